@@ -34,7 +34,7 @@ struct BenchAttention : BenchOptions {
     const Roofline roofline = measured_roofline(computer.backend(), pool);
     const std::vector<OpTiming> timings = time_attention(backend, pool, d, dtype(), seconds);
     if (!json()) {
-      print_text("{}\n{} images, {} tokens, {} heads of {}, {}; {}\n\n{:<20}{:>10}{:>11}{:>9}{:>9}{:>11}{:>8}\n",
+      print_text("{}\n{} images, {} tokens, {} heads of {}, {}\n{}\n\n{:<20}{:>10}{:>11}{:>9}{:>9}{:>11}{:>8}\n",
                  on_gpu() ? device_words(backend) : threads_words(pool.threads()), d.batch, d.tokens, d.heads,
                  d.head_dim, precision, roofline_words(roofline), "", "ms", "GFLOP/s", "MB", "GB/s", "bound ms",
                  "share");

@@ -72,7 +72,7 @@ struct BenchProfile : BenchOptions {
     print_text("{} {} {}, {}\n{} steps of {} images, {:.3f} ms each\n", shape, precision, placement, conditions, steps,
                images, 1e3 * total / steps);
     if (limits)
-      print_text("{}; bound: time of the products or of the bytes, whichever is longer\n", roofline_words(*limits));
+      print_text("{}\nbound: time of the products or of the bytes, whichever is longer\n", roofline_words(*limits));
     print_text("{:<23}{:<9}{:>6}{:>9}{:>8}{:>8}{:>8}{:>9}\n", "operation", "", "calls", "ms", "share", "GFLOP/s",
                "GB/s", limits ? "of bound" : "");
     double bound = 0;

@@ -15,8 +15,7 @@ namespace {
 constexpr std::uint64_t kSchema = 1;
 constexpr const char* kProgram = "normlab";
 constexpr std::size_t kLongestLine = std::size_t(32) << 20;  // about 10,000 evaluations with probes of every block
-constexpr const char* kAdvice =
-    "; no trial of this file is shown; restore it from a copy, or write it again with `normlab export`";
+constexpr const char* kAdvice = "; no trial of this file is shown; write it again with `normlab export`";
 
 const nlohmann::json& member(ObjectReader& line, const char* key) {
   const nlohmann::json* value = line.optional(key);

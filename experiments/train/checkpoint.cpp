@@ -112,7 +112,7 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   info.data_hash = value_or(kDataHashKey, expected.data_hash);
   if (info.data_hash != expected.data_hash)
     throw InputError(
-        fmt::format("{}: was trained on other data than the current data; it: {}, here: {}; point --data at the data "
+        fmt::format("{}: was trained on data with hash {}, but the data here has hash {}; point --data at the data "
                     "it was trained on, or remove the trial's folder to restart it",
                     path.string(), info.data_hash, expected.data_hash));
   std::size_t known = 0;

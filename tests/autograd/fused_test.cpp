@@ -44,6 +44,15 @@ void check_same(const Build& a, const Build& b, const std::vector<Shape>& shapes
   CHECK(apart < 1e-13);
 }
 
+/// A mask that drops every third value.
+Tensor two_of_three(Arena& memory, const Shape& shape) {
+  const Tensor keep = memory.empty(shape, DType::u8);
+  for (std::int64_t i = 0; i < keep.size(); ++i) keep.data<std::uint8_t>()[i] = i % 3 != 1;
+  return keep;
+}
+
+Var first_token(const Var& x) { return reshape(select_tokens(x, 0, 1), {x.shape()[0], 1, x.shape()[2]}); }
+
 }  // namespace
 
 TEST_CASE("fused: linear_gelu is gelu of linear") {
@@ -54,13 +63,18 @@ TEST_CASE("fused: linear_gelu is gelu of linear") {
   });
 }
 
-TEST_CASE("fused: a dense layer behind an Activation is that layer behind linear_gelu, also several of them") {
+TEST_CASE("fused: a dense layer after an Activation is that layer after linear_gelu") {
   on_each_device([] {
-    const std::vector<Shape> shapes = {{2, 5, 7}, {11, 7}, {11}, {6, 11}, {6}, {2, 5, 6}};
-    for (const GeluForm form : {GeluForm::erf, GeluForm::tanh}) {
+    for (const GeluForm form : {GeluForm::erf, GeluForm::tanh})
       check_same([=](const Vars& v) { return linear(Activation(v[0], v[1], v[2], form), v[3], v[4]); },
                  [=](const Vars& v) { return linear(linear_gelu(v[0], v[1], v[2], form), v[3], v[4]); },
-                 std::vector<Shape>(shapes.begin(), shapes.end() - 1));
+                 {{2, 5, 7}, {11, 7}, {11}, {6, 11}, {6}});
+  });
+}
+
+TEST_CASE("fused: two dense layers after an Activation are those after linear_gelu") {
+  on_each_device([] {
+    for (const GeluForm form : {GeluForm::erf, GeluForm::tanh})
       check_same(
           [=](const Vars& v) {
             const Activation h(v[0], v[1], v[2], form);
@@ -70,22 +84,26 @@ TEST_CASE("fused: a dense layer behind an Activation is that layer behind linear
             const Var h = linear_gelu(v[0], v[1], v[2], form);
             return linear_add(h, v[3], Var(), linear_add(h, v[3], v[4], v[5]));
           },
-          shapes);
-    }
+          {{2, 5, 7}, {11, 7}, {11}, {6, 11}, {6}, {2, 5, 6}});
   });
 }
 
-TEST_CASE("fused: linear_add is add of linear, also onto its own input") {
+TEST_CASE("fused: linear_add is add of linear") {
   on_each_device([] {
     check_same([](const Vars& v) { return linear_add(v[0], v[1], v[2], v[3]); },
                [](const Vars& v) { return add(v[3], linear(v[0], v[1], v[2])); },
                {{2, 5, 7}, {35, 7}, {35}, {2, 5, 35}});
+  });
+}
+
+TEST_CASE("fused: linear_add to its own input is add of linear") {
+  on_each_device([] {
     check_same([](const Vars& v) { return linear_add(v[0], v[1], Var(), v[0]); },
                [](const Vars& v) { return add(v[0], linear(v[0], v[1], Var())); }, {{2, 5, 7}, {7, 7}});
   });
 }
 
-TEST_CASE("fused: scatter_add_images of what gather_images gives is dropout_add, whatever is kept") {
+TEST_CASE("fused: scatter_add_images of gathered images is dropout_add") {
   on_each_device([] {
     Arena memory(current_device().memory());
     const Tensor keep = memory.empty({5}, DType::u8);
@@ -99,15 +117,21 @@ TEST_CASE("fused: scatter_add_images of what gather_images gives is dropout_add,
   });
 }
 
-TEST_CASE("fused: dropout_add is add of dropout, of elements and of whole images") {
+TEST_CASE("fused: dropout_add of elements is add of dropout") {
   on_each_device([] {
     Arena memory(current_device().memory());
-    const Tensor elements = memory.empty({3, 4, 5}, DType::u8), images = elements.slice(0, 1).reshape({20}).slice(0, 3);
-    for (std::int64_t i = 0; i < elements.size(); ++i) elements.data<std::uint8_t>()[i] = i % 3 != 1;
-    check_same([=](const Vars& v) { return dropout_add(v[0], elements, 0.3, v[1]); },
-               [=](const Vars& v) { return add(v[1], dropout(v[0], elements, 0.3)); }, {{3, 4, 5}, {3, 4, 5}});
-    check_same([=](const Vars& v) { return dropout_add(v[0], images, 0.3, v[1]); },
-               [=](const Vars& v) { return add(v[1], drop_path(v[0], images, 0.3)); }, {{3, 4, 5}, {3, 4, 5}});
+    const Tensor keep = two_of_three(memory, {3, 4, 5});
+    check_same([=](const Vars& v) { return dropout_add(v[0], keep, 0.3, v[1]); },
+               [=](const Vars& v) { return add(v[1], dropout(v[0], keep, 0.3)); }, {{3, 4, 5}, {3, 4, 5}});
+  });
+}
+
+TEST_CASE("fused: dropout_add of whole images is add of drop_path") {
+  on_each_device([] {
+    Arena memory(current_device().memory());
+    const Tensor keep = two_of_three(memory, {3});
+    check_same([=](const Vars& v) { return dropout_add(v[0], keep, 0.3, v[1]); },
+               [=](const Vars& v) { return add(v[1], drop_path(v[0], keep, 0.3)); }, {{3, 4, 5}, {3, 4, 5}});
   });
 }
 
@@ -131,24 +155,29 @@ TEST_CASE("fused: attention of one head is softmax(q k^T / sqrt(d)) v") {
   });
 }
 
-TEST_CASE("fused: attention of one token is its row of all tokens'") {
+TEST_CASE("fused: attention of one token is its row in the attention of all") {
   on_each_device([] {
-    const auto first = [](const Var& x) { return reshape(select_tokens(x, 0, 1), {x.shape()[0], 1, x.shape()[2]}); };
-    check_same([=](const Vars& v) { return token_attention(first(v[0]), v[1], v[2], 3); },
-               [=](const Vars& v) { return first(attention(v[0], v[1], v[2], 3)); }, {{2, 5, 6}, {2, 5, 6}, {2, 5, 6}});
-    // More tokens than a block of the GPU has threads, and k and v side by side.
-    check_same([=](const Vars& v) { return token_attention(first(v[0]), linear(v[0], v[1], Var()), 2); },
-               [=](const Vars& v) {
+    check_same([](const Vars& v) { return token_attention(first_token(v[0]), v[1], v[2], 3); },
+               [](const Vars& v) { return first_token(attention(v[0], v[1], v[2], 3)); },
+               {{2, 5, 6}, {2, 5, 6}, {2, 5, 6}});
+  });
+}
+
+TEST_CASE("fused: attention of one token with k and v side by side is the same") {
+  on_each_device([] {
+    // More tokens than a block of the GPU has threads.
+    check_same([](const Vars& v) { return token_attention(first_token(v[0]), linear(v[0], v[1], Var()), 2); },
+               [](const Vars& v) {
                  const auto half = [&](int which) {
                    return linear(v[0], reshape(select_tokens(reshape(v[1], {1, 8, 4}), which * 4, 4), {4, 4}), Var());
                  };
-                 return first(attention(v[0], half(0), half(1), 2));
+                 return first_token(attention(v[0], half(0), half(1), 2));
                },
                {{2, 150, 4}, {8, 4}});
   });
 }
 
-TEST_CASE("fused: attention of q, k, v from one product is attention of three") {
+TEST_CASE("fused: attention of a packed q, k and v is that of three tensors") {
   on_each_device([] {
     Arena memory(current_device().memory());
     const auto layer = [](const Vars& v, int which) {  // rows which * 6 .. of the stacked weights and bias
@@ -167,11 +196,16 @@ TEST_CASE("fused: attention of q, k, v from one product is attention of three") 
   });
 }
 
-TEST_CASE("fused: layer_norm is affine of the norm without parameters, dyt is affine of tanh of scale") {
+TEST_CASE("fused: layer_norm is affine of the norm without parameters") {
   on_each_device([] {
     check_same([](const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-6); },
                [](const Vars& v) { return affine(layer_norm(v[0], Var(), Var(), 1e-6), v[1], v[2]); },
                {{4, 9}, {9}, {9}});
+  });
+}
+
+TEST_CASE("fused: dyt is affine of tanh of scale") {
+  on_each_device([] {
     check_same([](const Vars& v) { return dyt(v[0], v[1], v[2], v[3]); },
                [](const Vars& v) { return affine(tanh(scale(v[0], v[1])), v[2], v[3]); }, {{4, 9}, {1}, {9}, {9}});
   });

@@ -1,4 +1,4 @@
-// Every operation against finite differences in double, its shape errors, and its behaviour on hostile input.
+// Every operation against finite differences in double, its shape errors, and a step in bf16.
 #include "autograd/ops.h"
 
 #include <doctest/doctest.h>
@@ -254,7 +254,7 @@ TEST_CASE("ops: every gradient agrees with finite differences") {
   });
 }
 
-TEST_CASE("grad_check: finds a gradient that is wrong") {
+TEST_CASE("grad_check: a wrong gradient is found") {
   Arena arena;
   const auto wrong = [](Tape& tape, const Vars& v) {
     Tensor y = tape.empty_like(v[0].value());
@@ -264,7 +264,7 @@ TEST_CASE("grad_check: finds a gradient that is wrong") {
   CHECK(grad_check(cpu_backend(), wrong, {randn(arena, {4}, DType::f64, 1)}, 2).max_error > 0.01);
 }
 
-TEST_CASE("ops: wrong shapes are refused with op, argument and both shapes") {
+TEST_CASE("ops: wrong shapes are refused by operation and argument") {
   Arena arena, memory;
   Tape tape(cpu_backend(), arena);
   const auto var = [&](const Shape& s) { return tape.input(randn(memory, s, DType::f32, 1)); };
@@ -302,7 +302,8 @@ TEST_CASE("ops: wrong shapes are refused with op, argument and both shapes") {
                        "resample: the target grid is 0x4, which has no points", InputError);
   CHECK_THROWS_WITH_AS(scale(var({3, 6}), var({4})), "scale: gain is [4], expected one axis that divides 6",
                        InputError);
-  CHECK_THROWS_AS(softmax_cross_entropy(var({3, 6}), {}), InputError);
+  CHECK_THROWS_WITH_AS(softmax_cross_entropy(var({3, 6}), {}),
+                       "softmax_cross_entropy: expected either labels or soft targets", InputError);
   CHECK_THROWS_WITH_AS(pixel_softmax_cross_entropy(var({2, 3, 6}), labels_of(memory, {1, 2})),
                        "pixel_softmax_cross_entropy: labels is [2], expected [2, 3]", InputError);
   CHECK_THROWS_WITH_AS(pixel_softmax_cross_entropy(var({2, 6}), labels_of(memory, {1, 6})),
@@ -342,47 +343,8 @@ void step_in_bf16(const TestDevice& device) {
   CHECK(error > 0);  // it did round
 }
 
-void hostile_rows(const TestDevice& device) {
-  Arena arena(device.memory()), memory(device.memory());
-  Tape tape(device.backend, arena);
-  Tensor x = randn(memory, {3, 64}, DType::f32, 1);
-  float* values = x.data<float>();
-  for (int c = 0; c < 64; ++c) values[c] = 0.1f, values[64 + c] += 1e4f;  // a constant row, and a mean of 1e4
-  const Var y = layer_norm(tape.input(x), Var(), Var(), 1e-6);
-  device.backend.synchronize();
-  const float* out = y.value().data<float>();
-  double square = 0.0;
-  for (int c = 0; c < 64; ++c) {
-    CHECK(std::abs(out[c]) < 0.01f);
-    square += double(out[64 + c]) * double(out[64 + c]);
-  }
-  CHECK(square == doctest::Approx(64.0).epsilon(1e-3));
-
-  Tensor large = memory.empty({1, 3}, DType::f32);
-  large.data<float>()[0] = 1e4f, large.data<float>()[1] = -1e4f, large.data<float>()[2] = 0.0f;
-  const Var p = softmax(tape.input(large));
-  device.backend.synchronize();
-  CHECK(p.value().data<float>()[0] == 1.0f);
-  const Tensor labels = labels_of(memory, {1});
-  const Var softmax_loss = softmax_cross_entropy(tape.input(large), {labels, {}});
-  const Var sigmoid_loss = sigmoid_cross_entropy(tape.input(large), {labels, {}});
-  device.backend.synchronize();
-  CHECK(softmax_loss.value().data<float>()[0] == doctest::Approx(2e4));
-  CHECK(sigmoid_loss.value().data<float>()[0] == doctest::Approx(2e4).epsilon(1e-4));
-  large.data<float>()[1] = NAN;  // under an ignored pixel it must not be seen
-  const Var ignored = tape.input(large, true), pixel = pixel_softmax_cross_entropy(ignored, labels_of(memory, {255}));
-  tape.backward(pixel, randn(memory, {1}, DType::f32, 2));
-  device.backend.synchronize();
-  CHECK(pixel.value().data<float>()[0] == 0.0f);
-  for (int c = 0; c < 3; ++c) CHECK(ignored.grad().data<float>()[c] == 0.0f);
-}
-
 }  // namespace
 
 TEST_CASE("ops: a step in bf16 follows the one in float within its precision") {
   on_each_device([] { step_in_bf16(current_device()); });
-}
-
-TEST_CASE("ops: hostile rows stay finite and right") {
-  on_each_device([] { hostile_rows(current_device()); });
 }

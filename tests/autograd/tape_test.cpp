@@ -9,7 +9,69 @@
 
 using namespace normlab;
 
-TEST_CASE("tape: the guard names op and site of the first value that is not finite, forward and backward") {
+namespace {
+
+/// Gradients of 24 layers of three values of 256 kB each, whose activations are forgotten or kept.
+struct ForgetfulTraining {
+  ForgetfulTraining() {
+    for (std::int64_t i = 0; i < w.size(); ++i) w.data<float>()[i] *= 0.2f;
+  }
+  std::vector<float> gradients(Arena& arena, bool forgetful) const {
+    Tape tape(cpu_backend(), arena);
+    const Var input = tape.input(x, true), weight = tape.input(w, true);
+    Var h = input;
+    for (int layer = 0; layer < 24; ++layer) {
+      const Var argument = linear(h, weight, Var()), active = gelu(argument, GeluForm::erf);
+      h = linear(active, weight, Var());
+      if (!forgetful) continue;
+      tape.forget(active);
+      tape.forget(argument);  // a product is not recomputed
+      CHECK_THROWS_WITH(active.value(), "tape: a value is read after it was freed");
+      CHECK(bool(argument.value()));
+    }
+    tape.backward(h, seed);
+    std::vector<float> all;
+    for (const Tensor& g : {input.grad(), weight.grad()})
+      all.insert(all.end(), g.data<float>(), g.data<float>() + g.size());
+    return all;
+  }
+  Arena memory;
+  const Tensor x = randn(memory, {1000, 64}, DType::f32, 1), w = randn(memory, {64, 64}, DType::f32, 2),
+               seed = randn(memory, {1000, 64}, DType::f32, 3);
+};
+
+struct Step {
+  std::vector<const void*> addresses;
+  std::size_t reserved;
+};
+/// Three steps of a network on one tape: where its values lie, and the memory of the arena after each.
+std::vector<Step> three_steps() {
+  Arena arena, memory;
+  Tape tape(cpu_backend(), arena);
+  const Tensor x = randn(memory, {8, 64}, DType::f32, 1), w = randn(memory, {64, 64}, DType::f32, 2),
+               seed = randn(memory, {8, 64}, DType::f32, 3);
+  Tensor gradient = memory.empty({64, 64}, DType::f32);
+  std::fill_n(gradient.data<float>(), gradient.size(), 0.0f);
+  std::vector<Step> steps;
+  for (int step = 0; step < 3; ++step) {
+    tape.reset();
+    std::vector<const void*> here;
+    Var h = tape.input(x, true);
+    const Var weight = tape.parameter(w, gradient);
+    for (int layer = 0; layer < 6; ++layer) {
+      h = add(h, linear_gelu(h, weight, Var(), GeluForm::erf));
+      here.push_back(h.value().raw());
+    }
+    tape.backward(h, seed);
+    here.push_back(tape.empty({1}, DType::f32).raw());
+    steps.push_back({here, arena.reserved()});
+  }
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("tape: the guard names the first value that is not finite in the forward pass") {
   Arena arena, memory;
   Tape tape(cpu_backend(), arena);
   tape.guard();
@@ -20,40 +82,71 @@ TEST_CASE("tape: the guard names op and site of the first value that is not fini
   const Var t = tanh(fine);
   tape.at("second");
   tanh(add(t, tape.input(x)));
-  NonFinite found = tape.nonfinite();
+  const NonFinite found = tape.nonfinite();
   REQUIRE(bool(found));
   CHECK(std::string(found.op) == "add");
   CHECK(std::string(found.site) == "second");
   CHECK(!found.in_backward);
   CHECK(found.value == INFINITY);
+}
 
-  tape.reset();
+TEST_CASE("tape: the guard names the first value that is not finite in the backward pass") {
+  Arena arena, memory;
+  Tape tape(cpu_backend(), arena);
   tape.guard();
   tape.at("gelu here");
   const Var y = gelu(tape.input(randn(memory, {3}, DType::f32, 2), true), GeluForm::erf);
   Tensor seed = randn(memory, {3}, DType::f32, 3);
   seed.data<float>()[1] = NAN;
   tape.backward(y, seed);
-  found = tape.nonfinite();
+  const NonFinite found = tape.nonfinite();
   REQUIRE(bool(found));
   CHECK(found.in_backward);
   CHECK(std::isnan(found.value));
   CHECK(std::string(found.site) == "gelu here");
 }
 
-TEST_CASE("tape: nothing is recorded where no gradient is wanted") {
+TEST_CASE("tape: after a reset the guard has found nothing") {
+  Arena arena, memory;
+  Tape tape(cpu_backend(), arena);
+  tape.guard();
+  Tensor x = randn(memory, {3}, DType::f32, 1);
+  x.data<float>()[1] = INFINITY;
+  tanh(tape.input(x, true));
+  gelu(tape.input(x, true), GeluForm::erf);
+  REQUIRE(bool(tape.nonfinite()));
+  tape.reset();
+  tape.guard();
+  tanh(tape.input(randn(memory, {3}, DType::f32, 2), true));
+  CHECK(!tape.nonfinite());
+}
+
+TEST_CASE("tape: without a wanted gradient nothing is recorded") {
   Arena arena, memory;
   Tape tape(cpu_backend(), arena);
   const Tensor x = randn(memory, {4}, DType::f32, 1);
   const Var y = tanh(tape.input(x));
   CHECK(!y.needs_grad());
-  CHECK_THROWS_AS(tape.backward(y, x), InputError);
+  CHECK_THROWS_WITH_AS(tape.backward(y, x), "backward: the output depends on no value that needs a gradient",
+                       InputError);
+}
+
+TEST_CASE("tape: nothing is recorded in an Unrecorded scope") {
+  Arena arena, memory;
+  Tape tape(cpu_backend(), arena);
+  const Tensor x = randn(memory, {4}, DType::f32, 1);
   {
     const Tape::Unrecorded values_alone(tape);
     const Tape::Unrecorded twice(tape);
     CHECK(!tanh(tape.input(x, true)).needs_grad());
   }
   CHECK(tanh(tape.input(x, true)).needs_grad());
+}
+
+TEST_CASE("tape: after an error in an Unrecorded scope the tape records") {
+  Arena arena, memory;
+  Tape tape(cpu_backend(), arena);
+  const Tensor x = randn(memory, {4}, DType::f32, 1);
   CHECK_THROWS_AS(([&] {
                     const Tape::Unrecorded values_alone(tape);
                     throw InputError("");
@@ -62,7 +155,7 @@ TEST_CASE("tape: nothing is recorded where no gradient is wanted") {
   CHECK(tanh(tape.input(x, true)).needs_grad());
 }
 
-TEST_CASE("tape: the guard finds a value that is not finite in the gradient of a parameter first") {
+TEST_CASE("tape: the guard checks the gradient of a parameter before that of its input") {
   Arena arena, memory;
   Tape tape(cpu_backend(), arena);
   for (const bool flagged : {false, true}) {
@@ -101,71 +194,48 @@ TEST_CASE("tape: a branch that the output does not use costs no gradient") {
   CHECK(!b.grad());
 }
 
-TEST_CASE("tape: a forgotten value frees its memory, and comes back for the backward pass bit for bit") {
-  Arena memory;
-  const Tensor x = randn(memory, {1000, 64}, DType::f32, 1), w = randn(memory, {64, 64}, DType::f32, 2),
-               seed = randn(memory, {1000, 64}, DType::f32, 3);
-  for (std::int64_t i = 0; i < w.size(); ++i) w.data<float>()[i] *= 0.2f;
-  const auto gradients = [&](Arena& arena, bool forgetful, int layers) {
-    Tape tape(cpu_backend(), arena);
-    const Var input = tape.input(x, true), weight = tape.input(w, true);
-    Var h = input;
-    for (int layer = 0; layer < layers; ++layer) {
-      const Var argument = linear(h, weight, Var()), active = gelu(argument, GeluForm::erf);
-      h = linear(active, weight, Var());
-      if (!forgetful) continue;
-      tape.forget(active);
-      tape.forget(argument);  // a product is not made again
-      CHECK_THROWS_WITH(active.value(), doctest::Contains("forgotten"));
-      CHECK(bool(argument.value()));
-    }
-    tape.backward(h, seed);
-    std::vector<float> all;
-    for (const Tensor& g : {input.grad(), weight.grad()})
-      all.insert(all.end(), g.data<float>(), g.data<float>() + g.size());
-    return all;
-  };
+TEST_CASE("tape: forgotten values change no bit of a gradient") {
+  const ForgetfulTraining training;
   Arena kept, forgotten;
-  constexpr int kLayers = 24;  // of three values of 256 kB each
-  CHECK(gradients(kept, false, kLayers) == gradients(forgotten, true, kLayers));
+  CHECK(training.gradients(kept, false) == training.gradients(forgotten, true));
+}
+
+TEST_CASE("tape: forgotten values free memory") {
+  const ForgetfulTraining training;
+  Arena kept, forgotten;
+  training.gradients(kept, false);
+  training.gradients(forgotten, true);
   CHECK(forgotten.reserved() < kept.reserved());
 }
 
-TEST_CASE("tape: a value that an operation holds, or that has no way back, is not forgotten") {
+TEST_CASE("tape: a forgotten value cannot be read") {
+  Arena arena, memory;
+  Tape tape(cpu_backend(), arena);
+  const Var x = tape.input(randn(memory, {4, 4}, DType::f32, 1), true),
+            active = gelu(linear(x, x, Var()), GeluForm::erf);
+  linear(active, x, Var());
+  tape.forget(active);
+  CHECK_THROWS_WITH(active.value(), "tape: a value is read after it was freed");
+}
+
+TEST_CASE("tape: a value that is held or cannot be recomputed is not forgotten") {
   Arena arena, memory;
   Tape tape(cpu_backend(), arena);
   const Var x = tape.input(randn(memory, {4, 4}, DType::f32, 1), true);
-  const Var active = gelu(x, GeluForm::erf), both = tanh(active);
-  add(active, linear(active, x, Var()));
-  for (const Var& v : {x, active, both}) {
+  const Var active = gelu(x, GeluForm::erf), both = tanh(active), product = linear(active, x, Var());
+  add(active, product);
+  for (const Var& v : {x, active, both, product}) {
     tape.forget(v);
     CHECK(bool(v.value()));
   }
 }
 
-TEST_CASE("tape: steps two and three lie at the same addresses, and a step after the first takes no memory") {
-  Arena arena, memory;
-  Tape tape(cpu_backend(), arena);
-  const Tensor x = randn(memory, {8, 64}, DType::f32, 1), w = randn(memory, {64, 64}, DType::f32, 2),
-               seed = randn(memory, {8, 64}, DType::f32, 3);
-  Tensor gradient = memory.empty({64, 64}, DType::f32);
-  std::fill_n(gradient.data<float>(), gradient.size(), 0.0f);
-  std::vector<std::vector<const void*>> addresses;
-  std::vector<std::size_t> reserved;
-  for (int step = 0; step < 3; ++step) {
-    tape.reset();
-    std::vector<const void*> here;
-    Var h = tape.input(x, true);
-    const Var weight = tape.parameter(w, gradient);
-    for (int layer = 0; layer < 6; ++layer) {
-      h = add(h, linear_gelu(h, weight, Var(), GeluForm::erf));
-      here.push_back(h.value().raw());
-    }
-    tape.backward(h, seed);
-    here.push_back(tape.empty({1}, DType::f32).raw());
-    addresses.push_back(here);
-    reserved.push_back(arena.reserved());
-  }
-  CHECK(addresses[1] == addresses[2]);
-  CHECK(reserved[0] == reserved[2]);
+TEST_CASE("tape: the third step uses the addresses of the second") {
+  const std::vector<Step> steps = three_steps();
+  CHECK(steps[1].addresses == steps[2].addresses);
+}
+
+TEST_CASE("tape: a step after the first takes no memory") {
+  const std::vector<Step> steps = three_steps();
+  CHECK(steps[0].reserved == steps[2].reserved);
 }

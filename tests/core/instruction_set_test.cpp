@@ -14,7 +14,7 @@ TEST_CASE("instruction set: this CPU has all that the binary needs") {
 TEST_CASE("instruction set: an unknown feature is missing") { CHECK(!cpu_has("not a feature")); }
 
 #if defined(__AVX2__)
-TEST_CASE("instruction set: a CPU without AVX2 is told so") {
+TEST_CASE("instruction set: the feature that a CPU lacks is named") {
   const char* missing = missing_instruction_set([](const char* name) { return std::strncmp(name, "avx2", 4) != 0; });
   REQUIRE(missing != nullptr);
   CHECK(std::string(missing) == "avx2");

@@ -2,44 +2,115 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
-#include <vector>
 
 #include "tests/core/as_on_cpu.h"
 
 using namespace normlab;
 
-TEST_CASE("moved tokens: patches, positions, means, parts put together and taken are the CPU's") {
-  as_on_cpu([](Run& run) {
-    const PatchDims patches{2, 6, 4, 3, 3, 2};
-    run.backend.patchify(patches, run.in({2, 6, 4, 3}), run.out({2, 4, 18}));
-    run.backend.patchify_backward(patches, run.in({2, 4, 18}), run.gradient({2, 6, 4, 3}));
-    const TokenDims d{3, 5, 7};
-    run.backend.add_positions(d, run.in({3, 5, 7}), run.parameter({5, 7}), run.out({3, 5, 7}));
-    run.backend.add_positions_backward(d, run.in({3, 5, 7}), run.gradient({3, 5, 7}), run.parameter_gradient({5, 7}));
-    run.backend.add_positions_backward(d, run.in({3, 5, 7}), {}, {});
-    run.backend.mean_tokens(d, run.in({3, 5, 7}), run.out({3, 7}));
-    run.backend.mean_tokens_backward(d, run.in({3, 7}), run.gradient({3, 5, 7}));
-    run.backend.concat_token(d, run.parameter({7}), run.in({3, 5, 7}), run.out({3, 6, 7}));
-    run.backend.concat_token_backward(d, run.in({3, 6, 7}), run.parameter_gradient({7}), run.gradient({3, 5, 7}));
-    for (const std::int64_t n : {1, 3, 4}) {
-      run.backend.concat_tokens(d, n, run.in({3, n, 7}), run.in({3, 5 - n, 7}), run.out({3, 5, 7}));
-      run.backend.concat_tokens_backward(d, n, run.in({3, 5, 7}), run.gradient({3, n, 7}), run.gradient({3, 5 - n, 7}));
-      run.backend.concat_tokens_backward(d, n, run.in({3, 5, 7}), {}, run.gradient({3, 5 - n, 7}));
-      run.backend.select_tokens(d, 5 - n, n, run.in({3, 5, 7}), run.out({3, n, 7}));
-      run.backend.select_tokens_backward(d, 1, n, run.in({3, n, 7}), run.gradient({3, 5, 7}));
+namespace {
+
+constexpr TokenDims kTokens{3, 5, 7};
+
+/// The code that check_finite() writes.
+class Flag {
+ public:
+  explicit Flag(Arena& arena) : flag_(arena.empty({1}, DType::i32)) { clear(); }
+  void clear() { *flag_.data<std::int32_t>() = 0; }
+  /// What it is after a check of x.
+  std::int32_t after(const Tensor& x, std::int32_t code) {
+    Backend& backend = current_device().backend;
+    backend.check_finite(x, code, flag_);
+    backend.synchronize();
+    return *flag_.data<std::int32_t>();
+  }
+
+ private:
+  const Tensor flag_;
+};
+
+/// Calls `check` with a clear flag, values of which one is not finite, and finite ones.
+void check_flags(const std::function<void(Flag&, const Tensor&, const Tensor&)>& check) {
+  on_each_device([&] {
+    for (const DType type : {DType::f32, DType::f64, DType::bf16}) {
+      Arena arena(current_device().memory());
+      Flag flag(arena);
+      const Tensor fine = randn(arena, {700}, type, 1);
+      for (const std::int64_t at : {0, 255, 256, 699})
+        for (const double value : {std::numeric_limits<double>::quiet_NaN(), double(INFINITY), -double(INFINITY)}) {
+          const Tensor x = randn(arena, {700}, type, 1);
+          if (type == DType::f32) x.data<float>()[at] = float(value);
+          if (type == DType::f64) x.data<double>()[at] = value;
+          if (type == DType::bf16) x.data<bf16>()[at] = bf16(float(value));
+          flag.clear();
+          check(flag, x, fine);
+        }
     }
   });
 }
 
-TEST_CASE("moved tokens: the gradients of a token and of positions over many images are the CPU's") {
+}  // namespace
+
+TEST_CASE("moved tokens: patches are the CPU's") {
+  as_on_cpu([](Run& run) {
+    const PatchDims patches{2, 6, 4, 3, 3, 2};
+    run.backend.patchify(patches, run.in({2, 6, 4, 3}), run.out({2, 4, 18}));
+    run.backend.patchify_backward(patches, run.in({2, 4, 18}), run.gradient({2, 6, 4, 3}));
+  });
+}
+
+TEST_CASE("moved tokens: added positions are the CPU's") {
+  as_on_cpu([](Run& run) {
+    run.backend.add_positions(kTokens, run.in({3, 5, 7}), run.parameter({5, 7}), run.out({3, 5, 7}));
+    run.backend.add_positions_backward(kTokens, run.in({3, 5, 7}), run.gradient({3, 5, 7}),
+                                       run.parameter_gradient({5, 7}));
+    run.backend.add_positions_backward(kTokens, run.in({3, 5, 7}), {}, {});
+  });
+}
+
+TEST_CASE("moved tokens: means of tokens are the CPU's") {
+  as_on_cpu([](Run& run) {
+    run.backend.mean_tokens(kTokens, run.in({3, 5, 7}), run.out({3, 7}));
+    run.backend.mean_tokens_backward(kTokens, run.in({3, 7}), run.gradient({3, 5, 7}));
+  });
+}
+
+TEST_CASE("moved tokens: a token put before the others is the CPU's") {
+  as_on_cpu([](Run& run) {
+    run.backend.concat_token(kTokens, run.parameter({7}), run.in({3, 5, 7}), run.out({3, 6, 7}));
+    run.backend.concat_token_backward(kTokens, run.in({3, 6, 7}), run.parameter_gradient({7}), run.gradient({3, 5, 7}));
+  });
+}
+
+TEST_CASE("moved tokens: tokens put together are the CPU's") {
+  as_on_cpu([](Run& run) {
+    for (const std::int64_t n : {1, 3, 4}) {
+      const Shape first{3, n, 7}, second{3, 5 - n, 7};
+      run.backend.concat_tokens(kTokens, n, run.in(first), run.in(second), run.out({3, 5, 7}));
+      run.backend.concat_tokens_backward(kTokens, n, run.in({3, 5, 7}), run.gradient(first), run.gradient(second));
+      run.backend.concat_tokens_backward(kTokens, n, run.in({3, 5, 7}), {}, run.gradient(second));
+    }
+  });
+}
+
+TEST_CASE("moved tokens: selected tokens are the CPU's") {
+  as_on_cpu([](Run& run) {
+    for (const std::int64_t n : {1, 3, 4}) {
+      run.backend.select_tokens(kTokens, 5 - n, n, run.in({3, 5, 7}), run.out({3, n, 7}));
+      run.backend.select_tokens_backward(kTokens, 1, n, run.in({3, n, 7}), run.gradient({3, 5, 7}));
+    }
+  });
+}
+
+TEST_CASE("moved tokens: sums of gradients over many images are the CPU's") {
   as_on_cpu([](Run& run) {
     run.backend.add_positions_backward({150, 2, 3}, run.in({150, 2, 3}), {}, run.parameter_gradient({2, 3}));
     run.backend.concat_token_backward({150, 1, 35}, run.in({150, 2, 35}), run.parameter_gradient({35}), {});
   });
 }
 
-TEST_CASE("moved tokens: windows with and without shift and padding, merged neighbours are the CPU's") {
+TEST_CASE("moved tokens: windows with and without shift and padding are the CPU's") {
   as_on_cpu([](Run& run) {
     for (const WindowDims& d : {WindowDims{2, 4, 6, 3, 2, 0}, WindowDims{2, 5, 4, 3, 3, 1},
                                 WindowDims{1, 3, 7, 5, 4, 2}, WindowDims{2, 3, 2, 1, 4, 0}}) {
@@ -49,6 +120,11 @@ TEST_CASE("moved tokens: windows with and without shift and padding, merged neig
       run.backend.join_windows(d, run.in(windows), run.out(grid));
       run.backend.join_windows_backward(d, run.in(grid), run.gradient(windows));
     }
+  });
+}
+
+TEST_CASE("moved tokens: merged neighbours are the CPU's") {
+  as_on_cpu([](Run& run) {
     for (const GridDims& d : {GridDims{2, 4, 6, 3}, GridDims{2, 5, 3, 7}, GridDims{3, 1, 2, 1}}) {
       const Shape grid{d.batch, d.height, d.width, d.cols},
           merged{d.batch, (d.height + 1) / 2 * ((d.width + 1) / 2), 4 * d.cols};
@@ -83,34 +159,24 @@ TEST_CASE("moved tokens: resampled images and their gradients are the CPU's") {
   });
 }
 
-TEST_CASE("check_finite: the first code stays, and every place is looked at") {
+TEST_CASE("check_finite: a value that is not finite is found at every place") {
+  check_flags([](Flag& flag, const Tensor& x, const Tensor&) { CHECK(flag.after(x, -7) == -7); });
+}
+
+TEST_CASE("check_finite: the first code stays") {
+  check_flags([](Flag& flag, const Tensor& x, const Tensor& fine) {
+    flag.after(x, -7);
+    CHECK(flag.after(x, 5) == -7);
+    CHECK(flag.after(fine, 6) == -7);
+  });
+}
+
+TEST_CASE("check_finite: finite values set no code") {
   on_each_device([] {
-    Backend& backend = current_device().backend;
     for (const DType type : {DType::f32, DType::f64, DType::bf16}) {
-      Arena arena(backend.memory());
-      const Tensor flag = arena.empty({1}, DType::i32);
-      std::int32_t& seen = *flag.data<std::int32_t>();
-      const auto flag_after = [&](const Tensor& x, std::int32_t code) {
-        backend.check_finite(x, code, flag);
-        backend.synchronize();
-        return seen;
-      };
-      seen = 0;
-      const Tensor fine = randn(arena, {700}, type, 1);
-      const std::int32_t none = flag_after(fine, 3);
-      CHECK(none == 0);
-      for (const std::int64_t at : {0, 255, 256, 699})
-        for (const double value : {std::numeric_limits<double>::quiet_NaN(), double(INFINITY), -double(INFINITY)}) {
-          const Tensor x = randn(arena, {700}, type, 1);
-          if (type == DType::f32) x.data<float>()[at] = float(value);
-          if (type == DType::f64) x.data<double>()[at] = value;
-          if (type == DType::bf16) x.data<bf16>()[at] = bf16(float(value));
-          seen = 0;
-          const std::int32_t first = flag_after(x, -7), second = flag_after(x, 5), third = flag_after(fine, 6);
-          CHECK(first == -7);
-          CHECK(second == -7);
-          CHECK(third == -7);
-        }
+      Arena arena(current_device().memory());
+      Flag flag(arena);
+      CHECK(flag.after(randn(arena, {700}, type, 1), 3) == 0);
     }
   });
 }

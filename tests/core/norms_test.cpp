@@ -232,7 +232,7 @@ TEST_CASE("norms: a device for whole batches refuses batch norm of a part") {
     } catch (const InputError& error) {
       refusal = error.what();
     }
-    CHECK(refusal == "batch_norm: a GPU has the whole batch at once, not 2 of 4 images in one of 1 shards");
+    CHECK(refusal == "batch_norm: a GPU needs the whole batch in one shard, not 2 of 4 images in one of 1 shards");
   });
 }
 

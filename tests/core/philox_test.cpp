@@ -5,7 +5,7 @@
 using namespace normlab;
 using Words = std::array<std::uint32_t, 4>;
 
-TEST_CASE("philox: known answers of Random123") {
+TEST_CASE("philox: draws are the known answers of Random123") {
   constexpr std::uint32_t kAll = 0xffffffff;
   static_assert(philox4x32({0, 0, 0, 0}, {0, 0})[0] == 0x6627e8d5);  // it is a constant expression
   CHECK(philox4x32({0, 0, 0, 0}, {0, 0}) == Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});

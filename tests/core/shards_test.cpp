@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <exception>
@@ -40,7 +41,7 @@ TEST_CASE("shards: each lane takes its shards in order for any number of threads
     }
 }
 
-TEST_CASE("shards: in lockstep too, no more shards run at a time than threads") {
+TEST_CASE("shards: in lockstep, no more shards run at a time than threads") {
   for (const int threads : {1, 2, 3}) {
     ShardPool pool(threads);
     std::atomic<int> running{0}, most{0};
@@ -130,15 +131,16 @@ TEST_CASE("shards: a meeting outside lockstep is refused") {
   for (const int threads : {1, 2, 5}) {
     ShardPool pool(threads);
     CHECK_THROWS_WITH_AS(pool.run(4, 4, false, [&](Collective& c) { c.barrier(); }),
-                         "collective: shards can only meet in a run that keeps them in lockstep", InputError);
+                         "collective: shards can only exchange values in a run that keeps them in lockstep",
+                         InputError);
   }
 }
 
 TEST_CASE("shards: a pool without threads is refused") {
-  CHECK_THROWS_WITH_AS(ShardPool(0), "threads: 0 is below 1", InputError);
+  CHECK_THROWS_WITH_AS(ShardPool(0), "threads: 0 is below 1; use at least 1", InputError);
 }
 
-TEST_CASE("shards: the error of the lowest failed shard is thrown, whichever failed first") {
+TEST_CASE("shards: the error of the lowest failed shard is thrown, though others fail first") {
   for (const bool lockstep : {true, false}) {
     CAPTURE(lockstep);
     ShardPool pool(3);
@@ -224,31 +226,45 @@ class AddressLimit {
   rlimit before_{};
 };
 
-TEST_CASE("shards: without memory for their stacks no shard starts, and a later run works") {
-  std::atomic<int> calls{0};
-  const auto meet = [&](Collective& c) {
-    ++calls;
-    c.barrier();
-  };
-  for (int round = 0; round < 50; ++round) {
-    ShardPool pool(3);
-    pool.run(4, 4, true, meet);  // its threads have just seen the last change, so they look for shards right now
+/// A pool of whose shards none started, since their stacks had no memory.
+struct StarvedPool {
+  StarvedPool() {
+    run(4);  // its threads have just seen the last change, so they look for shards right now
     calls = 0;
-    std::exception_ptr error;  // looked at once there is memory again
-    {
-      const AddressLimit limit(8 << 20);
-      try {
-        pool.run(64, 8, true, meet);
-      } catch (...) {
-        error = std::current_exception();
-      }
+    const AddressLimit limit(8 << 20);
+    try {
+      run(64);
+    } catch (...) {
+      error = std::current_exception();
     }
-    REQUIRE(bool(error));
-    CHECK_THROWS_WITH_AS(std::rethrow_exception(error), doctest::Contains("cannot map the stack of a shard"),
+  }
+  void run(int shards) {
+    pool.run(shards, std::min(shards, 8), true, [this](Collective& c) {
+      ++calls;
+      c.barrier();
+    });
+  }
+  ShardPool pool{3};
+  std::atomic<int> calls{0};
+  std::exception_ptr error;  // looked at once there is memory again
+};
+
+TEST_CASE("shards: without memory for their stacks no shard starts") {
+  for (int round = 0; round < 50; ++round) {
+    const StarvedPool starved;
+    REQUIRE(bool(starved.error));
+    CHECK_THROWS_WITH_AS(std::rethrow_exception(starved.error), doctest::Contains("cannot map the stack of a shard"),
                          EnvironmentError);
-    CHECK(calls == 0);
-    pool.run(64, 8, true, meet);
-    CHECK(calls == 64);
+    CHECK(starved.calls == 0);
+  }
+}
+
+TEST_CASE("shards: after a lack of memory the pool runs again") {
+  for (int round = 0; round < 50; ++round) {
+    StarvedPool starved;
+    REQUIRE(bool(starved.error));
+    starved.run(64);
+    CHECK(starved.calls == 64);
   }
 }
 #endif

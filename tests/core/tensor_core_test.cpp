@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -44,9 +45,15 @@ float value(const unsigned* registers, int i) {
   return std::bit_cast<float>((registers[i / 2] >> (16 * (i % 2)) & 0xffffu) << 16);
 }
 
-}  // namespace
+/// Inputs of a probe, and what a lane has after it.
+struct Probed {
+  Tensor x, z, c;  // [16, 16]
+  int lane;
+  const TensorCoreLane& has;
+};
 
-TEST_CASE("tensor_core: fragments and products by the tables of the ISA") {
+/// Calls `check` with each lane of each device that has the kernels, for the plain version and for what they use there.
+void for_each_lane(const std::function<void(const Probed&)>& check) {
   std::set<std::string> probed;
   on_each_device([&] {
     const TestDevice& device = current_device();
@@ -72,28 +79,52 @@ TEST_CASE("tensor_core: fragments and products by the tables of the ISA") {
       probed.insert(device.name + (plain ? ", plain" : ""));
       for (int lane = 0; lane < 32; ++lane) {
         CAPTURE(lane);
-        const TensorCoreLane& has = lanes[lane];
-        for (int i = 0; i < 8; ++i) CHECK(value(has.a, i) == at(x, in_a(lane, i).row, in_a(lane, i).col));
-        for (int n = 0; n < 2; ++n) {
-          for (int i = 0; i < 4; ++i) {
-            const Place b = in_b(lane, i), to = in_c(lane, i);
-            CHECK(value(has.b[n], i) == at(z, 8 * n + b.col, b.row));
-            CHECK(value(has.b_trans[n], i) == at(z, b.row, 8 * n + b.col));
-            float sum = at(c, to.row, 8 * n + to.col), sum_trans = sum;
-            for (int k = 0; k < kSide; ++k) {
-              sum += at(x, to.row, k) * at(z, 8 * n + to.col, k);
-              sum_trans += at(x, to.row, k) * at(z, k, 8 * n + to.col);
-            }
-            CHECK(has.sums[n][i] == sum);
-            CHECK(has.sums_trans[n][i] == sum_trans);
-          }
-        }
-        const float low = c.data<float>()[lane], high = c.data<float>()[lane + 32];
-        CHECK(value(&has.packed, 0) == float(bf16(low)));
-        CHECK(value(&has.packed, 1) == float(bf16(high)));
-        CHECK(has.power == doctest::Approx(std::exp2(low)).epsilon(3e-7));
+        check({x, z, c, lane, lanes[lane]});
       }
     }
   });
   CHECK(probed.size() == 2 * (devices_under_test().size() - 1));
+}
+
+}  // namespace
+
+TEST_CASE("tensor_core: fragments are laid out as in the tables of the ISA") {
+  for_each_lane([](const Probed& p) {
+    for (int i = 0; i < 8; ++i) CHECK(value(p.has.a, i) == at(p.x, in_a(p.lane, i).row, in_a(p.lane, i).col));
+    for (int n = 0; n < 2; ++n)
+      for (int i = 0; i < 4; ++i) {
+        const Place b = in_b(p.lane, i);
+        CHECK(value(p.has.b[n], i) == at(p.z, 8 * n + b.col, b.row));
+        CHECK(value(p.has.b_trans[n], i) == at(p.z, b.row, 8 * n + b.col));
+      }
+  });
+}
+
+TEST_CASE("tensor_core: products are exact for whole numbers") {
+  for_each_lane([](const Probed& p) {
+    for (int n = 0; n < 2; ++n)
+      for (int i = 0; i < 4; ++i) {
+        const Place to = in_c(p.lane, i);
+        float sum = at(p.c, to.row, 8 * n + to.col), sum_trans = sum;
+        for (int k = 0; k < kSide; ++k) {
+          sum += at(p.x, to.row, k) * at(p.z, 8 * n + to.col, k);
+          sum_trans += at(p.x, to.row, k) * at(p.z, k, 8 * n + to.col);
+        }
+        CHECK(p.has.sums[n][i] == sum);
+        CHECK(p.has.sums_trans[n][i] == sum_trans);
+      }
+  });
+}
+
+TEST_CASE("tensor_core: two floats are packed as bf16") {
+  for_each_lane([](const Probed& p) {
+    CHECK(value(&p.has.packed, 0) == float(bf16(p.c.data<float>()[p.lane])));
+    CHECK(value(&p.has.packed, 1) == float(bf16(p.c.data<float>()[p.lane + 32])));
+  });
+}
+
+TEST_CASE("tensor_core: powers of two are right within rounding") {
+  for_each_lane([](const Probed& p) {
+    CHECK(p.has.power == doctest::Approx(std::exp2(p.c.data<float>()[p.lane])).epsilon(3e-7));
+  });
 }

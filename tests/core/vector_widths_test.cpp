@@ -2,6 +2,8 @@
 // before its beginning: the CPU's on every device.
 #include "tests/core/as_on_cpu.h"
 
+#include <functional>
+
 using namespace normlab;
 
 namespace {
@@ -12,7 +14,7 @@ struct Size {
 
 /// Whole vectors of every type, of four and of two values, none; several rows of a thread, one row; more columns than a
 /// block has. Then the same with tensors that do not begin at a vector.
-void of_each_width(void (*operations)(Run&, Size)) {
+void of_each_width(const std::function<void(Run&, Size)>& operations) {
   for (const Size size : {Size{3, 8}, {30, 20}, {9, 6}, {5, 33}, {1, 16}, {1, 5}, {130, 64}, {2, 264}})
     for (const std::int64_t shift : {0, 1}) {
       if (shift > 0 && size.rows > 100) continue;
@@ -23,14 +25,54 @@ void of_each_width(void (*operations)(Run&, Size)) {
     }
 }
 
+void of_tokens(void (*operations)(Run&, const TokenDims&)) {
+  of_each_width([&](Run& run, Size s) { operations(run, {3, s.rows + 1, s.cols}); });
+}
+
+/// Images of few channels.
+void of_each_depth(void (*operations)(Run&, std::int64_t cols)) {
+  for (const std::int64_t cols : {3, 4, 8, 16})
+    for (const std::int64_t shift : {0, 1}) {
+      CAPTURE(cols);
+      CAPTURE(shift);
+      as_on_cpu([&](Run& run) { operations(run, cols); }, shift);
+    }
+}
+
+void of_each_length(void (*operations)(Run&, std::int64_t n, std::int64_t shift)) {
+  for (const std::int64_t n : {1, 4, 7, 1030, 4099})
+    for (const std::int64_t shift : {0, 1}) {
+      CAPTURE(n);
+      CAPTURE(shift);
+      as_on_cpu([&](Run& run) { operations(run, n, shift); }, shift);
+    }
+}
+
+/// Variances of channels, at least a half.
+Tensor variances(Run& run, std::int64_t cols) {
+  const Tensor t = run.parameter_out({cols});
+  for (std::int64_t c = 0; c < cols; ++c)
+    if (t.dtype() == DType::f64)
+      t.data<double>()[c] = 0.5 + double(c % 7);
+    else
+      t.data<float>()[c] = 0.5f + float(c % 7);
+  return t;
+}
+
 }  // namespace
 
-TEST_CASE("vector widths: gains, biases and DyT are the CPU's") {
+TEST_CASE("vector widths: gains and biases are the CPU's") {
   of_each_width([](Run& run, Size s) {
     const Shape x{s.rows, s.cols}, channels{s.cols};
     run.backend.affine(run.in(x), run.parameter(channels), run.parameter(channels), run.out(x));
     run.backend.affine_backward(run.in(x), run.in(x), run.parameter(channels), run.gradient(x),
                                 run.parameter_gradient(channels), run.parameter_gradient(channels));
+  });
+}
+
+TEST_CASE("vector widths: DyT is the CPU's") {
+  of_each_width([](Run& run, Size s) {
+    const Shape x{s.rows, s.cols}, channels{s.cols};
     run.backend.dyt(run.in(x), run.parameter({1}), run.parameter(channels), run.parameter(channels), run.out(x));
     const auto backward = [&](const Gradient& dx, const Gradient& dgamma, const Gradient& dbeta,
                               const Gradient& dalpha) {
@@ -44,7 +86,7 @@ TEST_CASE("vector widths: gains, biases and DyT are the CPU's") {
   });
 }
 
-TEST_CASE("vector widths: sums over so many rows that several warps add up their chunks are the CPU's") {
+TEST_CASE("vector widths: sums over the rows of several warps are the CPU's") {
   as_on_cpu([](Run& run) {
     const Shape x{2300, 4}, channels{4};
     run.backend.affine_backward(run.in(x), run.in(x), run.parameter(channels), run.gradient(x),
@@ -53,34 +95,31 @@ TEST_CASE("vector widths: sums over so many rows that several warps add up their
   });
 }
 
-TEST_CASE("vector widths: batch norm, by running statistics too, is the CPU's") {
+TEST_CASE("vector widths: batch norm is the CPU's") {
   of_each_width([](Run& run, Size s) {
     constexpr std::int64_t rows_per_image = 3;
     const Shape x{s.rows * rows_per_image, s.cols}, channels{s.cols};
-    const auto variances = [&] {
-      const Tensor t = run.parameter_out(channels);
-      for (std::int64_t c = 0; c < s.cols; ++c)
-        if (t.dtype() == DType::f64)
-          t.data<double>()[c] = 0.5 + double(c % 7);
-        else
-          t.data<float>()[c] = 0.5f + float(c % 7);
-      return t;
-    };
     for (const std::int64_t of_group : {0, 2}) {
       const BatchNormDims d{s.rows, rows_per_image, s.cols, 0, s.rows, of_group, 1e-2, 0.1};
       SingleShard alone;
       const Tensor in = run.in(x), gamma = run.parameter(channels), beta = run.parameter(channels);
       const Tensor mean = run.parameter_out({d.groups(), s.cols}), rstd = run.parameter_out({d.groups(), s.cols});
       run.backend.batch_norm(d, alone, {in, gamma, beta, run.out(x), mean, rstd}, run.kept(run.parameter(channels)),
-                             variances());
+                             variances(run, s.cols));
       run.backend.batch_norm_backward(d, alone,
                                       {run.in(x), in, gamma, mean, rstd, run.gradient(x),
                                        run.parameter_gradient(channels), run.parameter_gradient(channels)});
       run.backend.batch_norm_backward(d, alone,
                                       {run.in(x), in, gamma, mean, rstd, {}, {}, run.parameter_gradient(channels)});
     }
-    const NormDims d{s.rows * rows_per_image, s.cols, 1e-5};
-    const Tensor mean = run.parameter(channels), var = variances();
+  });
+}
+
+TEST_CASE("vector widths: batch norm by running statistics is the CPU's") {
+  of_each_width([](Run& run, Size s) {
+    const NormDims d{s.rows * 3, s.cols, 1e-5};
+    const Shape x{d.rows, s.cols}, channels{s.cols};
+    const Tensor mean = run.parameter(channels), var = variances(run, s.cols);
     run.backend.batch_norm_frozen(d, run.in(x), run.parameter(channels), run.parameter(channels), mean, var,
                                   run.out(x));
     run.backend.batch_norm_frozen_backward(d,
@@ -96,7 +135,7 @@ TEST_CASE("vector widths: batch norm, by running statistics too, is the CPU's") 
   });
 }
 
-TEST_CASE("vector widths: gains of channels, of groups and of all are the CPU's") {
+TEST_CASE("vector widths: gains of groups of any width are the CPU's") {
   of_each_width([](Run& run, Size s) {
     const Shape x{s.rows, s.cols};
     for (std::int64_t group = 1; group <= s.cols; ++group) {
@@ -109,19 +148,34 @@ TEST_CASE("vector widths: gains of channels, of groups and of all are the CPU's"
   });
 }
 
-TEST_CASE("vector widths: sums, GELU, tanh and their gradients are the CPU's") {
+TEST_CASE("vector widths: GELU is the CPU's") {
   of_each_width([](Run& run, Size s) {
     const Shape x{s.rows, s.cols};
     for (const GeluForm form : {GeluForm::erf, GeluForm::tanh}) {
       run.backend.gelu(form, run.in(x), run.out(x));
       run.backend.gelu_backward(form, run.in(x), run.in(x), run.gradient(x));
     }
+  });
+}
+
+TEST_CASE("vector widths: tanh is the CPU's") {
+  of_each_width([](Run& run, Size s) {
+    const Shape x{s.rows, s.cols};
     run.backend.tanh(run.in(x), run.out(x));
     run.backend.tanh_backward(run.in(x), run.in(x), run.gradient(x));
+  });
+}
+
+TEST_CASE("vector widths: sums of two tensors are the CPU's") {
+  of_each_width([](Run& run, Size s) {
+    const Shape x{s.rows, s.cols};
     run.backend.add(run.in(x), run.in(x), run.out(x));
     run.backend.copy_gradient(run.in(x), run.gradient(x));
-    run.backend.fill(run.parameter_out(x), 0.3);
   });
+}
+
+TEST_CASE("vector widths: filled tensors are the CPU's") {
+  of_each_width([](Run& run, Size s) { run.backend.fill(run.parameter_out({s.rows, s.cols}), 0.3); });
 }
 
 TEST_CASE("vector widths: masks of elements and of rows are the CPU's") {
@@ -136,69 +190,97 @@ TEST_CASE("vector widths: masks of elements and of rows are the CPU's") {
   });
 }
 
-TEST_CASE("vector widths: tokens that are moved, added to and averaged are the CPU's") {
-  of_each_width([](Run& run, Size s) {
-    const std::int64_t tokens = s.rows + 1;
-    const TokenDims d{3, tokens, s.cols};
-    const Shape x{3, tokens, s.cols}, one{3, s.cols};
-    run.backend.add_positions(d, run.in(x), run.parameter({tokens, s.cols}), run.out(x));
-    run.backend.add_positions_backward(d, run.in(x), run.gradient(x), run.parameter_gradient({tokens, s.cols}));
-    run.backend.mean_tokens(d, run.in(x), run.out(one));
-    run.backend.mean_tokens_backward(d, run.in(one), run.gradient(x));
-    run.backend.concat_token(d, run.parameter({s.cols}), run.in(x), run.out({3, tokens + 1, s.cols}));
-    run.backend.concat_token_backward(d, run.in({3, tokens + 1, s.cols}), run.parameter_gradient({s.cols}),
-                                      run.gradient(x));
-    run.backend.select_tokens(d, 1, tokens - 1, run.in(x), run.out({3, tokens - 1, s.cols}));
-    run.backend.select_tokens_backward(d, 1, tokens - 1, run.in({3, tokens - 1, s.cols}), run.gradient(x));
-    run.backend.concat_tokens(d, 1, run.in({3, 1, s.cols}), run.in({3, tokens - 1, s.cols}), run.out(x));
-    run.backend.concat_tokens_backward(d, 1, run.in(x), run.gradient({3, 1, s.cols}), {});
+TEST_CASE("vector widths: added positions are the CPU's") {
+  of_tokens([](Run& run, const TokenDims& d) {
+    const Shape x{d.batch, d.tokens, d.cols}, positions{d.tokens, d.cols};
+    run.backend.add_positions(d, run.in(x), run.parameter(positions), run.out(x));
+    run.backend.add_positions_backward(d, run.in(x), run.gradient(x), run.parameter_gradient(positions));
   });
 }
 
-TEST_CASE("vector widths: patches and windows are the CPU's") {
-  for (const std::int64_t cols : {3, 4, 8, 16})
-    for (const std::int64_t shift : {0, 1}) {
-      CAPTURE(cols);
-      CAPTURE(shift);
-      as_on_cpu(
-          [&](Run& run) {
-            const PatchDims patches{2, 6, 4, cols, 3, 2};
-            run.backend.patchify(patches, run.in({2, 6, 4, cols}), run.out({2, 4, 6 * cols}));
-            run.backend.patchify_backward(patches, run.in({2, 4, 6 * cols}), run.gradient({2, 6, 4, cols}));
-            const WindowDims d{2, 5, 4, cols, 3, 1};
-            const Shape grid{2, 5, 4, cols}, windows{2 * d.windows(), d.tokens(), cols}, merged{2, 6, 4 * cols};
-            run.backend.cut_windows(d, run.in(grid), run.out(windows));
-            run.backend.cut_windows_backward(d, run.in(windows), run.gradient(grid));
-            run.backend.join_windows(d, run.in(windows), run.out(grid));
-            run.backend.join_windows_backward(d, run.in(grid), run.gradient(windows));
-            run.backend.merge_patches({2, 5, 4, cols}, run.in(grid), run.out(merged));
-            run.backend.merge_patches_backward({2, 5, 4, cols}, run.in(merged), run.gradient(grid));
-          },
-          shift);
-    }
+TEST_CASE("vector widths: means of tokens are the CPU's") {
+  of_tokens([](Run& run, const TokenDims& d) {
+    const Shape x{d.batch, d.tokens, d.cols}, one{d.batch, d.cols};
+    run.backend.mean_tokens(d, run.in(x), run.out(one));
+    run.backend.mean_tokens_backward(d, run.in(one), run.gradient(x));
+  });
 }
 
-TEST_CASE("vector widths: lanes added up with their squares, averages and rounded copies are the CPU's") {
-  for (const std::int64_t n : {1, 4, 7, 1030, 4099})
-    for (const std::int64_t shift : {0, 1}) {
-      CAPTURE(n);
-      CAPTURE(shift);
-      as_on_cpu(
-          [&](Run& run) {
-            for (const std::int64_t lanes : {1, 3, 7, 8}) {
-              const std::int64_t stride = n + 5;
-              const Tensor all = run.kept(run.parameter({lanes * stride})), square = run.memory({1}, DType::f64);
-              run.backend.sum_lanes(lanes, stride, all.slice(0, n), square.data<double>());
-              run.kept(square);
-            }
-            auto* state = new (run.memory({sizeof(StepState)}, DType::u8).raw()) StepState{};
-            run.backend.average(0.75, state, run.parameter({n}), run.kept(run.parameter({n})));
-            const Tensor weights = run.parameter({n});
-            if (weights.dtype() == DType::f32)
-              run.backend.round_to_bf16(weights, run.kept(run.memory({n + shift}, DType::bf16).slice(shift, n)));
-          },
-          shift);
+TEST_CASE("vector widths: a token put before the others is the CPU's") {
+  of_tokens([](Run& run, const TokenDims& d) {
+    const Shape x{d.batch, d.tokens, d.cols}, longer{d.batch, d.tokens + 1, d.cols};
+    run.backend.concat_token(d, run.parameter({d.cols}), run.in(x), run.out(longer));
+    run.backend.concat_token_backward(d, run.in(longer), run.parameter_gradient({d.cols}), run.gradient(x));
+  });
+}
+
+TEST_CASE("vector widths: selected tokens are the CPU's") {
+  of_tokens([](Run& run, const TokenDims& d) {
+    const Shape x{d.batch, d.tokens, d.cols}, others{d.batch, d.tokens - 1, d.cols};
+    run.backend.select_tokens(d, 1, d.tokens - 1, run.in(x), run.out(others));
+    run.backend.select_tokens_backward(d, 1, d.tokens - 1, run.in(others), run.gradient(x));
+  });
+}
+
+TEST_CASE("vector widths: tokens put together are the CPU's") {
+  of_tokens([](Run& run, const TokenDims& d) {
+    const Shape x{d.batch, d.tokens, d.cols}, first{d.batch, 1, d.cols}, others{d.batch, d.tokens - 1, d.cols};
+    run.backend.concat_tokens(d, 1, run.in(first), run.in(others), run.out(x));
+    run.backend.concat_tokens_backward(d, 1, run.in(x), run.gradient(first), {});
+  });
+}
+
+TEST_CASE("vector widths: patches are the CPU's") {
+  of_each_depth([](Run& run, std::int64_t cols) {
+    const PatchDims patches{2, 6, 4, cols, 3, 2};
+    run.backend.patchify(patches, run.in({2, 6, 4, cols}), run.out({2, 4, 6 * cols}));
+    run.backend.patchify_backward(patches, run.in({2, 4, 6 * cols}), run.gradient({2, 6, 4, cols}));
+  });
+}
+
+TEST_CASE("vector widths: windows are the CPU's") {
+  of_each_depth([](Run& run, std::int64_t cols) {
+    const WindowDims d{2, 5, 4, cols, 3, 1};
+    const Shape grid{2, 5, 4, cols}, windows{2 * d.windows(), d.tokens(), cols};
+    run.backend.cut_windows(d, run.in(grid), run.out(windows));
+    run.backend.cut_windows_backward(d, run.in(windows), run.gradient(grid));
+    run.backend.join_windows(d, run.in(windows), run.out(grid));
+    run.backend.join_windows_backward(d, run.in(grid), run.gradient(windows));
+  });
+}
+
+TEST_CASE("vector widths: merged neighbours are the CPU's") {
+  of_each_depth([](Run& run, std::int64_t cols) {
+    const Shape grid{2, 5, 4, cols}, merged{2, 6, 4 * cols};
+    run.backend.merge_patches({2, 5, 4, cols}, run.in(grid), run.out(merged));
+    run.backend.merge_patches_backward({2, 5, 4, cols}, run.in(merged), run.gradient(grid));
+  });
+}
+
+TEST_CASE("vector widths: sums of lanes and of their squares are the CPU's") {
+  of_each_length([](Run& run, std::int64_t n, std::int64_t) {
+    for (const std::int64_t lanes : {1, 3, 7, 8}) {
+      const std::int64_t stride = n + 5;
+      const Tensor all = run.kept(run.parameter({lanes * stride})), square = run.memory({1}, DType::f64);
+      run.backend.sum_lanes(lanes, stride, all.slice(0, n), square.data<double>());
+      run.kept(square);
     }
+  });
+}
+
+TEST_CASE("vector widths: averages over steps are the CPU's") {
+  of_each_length([](Run& run, std::int64_t n, std::int64_t) {
+    auto* state = new (run.memory({sizeof(StepState)}, DType::u8).raw()) StepState{};
+    run.backend.average(0.75, state, run.parameter({n}), run.kept(run.parameter({n})));
+  });
+}
+
+TEST_CASE("vector widths: copies rounded to bf16 are the CPU's") {
+  of_each_length([](Run& run, std::int64_t n, std::int64_t shift) {
+    const Tensor weights = run.parameter({n});
+    if (weights.dtype() == DType::f32)
+      run.backend.round_to_bf16(weights, run.kept(run.memory({n + shift}, DType::bf16).slice(shift, n)));
+  });
 }
 
 TEST_CASE("vector widths: a drawn mask is the CPU's") {

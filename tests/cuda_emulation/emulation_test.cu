@@ -102,7 +102,27 @@ struct Fixture {
   ~Fixture() { emulation::set_schedule(0); }
 };
 
-/// What a launch is told to be wrong; empty where nothing is.
+/// Runs `body` under eight schedules of blocks, warps and lanes.
+template <class F>
+void under_each_schedule(F&& body) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
+    emulation::set_schedule(seed);
+    body();
+  }
+}
+
+/// A driver and a GPU for a test to change.
+struct Driver {
+  ~Driver() {
+    emulation::set_device_error(cudaSuccess);
+    emulation::set_driver_version(CUDART_VERSION);
+    emulation::set_capability(9, 0);
+    emulation::set_kernel_error(cudaSuccess);
+  }
+};
+
+/// The fault that a launch ends with; empty if there is none.
 template <class F>
 std::string fault_of(F&& f) {
   try {
@@ -123,39 +143,65 @@ bool has(const std::string& text, const char* part) { return text.find(part) != 
     return;                                                                   \
   }
 
-TEST_CASE_FIXTURE(Fixture, "cuda emulation: barriers, shuffles, votes and atomics give the same under every schedule") {
-  for (std::uint64_t seed = 0; seed < 8; ++seed) {
-    CAPTURE(seed);
-    emulation::set_schedule(seed);
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: a kernel with a barrier is right under every schedule") {
+  under_each_schedule([&] {
     launch("reverse", reverse_block, {1, 128}, stream, kN, x.data<float>(), y.data<float>(), true);
     for (int i = 0; i < kN; ++i) CHECK(y.data<float>()[i] == float(kN - 1 - i));
-    launch("lane_sums", lane_sums, {1, 128}, stream, x.data<float>(), y.data<float>(), kAllLanes);
-    CHECK(y.data<float>()[1] == (32 + 63) * 16.0f);
-    Tensor words = arena.empty({4}, DType::i32);
-    launch("votes", votes, {1, 128}, stream, x.data<float>(), static_cast<unsigned*>(words.raw()));
-    CHECK(static_cast<unsigned*>(words.raw())[1] == ~0u << 19);
-    words.data<std::int32_t>()[0] = 0;
-    launch("count", count, {3, 96}, stream, words.data<std::int32_t>());
-    CHECK(words.data<std::int32_t>()[0] == 288);
-    launch("block_total", block_total, {2, 64}, stream, x.data<float>(), y.data<float>());
-    CHECK(y.data<float>()[1] == 63 * 32 * 64.0f);
-  }
+  });
 }
 
-TEST_CASE_FIXTURE(Fixture, "cuda emulation: a missing barrier is found") {
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: shuffles are right under every schedule") {
+  under_each_schedule([&] {
+    launch("lane_sums", lane_sums, {1, 128}, stream, x.data<float>(), y.data<float>(), kAllLanes);
+    CHECK(y.data<float>()[1] == (32 + 63) * 16.0f);
+  });
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: votes are right under every schedule") {
+  const Tensor words = arena.empty({4}, DType::i32);
+  under_each_schedule([&] {
+    launch("votes", votes, {1, 128}, stream, x.data<float>(), static_cast<unsigned*>(words.raw()));
+    CHECK(static_cast<unsigned*>(words.raw())[1] == ~0u << 19);
+  });
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: atomic additions are right under every schedule") {
+  const Tensor counter = arena.empty({1}, DType::i32);
+  under_each_schedule([&] {
+    counter.data<std::int32_t>()[0] = 0;
+    launch("count", count, {3, 96}, stream, counter.data<std::int32_t>());
+    CHECK(counter.data<std::int32_t>()[0] == 288);
+  });
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: sums of a block are right under every schedule") {
+  under_each_schedule([&] {
+    launch("block_total", block_total, {2, 64}, stream, x.data<float>(), y.data<float>());
+    CHECK(y.data<float>()[1] == 63 * 32 * 64.0f);
+  });
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: a missing barrier of a block is found") {
+  SKIP_WITHOUT_CHECKS();
+  CHECK(fault_of([&] {
+          launch("reverse", reverse_block, {1, 128}, stream, kN, x.data<float>(), y.data<float>(), false);
+        }) == "reverse: block 0, thread 0: reads 4 bytes that nobody has written");
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: a missing barrier of a warp is found") {
   SKIP_WITHOUT_CHECKS();
   const std::string fault = fault_of([&] {
-    launch("reverse", reverse_block, {1, 128}, stream, kN, x.data<float>(), y.data<float>(), false);
+    launch("warp", warp_without_barrier, {1, 32}, stream, y.data<float>(), false);
   });
-  CHECK(fault == "reverse: block 0, thread 0: reads 4 bytes that nobody has written");
-  CHECK(has(fault_of([&] {
-              launch("warp", warp_without_barrier, {1, 32}, stream, y.data<float>(), false);
-            }),
-            "with no barrier between them"));
+  CHECK_MESSAGE(has(fault, "with no barrier between them"), fault);
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: a warp with its barriers has no fault") {
+  SKIP_WITHOUT_CHECKS();
   CHECK(fault_of([&] { launch("warp", warp_without_barrier, {1, 32}, stream, y.data<float>(), true); }) == "");
 }
 
-TEST_CASE_FIXTURE(Fixture, "cuda emulation: one element too far is found, in global and in shared memory") {
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: an element too far in global memory is found") {
   SKIP_WITHOUT_CHECKS();
   const Tensor small = arena.empty({kN}, DType::f32);
   std::fill_n(small.data<float>(), kN, 1.0f);
@@ -165,62 +211,102 @@ TEST_CASE_FIXTURE(Fixture, "cuda emulation: one element too far is found, in glo
   CHECK(fault_of([&] {
           launch("write_beyond", write_beyond, {2, 64}, stream, kN, small.data<float>());
         }) == "write_beyond: block 1, thread 36: writes 4 bytes 0 bytes beyond the end of a tensor of 400 bytes");
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: an element too far in shared memory is found") {
+  SKIP_WITHOUT_CHECKS();
   CHECK(fault_of([&] {
           launch("shared", shared_beyond, {1, 64, 64 * sizeof(float)}, stream, y.data<float>());
         }) == "shared: block 0, thread 63: writes 4 bytes 0 bytes beyond the end of a tensor of 256 bytes");
 }
 
-TEST_CASE_FIXTURE(Fixture, "cuda emulation: a barrier that not all reach is found") {
-  std::string fault = fault_of([&] { launch("some", barrier_of_some, {1, 64}, stream, y.data<float>()); });
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: a barrier that some threads skip is found") {
+  const std::string fault = fault_of([&] { launch("some", barrier_of_some, {1, 64}, stream, y.data<float>()); });
   CHECK_MESSAGE(has(fault, "some: block 0, thread 0: waits at the __syncthreads of emulation_test.cu:"), fault);
   CHECK(has(fault, "which not all reach: thread 40 has left the kernel"));
-  fault = fault_of([&] { launch("two", two_barriers, {1, 64}, stream, y.data<float>()); });
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: threads that wait at different barriers are found") {
+  const std::string fault = fault_of([&] { launch("two", two_barriers, {1, 64}, stream, y.data<float>()); });
   CHECK_MESSAGE(has(fault, "two: block 0, thread 32: waits at the __syncthreads of"), fault);
 }
 
-TEST_CASE_FIXTURE(Fixture, "cuda emulation: wrong masks and shuffles under divergence are found") {
-  const float* in = x.data<float>();
-  float* out = y.data<float>();
-  std::string fault = fault_of([&] { launch("mask", lane_sums, {1, 64}, stream, in, out, 0x0000ffffu); });
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: a mask that lacks calling lanes is found") {
+  const std::string fault = fault_of([&] {
+    launch("mask", lane_sums, {1, 64}, stream, x.data<float>(), y.data<float>(), 0x0000ffffu);
+  });
   CHECK_MESSAGE(has(fault, "mask: block 0, thread "), fault);
-  fault = fault_of([&] { launch("part", lane_sums, {1, 48}, stream, in, out, kAllLanes); });
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: a mask with lanes that the warp does not have is found") {
+  const std::string fault = fault_of([&] {
+    launch("part", lane_sums, {1, 48}, stream, x.data<float>(), y.data<float>(), kAllLanes);
+  });
   CHECK_MESSAGE(has(fault, "part: block 0, thread 32: the mask of the shuffle"), fault);
   CHECK(has(fault, "names lanes that this warp of 16 does not have"));
-  fault = fault_of([&] { launch("diverged", diverged, {1, 32}, stream, in, out); });
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: shuffles of a warp that has diverged are found") {
+  const std::string fault = fault_of([&] {
+    launch("diverged", diverged, {1, 32}, stream, x.data<float>(), y.data<float>());
+  });
   CHECK_MESSAGE(has(fault, "the warp has diverged"), fault);
-  fault = fault_of([&] { launch("left", shuffle_after_return, {1, 32}, stream, in, out); });
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: a shuffle with a lane that has left the kernel is found") {
+  const std::string fault = fault_of([&] {
+    launch("left", shuffle_after_return, {1, 32}, stream, x.data<float>(), y.data<float>());
+  });
   CHECK_MESSAGE(has(fault, "for all lanes of its mask: thread 7 has left the kernel"), fault);
 }
 
-TEST_CASE_FIXTURE(Fixture, "cuda emulation: what nobody wrote, two writers of one place and host memory are found") {
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: a read of what no thread wrote is found") {
   SKIP_WITHOUT_CHECKS();
   const Tensor fresh = arena.empty({128}, DType::f32);
   CHECK(fault_of([&] {
           launch("fresh", lane_sums, {1, 32}, stream, fresh.data<float>(), y.data<float>(), kAllLanes);
         }) == "fresh: block 0, thread 0: reads 4 bytes that nobody has written");
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: two threads that write one place are found") {
+  SKIP_WITHOUT_CHECKS();
   CHECK(fault_of([&] {
           launch("twice", same_place, {1, 32}, stream, y.data<float>());
         }) == "twice: block 0, thread 1: writes what thread 0 has written, with no barrier between them");
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: two blocks that write one place are found") {
+  SKIP_WITHOUT_CHECKS();
   CHECK(fault_of([&] {
           launch("blocks", across_blocks, {2, 32}, stream, y.data<float>());
         }) ==
         "blocks: block 1, thread 0: writes what a thread of another block (thread 0) has written, with no barrier "
         "between them");
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: a read of the host's memory is found") {
+  SKIP_WITHOUT_CHECKS();
   const auto on_heap = std::make_unique<double>(1.0);
   CHECK(fault_of([&] {
           launch("host", read_through, {1, 32}, stream, on_heap.get(), y.data<float>());
         }) == "host: block 0, thread 0: reads 8 bytes of the host's memory, which no device can see");
 }
 
-TEST_CASE_FIXTURE(Fixture, "cuda: a launch beyond the limits is refused by name, one of nothing is none") {
+TEST_CASE_FIXTURE(Fixture, "cuda: a launch of no blocks does nothing") {
   launch("none", across_blocks, {0, 32}, stream, static_cast<float*>(nullptr));
-  CHECK_THROWS_WITH_AS(launch("far", across_blocks, {std::int64_t{1} << 31, 32}, stream, y.data<float>()),
-                       "far: 2147483648 blocks of 32 threads are beyond what CUDA takes", InputError);
-  CHECK_THROWS_WITH_AS(launch("wide", across_blocks, {1, 32, 300000}, stream, y.data<float>()),
-                       "wide: needs 300000 bytes of shared memory a block, the GPU has 232448", InputError);
 }
 
-TEST_CASE_FIXTURE(Fixture, "cuda: out of memory says how much was asked and how much is free") {
+TEST_CASE_FIXTURE(Fixture, "cuda: a launch of too many blocks is refused by its name") {
+  CHECK_THROWS_WITH_AS(launch("far", across_blocks, {std::int64_t{1} << 31, 32}, stream, y.data<float>()),
+                       "far: 2147483648 blocks of 32 threads exceed the limits of CUDA", InputError);
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda: a launch with too much shared memory is refused by its name") {
+  CHECK_THROWS_WITH_AS(launch("wide", across_blocks, {1, 32, 300000}, stream, y.data<float>()),
+                       "wide: needs 300000 bytes of shared memory per block, but the GPU has 232448", InputError);
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda: a lack of memory is reported with the bytes requested and free") {
   emulation::set_memory_limit(std::size_t{16} << 20);
   std::string what;
   try {
@@ -233,37 +319,40 @@ TEST_CASE_FIXTURE(Fixture, "cuda: out of memory says how much was asked and how 
   CHECK_MESSAGE(what.ends_with(" MB free"), what);
 }
 
-TEST_CASE("cuda: no driver, an old driver, no GPU and an old GPU are told apart") {
-  struct Restore {
-    ~Restore() {
-      emulation::set_device_error(cudaSuccess);
-      emulation::set_driver_version(CUDART_VERSION);
-      emulation::set_capability(9, 0);
-      emulation::set_kernel_error(cudaSuccess);
-    }
-  } const restore;
+TEST_CASE_FIXTURE(Driver, "cuda: a missing driver is reported") {
   emulation::set_driver_version(0);
   CHECK_THROWS_WITH_AS(query_device(),
                        "--device cuda: no NVIDIA driver is installed (libcuda.so.1 is missing); install it, or run "
                        "with --device cpu",
                        EnvironmentError);
+}
+
+TEST_CASE_FIXTURE(Driver, "cuda: an old driver is reported") {
   emulation::set_driver_version(12040);
   emulation::set_device_error(cudaErrorInsufficientDriver);
   CHECK_THROWS_WITH_AS(query_device(),
-                       "--device cuda: the NVIDIA driver knows CUDA 12.4, this binary needs 13.0; install a newer "
-                       "driver, or run with --device cpu",
+                       "--device cuda: the NVIDIA driver supports CUDA 12.4, but this binary needs 13.0; install a "
+                       "newer driver, or run with --device cpu",
                        EnvironmentError);
+}
+
+TEST_CASE_FIXTURE(Driver, "cuda: a missing GPU is reported") {
   emulation::set_device_error(cudaErrorNoDevice);
   CHECK_THROWS_WITH_AS(query_device(),
                        "--device cuda: no NVIDIA GPU is visible (see nvidia-smi and CUDA_VISIBLE_DEVICES); run with "
                        "--device cpu",
                        EnvironmentError);
-  emulation::set_device_error(cudaSuccess);
+}
+
+TEST_CASE_FIXTURE(Driver, "cuda: an old GPU is reported") {
   emulation::set_capability(7, 5);
   CHECK_THROWS_WITH_AS(query_device(),
-                       "--device cuda: emulated has compute capability 7.5, this binary needs 8.0 or above (A100 and "
-                       "later); run with --device cpu",
+                       "--device cuda: emulated has compute capability 7.5, but this binary needs 8.0 or above (A100 "
+                       "and later); run with --device cpu",
                        EnvironmentError);
+}
+
+TEST_CASE_FIXTURE(Driver, "cuda: a GPU without kernels in the binary is reported") {
   emulation::set_capability(12, 1);
   emulation::set_kernel_error(cudaErrorNoKernelImageForDevice);
   CHECK_THROWS_WITH_AS(query_device(),

@@ -4,48 +4,20 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "autograd/grad_check.h"
 #include "core/error.h"
-#include "cuda/cuda_backend.h"
 #include "cuda/gelu.cuh"
-#include "tests/cuda_emulation/lt_control.h"
+#include "tests/cuda_emulation/lt_operands.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
 using emulation::lt_control;
-
-/// The control as it is for everybody, again at the end.
-struct ControlOfTest {
-  ControlOfTest() { lt_control() = {}; }
-  ~ControlOfTest() { lt_control() = {}; }
-};
-
-double at(const Tensor& t, std::int64_t i) {
-  return t.dtype() == DType::f64   ? t.data<double>()[i]
-         : t.dtype() == DType::f32 ? double(t.data<float>()[i])
-                                   : double(float(t.data<bf16>()[i]));
-}
-
-/// Random numbers that bf16 holds.
-Tensor drawn(Arena& arena, const Shape& shape, std::uint64_t seed, DType type) {
-  const Tensor from = randn(arena, shape, DType::f64, seed), t = arena.empty(shape, type);
-  for (std::int64_t i = 0; i < t.size(); ++i) {
-    const bf16 value(from.data<double>()[i]);
-    if (type == DType::f64)
-      t.data<double>()[i] = float(value);
-    else if (type == DType::f32)
-      t.data<float>()[i] = value;
-    else
-      t.data<bf16>()[i] = value;
-  }
-  return t;
-}
 
 struct Fixture {
   ControlOfTest control;
@@ -53,8 +25,6 @@ struct Fixture {
   DeviceMemory memory{stream};
   Arena arena{memory};
 };
-
-constexpr std::int64_t kM = 6, kN = 16, kK = 24;
 
 /// Largest difference of what a product writes from its composed form, beside the largest number.
 double apart(LtProducts& lt, Arena& arena, LtProduct p) {
@@ -101,9 +71,58 @@ LtProduct product(DType type, Epilogue epilogue = Epilogue::none) {
   return {.m = kM, .n = kN, .k = kK, .in = type, .out = type, .vector = type, .epilogue = epilogue};
 }
 
+/// Factors of a product, and memory for its result that holds other numbers.
+struct Operands : Fixture {
+  LtProducts lt{stream};
+  const Tensor a = drawn(arena, {kM * kK + 1}, 1, DType::f32), b = drawn(arena, {kK * kN}, 2, DType::f32);
+  const Tensor d = drawn(arena, {kM * kN}, 3, DType::f32), same = drawn(arena, {kM * kN}, 3, DType::f32);
+  bool untouched() const { return std::memcmp(d.raw(), same.raw(), d.bytes()) == 0; }
+};
+
+/// The record of two products with algorithm 66. What is looked up after it is algorithm 7.
+struct Record : Fixture {
+  LtProducts first{stream}, second{stream};
+  std::string text;
+  Record() {
+    apart(first, arena, product(DType::f32, Epilogue::bias));
+    apart(first, arena, product(DType::bf16));
+    text = first.choices();
+    lt_control().algorithm = 7;
+  }
+  /// The algorithm with which `second` computes the product.
+  int algorithm_of(const LtProduct& p) {
+    apart(second, arena, p);
+    return lt_control().last_algorithm;
+  }
+  /// The error of a record when `second` uses it; empty if it is accepted.
+  std::string refusal_of(const std::string& record) {
+    try {
+      second.choose(record);
+      second.waves(product(DType::f32, Epilogue::bias));
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  }
+};
+
+/// The square of a vector of four values 1 + 2^-12, which TF32 rounds to 1.
+template <class T>
+struct Square : Fixture {
+  static constexpr DType kType = Storage<T>::dtype;
+  LtProducts lt{stream};
+  LtProduct p{.m = 1, .n = 1, .k = 4, .in = kType, .out = kType, .vector = kType};
+  T operator()() {
+    const Tensor a = arena.empty({4}, kType), d = arena.empty({1}, kType);
+    std::fill_n(a.data<T>(), 4, 1 + T(0x1p-12));
+    REQUIRE(lt("test", p, {a.raw(), a.raw(), d.raw(), d.raw()}));
+    return d.data<T>()[0];
+  }
+};
+
 }  // namespace
 
-TEST_CASE("lt_products: each epilogue is its composed form, in every type, order and with addition") {
+TEST_CASE("lt_products: each epilogue gives its composed form") {
   Fixture f;
   LtProducts lt(f.stream);
   for (const Epilogue e : {Epilogue::none, Epilogue::bias, Epilogue::bias_gelu_tanh_aux, Epilogue::dgelu_tanh,
@@ -122,12 +141,19 @@ TEST_CASE("lt_products: each epilogue is its composed form, in every type, order
       }
 }
 
-TEST_CASE("lt_products: an algorithm is looked up once a product, whatever else is multiplied meanwhile") {
+TEST_CASE("lt_products: the algorithm of a product is looked up once") {
   Fixture f;
   LtProducts lt(f.stream);
   apart(lt, f.arena, product(DType::f32));
   CHECK(lt_control().look_ups == 1);
   apart(lt, f.arena, product(DType::f32, Epilogue::bias));
+  for (int again = 0; again < 3; ++again) apart(lt, f.arena, product(DType::f32));
+  CHECK(lt_control().look_ups == 2);
+}
+
+TEST_CASE("lt_products: a product without an algorithm is looked up once") {
+  Fixture f;
+  LtProducts lt(f.stream);
   lt_control().refused = {16 | 64 | 128};
   const Tensor t = drawn(f.arena, {kM * kN * kK}, 1, DType::f32);
   const LtProduct refused = product(DType::f32, Epilogue::dgelu_tanh_bgrad);
@@ -135,188 +161,110 @@ TEST_CASE("lt_products: an algorithm is looked up once a product, whatever else 
     apart(lt, f.arena, product(DType::f32));
     CHECK(!lt("test", refused, {t.raw(), t.raw(), t.raw(), t.raw(), t.raw(), t.raw()}));
   }
-  CHECK(lt_control().look_ups == 3);
+  CHECK(lt_control().look_ups == 2);
 }
 
-TEST_CASE("lt_products: nothing is done where there is no algorithm, or an operand begins between 16 bytes") {
-  Fixture f;
-  LtProducts lt(f.stream);
-  const Tensor a = drawn(f.arena, {kM * kK + 1}, 1, DType::f32), b = drawn(f.arena, {kK * kN}, 2, DType::f32);
-  const Tensor d = drawn(f.arena, {kM * kN}, 3, DType::f32), same = drawn(f.arena, {kM * kN}, 3, DType::f32);
-  const auto untouched = [&] { return std::memcmp(d.raw(), same.raw(), d.bytes()) == 0; };
-  const LtProduct p = product(DType::f32);
-  CHECK(!lt("test", p, {a.data<float>() + 1, b.raw(), d.raw(), d.raw()}));
+TEST_CASE("lt_products: an operand that does not begin at 16 bytes is not multiplied") {
+  Operands t;
+  CHECK(!t.lt("test", product(DType::f32), {t.a.data<float>() + 1, t.b.raw(), t.d.raw(), t.d.raw()}));
+  CHECK(t.untouched());
+}
+
+TEST_CASE("lt_products: without an algorithm nothing is multiplied") {
+  Operands t;
   LtProduct odd = product(DType::bf16, Epilogue::bias);
   odd.vector = DType::f32;  // no such bias beside bf16
-  CHECK(!lt("test", odd, {a.raw(), b.raw(), d.raw(), d.raw(), d.raw()}));
-  CHECK(lt.waves(odd) == 0.0f);
-  CHECK(untouched());
-  CHECK(lt("test", p, {a.raw(), b.raw(), d.raw(), d.raw()}));
-  CHECK(!untouched());
+  CHECK(!t.lt("test", odd, {t.a.raw(), t.b.raw(), t.d.raw(), t.d.raw(), t.d.raw()}));
+  CHECK(t.lt.waves(odd) == 0.0f);
+  CHECK(t.untouched());
 }
 
-TEST_CASE("lt_products: algorithms go into a record and are taken from it") {
+TEST_CASE("lt_products: a product with an algorithm writes its result") {
+  Operands t;
+  CHECK(t.lt("test", product(DType::f32), {t.a.raw(), t.b.raw(), t.d.raw(), t.d.raw()}));
+  CHECK(!t.untouched());
+}
+
+TEST_CASE("lt_products: before the first product there is nothing to record") {
   Fixture f;
-  LtProducts first(f.stream), second(f.stream);
-  CHECK(first.choices().empty());
-  apart(first, f.arena, product(DType::f32, Epilogue::bias));
-  apart(first, f.arena, product(DType::bf16));
-  CHECK(first.description() ==
+  CHECK(LtProducts(f.stream).choices().empty());
+}
+
+TEST_CASE("lt_products: the algorithms in use are described") {
+  CHECK(Record().first.description() ==
         "6x16x24 nn f32 bias: algo 66 tile 1 stages 1 split-k 1; 6x16x24 nn bf16: algo 66 tile 1 stages 1 split-k 1");
-  const std::string record = first.choices();
-  CHECK(record.starts_with("cuBLASLt " + LtProducts::version() + "\n6x16x24 nn f32 bias: 000000000000"));
-
-  lt_control().algorithm = 7;
-  apart(second, f.arena, product(DType::f32, Epilogue::bias));
-  CHECK(lt_control().last_algorithm == 7);
-  second.choose(record);
-  apart(second, f.arena, product(DType::f32, Epilogue::bias));
-  CHECK(lt_control().last_algorithm == 66);
-  apart(second, f.arena, product(DType::f64));  // not in the record
-  CHECK(lt_control().last_algorithm == 7);
-  CHECK(second.choices() != record);
-  second.choose("");
-  apart(second, f.arena, product(DType::f32, Epilogue::bias));
-  CHECK(lt_control().last_algorithm == 7);
-
-  const auto refusal = [&](const std::string& text) -> std::string {
-    try {
-      second.choose(text);
-      second.waves(product(DType::f32, Epilogue::bias));
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "taken";
-  };
-  CHECK(refusal("cuBLASLt 9.9.9" + record.substr(record.find('\n')))
-            .find("are those of \"cuBLASLt 9.9.9\", and this "
-                  "is cuBLASLt 0.0.0") != std::string::npos);
-  CHECK(refusal(record.substr(0, record.size() - 1)).find("cannot be read: \"6x16x24 nn bf16: 0") != std::string::npos);
-  std::string other = record;
-  other[other.find(": 0") + 2] = '9';  // no algorithm of this library
-  CHECK(refusal(other).find("the recorded algorithm of the product 6x16x24 nn f32 bias cannot be used here") !=
-        std::string::npos);
-  CHECK(refusal(record) == "taken");
 }
 
-TEST_CASE("lt_products: TF32 is off until it is asked for, and is for floats alone") {
-  Fixture f;
-  LtProducts lt(f.stream);
-  const Tensor a = f.arena.empty({4}, DType::f32), d = f.arena.empty({1}, DType::f32);
-  const Tensor wide = f.arena.empty({4}, DType::f64), wide_d = f.arena.empty({1}, DType::f64);
-  for (int i = 0; i < 4; ++i) a.data<float>()[i] = 1 + 0x1p-12f, wide.data<double>()[i] = 1 + 0x1p-12;
-  LtProduct p{.m = 1, .n = 1, .k = 4, .in = DType::f32, .out = DType::f32, .vector = DType::f32};
-  const auto square = [&] {
-    REQUIRE(lt("test", p, {a.raw(), a.raw(), d.raw(), d.raw()}));
-    return d.data<float>()[0];
-  };
+TEST_CASE("lt_products: a record begins with the version of the library") {
+  CHECK(Record().text.starts_with("cuBLASLt " + LtProducts::version() + "\n6x16x24 nn f32 bias: 000000000000"));
+}
+
+TEST_CASE("lt_products: a recorded algorithm is used") {
+  Record r;
+  CHECK(r.algorithm_of(product(DType::f32, Epilogue::bias)) == 7);
+  r.second.choose(r.text);
+  CHECK(r.algorithm_of(product(DType::f32, Epilogue::bias)) == 66);
+}
+
+TEST_CASE("lt_products: a product that the record lacks is looked up") {
+  Record r;
+  r.second.choose(r.text);
+  CHECK(r.algorithm_of(product(DType::f32, Epilogue::bias)) == 66);
+  CHECK(r.algorithm_of(product(DType::f64)) == 7);
+  CHECK(r.second.choices() != r.text);
+}
+
+TEST_CASE("lt_products: after an empty record all products are looked up again") {
+  Record r;
+  r.second.choose(r.text);
+  r.second.choose("");
+  CHECK(r.algorithm_of(product(DType::f32, Epilogue::bias)) == 7);
+}
+
+TEST_CASE("lt_products: a record of this library is accepted") {
+  Record r;
+  CHECK(r.refusal_of(r.text) == "");
+}
+
+TEST_CASE("lt_products: a record of another version is refused") {
+  Record r;
+  CHECK(
+      r.refusal_of("cuBLASLt 9.9.9" + r.text.substr(r.text.find('\n'))) ==
+      "the algorithms of its products were recorded under \"cuBLASLt 9.9.9\", but this is cuBLASLt 0.0.0; resume under "
+      "the recorded one, or with --allow-different-bits");
+}
+
+TEST_CASE("lt_products: a record that is cut off is refused") {
+  Record r;
+  CHECK(r.refusal_of(r.text.substr(0, r.text.size() - 1)).find("cannot be read: \"6x16x24 nn bf16: 0") !=
+        std::string::npos);
+}
+
+TEST_CASE("lt_products: a recorded algorithm that the library lacks is refused") {
+  Record r;
+  std::string other = r.text;
+  other[other.find(": 0") + 2] = '9';  // no algorithm of this library
+  CHECK(r.refusal_of(other).find("the recorded algorithm of the product 6x16x24 nn f32 bias cannot be used here") !=
+        std::string::npos);
+}
+
+TEST_CASE("lt_products: TF32 is off by default") {
+  Square<float> square;
   CHECK(square() == 4 * (1 + 0x1p-12f) * (1 + 0x1p-12f));
-  p.tf32 = true;
+}
+
+TEST_CASE("lt_products: TF32 rounds products of floats on request") {
+  Square<float> square;
+  square.p.tf32 = true;
   CHECK(square() == 4.0f);
-  LtProduct in_double = p;
-  in_double.in = in_double.out = in_double.vector = DType::f64;
-  REQUIRE(lt("test", in_double, {wide.raw(), wide.raw(), wide_d.raw(), wide_d.raw()}));
-  CHECK(wide_d.data<double>()[0] == 4 * (1 + 0x1p-12) * (1 + 0x1p-12));
-  p.tf32 = false;
+  square.p.tf32 = false;
   CHECK(square() != 4.0f);
 }
 
-namespace {
-
-/// y, dx, dw and db of a dense layer with GELU's tanh form in `type`.
-std::vector<double> layer(CudaBackend& backend, DType type, std::vector<int>* epilogues = nullptr) {
-  Arena arena(backend.memory());
-  const DType acc = acc_of(type);
-  const LinearDims d{kM, kK, kN};
-  const Tensor x = drawn(arena, {kM, kK}, 1, type), w = drawn(arena, {kN, kK}, 2, acc), b = drawn(arena, {kN}, 3, acc),
-               v = drawn(arena, {kK, kN}, 13, acc);
-  const Tensor dy = drawn(arena, {kM, kN}, 4, type), kept = drawn(arena, {kM, kN}, 5, type),
-               y = drawn(arena, {kM, kN}, 6, type), z = drawn(arena, {kM, kN}, 7, type);
-  const Tensor dx = drawn(arena, {kM, kK}, 8, type), dw = drawn(arena, {kN, kK}, 9, acc),
-               db = drawn(arena, {kN}, 10, acc), db2 = drawn(arena, {kN}, 11, acc),
-               dh = drawn(arena, {kM, kN}, 12, type);
-  const auto note = [&] {
-    if (epilogues) epilogues->push_back(lt_control().last_epilogue);
-  };
-  backend.linear_gelu(d, GeluForm::tanh, x, w, b, kept, y);
-  note();
-  backend.linear_gelu_backward(d, GeluForm::tanh, {dy, x, w, {dx}, {dw}, {db}, kept});
-  backend.linear(d, x, w, b, y, z);
-  note();
-  backend.linear_backward(d, {z, x, w, {}, {dw, Write::add}, {db2}});
-  note();
-  backend.linear_backward_through_gelu({kM, kN, kK}, GeluForm::tanh,
-                                       {.dy = x, .x = y, .w = v, .dx = {dh}, .kept = kept});
-  note();
-  backend.synchronize();
-  std::vector<double> all;
-  for (const Tensor& t : {y, z, dx, dw, db, db2, dh})
-    for (std::int64_t i = 0; i < t.size(); ++i) all.push_back(at(t, i));
-  return all;
-}
-
-double apart(const std::vector<double>& a, const std::vector<double>& b) {
-  double error = 0, largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    error = std::abs(a[i] - b[i]) <= error ? error : std::abs(a[i] - b[i]);
-    largest = std::max(largest, std::abs(a[i]));
-  }
-  return error / largest;
-}
-
-constexpr int kNone = CUBLASLT_EPILOGUE_DEFAULT, kBias = CUBLASLT_EPILOGUE_BIAS,
-              kGelu = CUBLASLT_EPILOGUE_GELU_AUX_BIAS, kDgelu = CUBLASLT_EPILOGUE_DGELU,
-              kBgrad = CUBLASLT_EPILOGUE_BGRADB;
-
-}  // namespace
-
-TEST_CASE("lt_products: a layer is the same with epilogues, without each of them, and without cuBLASLt") {
-  for (const DType type : {DType::f32, DType::f64, DType::bf16}) {
-    CAPTURE(to_string(type));
-    const ControlOfTest control;
-    const bool narrow = type == DType::bf16;
-    CudaBackend backend;
-    std::vector<int> used;
-    const std::vector<double> whole = layer(backend, type, &used);
-    CHECK(used == (narrow ? std::vector{kGelu, kBias, kBgrad, kDgelu} : std::vector{kNone, kBias, kNone, kNone}));
-    for (const std::set<int>& refused : {std::set<int>{kBias}, std::set<int>{kBgrad}, std::set<int>{kGelu},
-                                         std::set<int>{kDgelu}, std::set<int>{kNone, kBias, kBgrad, kGelu, kDgelu}}) {
-      lt_control().refused = refused;
-      CudaBackend other;
-      const std::int64_t before = lt_control().products;
-      CHECK(apart(whole, layer(other, type)) < (type == DType::f64 ? 1e-14 : narrow ? 0x1p-7 : 1e-6));
-      CHECK((lt_control().products == before) == refused.contains(kNone));
-    }
-  }
-}
-
-TEST_CASE("lt_products: a bias gradient does not come beside a product that then fills less of the GPU") {
-  const ControlOfTest control;
-  lt_control().bgrad_waves = 0.9f;
-  CudaBackend backend;
-  std::vector<int> used;
-  layer(backend, DType::bf16, &used);
-  CHECK(used[2] == kNone);
-}
-
-TEST_CASE("lt_products: a backend with TF32 leaves the products of its device's others as they are") {
-  for (const bool by_library : {true, false}) {
-    const ControlOfTest control;
-    if (!by_library) lt_control().refused = {kNone};
-    CudaBackend backend;
-    Arena arena(backend.memory());
-    const Tensor x = arena.empty({1, 4}, DType::f32), y = arena.empty({1, 1}, DType::f32);
-    std::fill_n(x.data<float>(), 4, 1 + 0x1p-12f);
-    const auto square = [&](Backend& b) {
-      b.linear({1, 4, 1}, x, x, {}, {}, y);
-      b.synchronize();
-      return y.data<float>()[0];
-    };
-    const float exact = square(backend);
-    CHECK(exact == 4 * (1 + 0x1p-12f) * (1 + 0x1p-12f));
-    CHECK((square(backend.with_tf32()) == 4.0f) == by_library);  // the emulated cuBLAS has no TF32
-    CHECK(square(backend) == exact);
-  }
+TEST_CASE("lt_products: TF32 does not round products of doubles") {
+  Square<double> square;
+  square.p.tf32 = true;
+  CHECK(square() == 4 * (1 + 0x1p-12) * (1 + 0x1p-12));
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -55,9 +55,27 @@ ViTConfig dropping(std::string_view placement) {
   return c;
 }
 
+/// A batch in three parts whose last image has a NaN.
+struct BrokenLaterPart {
+  BrokenLaterPart() {
+    data.images.data<double>()[data.images.size() - 1] = std::numeric_limits<double>::quiet_NaN();
+    initialise(engine.parameters(), config, 3);
+    engine.state().lr = 1e-2;
+  }
+  double step() { return engine.train_step(data.images, data.labels); }
+  std::vector<double> values() {
+    const Tensor flat = engine.parameters().flat_values();
+    return {flat.data<double>(), flat.data<double>() + flat.size()};
+  }
+  const ViTConfig config = small_vit("pre_pre");
+  Batch data{config, 12, DType::f64};
+  ShardPool pool{1};
+  Engine engine{cpu_backend(), pool, config, settings_for(12, 3)};
+};
+
 }  // namespace
 
-TEST_CASE("accumulation: parts of a batch add up to it, masks and a shorter last batch included") {
+TEST_CASE("accumulation: the parts of a batch add up to the whole") {
   for (const std::int64_t batch : {12, 11, 1}) {
     CAPTURE(batch);
     const Trained whole = train(dropping("pre_pre"), 12, batch, 1);
@@ -68,6 +86,9 @@ TEST_CASE("accumulation: parts of a batch add up to it, masks and a shorter last
       CHECK(difference(cut.values, whole.values) < 1e-12);
     }
   }
+}
+
+TEST_CASE("accumulation: the parts of a Swin's batch add up to the whole") {
   CHECK(difference(train(small_swin("pre_pre"), 12, 12, 3).values, train(small_swin("pre_pre"), 12, 12, 1).values) <
         1e-12);
 }
@@ -91,21 +112,24 @@ TEST_CASE("accumulation: soft targets are cut as labels are") {
   CHECK(difference(values[0], values[1]) < 1e-12);
 }
 
-TEST_CASE("accumulation: the same bits for any number of threads") {
+TEST_CASE("accumulation: any number of threads gives the same bits") {
   CHECK(train(dropping("bn_ffnbn"), 12, 12, 3, 1).values == train(dropping("bn_ffnbn"), 12, 12, 3, 3).values);
 }
 
-TEST_CASE("accumulation: batch norms see a part at a time") {
-  ViTConfig c = small_vit("bn_ffnbn");
+TEST_CASE("accumulation: batch norms see one part at a time") {
+  const ViTConfig c = small_vit("bn_ffnbn");
   CHECK(difference(train(c, 12, 12, 3).values, train(c, 12, 12, 1).values) > 1e-4);
-  // Where their statistics are over so many images anyway, nothing changes.
+}
+
+TEST_CASE("accumulation: batch norms over groups of a part's size give the same") {
+  ViTConfig c = small_vit("bn_ffnbn");
   visit_sites(c.placement, [](std::string_view, NormSpec& spec) {
     if (spec.kind == NormKind::batch_norm) spec.statistics_batch = 4;
   });
   CHECK(difference(train(c, 12, 12, 3).values, train(c, 12, 12, 1).values) < 1e-12);
 }
 
-TEST_CASE("accumulation: less memory") {
+TEST_CASE("accumulation: four parts take under 60% of the memory") {
   for (const char* placement : {"pre_pre", "bn_ffnbn"}) {
     ViTConfig c = small_vit(placement);
     c.image_size = {32, 32};
@@ -137,17 +161,15 @@ TEST_CASE("accumulation: a probe sees the whole batch") {
   }
 }
 
-TEST_CASE("accumulation: a value that is not finite in a later part stops the whole step and is found") {
-  const ViTConfig c = small_vit("pre_pre");
-  Batch data(c, 12, DType::f64);
-  data.images.data<double>()[data.images.size() - 1] = std::numeric_limits<double>::quiet_NaN();
-  ShardPool pool(1);
-  Engine engine(cpu_backend(), pool, c, settings_for(12, 3));
-  initialise(engine.parameters(), c, 3);
-  const Tensor flat = engine.parameters().flat_values();
-  const std::vector<double> before(flat.data<double>(), flat.data<double>() + flat.size());
-  engine.state().lr = 1e-2;
-  CHECK(std::isnan(engine.train_step(data.images, data.labels)));
-  CHECK(std::vector<double>(flat.data<double>(), flat.data<double>() + flat.size()) == before);
-  CHECK(engine.find_nonfinite(data.images, data.labels));
+TEST_CASE("accumulation: a value in a later part that is not finite stops the whole step") {
+  BrokenLaterPart network;
+  const std::vector<double> before = network.values();
+  CHECK(std::isnan(network.step()));
+  CHECK(network.values() == before);
+}
+
+TEST_CASE("accumulation: a value in a later part that is not finite is found") {
+  BrokenLaterPart network;
+  network.step();
+  CHECK(network.engine.find_nonfinite(network.data.images, network.data.labels));
 }

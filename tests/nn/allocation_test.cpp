@@ -73,7 +73,7 @@ class WarmNetwork {
 
 }  // namespace
 
-TEST_CASE("engine: steps after the first allocate nothing and touch no fresh page") {
+TEST_CASE("engine: a warm step takes no memory from the system") {
 #if !defined(NORMLAB_COUNTS_ALLOCATIONS)
   MESSAGE("skipped: a sanitizer allocates and takes pages for its own bookkeeping");
   return;
@@ -88,7 +88,7 @@ TEST_CASE("engine: steps after the first allocate nothing and touch no fresh pag
   }
 }
 
-TEST_CASE("engine: nor do they with other optimisers, an average of the weights and accumulation") {
+TEST_CASE("engine: a warm step of any optimiser takes no memory from the system") {
 #if !defined(NORMLAB_COUNTS_ALLOCATIONS)
   MESSAGE("skipped: a sanitizer allocates and takes pages for its own bookkeeping");
   return;
@@ -110,7 +110,7 @@ TEST_CASE("engine: nor do they with other optimisers, an average of the weights 
   }
 }
 
-TEST_CASE("engine: nor do they where drop-path decides how much is computed") {
+TEST_CASE("engine: a warm step with drop-path takes no memory from the system") {
 #if !defined(NORMLAB_COUNTS_ALLOCATIONS)
   MESSAGE("skipped: a sanitizer allocates and takes pages for its own bookkeeping");
   return;

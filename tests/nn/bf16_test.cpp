@@ -38,6 +38,12 @@ struct Run {
     initialise(engine.parameters(), c, 3);
     engine.state().lr = 2e-3;
   }
+  int head() { return engine.parameters().find("head.weight"); }
+  Tensor write_head() {
+    const Tensor value = engine.parameters().value(head());
+    for (std::int64_t i = 0; i < value.size(); ++i) value.data<float>()[i] = 100.0f;
+    return value;
+  }
   double step() { return engine.train_step(data.images, data.labels); }
   void check_copy() {
     ParameterSet& p = engine.parameters();
@@ -50,9 +56,11 @@ struct Run {
   }
 };
 
+constexpr const char* kOutdated = "parameter head.weight: its bf16 copy may be outdated; call refresh_copy() first";
+
 }  // namespace
 
-TEST_CASE("bf16: the optimiser keeps the rounded copy of the weights equal to them") {
+TEST_CASE("bf16: after each step the copy is the rounded weights") {
   for (const OptimizerName name : {OptimizerName::adamw, OptimizerName::sgd}) {
     Run run(best_bf16(), model(), name);
     double first = run.step(), last = 0;
@@ -64,21 +72,35 @@ TEST_CASE("bf16: the optimiser keeps the rounded copy of the weights equal to th
   }
 }
 
-TEST_CASE("bf16: a value written from outside reaches the next step, and a forgotten refresh is caught") {
+TEST_CASE("bf16: before the first step the copy cannot be read") {
   Run run(best_bf16());
-  ParameterSet& p = run.engine.parameters();
-  const int head = p.find("head.weight");
-  CHECK_THROWS_WITH_AS(p.weight(head),
-                       "parameter head.weight: its bf16 copy may be outdated; call refresh_copy() first", InputError);
+  CHECK_THROWS_WITH_AS(run.engine.parameters().weight(run.head()), kOutdated, InputError);
+}
+
+TEST_CASE("bf16: after a write to a value its old copy cannot be read") {
+  Run run(best_bf16());
   run.step();
-  const Tensor value = p.value(head);
-  for (std::int64_t i = 0; i < value.size(); ++i) value.data<float>()[i] = 100.0f;
-  CHECK_THROWS_AS(p.weight(head), InputError);
+  run.write_head();
+  CHECK_THROWS_WITH_AS(run.engine.parameters().weight(run.head()), kOutdated, InputError);
+}
+
+TEST_CASE("bf16: a value written from outside reaches the next step") {
+  Run run(best_bf16());
+  run.step();
+  const Tensor value = run.write_head();
   run.engine.prepare(kBatch);
-  for (std::int64_t i = 0; i < value.size(); ++i) CHECK(float(p.weight(head).data<bf16>()[i]) == 100.0f);
-  CHECK_THROWS_AS(value.data<float>(), InputError);  // writing through it now would not be seen
+  for (std::int64_t i = 0; i < value.size(); ++i)
+    CHECK(float(run.engine.parameters().weight(run.head()).data<bf16>()[i]) == 100.0f);
   run.step();
   run.check_copy();
+}
+
+TEST_CASE("bf16: once a step is prepared, values cannot be written") {
+  Run run(best_bf16());
+  run.step();
+  const Tensor value = run.write_head();
+  run.engine.prepare(kBatch);
+  CHECK_THROWS_WITH_AS(value.data<float>(), doctest::Contains("is stale"), InputError);
 }
 
 TEST_CASE("bf16: every primitive is made before the first step") {
@@ -104,7 +126,7 @@ TEST_CASE("bf16: every primitive is made before the first step") {
   }
 }
 
-TEST_CASE("bf16: emulated products train alike") {
+TEST_CASE("bf16: emulated products train as native ones do") {
   SKIP_WITHOUT_NATIVE_BF16();
   Run native(Bf16Products::native), emulated(Bf16Products::emulated);
   for (int s = 0; s < 5; ++s) {

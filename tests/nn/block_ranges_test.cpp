@@ -1,6 +1,7 @@
 // Sites that some blocks have and others have not.
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <map>
 
 #include "nn/engine.h"
@@ -33,6 +34,37 @@ ViTConfig four_blocks(std::string_view placement = "pre_pre") {
   return c;
 }
 
+/// RMS norms in the first two of four blocks, at more sites than the others have.
+ViTConfig first_half_rms() {
+  ViTConfig c = four_blocks();
+  c.placement.blocks = {{0, 1, {.pre = kRms, .query = kRms, .key = kRms}, {.pre = kRms, .inner = kRms}}};
+  return c;
+}
+/// The sites of those two blocks in all four.
+ViTConfig rms_everywhere() {
+  const Placement mixed = first_half_rms().placement;
+  ViTConfig c = four_blocks("rms_norm");
+  c.placement.attn = mixed.blocks[0].attn;
+  c.placement.mlp = mixed.blocks[0].mlp;
+  return c;
+}
+
+/// Calls `check` with a placement of three ranges, the same carved from `first` to `last`, and these two.
+void for_each_carving(
+    const std::function<void(const Placement&, const Placement&, std::int64_t, std::int64_t)>& check) {
+  Placement start = find_placement("pre_pre")->placement;
+  start.blocks = {range(2, 4, kRms), range(7, 7, kBatch), range(9, 12, kRms)};
+  for (std::int64_t first = 0; first < 14; ++first)
+    for (std::int64_t last = first; last < 15; ++last) {
+      Placement p = start;
+      carve_blocks(p, first, last);
+      CAPTURE(first);
+      CAPTURE(last);
+      CAPTURE(text_of(p.blocks));
+      check(start, p, first, last);
+    }
+}
+
 /// Named values of one image on its way through the network.
 std::map<std::string, std::vector<float>> values_on_the_way(const ViTConfig& c) {
   ParameterSet parameters;
@@ -56,7 +88,7 @@ std::map<std::string, std::vector<float>> values_on_the_way(const ViTConfig& c) 
 
 }  // namespace
 
-TEST_CASE("block_ranges: each block has the sites of its range, all others those of the row") {
+TEST_CASE("block_ranges: a block has the sites of its range or else of the row") {
   Placement p = find_placement("pre_pre")->placement;
   p.blocks = {range(1, 2, kRms), range(4, 4, kBatch)};
   const NormKind expected[] = {NormKind::layer_norm, NormKind::rms_norm,   NormKind::rms_norm,
@@ -66,35 +98,37 @@ TEST_CASE("block_ranges: each block has the sites of its range, all others those
     CHECK(p.attention_sites(i).pre.kind == expected[i]);
     CHECK(p.mlp_sites(i).pre.kind == expected[i]);
   }
+}
+
+TEST_CASE("block_ranges: batch norm in a range is seen") {
+  Placement p = find_placement("pre_pre")->placement;
+  p.blocks = {range(1, 2, kRms), range(4, 4, kBatch)};
   CHECK(uses_batch_norm(p));
   p.blocks.pop_back();
   CHECK_FALSE(uses_batch_norm(p));
 }
 
-TEST_CASE("block_ranges: carving cuts ranges and changes no block's sites") {
-  Placement start = find_placement("pre_pre")->placement;
-  start.blocks = {range(2, 4, kRms), range(7, 7, kBatch), range(9, 12, kRms)};
-  for (std::int64_t first = 0; first < 14; ++first)
-    for (std::int64_t last = first; last < 15; ++last) {
-      Placement p = start;
-      carve_blocks(p, first, last);
-      CAPTURE(first);
-      CAPTURE(last);
-      CAPTURE(text_of(p.blocks));
-      std::int64_t covered = 0, before = -1;
-      for (const BlockRange& r : p.blocks) {
-        CHECK(r.first > before);
-        CHECK(r.first <= r.last);
-        CHECK((r.last < first || r.first > last || (first <= r.first && r.last <= last)));
-        if (first <= r.first && r.last <= last) covered += r.last - r.first + 1;
-        before = r.last;
-      }
-      CHECK(covered == last - first + 1);
-      for (std::int64_t i = 0; i < 16; ++i) {
-        CHECK(p.attention_sites(i) == start.attention_sites(i));
-        CHECK(p.mlp_sites(i) == start.mlp_sites(i));
-      }
+TEST_CASE("block_ranges: carving cuts ranges at the first and the last block") {
+  for_each_carving([](const Placement&, const Placement& p, std::int64_t first, std::int64_t last) {
+    std::int64_t covered = 0, before = -1;
+    for (const BlockRange& r : p.blocks) {
+      CHECK(r.first > before);
+      CHECK(r.first <= r.last);
+      CHECK((r.last < first || r.first > last || (first <= r.first && r.last <= last)));
+      if (first <= r.first && r.last <= last) covered += r.last - r.first + 1;
+      before = r.last;
     }
+    CHECK(covered == last - first + 1);
+  });
+}
+
+TEST_CASE("block_ranges: carving changes no block's sites") {
+  for_each_carving([](const Placement& start, const Placement& p, std::int64_t, std::int64_t) {
+    for (std::int64_t i = 0; i < 16; ++i) {
+      CHECK(p.attention_sites(i) == start.attention_sites(i));
+      CHECK(p.mlp_sites(i) == start.mlp_sites(i));
+    }
+  });
 }
 
 TEST_CASE("block_ranges: equal networks have one form") {
@@ -115,21 +149,24 @@ TEST_CASE("block_ranges: equal networks have one form") {
   CHECK(simple({range(0, 0, kRms), range(2, 2, kRms)}, 5) == "layer_norm | 0:rms_norm 2:rms_norm");
 }
 
-TEST_CASE("block_ranges: parameters, initial values and maths of a block are those of a network that has its sites") {
-  ViTConfig mixed = four_blocks(), rms = four_blocks("rms_norm");
-  mixed.placement.blocks = {{0, 1, {.pre = kRms, .query = kRms, .key = kRms}, {.pre = kRms, .inner = kRms}}};
-  rms.placement.attn = mixed.placement.blocks[0].attn;
-  rms.placement.mlp = mixed.placement.blocks[0].mlp;
+TEST_CASE("block_ranges: a block has the parameters of its own sites") {
   ParameterSet parameters;
-  const ViT vit(parameters, mixed);
+  const ViT vit(parameters, first_half_rms());
   CHECK(parameters.find("blocks.0.attn.query.gamma") >= 0);
   CHECK(parameters.find("blocks.1.mlp.inner.gamma") >= 0);
   CHECK(parameters.find("blocks.1.attn.pre.beta") < 0);
   CHECK(parameters.find("blocks.2.attn.pre.beta") >= 0);
   CHECK(parameters.find("blocks.2.attn.query.gamma") < 0);
-  CHECK(parameters.count() == model_cost(mixed).parameters);
+}
 
-  const auto seen = values_on_the_way(mixed), all_rms = values_on_the_way(rms),
+TEST_CASE("block_ranges: the cost counts the parameters of all ranges") {
+  ParameterSet parameters;
+  const ViT vit(parameters, first_half_rms());
+  CHECK(parameters.count() == model_cost(first_half_rms()).parameters);
+}
+
+TEST_CASE("block_ranges: a block computes what it would in a network of its sites") {
+  const auto seen = values_on_the_way(first_half_rms()), all_rms = values_on_the_way(rms_everywhere()),
              all_layer = values_on_the_way(four_blocks());
   for (const char* name : {"stem", "blocks.0.attn", "blocks.0.mlp", "blocks.1.attn", "blocks.1.mlp"}) {
     CAPTURE(name);
@@ -137,15 +174,17 @@ TEST_CASE("block_ranges: parameters, initial values and maths of a block are tho
   }
   CHECK(seen.at("blocks.0.attn") != all_layer.at("blocks.0.attn"));
   CHECK(seen.at("blocks.2.attn") != all_rms.at("blocks.2.attn"));
-  // The first blocks the other way round.
-  ViTConfig flipped = rms;
-  flipped.placement.blocks = {{0, 2, four_blocks().placement.attn, four_blocks().placement.mlp}};
-  const auto flipped_seen = values_on_the_way(flipped);
-  for (const char* name : {"blocks.0.attn", "blocks.2.mlp"}) CHECK(flipped_seen.at(name) == all_layer.at(name));
-  CHECK(flipped_seen.at("blocks.3.attn") != all_layer.at("blocks.3.attn"));
 }
 
-TEST_CASE("block_ranges: alpha and beta of a Dynamic Tanh start as its own range says") {
+TEST_CASE("block_ranges: a range with the sites of another row computes what that row does") {
+  ViTConfig flipped = rms_everywhere();
+  flipped.placement.blocks = {{0, 2, four_blocks().placement.attn, four_blocks().placement.mlp}};
+  const auto seen = values_on_the_way(flipped), all_layer = values_on_the_way(four_blocks());
+  for (const char* name : {"blocks.0.attn", "blocks.2.mlp"}) CHECK(seen.at(name) == all_layer.at(name));
+  CHECK(seen.at("blocks.3.attn") != all_layer.at("blocks.3.attn"));
+}
+
+TEST_CASE("block_ranges: a Dynamic Tanh starts as its range says") {
   ViTConfig c = four_blocks("dyt");
   NormSpec other = norm_of(NormKind::dyt);
   other.alpha_init = 0.8;

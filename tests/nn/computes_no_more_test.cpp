@@ -27,7 +27,7 @@ TEST_CASE("engine: no gradient is computed for the image") {
   }
 }
 
-TEST_CASE("engine: evaluation keeps one block, and of the others what they give") {
+TEST_CASE("engine: evaluation of six times as many blocks takes under 2.5 times the memory") {
   const auto bytes = [](std::int64_t depth) {
     ViTConfig c = small_vit("pre_pre");
     c.image_size = {64, 64};

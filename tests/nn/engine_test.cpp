@@ -165,7 +165,7 @@ TEST_CASE("engine: a Swin with dropout trains to the same bits with any number o
   check_threads(c, 3, {2, 7});
 }
 
-TEST_CASE("engine: a ViT with strong drop-path trains to the same bits with 1 or 3 threads") {
+TEST_CASE("engine: strong drop-path trains to the same bits with 1 or 3 threads") {
   ViTConfig c = small_vit("pre_pre");
   c.drop_path = 0.9;
   for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -223,14 +223,14 @@ TEST_CASE("engine: dropout masks do not depend on the cut into shards") {
   check_close(train(c, 1, 3, 13, DType::f64), train(c, 2, 3, 2, DType::f64));
 }
 
-TEST_CASE("engine: with group norm, the cut into shards changes only rounding") {
+TEST_CASE("engine: group norm depends on the cut into shards only by rounding") {
   check_close(train(grouped(small_vit("pre_pre")), 1, 3, 13, DType::f64),
               train(grouped(small_vit("pre_pre")), 2, 3, 2, DType::f64));
   check_close(train(grouped(small_swin("pre_pre")), 1, 3, 13, DType::f64),
               train(grouped(small_swin("pre_pre")), 2, 3, 2, DType::f64));
 }
 
-TEST_CASE("engine: with group norm, 1 and 3 threads train to the same bits") {
+TEST_CASE("engine: group norm trains to the same bits with 1 or 3 threads") {
   check_equal(train(grouped(small_vit("pre_pre")), 1, 3, 2), train(grouped(small_vit("pre_pre")), 3, 3, 2));
   check_equal(train(grouped(small_swin("pre_pre")), 1, 3, 2), train(grouped(small_swin("pre_pre")), 3, 3, 2));
 }
@@ -259,7 +259,7 @@ TEST_CASE("engine: batch statistics of the first step have the same bits for any
   CHECK(statistics(5) == statistics(1));
 }
 
-TEST_CASE("engine: the third step uses the addresses of the second and no more memory") {
+TEST_CASE("engine: the third step has the memory of the second") {
   on_each_device([] {
     for (const ModelConfig& c : {ModelConfig(small_vit("pre_pre")), ModelConfig(small_vit("bn_ffnbn")),
                                  ModelConfig(small_swin("pre_pre")), ModelConfig(small_swin("bn_ffnbn"))}) {
@@ -292,7 +292,7 @@ TEST_CASE("engine: a step that is not finite leaves the weights as they were") {
   });
 }
 
-TEST_CASE("engine: the search names the operation and the layer that are not finite") {
+TEST_CASE("engine: the search names where a step is not finite") {
   on_each_device([] {
     BrokenNetwork network;
     CHECK(std::isnan(network.step()));

@@ -1,11 +1,10 @@
-// Batch norms merged into linears: the arithmetic by hand, whole trained networks before and after, and what is left.
+// Batch norms merged into linears: whole trained networks before and after, and what is left.
 #include "nn/fuse.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/random.h"
 #include "experiments/data/shapes.h"
@@ -154,6 +153,24 @@ const FusedSite& result_of(const FusedModel& fused, std::string_view site) {
   return *found;
 }
 
+/// A Swin of 8 x 8 and 4 x 4 tokens with batch norms.
+SwinConfig small_swin(std::int64_t window) {
+  SwinConfig c;
+  c.image_size = {kSide, kSide};
+  c.patch_size = 4;
+  c.window = window;
+  c.embed_dim = 12;
+  c.depths = {2, 2};
+  c.num_heads = {2, 4};
+  c.mlp_ratio = 2;
+  c.placement = swin_placement(find_placement("bn_extra")->placement);
+  return c;
+}
+void check_reduction(const FusedModel& fused) {
+  CHECK(std::get<SwinConfig>(fused.config).reduction_bias);
+  CHECK(result_of(fused, "merge").what == "reduction, which gains a bias");
+}
+
 HostTensors some_tensors(const ViTConfig& c) {
   ParameterSet set;
   make_model(set, c);
@@ -163,38 +180,6 @@ HostTensors some_tensors(const ViTConfig& c) {
 }
 
 }  // namespace
-
-TEST_CASE("fuse: a norm merged into the next and into the previous linear, by hand") {
-  // Channel 0: gamma 2, deviation 2, so x + 5 - 3 = x + 2; channel 1: 3 / 1 (x - 1) + 0.
-  const std::vector<double> gamma{2, 3}, beta{5, 0}, mean{3, 1}, var{3, 0};
-  const FrozenNorm norm = frozen_norm(gamma, beta, mean, var, 1.0);
-  CHECK(norm.scale == std::vector<double>{1, 3});
-  CHECK(norm.offset == std::vector<double>{2, -3});
-
-  std::vector<double> weight{1, 10, 2, 20, 3, 30}, bias{1, 1, 0};  // [3, 2]
-  merge_into_next(norm, weight, bias);
-  CHECK(weight == std::vector<double>{1, 30, 2, 60, 3, 90});
-  CHECK(bias == std::vector<double>{1 + 2 - 30, 1 + 4 - 60, 6 - 90});
-
-  std::vector<double> wide{1, 2, 3, 4}, wide_bias{1, 1, 2, 2};  // [4, 1]: the norm twice, as over two heads
-  merge_into_previous(norm, wide, wide_bias);
-  CHECK(wide == std::vector<double>{1, 6, 3, 12});
-  CHECK(wide_bias == std::vector<double>{3, 0, 4, 3});
-}
-
-TEST_CASE("fuse: arithmetic that does not fit is refused") {
-  const std::vector<double> one{1}, two{1, 1}, negative{-1}, nan{std::numeric_limits<double>::quiet_NaN()};
-  CHECK_THROWS_AS(frozen_norm(one, two, one, one, 1e-5), InputError);
-  CHECK_THROWS_WITH_AS(frozen_norm(one, one, one, negative, 1e-5),
-                       "the running variance of channel 0 is -1, negative with epsilon 1e-05", InputError);
-  CHECK_THROWS_AS(frozen_norm(one, one, one, nan, 1e-5), InputError);
-  const FrozenNorm norm = frozen_norm(two, two, two, two, 1e-5);
-  std::vector<double> weight(9, 1.0), bias(3, 0.0), none;
-  CHECK_THROWS_AS(merge_into_next(norm, weight, bias), InputError);
-  CHECK_THROWS_AS(merge_into_previous(norm, weight, bias), InputError);
-  CHECK_THROWS_AS(merge_into_previous(FrozenNorm{}, weight, bias), InputError);
-  CHECK_THROWS_AS(merge_into_next(norm, weight, none), InputError);
-}
 
 TEST_CASE("fuse: trained networks give the same logits without their batch norms") {
   for (const char* placement : {"bn", "bn_ffnbn", "bn_ffnbn_postact", "bn_ffnbn_preres", "bn_extra", "ln_extra_bn"}) {
@@ -207,7 +192,7 @@ TEST_CASE("fuse: trained networks give the same logits without their batch norms
   }
 }
 
-TEST_CASE("fuse: batch norm at every site that a linear is next to, in double") {
+TEST_CASE("fuse: a batch norm next to a linear is merged at every site") {
   for (const bool token : {false, true})
     for (const bool qkv_bias : {false, true})
       for (const HeadScale head_scale : {HeadScale::none, HeadScale::before_proj, HeadScale::after_proj}) {
@@ -236,7 +221,7 @@ TEST_CASE("fuse: batch norm at every site that a linear is next to, in double") 
       }
 }
 
-TEST_CASE("fuse: a bias for one of q, k and v brings zeros for the others") {
+TEST_CASE("fuse: a bias for k gives q a bias of zeros") {
   ViTConfig c = small_vit("pre_pre");
   c.qkv_bias = false;
   c.placement.attn.key = kBN;
@@ -246,29 +231,24 @@ TEST_CASE("fuse: a bias for one of q, k and v brings zeros for the others") {
   CHECK(largest(fused.tensors.at("blocks.1.attn.k.bias").values) > 0.0);
 }
 
-TEST_CASE("fuse: a Swin, its reductions too; what is padded in between stays") {
-  SwinConfig c;
-  c.image_size = {kSide, kSide};
-  c.patch_size = 4;
-  c.window = 4;
-  c.embed_dim = 12;
-  c.depths = {2, 2};
-  c.num_heads = {2, 4};
-  c.mlp_ratio = 2;
-  c.placement = swin_placement(find_placement("bn_extra")->placement);
-  for (const std::int64_t window : {4, 3}) {  // 8 x 8 and 4 x 4 tokens
-    CAPTURE(window);
-    c.window = window;
-    check_fused(c, DType::f32, 3e-5);
-    const FusedModel fused = check_fused(c, DType::f64, 1e-11);
-    CHECK(std::get<SwinConfig>(fused.config).reduction_bias);
-    CHECK(result_of(fused, "merge").what == "reduction, which gains a bias");
-    CHECK(uses_batch_norm(fused.config) == (window == 3));
-    if (window == 3) CHECK(result_of(fused, "attn.pre").what == "windows are padded with zeros between it and q, k, v");
-  }
+TEST_CASE("fuse: a Swin gives the same logits without its batch norms") {
+  const SwinConfig c = small_swin(4);
+  check_fused(c, DType::f32, 3e-5);
+  const FusedModel fused = check_fused(c, DType::f64, 1e-11);
+  CHECK_FALSE(uses_batch_norm(fused.config));
+  check_reduction(fused);
 }
 
-TEST_CASE("fuse: blocks whose norms differ, one by one") {
+TEST_CASE("fuse: a Swin with padded windows keeps the norms before them") {
+  const SwinConfig c = small_swin(3);
+  check_fused(c, DType::f32, 3e-5);
+  const FusedModel fused = check_fused(c, DType::f64, 1e-11);
+  CHECK(uses_batch_norm(fused.config));
+  CHECK(result_of(fused, "attn.pre").what == "windows are padded with zeros between it and q, k, v");
+  check_reduction(fused);
+}
+
+TEST_CASE("fuse: blocks with different norms are merged one by one") {
   ViTConfig c = small_vit("bn_ffnbn");
   c.depth = 4;
   c.placement.head_scale = HeadScale::after_proj;
@@ -295,7 +275,7 @@ TEST_CASE("fuse: both heads of a distilled network take the last norm") {
   CHECK(result_of(fused, "final").what == "head, head_dist");
 }
 
-TEST_CASE("fuse: norms that no linear is next to are left, with the reason") {
+TEST_CASE("fuse: norms that no linear is next to are left with a reason") {
   ViTConfig c = small_vit(everywhere());
   c.pool = Pool::token;
   c.placement.stem.posembed_out = c.placement.attn.post = c.placement.mlp.post = kBN;
@@ -332,7 +312,7 @@ TEST_CASE("fuse: norms that no linear is next to are left, with the reason") {
         "parameters and running statistics: 100 before, 90 after\n");
 }
 
-TEST_CASE("fuse: a network without batch norm comes back as it was") {
+TEST_CASE("fuse: a network without batch norm does not change") {
   const ViTConfig c = small_vit("dpn");
   const HostTensors tensors = some_tensors(c);
   const FusedModel fused = fuse_batch_norms(c, tensors);
@@ -341,7 +321,7 @@ TEST_CASE("fuse: a network without batch norm comes back as it was") {
   CHECK(count_values(fused.tensors) == count_values(tensors));
 }
 
-TEST_CASE("fuse: tensors that are not the network's are refused by name") {
+TEST_CASE("fuse: tensors of another network are refused by name") {
   const ViTConfig c = small_vit("bn");
   const HostTensors good = some_tensors(c);
   const auto refusal = [&](const auto& change) {

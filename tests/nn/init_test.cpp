@@ -121,10 +121,13 @@ Rules big_vision_rules(const ViTConfig& c) {
 
 }  // namespace
 
-TEST_CASE("init: big_vision's distributions, also with more norms and gains") {
+TEST_CASE("init: big_vision draws the distributions of Big Vision") {
   for (const ViTConfig& c : {small_sixteen(), tiny(), tiny("normformer_full"), tiny("dpn"), tiny("bn_ffnbn")})
     check_all(c, big_vision_rules(c));
-  // The numbers of the sizes above as its code gives them, so that the formulas are not only compared with themselves.
+}
+
+// As its code gives them, so that the formulas above are not only compared with themselves.
+TEST_CASE("init: the formulas for big_vision give the numbers of Big Vision") {
   CHECK(big_vision_rules(small_sixteen())[0].second.std == doctest::Approx(0.03608439182435161));
   CHECK(big_vision_rules(small_sixteen())[0].second.max_abs == doctest::Approx(0.08204488209660589));
   CHECK(big_vision_rules(small_sixteen())[4].second.max_abs == doctest::Approx(0.08838834764831845));
@@ -133,7 +136,7 @@ TEST_CASE("init: big_vision's distributions, also with more norms and gains") {
   CHECK(big_vision_rules(tiny())[12].second.max_abs == doctest::Approx(0.46411593993728634));
 }
 
-TEST_CASE("init: timm's distributions") {
+TEST_CASE("init: timm draws the distributions of timm") {
   for (ViTConfig c : {small_sixteen(), tiny()}) {
     c.init = Init::timm;
     const Rule patches = uniform_of(1 / std::sqrt(double(c.patch_pixels())));
@@ -146,7 +149,7 @@ TEST_CASE("init: timm's distributions") {
   }
 }
 
-TEST_CASE("init: DeiT's are timm's but for the class token") {
+TEST_CASE("init: deit draws the values of timm but for the class token") {
   ViTConfig deit = tiny(), timm = tiny();
   deit.init = Init::deit;
   timm.init = Init::timm;
@@ -156,9 +159,10 @@ TEST_CASE("init: DeiT's are timm's but for the class token") {
     if (p.name != "cls_token") CHECK(ours.values(p.name) == theirs.values(p.name));
 }
 
-TEST_CASE("init: timm's jax mode is Big Vision's, with Xavier over the fused q, k, v and timm's positions") {
+TEST_CASE("init: timm_jax draws the distributions of timm's jax mode") {
   for (ViTConfig c : {small_sixteen(), tiny()}) {
     c.init = Init::timm_jax;
+    // Big Vision's, but timm's positions and Xavier over the fused q, k and v.
     Rules rules{{"pos_embed", normal_of(0.02)}, {"cls_token", normal_of(1e-6)}};
     const Rule fused = uniform_of(std::sqrt(6 / double(c.embed_dim + 3 * c.embed_dim)));
     for (const char* name : {".q.weight", ".k.weight", ".v.weight"}) rules.emplace_back(name, fused);
@@ -167,7 +171,7 @@ TEST_CASE("init: timm's jax mode is Big Vision's, with Xavier over the fused q, 
   }
 }
 
-TEST_CASE("init: PyTorch's distributions") {
+TEST_CASE("init: torch draws the distributions of PyTorch") {
   for (ViTConfig c : {small_sixteen(), tiny()}) {
     c.init = Init::torch;
     const double d = double(c.embed_dim), m = double(c.mlp_dim), pixels = double(c.patch_pixels());
@@ -191,7 +195,7 @@ TEST_CASE("init: PyTorch's distributions") {
   }
 }
 
-TEST_CASE("init: what networks share starts alike, whatever else they have") {
+TEST_CASE("init: parameters that networks share start alike") {
   const Network base(tiny("pre_pre", 2));
   for (const char* placement : {"normformer_full", "dpn", "bn_extra", "layer_scale", "post_post", "none"}) {
     const Network other(tiny(placement, 2));
@@ -204,12 +208,19 @@ TEST_CASE("init: what networks share starts alike, whatever else they have") {
     }
     CHECK(shared >= 30);
   }
-  const std::string name = "blocks.1.mlp.fc1.weight";
-  CHECK(Network(tiny("pre_pre", 2), DType::f32, 2).values(name) != base.values(name));
-  CHECK(base.values("blocks.0.mlp.fc1.weight") != base.values(name));
 }
 
-TEST_CASE("init: Sub-LN multiplies v, proj, fc1 and fc2 by sqrt(log(2 depth)) and nothing else") {
+TEST_CASE("init: another seed gives other values") {
+  const std::string name = "blocks.1.mlp.fc1.weight";
+  CHECK(Network(tiny("pre_pre", 2), DType::f32, 2).values(name) != Network(tiny("pre_pre", 2)).values(name));
+}
+
+TEST_CASE("init: two blocks start with different values") {
+  const Network network(tiny("pre_pre", 2));
+  CHECK(network.values("blocks.0.mlp.fc1.weight") != network.values("blocks.1.mlp.fc1.weight"));
+}
+
+TEST_CASE("init: Sub-LN multiplies only v, proj, fc1 and fc2 by its gain") {
   for (const Init init : {Init::big_vision, Init::timm, Init::torch}) {
     ViTConfig plain = tiny("pre_pre", 3), sub = tiny("sub_ln", 3);
     plain.init = sub.init = init;
@@ -228,30 +239,39 @@ TEST_CASE("init: Sub-LN multiplies v, proj, fc1 and fc2 by sqrt(log(2 depth)) an
   }
 }
 
-TEST_CASE("init: LayerScale starts by depth, or where it is told to") {
+TEST_CASE("init: LayerScale starts by the depth") {
   for (const auto& [depth, value] : {std::pair{1, 0.1}, {18, 0.1}, {19, 1e-5}, {24, 1e-5}, {25, 1e-6}}) {
     const Network network(tiny("layer_scale", depth));
     check_rule("first", network.values("blocks.0.attn.layer_scale"), constant(value));
     check_rule("last", network.values(concat("blocks.", depth - 1, ".mlp.layer_scale")), constant(value));
   }
+}
+
+TEST_CASE("init: a start value of LayerScale in the placement is used") {
   ViTConfig c = tiny();
   c.placement.layer_scale = {LayerScaleKind::scalar, false, 0.25};
   CHECK(Network(c).values("blocks.0.mlp.layer_scale") == std::vector<double>{0.25});
 }
 
-TEST_CASE("init: Dynamic Tanh, the head's bias and running statistics start as configured") {
+TEST_CASE("init: Dynamic Tanh starts as configured") {
   ViTConfig c = tiny("dyt");
   CHECK(Network(c).values("blocks.0.attn.pre.alpha") == std::vector<double>{0.5});
   c.placement.mlp.pre.alpha_init = 0.75;
   c.placement.mlp.pre.beta_init = 1.0;
-  c.head_bias_init = -6.9;
   const Network network(c);
   CHECK(network.values("blocks.0.attn.pre.alpha") == std::vector<double>{0.5});
   CHECK(network.values("blocks.0.mlp.pre.alpha") == std::vector<double>{0.75});
   check_rule("beta", network.values("blocks.0.mlp.pre.beta"), constant(1));
   check_rule("other beta", network.values("blocks.0.attn.pre.beta"), constant(0));
-  check_rule("head.bias", network.values("head.bias"), constant(-6.9));
+}
 
+TEST_CASE("init: the head's bias starts as configured") {
+  ViTConfig c = tiny("dyt");
+  c.head_bias_init = -6.9;
+  check_rule("head.bias", Network(c).values("head.bias"), constant(-6.9));
+}
+
+TEST_CASE("init: running statistics start with mean 0 and variance 1") {
   const Network bn(tiny("bn"));
   const auto first = [&](const char* name) {
     return bn.parameters.buffer(bn.parameters.find_buffer(name)).data<float>()[0];

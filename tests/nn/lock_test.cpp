@@ -125,6 +125,10 @@ TEST_CASE("locks: those of this program and of its libraries are counted") {
   std::mutex mutex;
   CHECK(locks_of([&] { std::lock_guard lock(mutex); }).ours == 1);
   CHECK(locks_of([] { std::locale::global(std::locale::classic()); }).ours > 0);  // guarded inside libstdc++
+}
+
+TEST_CASE("locks: a product by OpenBLAS takes none of ours") {
+  blas_info();
   const float a = 2, b = 3;
   float c = 0;
   CHECK(locks_of([&] { gemm(false, false, 1, 1, 1, 1.0f, &a, 1, &b, 1, 0.0f, &c, 1); }).ours == 0);

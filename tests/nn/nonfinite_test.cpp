@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "nn/engine.h"
 #include "nn/init.h"
@@ -53,15 +54,32 @@ struct Network {
     else
       t.data<float>()[index] = static_cast<float>(value);
   }
+  /// Logits whose exponentials are beyond float.
+  void let_loss_overflow() {
+    set(parameter("head.bias"), 2, 3e38);
+    set(parameter("head.bias"), 3, -3e38);
+  }
+  int running_variance() {
+    const int number = engine.parameters().find_buffer("blocks.1.mlp.pre.running_var");
+    REQUIRE(number >= 0);
+    return number;
+  }
   Tensor parameter(const std::string& name) { return engine.parameters().value(engine.parameters().find(name)); }
+};
+
+/// A network with an average of its weights, after one step.
+struct Stepped : Network {
+  explicit Stepped(const ModelConfig& c) : Network(c, DType::f32, 0.9) {
+    engine.state().lr = 1e-3;
+    REQUIRE(std::isfinite(engine.train_step(data.images, data.labels)));
+  }
 };
 
 constexpr double kNan = NAN, kInf = INFINITY;
 
-}  // namespace
-
-TEST_CASE("nonfinite: an evaluation names the first image whose logits are not finite, and predicts nothing for any") {
-  on_each_device([] {
+/// Calls `check` on each device with networks whose images 2 and 4 are not finite, and what was predicted before.
+void with_broken_images(const std::function<void(Network&, const std::vector<std::int32_t>&)>& check) {
+  on_each_device([&] {
     for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
       CAPTURE(to_string(dtype));
       Network network(small_vit("pre_pre"), dtype);
@@ -70,27 +88,47 @@ TEST_CASE("nonfinite: an evaluation names the first image whose logits are not f
       const std::int64_t pixels = network.data.images.size() / kBatch;
       network.set(network.data.images, 4 * pixels + 1, kNan);
       network.set(network.data.images, 2 * pixels + 7, kInf);
-      const auto found = network.evaluate();
-      REQUIRE(found);
-      CHECK(found->image == 2);
-      CHECK(found->logit == 0);
-      CHECK(found->text().starts_with("the logit of class 0 is "));
-      for (std::size_t i = 0; i < kBatch; ++i) CHECK(network.predictions[i] == (i == 2 || i == 4 ? -1 : before[i]));
+      check(network, before);
     }
   });
 }
 
-TEST_CASE("nonfinite: a loss that overflows though its logits are finite is named, unless no loss was asked for") {
+}  // namespace
+
+TEST_CASE("nonfinite: an evaluation names the first image whose logits are not finite") {
+  with_broken_images([](Network& network, const std::vector<std::int32_t>&) {
+    const auto found = network.evaluate();
+    REQUIRE(found);
+    CHECK(found->image == 2);
+    CHECK(found->logit == 0);
+    CHECK(found->text().starts_with("the logit of class 0 is "));
+  });
+}
+
+TEST_CASE("nonfinite: an evaluation predicts nothing for images whose logits are not finite") {
+  with_broken_images([](Network& network, const std::vector<std::int32_t>& before) {
+    REQUIRE(network.evaluate());
+    for (std::size_t i = 0; i < kBatch; ++i) CHECK(network.predictions[i] == (i == 2 || i == 4 ? -1 : before[i]));
+  });
+}
+
+TEST_CASE("nonfinite: a loss that overflows is named though its logits are finite") {
   on_each_device([] {
     Network network(small_vit("pre_pre"));
-    network.set(network.parameter("head.bias"), 2, 3e38);
-    network.set(network.parameter("head.bias"), 3, -3e38);
+    network.let_loss_overflow();
     const auto found = network.evaluate();
     REQUIRE(found);
     CHECK(found->image == 0);  // its label is not 3: the loss has 0 times infinity
     CHECK(found->logit == -1);
     CHECK(found->text() == "the loss is nan");
     CHECK(network.predictions[0] == -1);
+  });
+}
+
+TEST_CASE("nonfinite: without labels no loss overflows") {
+  on_each_device([] {
+    Network network(small_vit("pre_pre"));
+    network.let_loss_overflow();
     CHECK(!network.evaluate(false));
     CHECK(network.predictions == std::vector<std::int32_t>(kBatch, 2));
   });
@@ -105,49 +143,77 @@ TEST_CASE("nonfinite: a logit of one class that is -inf is named") {
   CHECK(found->text() == "the logit of class 6 is -inf");
 }
 
-TEST_CASE("nonfinite: a network may answer in finite numbers though a weight is infinite; the state says so") {
+TEST_CASE("nonfinite: a network with an infinite weight can answer in finite numbers") {
   on_each_device([] {
-    Network network(small_vit("dyt"), DType::f32, 0.9);
-    Engine& engine = network.engine;
-    engine.state().lr = 1e-3;
-    REQUIRE(std::isfinite(engine.train_step(network.data.images, network.data.labels)));
-    CHECK(engine.state_is_finite());
-    CHECK(!first_nonfinite(engine.parameters()));
+    Stepped network(small_vit("dyt"));
     network.set(network.parameter("blocks.0.attn.pre.alpha"), 0, kInf);  // tanh of infinity is 1
     CHECK(!network.evaluate());
-    CHECK(!engine.state_is_finite());
-    const auto found = first_nonfinite(engine.parameters());
-    REQUIRE(found);
-    CHECK(found->text() == "blocks.0.attn.pre.alpha[0] is inf");
-    network.set(network.parameter("blocks.0.attn.pre.alpha"), 0, 0.5);
-    CHECK(engine.state_is_finite());
-    for (const Optimizer::Moment& moment : engine.optimizer().moments()) {
-      network.set(moment.flat, 5, -kInf);
-      CHECK(!engine.state_is_finite());
-      network.set(moment.flat, 5, 0.0);
-    }
-    network.set(engine.average()->values(), 5, kNan);
-    CHECK(!engine.state_is_finite());
   });
 }
 
-TEST_CASE("nonfinite: running statistics count, also those of the average") {
+TEST_CASE("nonfinite: after a step everything is finite") {
+  on_each_device([] {
+    Stepped network(small_vit("dyt"));
+    CHECK(network.engine.state_is_finite());
+    CHECK(!first_nonfinite(network.engine.parameters()));
+  });
+}
+
+TEST_CASE("nonfinite: an infinite weight is found in the state") {
+  on_each_device([] {
+    Stepped network(small_vit("dyt"));
+    network.set(network.parameter("blocks.0.attn.pre.alpha"), 0, kInf);
+    CHECK(!network.engine.state_is_finite());
+    const auto found = first_nonfinite(network.engine.parameters());
+    REQUIRE(found);
+    CHECK(found->text() == "blocks.0.attn.pre.alpha[0] is inf");
+    network.set(network.parameter("blocks.0.attn.pre.alpha"), 0, 0.5);
+    CHECK(network.engine.state_is_finite());
+  });
+}
+
+TEST_CASE("nonfinite: an infinite moment is found in the state") {
+  on_each_device([] {
+    Stepped network(small_vit("dyt"));
+    for (const Optimizer::Moment& moment : network.engine.optimizer().moments()) {
+      network.set(moment.flat, 5, -kInf);
+      CHECK(!network.engine.state_is_finite());
+      network.set(moment.flat, 5, 0.0);
+    }
+    CHECK(network.engine.state_is_finite());
+  });
+}
+
+TEST_CASE("nonfinite: NaN in the average is found in the state") {
+  on_each_device([] {
+    Stepped network(small_vit("dyt"));
+    network.set(network.engine.average()->values(), 5, kNan);
+    CHECK(!network.engine.state_is_finite());
+  });
+}
+
+TEST_CASE("nonfinite: an infinite running statistic is found in the state") {
   Network network(small_vit("bn"), DType::f32, 0.9);
   Engine& engine = network.engine;
   REQUIRE(engine.state_is_finite());
-  const int var = engine.parameters().find_buffer("blocks.1.mlp.pre.running_var");
-  REQUIRE(var >= 0);
+  const int var = network.running_variance();
   network.set(engine.parameters().buffer(var), 3, kInf);  // what is divided by it is 0
   CHECK(!network.evaluate());
   CHECK(!engine.state_is_finite());
   CHECK(first_nonfinite(engine.parameters())->text() == "blocks.1.mlp.pre.running_var[3] is inf");
   network.set(engine.parameters().buffer(var), 3, 1.0);
   CHECK(engine.state_is_finite());
-  network.set(engine.parameters().view_flat_buffer(engine.average()->buffers(), var), 3, kInf);
+}
+
+TEST_CASE("nonfinite: an infinite averaged running statistic is found in the state") {
+  Network network(small_vit("bn"), DType::f32, 0.9);
+  Engine& engine = network.engine;
+  REQUIRE(engine.state_is_finite());
+  network.set(engine.parameters().view_flat_buffer(engine.average()->buffers(), network.running_variance()), 3, kInf);
   CHECK(!engine.state_is_finite());
 }
 
-TEST_CASE("nonfinite: the search names the layer whose parameter it is, a gain by its own name") {
+TEST_CASE("nonfinite: the search names the layer whose parameter is not finite") {
   ViTConfig distilled = small_vit("dpn");
   distilled.pool = Pool::token;
   distilled.distill_token = true;
@@ -174,7 +240,7 @@ TEST_CASE("nonfinite: the search names the layer whose parameter it is, a gain b
   }
 }
 
-TEST_CASE("nonfinite: what throws in an evaluation or a look at a branch leaves a network that trains") {
+TEST_CASE("nonfinite: after an evaluation that throws the network trains") {
   Network network(small_vit("pre_pre"));
   Engine& engine = network.engine;
   ViTConfig wider = small_vit("pre_pre");
@@ -185,11 +251,14 @@ TEST_CASE("nonfinite: what throws in an evaluation or a look at a branch leaves 
   CHECK_THROWS_AS((void)engine.evaluate(wrong.images, wrong.labels, losses, predictions), InputError);
   engine.state().lr = 1e-3;
   CHECK(std::isfinite(engine.train_step(network.data.images, network.data.labels)));
+}
 
+TEST_CASE("nonfinite: after an observer of a branch throws the tape records") {
+  Network network(small_vit("pre_pre"));
   Arena arena;
   Tape tape(cpu_backend(), arena);
-  Context ctx{tape, engine.parameters()};
+  Context ctx{tape, network.engine.parameters()};
   ctx.observe_branch = [](const std::string& name, const Var&) { throw InputError(name); };
-  CHECK_THROWS_AS(ctx.show_branch("blocks.0.attn", [] { return Var(); }), InputError);
+  CHECK_THROWS_WITH_AS(ctx.show_branch("blocks.0.attn", [] { return Var(); }), "blocks.0.attn", InputError);
   CHECK(tape.recording());
 }

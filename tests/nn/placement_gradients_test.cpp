@@ -125,7 +125,7 @@ void check_gradients(const Config& c) {
 
 }  // namespace
 
-TEST_CASE("engine: every placement takes a step and gives each parameter a gradient") {
+TEST_CASE("engine: a step of every placement gives each parameter a gradient") {
   on_each_device([] {
     for (const NamedPlacement& row : named_placements()) {
       CAPTURE(row.name);
@@ -134,7 +134,7 @@ TEST_CASE("engine: every placement takes a step and gives each parameter a gradi
   });
 }
 
-TEST_CASE("engine: every placement on a Swin takes a step and gives each parameter a gradient") {
+TEST_CASE("engine: a step of every placement on a Swin gives each parameter a gradient") {
   on_each_device([] {
     for (const NamedPlacement& row : named_placements()) {
       if (row.placement.stem.posembed_out.kind != NormKind::none) continue;  // a Swin adds no positions

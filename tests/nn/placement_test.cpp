@@ -119,17 +119,24 @@ TEST_CASE("placement: sites are visited in the order data meets them") {
         "attn.post mlp.pre mlp.hidden mlp.inner mlp.out mlp.post merge final pooled ");
 }
 
-TEST_CASE("placement: start values follow the depth") {
+TEST_CASE("placement: LayerScale starts by the depth") {
   const LayerScale scale{.kind = LayerScaleKind::channel};
   CHECK(layer_scale_init(scale, 1) == 0.1);
   CHECK(layer_scale_init(scale, 18) == 0.1);
   CHECK(layer_scale_init(scale, 19) == 1e-5);
   CHECK(layer_scale_init(scale, 24) == 1e-5);
   CHECK(layer_scale_init(scale, 25) == 1e-6);
-  CHECK(layer_scale_init({LayerScaleKind::scalar, false, 0.0}, 12) == 0.0);
-  CHECK(init_gain({.sub_ln = true}, 12) == doctest::Approx(std::sqrt(std::log(24.0))));
-  CHECK(init_gain({.value = 0.5}, 12) == 0.5);
 }
+
+TEST_CASE("placement: a start value of LayerScale is used") {
+  CHECK(layer_scale_init({LayerScaleKind::scalar, false, 0.0}, 12) == 0.0);
+}
+
+TEST_CASE("placement: the gain of Sub-LN follows the depth") {
+  CHECK(init_gain({.sub_ln = true}, 12) == doctest::Approx(std::sqrt(std::log(24.0))));
+}
+
+TEST_CASE("placement: an initial gain is used") { CHECK(init_gain({.value = 0.5}, 12) == 0.5); }
 
 TEST_CASE("placement: batch norm is seen at any site") {
   CHECK(uses_batch_norm(find_placement("ln_extra_bn_attn")->placement));
@@ -144,5 +151,8 @@ TEST_CASE("placement: epsilon follows the kind") {
   CHECK(norm_of(NormKind::layer_norm).eps == 1e-6);
   CHECK(norm_of(NormKind::rms_norm).eps == 1e-6);
   CHECK(norm_of(NormKind::batch_norm).eps == 1e-5);
+}
+
+TEST_CASE("placement: the word of a norm is the name of its kind") {
   CHECK(to_string(NormKind::layer_norm_fixed) == "layer_norm_fixed");
 }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "nn/engine.h"
 #include "nn/init.h"
@@ -67,9 +68,23 @@ Trained train(const ViTConfig& c, bool probed, int threads, std::int64_t images_
   return out;
 }
 
+/// Two images of one token: 1 and 3, 5 and 11.
+Tensor small_table(Arena& arena) {
+  const Tensor x = arena.empty({2, 1, 2}, DType::f64);
+  const double values[] = {1, 3, 5, 11};
+  std::copy(std::begin(values), std::end(values), x.data<double>());
+  return x;
+}
+
+std::map<std::string, double> norms_by_layer(Engine& engine, ShardPool& pool) {
+  std::map<std::string, double> norms;
+  for (const GradientNorm& n : gradient_norms(engine.parameters(), pool)) norms[n.layer] = n.norm;
+  return norms;
+}
+
 }  // namespace
 
-TEST_CASE("probes: a probed training has the same weights and running statistics, to the bit") {
+TEST_CASE("probes: a probed training has the same bits") {
   for (const char* placement : {"pre_pre", "post_post", "normformer_full", "bn_ffnbn", "layer_scale"}) {
     CAPTURE(placement);
     ViTConfig c = dropping_vit(placement);
@@ -80,17 +95,27 @@ TEST_CASE("probes: a probed training has the same weights and running statistics
   }
 }
 
-TEST_CASE("probes: the number of threads changes no bit, nor does the cut where it changes no value") {
+TEST_CASE("probes: any number of threads gives the same bits") {
   for (const char* placement : {"pre_pre", "bn_ffnbn"}) {
     CAPTURE(placement);
     const ViTConfig c = dropping_vit(placement);
     const Trained one = train(c, true, 1, 3);
     for (const int threads : {2, 5}) CHECK(train(c, true, threads, 3).readings == one.readings);
-    const Trained cut = train(c, true, 2, 1);
+  }
+}
+
+TEST_CASE("probes: the cut into shards changes only rounding") {
+  for (const char* placement : {"pre_pre", "bn_ffnbn"}) {
+    CAPTURE(placement);
+    const ViTConfig c = dropping_vit(placement);
+    const Trained one = train(c, true, 1, 3), cut = train(c, true, 2, 1);
     REQUIRE(cut.readings.size() == one.readings.size());
     for (std::size_t i = 0; i < one.readings.size(); ++i)
       CHECK(cut.readings[i] == doctest::Approx(one.readings[i]).epsilon(1e-4));
   }
+}
+
+TEST_CASE("probes: moments of equal features have the same bits for any cut") {
   Arena arena;
   const Tensor x = arena.empty({7, 5, 33}, DType::f32);
   for (std::int64_t i = 0; i < x.size(); ++i)
@@ -110,7 +135,7 @@ TEST_CASE("probes: the number of threads changes no bit, nor does the cut where 
   CHECK(moments(2) == moments(7));
 }
 
-TEST_CASE("probes: features on a tape of any device have the moments that they have on the host") {
+TEST_CASE("probes: moments of features on a device are those on the host") {
   on_each_device([] {
     Arena arena(current_device().memory()), host;
     Tape tape(current_device().backend, arena);
@@ -141,21 +166,28 @@ TEST_CASE("probes: features on a tape of any device have the moments that they h
   });
 }
 
-TEST_CASE("probes: AFSM and AFV of a small table by hand, along both axes") {
+TEST_CASE("probes: AFSM and AFV are those worked out by hand") {
   Arena arena;
-  const Tensor x = arena.empty({2, 1, 2}, DType::f64);
-  const double values[] = {1, 3, 5, 11};
-  std::copy(std::begin(values), std::end(values), x.data<double>());
   FeatureStatistics statistics(2, 2);
-  statistics.see(x, 0);
+  statistics.see(small_table(arena), 0);
   const FeatureMoments channel = statistics.moments(ProbeAxis::channel),
                        position = statistics.moments(ProbeAxis::position);
   CHECK(channel.afsm == doctest::Approx((9 + 49) / 2.0));   // means 3 and 7
   CHECK(channel.afv == doctest::Approx((4 + 16) / 2.0));    // 1, 5 and 3, 11
   CHECK(position.afsm == doctest::Approx((4 + 64) / 2.0));  // means 2 and 8
   CHECK(position.afv == doctest::Approx((1 + 9) / 2.0));    // 1, 3 and 5, 11
-  CHECK_THROWS_AS(statistics.see(x, 1), InputError);
-  CHECK_THROWS_AS(FeatureStatistics(2, 3).see(x, 0), InputError);
+}
+
+TEST_CASE("probes: images out of range are refused") {
+  Arena arena;
+  CHECK_THROWS_WITH_AS(FeatureStatistics(2, 2).see(small_table(arena), 1),
+                       "probe: features are [2, 1, 2], from image 1 on; expected 2 channels of 2 images", InputError);
+}
+
+TEST_CASE("probes: another number of channels is refused") {
+  Arena arena;
+  CHECK_THROWS_WITH_AS(FeatureStatistics(2, 3).see(small_table(arena), 0),
+                       "probe: features are [2, 1, 2], from image 0 on; expected 3 channels of 2 images", InputError);
 }
 
 TEST_CASE("probes: the axis is that of the main norm") {
@@ -165,15 +197,12 @@ TEST_CASE("probes: the axis is that of the main norm") {
     CHECK_MESSAGE(probe_axis(find_placement(name)->placement) == ProbeAxis::position, name);
 }
 
-TEST_CASE("probes: layers of gradients share every parameter out once") {
-  ViTConfig c = dropping_vit("dpn");
+TEST_CASE("probes: each parameter counts in one layer of gradients") {
   ShardPool pool(1);
-  EngineSettings settings;
-  Engine engine(cpu_backend(), pool, c, settings);
+  Engine engine(cpu_backend(), pool, dropping_vit("dpn"), {});
   for (std::size_t p = 0; p < engine.parameters().parameters().size(); ++p)
     engine.parameters().gradient(0, static_cast<int>(p)).data<float>()[0] = 2.0f;
-  std::map<std::string, double> norms;
-  for (const GradientNorm& n : gradient_norms(engine.parameters(), pool)) norms[n.layer] = n.norm;
+  std::map<std::string, double> norms = norms_by_layer(engine, pool);
   double sum = 0.0;
   for (const char* layer : {"stem", "blocks.0.attn", "blocks.0.mlp", "blocks.1", "final", "head"}) {
     REQUIRE_MESSAGE(norms.contains(layer), layer);
@@ -183,15 +212,17 @@ TEST_CASE("probes: layers of gradients share every parameter out once") {
   CHECK(norms["global"] == doctest::Approx(std::sqrt(sum)));
   CHECK(norms["patch_embed"] == doctest::Approx(std::sqrt(8.0)));
   CHECK(norms["head"] == doctest::Approx(std::sqrt(8.0)));
+}
 
-  // A distillation token lies there too.
+TEST_CASE("probes: gradients of a distillation token count in the stem") {
+  ViTConfig c = dropping_vit("dpn");
   c.distill_token = true;
-  Engine distilled(cpu_backend(), pool, c, settings);
-  const ParameterSet& set = distilled.parameters();
+  ShardPool pool(1);
+  Engine engine(cpu_backend(), pool, c, {});
+  const ParameterSet& set = engine.parameters();
   set.gradient(0, set.find("dist_token")).data<float>()[0] = 3.0f;
   set.gradient(0, set.find("head_dist.weight")).data<float>()[0] = 4.0f;
-  norms.clear();
-  for (const GradientNorm& n : gradient_norms(set, pool)) norms[n.layer] = n.norm;
+  std::map<std::string, double> norms = norms_by_layer(engine, pool);
   CHECK(norms["stem"] == 3.0);
   CHECK(!norms.contains("dist_token"));
   CHECK(norms["global"] == 5.0);

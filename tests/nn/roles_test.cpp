@@ -49,25 +49,40 @@ void check_names(const ModelConfig& config, std::size_t norms) {
 
 }  // namespace
 
-TEST_CASE("roles: what a parameter is agrees with its name") {
+TEST_CASE("roles: the role and the place of a parameter agree with its name") {
   check_names(full(small_vit("pre_pre")), kSites.size() - 1);
   check_names(full(small_swin("pre_pre")), kSites.size() - 1);
 }
 
-TEST_CASE("roles: layers are counted over all blocks, and what merges belongs to the block before it") {
+TEST_CASE("roles: layers are counted over the blocks of all stages") {
   ParameterSet set;
   make_model(set, full(small_swin("pre_pre")));  // depths 2, 2, 1
   CHECK(named(set, "patch_embed.weight").place.layer == 0);
   CHECK(named(set, "stages.0.blocks.0.attn.bias_table").place.layer == 1);
-  CHECK(named(set, "stages.1.merge.gamma").place.layer == 2);
-  CHECK(named(set, "stages.1.reduction.weight").place.layer == 2);
   CHECK(named(set, "stages.2.blocks.0.mlp.layer_scale").place.layer == 5);
   CHECK(named(set, "final.alpha").place.layer == 6);
+}
+
+TEST_CASE("roles: a reduction is in the layer of the block before it") {
+  ParameterSet set;
+  make_model(set, full(small_swin("pre_pre")));
+  CHECK(named(set, "stages.1.merge.gamma").place.layer == 2);
+  CHECK(named(set, "stages.1.reduction.weight").place.layer == 2);
+}
+
+TEST_CASE("roles: a bias has the fan-in of its weight") {
+  ParameterSet set;
+  make_model(set, full(small_swin("pre_pre")));
   CHECK(named(set, "head.bias").fan_in == 48);
+}
+
+TEST_CASE("roles: a parameter of a norm has the norm's start value") {
+  ParameterSet set;
+  make_model(set, full(small_swin("pre_pre")));
   CHECK(named(set, "final.alpha").start == 0.5);
 }
 
-TEST_CASE("roles: the cost of a table of fixed positions is asked for without making it") {
+TEST_CASE("roles: the cost of fixed positions is computed without their table") {
   ViTConfig c = small_vit("pre_pre");
   c.pos_embed = PosEmbed::sincos2d;
   c.image_size = {4096, 4096};

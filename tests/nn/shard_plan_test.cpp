@@ -6,10 +6,18 @@
 
 using namespace normlab;
 
-TEST_CASE("engine: the planned shards hold the batch and none is empty") {
+TEST_CASE("engine: the planned shards hold the batch") {
   const ShardPlan p = plan_shards(small_vit("pre_pre"), 128, 20000, 4);
   CHECK(p.images * p.shards >= 128);
+}
+
+TEST_CASE("engine: no planned shard is empty") {
+  const ShardPlan p = plan_shards(small_vit("pre_pre"), 128, 20000, 4);
   CHECK(p.images * (p.shards - 1) < 128);
+}
+
+TEST_CASE("engine: no planned lane is empty") {
+  const ShardPlan p = plan_shards(small_vit("pre_pre"), 128, 20000, 4);
   CHECK(p.lanes <= p.shards);
 }
 
@@ -30,9 +38,14 @@ TEST_CASE("engine: each large image is a shard of its own") {
   CHECK(plan_shards(c, 32, 20000, 4).images == 1);
 }
 
-TEST_CASE("engine: eight lanes are planned, or four where eight would take over 1 GB") {
+TEST_CASE("engine: a large batch is planned in eight lanes") {
   ViTConfig c = small_vit("pre_pre");
   c.image_size = {224, 224};
   CHECK(plan_shards(c, 32, 22'000'000, 4).lanes == 8);
+}
+
+TEST_CASE("engine: four lanes are planned where eight would take over 1 GB") {
+  ViTConfig c = small_vit("pre_pre");
+  c.image_size = {224, 224};
   CHECK(plan_shards(c, 32, 100'000'000, 4).lanes == 4);
 }

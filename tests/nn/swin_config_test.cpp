@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "nn/model.h"
 
@@ -26,7 +28,20 @@ std::string problems(const SwinConfig& config) {
   return out;
 }
 
-/// What declaring the parameters really makes.
+std::vector<std::string> keys(const SwinConfig& config) {
+  std::vector<std::string> out;
+  for (const ConfigProblem& problem : validate(config)) out.push_back(problem.key);
+  return out;
+}
+
+/// Stages of 9, 5, 3 and 2 tokens a side.
+std::vector<SwinStage> small_stages() {
+  SwinConfig c = named("Swin-T", "pre_pre");
+  c.image_size = {36, 36};
+  return swin_stages(c);
+}
+
+/// The number of parameters that the network declares.
 std::int64_t declared(const SwinConfig& config) {
   ParameterSet parameters;
   const auto model = make_model(parameters, config);
@@ -37,7 +52,7 @@ std::int64_t declared(const SwinConfig& config) {
 
 // "Leveraging Batch Normalization for Vision Transformers", table 6: parameters in millions, multiply-adds with norms
 // in billions, as printed.
-TEST_CASE("swin_config: the batch norm paper's parameters and multiply-adds") {
+TEST_CASE("swin_config: parameters and multiply-adds are those of the batch norm paper") {
   const auto check = [](std::string_view variant, std::string_view placement, double millions, double billions) {
     CAPTURE(variant);
     CAPTURE(placement);
@@ -51,10 +66,13 @@ TEST_CASE("swin_config: the batch norm paper's parameters and multiply-adds") {
   check("Swin-S", "bn_ffnbn", 49.68, 8.76);
   check("Swin-B", "pre_pre", 87.77, 15.44);
   check("Swin-B", "bn_ffnbn", 87.86, 15.45);
-  CHECK(model_cost(named("Swin-T", "pre_pre")).parameters == 28288354);  // timm's
 }
 
-TEST_CASE("swin_config: the count of parameters is that of the declared ones, whatever the placement") {
+TEST_CASE("swin_config: a Swin-T has the parameters of timm's") {
+  CHECK(model_cost(named("Swin-T", "pre_pre")).parameters == 28288354);
+}
+
+TEST_CASE("swin_config: the cost counts the declared parameters") {
   SwinConfig c;
   c.image_size = {20, 28};
   c.patch_size = 2;
@@ -73,32 +91,52 @@ TEST_CASE("swin_config: the count of parameters is that of the declared ones, wh
   CHECK(model_cost(c).parameters == declared(c));
 }
 
-TEST_CASE("swin_config: stages, windows and shifts") {
-  SwinConfig c = named("Swin-T", "pre_pre");
-  std::vector<SwinStage> stages = swin_stages(c);
+TEST_CASE("swin_config: each stage has half the side and twice the width") {
+  const SwinConfig c = named("Swin-T", "pre_pre");
+  const std::vector<SwinStage> stages = swin_stages(c);
   REQUIRE(stages.size() == 4);
   CHECK(stages[0].height == 56);
+  CHECK(stages[3].height == 7);
+  CHECK(stages[3].embed_dim == 768);
+}
+
+TEST_CASE("swin_config: every other block is shifted by half a window") {
+  const std::vector<SwinStage> stages = swin_stages(named("Swin-T", "pre_pre"));
   CHECK(stages[0].shift(0) == 0);
   CHECK(stages[0].shift(1) == 3);
-  CHECK(stages[3].height == 7);
-  CHECK(stages[3].shift(1) == 0);  // one window is the stage
-  CHECK(stages[3].embed_dim == 768);
-  CHECK(stages[2].first_block == 4);
-  CHECK(c.depth() == 12);
-  c.drop_path = 0.11;
-  CHECK(c.drop_path_rate(stages[2].first_block + 1) == doctest::Approx(0.05));
+}
 
-  c.image_size = {36, 36};  // 9, 5, 3 and 2 tokens a side
-  stages = swin_stages(c);
+TEST_CASE("swin_config: a stage of one window is not shifted") {
+  CHECK(swin_stages(named("Swin-T", "pre_pre"))[3].shift(1) == 0);
+}
+
+TEST_CASE("swin_config: blocks are counted over the stages") {
+  const SwinConfig c = named("Swin-T", "pre_pre");
+  CHECK(swin_stages(c)[2].first_block == 4);
+  CHECK(c.depth() == 12);
+}
+
+TEST_CASE("swin_config: the drop-path rate grows over the blocks of all stages") {
+  SwinConfig c = named("Swin-T", "pre_pre");
+  c.drop_path = 0.11;
+  CHECK(c.drop_path_rate(swin_stages(c)[2].first_block + 1) == doctest::Approx(0.05));
+}
+
+TEST_CASE("swin_config: a stage that windows do not divide is padded") {
+  const std::vector<SwinStage> stages = small_stages();
   CHECK(stages[0].window == 7);
   CHECK(stages[0].padded_tokens() == 14 * 14);
   CHECK(stages[0].shift(1) == 3);
+}
+
+TEST_CASE("swin_config: a stage smaller than a window is one window") {
+  const std::vector<SwinStage> stages = small_stages();
   CHECK(stages[1].height == 5);
   CHECK(stages[1].window == 5);
   CHECK(stages[3].window == 2);
 }
 
-TEST_CASE("swin_config: rows of the table on a Swin") {
+TEST_CASE("swin_config: the norm of the merges is the main norm of the row") {
   const auto merge = [](const char* name) { return named("Swin-T", name).placement.merge.kind; };
   CHECK(merge("pre_pre") == NormKind::layer_norm);
   CHECK(merge("post_post_no_final") == NormKind::layer_norm);
@@ -106,11 +144,17 @@ TEST_CASE("swin_config: rows of the table on a Swin") {
   CHECK(merge("ln_extra_bn") == NormKind::layer_norm);
   CHECK(merge("dyt") == NormKind::dyt);
   CHECK(merge("none") == NormKind::none);
+}
+
+TEST_CASE("swin_config: the norms of a row's stem stay") {
   const Placement affine = named("Swin-T", "dpn_only_learnable").placement;
   CHECK(affine.stem.patch_in.kind == NormKind::affine);
   CHECK(affine.stem.patch_out.kind == NormKind::affine);  // the row says so itself
   CHECK(affine.merge == NormSpec{.kind = NormKind::layer_norm, .eps = 1e-5});
   CHECK(affine.attn.query == norm_of(NormKind::none));
+}
+
+TEST_CASE("swin_config: batch norm is seen at any site") {
   CHECK(uses_batch_norm(ModelConfig(named("Swin-T", "bn"))));
   CHECK_FALSE(uses_batch_norm(ModelConfig(named("Swin-T", "pre_pre"))));
   SwinConfig only_merge = named("Swin-T", "pre_pre");
@@ -118,7 +162,7 @@ TEST_CASE("swin_config: rows of the table on a Swin") {
   CHECK(uses_batch_norm(ModelConfig(only_merge)));
 }
 
-TEST_CASE("swin_config: sizes that do not fit are told with their key, hostile ones before they overflow anything") {
+TEST_CASE("swin_config: a problem is reported with its key") {
   CHECK(problems(named("SwinD-S", "dpn")) == "");
   SwinConfig c = named("Swin-T", "pre_pre");
   c.num_heads = {3, 6, 12, 23};
@@ -130,21 +174,27 @@ TEST_CASE("swin_config: sizes that do not fit are told with their key, hostile o
   c = named("Swin-T", "pre_pre");
   c.image_size = {224, 222};
   CHECK(problems(c) == "patch_size: patches of 4 do not divide an image of 224 x 222\n");
-  for (const std::int64_t bad : {std::int64_t(0), std::int64_t(-4), INT64_MAX, INT64_MIN}) {
-    CAPTURE(bad);
-    for (std::int64_t SwinConfig::*size : {&SwinConfig::channels, &SwinConfig::patch_size, &SwinConfig::window,
-                                           &SwinConfig::embed_dim, &SwinConfig::mlp_ratio, &SwinConfig::num_classes}) {
-      c = named("Swin-T", "pre_pre");
-      c.*size = bad;
-      CHECK(validate(c).size() == 1);
-    }
-    c = named("Swin-T", "pre_pre");
-    c.depths[2] = bad;
-    c.num_heads[0] = bad;
-    CHECK(validate(c).size() == 2);
-  }
   c = named("Swin-T", "pre_pre");
   c.embed_dim = 65536;
   c.num_heads = {1, 1, 1, 1};
   CHECK(problems(c).find("embed_dim: the last stage is 524288 wide") == 0);
+}
+
+TEST_CASE("swin_config: hostile sizes are refused before they divide or overflow anything") {
+  const std::pair<const char*, std::int64_t SwinConfig::*> sizes[] = {
+      {"channels", &SwinConfig::channels},   {"patch_size", &SwinConfig::patch_size},
+      {"window", &SwinConfig::window},       {"embed_dim", &SwinConfig::embed_dim},
+      {"mlp_ratio", &SwinConfig::mlp_ratio}, {"num_classes", &SwinConfig::num_classes}};
+  for (const std::int64_t bad : {std::int64_t(0), std::int64_t(-4), INT64_MAX, INT64_MIN}) {
+    CAPTURE(bad);
+    for (const auto& size : sizes) {
+      SwinConfig c = named("Swin-T", "pre_pre");
+      c.*size.second = bad;
+      CHECK(keys(c) == std::vector<std::string>{size.first});
+    }
+    SwinConfig c = named("Swin-T", "pre_pre");
+    c.depths[2] = bad;
+    c.num_heads[0] = bad;
+    CHECK(keys(c) == std::vector<std::string>{"depths", "num_heads"});
+  }
 }

@@ -19,6 +19,11 @@ std::map<std::string, UpdateFactors> factors_by_name(const ModelConfig& config, 
   for (std::size_t i = 0; i < factors.size(); ++i) out[set.parameters()[i].name] = factors[i];
   return out;
 }
+ViTConfig two_blocks() {
+  ViTConfig c = small_vit("dpn");
+  c.rep_size = 8;
+  return c;
+}
 }  // namespace
 
 TEST_CASE("update_factors: a star stands for any text") {
@@ -35,10 +40,8 @@ TEST_CASE("update_factors: a star stands for any text") {
   CHECK(fits("", ""));
 }
 
-TEST_CASE("update_factors: rates fall by a factor a layer, from the head to patches and positions") {
-  ViTConfig c = small_vit("dpn");  // two blocks
-  c.rep_size = 8;
-  const auto factors = factors_by_name(c, 0.5, {});
+TEST_CASE("update_factors: rates fall by a factor per layer from the head on") {
+  const auto factors = factors_by_name(two_blocks(), 0.5, {});
   CHECK(factors.at("head.weight").lr == 1.0);
   CHECK(factors.at("rep.weight").lr == 1.0);
   CHECK(factors.at("final.gamma").lr == 1.0);
@@ -47,7 +50,10 @@ TEST_CASE("update_factors: rates fall by a factor a layer, from the head to patc
   CHECK(factors.at("patch_embed.weight").lr == 0.125);
   CHECK(factors.at("pos_embed").lr == 0.125);
   CHECK(factors.at("stem.patch_in.gamma").lr == 0.125);
-  for (const auto& [name, of] : factors) CHECK(of.weight_decay == 1.0);
+}
+
+TEST_CASE("update_factors: layer decay does not change the weight decay") {
+  for (const auto& [name, of] : factors_by_name(two_blocks(), 0.5, {})) CHECK(of.weight_decay == 1.0);
 }
 
 TEST_CASE("update_factors: a Swin's blocks are counted over all stages") {
@@ -62,13 +68,16 @@ TEST_CASE("update_factors: a Swin's blocks are counted over all stages") {
   CHECK(factors.at("patch_embed.weight").lr == 0.015625);
 }
 
-TEST_CASE("update_factors: the last multiplier that fits counts, on top of the layer's") {
+TEST_CASE("update_factors: the last multiplier that fits is applied to the factor of the layer") {
   const std::vector<Multiplier> multipliers{{"*.bias", 2.0, 0.0}, {"head.*", 10.0, 0.5}};
   const auto factors = factors_by_name(small_vit("pre_pre"), 0.5, multipliers);
   CHECK(factors.at("blocks.0.mlp.fc1.bias") == UpdateFactors{0.5, 0.0});
   CHECK(factors.at("head.bias") == UpdateFactors{10.0, 0.5});
   CHECK(factors.at("head.weight") == UpdateFactors{10.0, 0.5});
   CHECK(factors.at("blocks.1.mlp.fc1.weight") == UpdateFactors{0.5, 1.0});
+}
+
+TEST_CASE("update_factors: a multiplier that fits no parameter is refused") {
   CHECK_THROWS_WITH_AS(factors_by_name(small_vit("pre_pre"), 1.0, {{"heads.*"}}),
                        "multipliers: no parameter matches \"heads.*\"", InputError);
 }

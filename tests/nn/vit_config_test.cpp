@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 
 using namespace normlab;
 
@@ -34,7 +35,7 @@ std::string problems(const ViTConfig& config) {
 }  // namespace
 
 // Counts of the reference implementation, which agree with timm, big_vision and torch's flop counter.
-TEST_CASE("vit_config: parameters and multiply-adds of known models") {
+TEST_CASE("vit_config: known models have their parameters and multiply-adds") {
   const auto check = [](const ViTConfig& config, std::int64_t parameters, std::int64_t macs) {
     const ModelCost cost = model_cost(config);
     CHECK(cost.parameters == parameters);
@@ -61,7 +62,7 @@ TEST_CASE("vit_config: parameters and multiply-adds of known models") {
   check(sandbox(), 207946, 14877312);
 }
 
-TEST_CASE("vit_config: parameters of each placement") {
+TEST_CASE("vit_config: placements have their numbers of parameters") {
   const auto parameters = [](ViTConfig config, const char* name) {
     config.placement = find_placement(name)->placement;
     return model_cost(config).parameters;
@@ -79,16 +80,21 @@ TEST_CASE("vit_config: parameters of each placement") {
   CHECK(parameters(small16(), "prepost_prepost") == 22068328);
   CHECK(parameters(sandbox(), "normformer_full") == 210770);
   CHECK(parameters(sandbox(), "dpn") == 208170);
+}
 
-  ViTConfig c = sandbox();  // one head wide, shared by the heads
+TEST_CASE("vit_config: the heads share the norm of the queries and that of the keys") {
+  ViTConfig c = sandbox();
   c.placement.attn.query = c.placement.attn.key = norm_of(NormKind::layer_norm);
   CHECK(model_cost(c).parameters == 208458);
-  c = sandbox();
+}
+
+TEST_CASE("vit_config: without qkv_bias q, k and v have no bias") {
+  ViTConfig c = sandbox();
   c.qkv_bias = false;
   CHECK(model_cost(c).parameters == 207178);
 }
 
-TEST_CASE("vit_config: sizes that do not fit are told with their key") {
+TEST_CASE("vit_config: a problem is reported with its key") {
   CHECK(problems(sandbox()) == "");
   ViTConfig c = sandbox();
   c.num_heads = 3;
@@ -113,23 +119,31 @@ TEST_CASE("vit_config: sizes that do not fit are told with their key") {
 }
 
 TEST_CASE("vit_config: hostile sizes are refused before they divide or overflow anything") {
+  const std::pair<const char*, std::int64_t ViTConfig::*> sizes[] = {
+      {"channels", &ViTConfig::channels},      {"patch_size", &ViTConfig::patch_size},
+      {"embed_dim", &ViTConfig::embed_dim},    {"depth", &ViTConfig::depth},
+      {"num_heads", &ViTConfig::num_heads},    {"mlp_dim", &ViTConfig::mlp_dim},
+      {"num_classes", &ViTConfig::num_classes}};
   for (const std::int64_t bad : {std::int64_t(0), std::int64_t(-4), INT64_MAX, INT64_MIN}) {
     CAPTURE(bad);
-    for (std::int64_t ViTConfig::*size :
-         {&ViTConfig::channels, &ViTConfig::patch_size, &ViTConfig::embed_dim, &ViTConfig::depth, &ViTConfig::num_heads,
-          &ViTConfig::mlp_dim, &ViTConfig::num_classes}) {
+    for (const auto& size : sizes) {
       ViTConfig c = sandbox();
-      c.*size = bad;
-      CHECK(validate(c).size() == 1);
+      c.*size.second = bad;
+      REQUIRE(validate(c).size() == 1);
+      CHECK(validate(c)[0].key == size.first);
     }
     ViTConfig c = sandbox();
     c.image_size[1] = bad;
-    CHECK(validate(c).size() == 1);
+    REQUIRE(validate(c).size() == 1);
+    CHECK(validate(c)[0].key == "image_size");
   }
+}
+
+TEST_CASE("vit_config: the cost of the largest sizes does not overflow") {
   ViTConfig largest = vit(65536, 1024, 1, 256, 65536, 1 << 22);
   largest.channels = 1024;
   largest.mlp_dim = 1 << 17;
   REQUIRE(validate(largest).empty());
-  CHECK(model_cost(largest).macs > 0);  // no overflow at the limits
+  CHECK(model_cost(largest).macs > 0);
   CHECK(model_cost(largest).parameters > 0);
 }

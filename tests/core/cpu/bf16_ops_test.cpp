@@ -52,7 +52,7 @@ std::vector<double> everything(Bf16Products how, std::int64_t tokens, bool drop)
 
 }  // namespace
 
-TEST_CASE("bf16 ops: attention and dense layers by oneDNN equal the emulated ones but for neighbouring roundings") {
+TEST_CASE("bf16 ops: results by oneDNN equal the emulated ones but for neighbouring roundings") {
   SKIP_WITHOUT_NATIVE_BF16();
   for (const std::int64_t tokens : {1, 5, 65, 230})  // 230: a head at a time
     for (const bool drop : {false, true}) {

@@ -19,7 +19,7 @@ Tensor floats(Arena& arena, const Shape& shape, std::initializer_list<float> val
 
 }  // namespace
 
-TEST_CASE("linear: the bias gradient of thousands of rows that cancel") {
+TEST_CASE("linear: a bias gradient of thousands of rows that cancel keeps its digits") {
   on_each_device([] {
     Arena arena(current_device().memory());
     Tape tape(current_device().backend, arena);
@@ -39,7 +39,7 @@ TEST_CASE("linear: the bias gradient of thousands of rows that cancel") {
   });
 }
 
-TEST_CASE("softmax: the gradient of a weight that is nearly 1 is what the small ones leave") {
+TEST_CASE("softmax: the gradient of a weight near 1 keeps its digits") {
   on_each_device([] {
     Arena arena(current_device().memory());
     Tape tape(current_device().backend, arena);

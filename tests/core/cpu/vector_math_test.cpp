@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -144,6 +146,11 @@ void check_special_values() {
         CHECK_MESSAGE(same(y, expected[f][i]), y);
       }
   }
+}
+
+template <class T>
+void check_denormals() {
+  using Limits = std::numeric_limits<T>;
   const DenormalMode mode(false);
   for (const T denormal : {Limits::denorm_min(), -Limits::denorm_min(), Limits::min() / 2}) {
     T y = 7;
@@ -154,43 +161,89 @@ void check_special_values() {
   }
 }
 
+/// Calls `check` with each function, 257 arguments and the results for them.
 template <class T>
-void check_positions() {
-  std::vector<T> x(257), y(x.size()), part(x.size());
+void for_arguments(const std::function<void(const Function<T>&, const std::vector<T>&, const std::vector<T>&)>& check) {
+  std::vector<T> x(257), y(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = T(0.07) * (T(i) - 128);
   for (const Function<T>& f : functions<T>()) {
     CAPTURE(std::string(f.name));
     f.vector(std::int64_t(x.size()), x.data(), y.data());
-    for (std::size_t n = 0; n < 40; ++n) {
-      std::fill(part.begin(), part.end(), T(7));
-      f.vector(std::int64_t(n), x.data() + n, part.data());
-      CHECK(std::memcmp(part.data(), y.data() + n, n * sizeof(T)) == 0);
-      CHECK(part[n] == 7);  // nothing is written behind the end
-    }
-    std::vector<T> in_place = x;
-    f.vector(std::int64_t(x.size()), in_place.data(), in_place.data());
-    CHECK(std::memcmp(in_place.data(), y.data(), y.size() * sizeof(T)) == 0);
+    check(f, x, y);
   }
+}
+
+/// exp(scale x - shift) of a row of n values with one more value after it, and the same in double.
+template <class T>
+struct ExpRow {
+  static constexpr double kBound = std::is_same_v<T, float> ? 1e-6 : 4e-15;
+  explicit ExpRow(std::int64_t n) : row(static_cast<std::size_t>(n + 1), T(-77)) {
+    const T scale = T(0.37), shift = T(2.5);
+    for (std::int64_t i = 0; i < n; ++i) {
+      row[static_cast<std::size_t>(i)] = T(6) - T(0.31) * T(i * 7 % 70);
+      expected.push_back(std::exp(double(scale) * double(row[static_cast<std::size_t>(i)]) - double(shift)));
+      total += expected.back();
+    }
+    sum = exp_row(n, row.data(), scale, shift);
+  }
+  std::vector<T> row;
+  std::vector<double> expected;
+  double sum = 0, total = 0;
+};
+
+float tanh_in_register(float x) { return tanh_of(Floats{} + x)[0]; }
+
+void for_tanh_arguments(const std::function<void(float)>& check) {
+  for (double v = 0.00001; v < 21; v += 0.000173) check(float(v));
+  for (double v = 1e-37; v < 1e-4; v *= 1.01) check(float(v));
 }
 
 }  // namespace
 
-TEST_CASE("vector math: within 4 ulp all along the line, denormals flushed or not") {
+TEST_CASE("vector math: within 4 ulp for all arguments, denormals flushed or not") {
   check_accuracy<float>(2003);
   check_accuracy<double>(0xfffff12345f);
 }
 
-TEST_CASE("vector math: zeros, infinities, NaN, denormals and the largest numbers") {
+TEST_CASE("vector math: special arguments give exact results") {
   check_special_values<float>();
   check_special_values<double>();
 }
 
-TEST_CASE("vector math: an element's result is the same wherever it stands, and in place") {
-  check_positions<float>();
-  check_positions<double>();
+TEST_CASE("vector math: denormals give exact results") {
+  check_denormals<float>();
+  check_denormals<double>();
 }
 
-TEST_CASE("vector math: it is libmvec's where glibc has it") {
+TEST_CASE_TEMPLATE("vector math: an element's result does not depend on its place", T, float, double) {
+  for_arguments<T>([](const Function<T>& f, const std::vector<T>& x, const std::vector<T>& y) {
+    std::vector<T> part(x.size());
+    for (std::size_t n = 0; n < 40; ++n) {
+      f.vector(std::int64_t(n), x.data() + n, part.data());
+      CHECK(std::memcmp(part.data(), y.data() + n, n * sizeof(T)) == 0);
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("vector math: nothing is written beyond the last result", T, float, double) {
+  for_arguments<T>([](const Function<T>& f, const std::vector<T>& x, const std::vector<T>&) {
+    for (std::size_t n = 0; n < 40; ++n) {
+      std::vector<T> part(x.size(), T(7));
+      f.vector(std::int64_t(n), x.data() + n, part.data());
+      CHECK(std::all_of(part.begin() + std::ptrdiff_t(n), part.end(), [](T v) { return v == 7; }));
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("vector math: results computed in place are the same", T, float, double) {
+  for_arguments<T>([](const Function<T>& f, const std::vector<T>& x, const std::vector<T>& y) {
+    std::vector<T> in_place = x;
+    f.vector(std::int64_t(x.size()), in_place.data(), in_place.data());
+    CHECK(std::memcmp(in_place.data(), y.data(), y.size() * sizeof(T)) == 0);
+  });
+}
+
+TEST_CASE("vector math: libmvec is used where glibc has it") {
 #if defined(__x86_64__) && defined(__GLIBC__)
 #if __GLIBC_PREREQ(2, 35)
   CHECK(std::string(cpu::vector_math_kind()).starts_with("libmvec"));  // no quiet fall back to one by one
@@ -198,7 +251,7 @@ TEST_CASE("vector math: it is libmvec's where glibc has it") {
 #endif
 }
 
-TEST_CASE("vector_exp: in registers, within 2 ulp down to the smallest normal number") {
+TEST_CASE("vector exp: in registers, within 2 ulp down to the smallest normal number") {
   double worst = 0;
   for (double v = 0; v > -86.9; v -= 0.000731) {
     alignas(64) float x[kLanes<float>] = {};
@@ -209,33 +262,37 @@ TEST_CASE("vector_exp: in registers, within 2 ulp down to the smallest normal nu
         worst, std::abs(double(x[0]) - expected) / (std::nextafter(float(expected), 2.0f) - double(float(expected))));
   }
   CHECK(worst < 2);
+}
+
+TEST_CASE("vector exp: in registers, far below zero it is 0") {
   CHECK(exp_nonpositive(Floats{} - 1000.0f)[0] == 0);
   CHECK(exp_nonpositive(Floats{} - std::numeric_limits<float>::infinity())[0] == 0);
+}
+
+TEST_CASE("vector exp: in registers, NaN stays NaN") {
   CHECK(std::isnan(exp_nonpositive(Floats{} + std::bit_cast<float>(0x7fc00001))[0]));
 }
 
-TEST_CASE_TEMPLATE("vector exp: a row of exponentials and their sum, of any length, and nothing beyond", T, float,
-                   double) {
-  const T scale = T(0.37), shift = T(2.5);
+TEST_CASE_TEMPLATE("exp_row: exponentials of a row of any length are right", T, float, double) {
   for (std::int64_t n = 1; n <= 70; ++n) {
-    std::vector<T> row(static_cast<std::size_t>(n + 1), T(-77));
-    std::vector<double> expected;
-    double total = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
-      row[static_cast<std::size_t>(i)] = T(6) - T(0.31) * T(i * 7 % 70);
-      expected.push_back(std::exp(double(scale) * double(row[static_cast<std::size_t>(i)]) - double(shift)));
-      total += expected.back();
-    }
-    const double sum = exp_row(n, row.data(), scale, shift), bound = std::is_same_v<T, float> ? 1e-6 : 4e-15;
-    CHECK(std::abs(sum - total) <= bound * total);
-    for (std::int64_t i = 0; i < n; ++i)
-      CHECK(std::abs(double(row[static_cast<std::size_t>(i)]) - expected[static_cast<std::size_t>(i)]) <=
-            bound * expected[static_cast<std::size_t>(i)]);
-    CHECK(row.back() == T(-77));
+    const ExpRow<T> r(n);
+    for (std::size_t i = 0; i < r.expected.size(); ++i)
+      CHECK(std::abs(double(r.row[i]) - r.expected[i]) <= ExpRow<T>::kBound * r.expected[i]);
   }
 }
 
-TEST_CASE("vector exp: the largest of a row of any length") {
+TEST_CASE_TEMPLATE("exp_row: the sum of the exponentials is right", T, float, double) {
+  for (std::int64_t n = 1; n <= 70; ++n) {
+    const ExpRow<T> r(n);
+    CHECK(std::abs(r.sum - r.total) <= ExpRow<T>::kBound * r.total);
+  }
+}
+
+TEST_CASE_TEMPLATE("exp_row: nothing is written beyond the row", T, float, double) {
+  for (std::int64_t n = 1; n <= 70; ++n) CHECK(ExpRow<T>(n).row.back() == T(-77));
+}
+
+TEST_CASE("row_max: the largest value of a row of any length is found") {
   for (std::int64_t n = 1; n <= 70; ++n)
     for (std::int64_t at = 0; at < n; ++at) {
       std::vector<float> row(static_cast<std::size_t>(n), -3.0f);
@@ -244,21 +301,27 @@ TEST_CASE("vector exp: the largest of a row of any length") {
     }
 }
 
-TEST_CASE("vector tanh: in registers, within 4 ulp of double's, odd, and 1 at the end") {
-  const auto at = [](float x) { return tanh_of(Floats{} + x)[0]; };
+TEST_CASE("vector tanh: in registers, within 4 ulp") {
   double worst = 0;
-  const auto check = [&](double v) {
-    const double expected = std::tanh(double(float(v)));
+  for_tanh_arguments([&](float x) {
+    const double expected = std::tanh(double(x));
     const double ulp = std::nextafter(float(expected), 2.0f) - double(float(expected));
-    worst = std::max(worst, std::abs(double(at(float(v))) - expected) / ulp);
-    CHECK(at(-float(v)) == -at(float(v)));
-  };
-  for (double v = 0.00001; v < 21; v += 0.000173) check(v);
-  for (double v = 1e-37; v < 1e-4; v *= 1.01) check(v);
+    worst = std::max(worst, std::abs(double(tanh_in_register(x)) - expected) / ulp);
+  });
   CHECK(worst < 4);
   MESSAGE("tanh: ", worst, " ulp");
-  CHECK(at(0.0f) == 0.0f);
-  CHECK(at(1e30f) == 1.0f);
-  CHECK(at(-std::numeric_limits<float>::infinity()) == -1.0f);
-  CHECK(std::isnan(at(std::bit_cast<float>(0x7fc00001))));
+}
+
+TEST_CASE("vector tanh: in registers, it is odd") {
+  for_tanh_arguments([](float x) { CHECK(tanh_in_register(-x) == -tanh_in_register(x)); });
+}
+
+TEST_CASE("vector tanh: in registers, zero gives 0 and infinity 1") {
+  CHECK(tanh_in_register(0.0f) == 0.0f);
+  CHECK(tanh_in_register(1e30f) == 1.0f);
+  CHECK(tanh_in_register(-std::numeric_limits<float>::infinity()) == -1.0f);
+}
+
+TEST_CASE("vector tanh: in registers, NaN stays NaN") {
+  CHECK(std::isnan(tanh_in_register(std::bit_cast<float>(0x7fc00001))));
 }

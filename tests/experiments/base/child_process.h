@@ -8,7 +8,7 @@
 
 namespace normlab {
 
-/// Starts `work` in a child, whose exit code is what it returns (99 where it throws). Returns its process id.
+/// Starts `work` in a child, whose exit code is the returned value (99 if it throws). Returns its process id.
 template <class Work>
 pid_t start_child(Work&& work) {
   const pid_t child = ::fork();
@@ -19,7 +19,7 @@ pid_t start_child(Work&& work) {
     code = work();
   } catch (...) {
   }
-  ::_exit(code);  // no destructors, no second report of the test runner
+  ::_exit(code);  // without destructors and a second report of the test runner
 }
 
 /// Waits for it; its exit code, or minus the signal that killed it.

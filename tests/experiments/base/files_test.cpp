@@ -24,7 +24,7 @@ std::size_t entries(const std::filesystem::path& folder) {
   return std::size_t(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
 
-/// In a child whose files may not grow beyond 1000 bytes: the system's answer is a failed write, as on a full disk.
+/// Runs `work` in a child whose files cannot grow beyond 1000 bytes: larger writes fail, as on a full disk.
 template <class Work>
 int with_small_files(Work&& work) {
   return wait_for_child(start_child([&] {
@@ -43,12 +43,21 @@ TEST_CASE("files: an atomic write replaces the file and leaves nothing else") {
   write_atomically(folder / "a", std::string(100'000, 'x') + '\0');
   CHECK(read_file(folder / "a") == std::string(100'000, 'x') + '\0');
   CHECK(entries(folder.path()) == 1);
-  CHECK_THROWS_AS(read_file(folder / "b"), EnvironmentError);
-  CHECK_THROWS_AS(read_file(folder.path()), EnvironmentError);
-  CHECK_THROWS_AS(write_atomically(folder / "missing/a", "one"), EnvironmentError);
 }
 
-TEST_CASE("files: a full disk keeps the old file, names the path and says what to do") {
+TEST_CASE("files: what is not a file cannot be read") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH_AS(read_file(folder / "b"), doctest::Contains("No such file or directory"), EnvironmentError);
+  CHECK_THROWS_WITH_AS(read_file(folder.path()), doctest::Contains("Is a directory"), EnvironmentError);
+}
+
+TEST_CASE("files: an atomic write to a missing folder is an error") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH_AS(write_atomically(folder / "missing/a", "one"), doctest::Contains("No such file or directory"),
+                       EnvironmentError);
+}
+
+TEST_CASE("files: an atomic write on a full disk keeps the old file") {
   const TemporaryFolder folder;
   write_atomically(folder / "a", "old");
   const int code = with_small_files([&] {
@@ -66,6 +75,9 @@ TEST_CASE("files: a full disk keeps the old file, names the path and says what t
   CHECK(code == 0);
   CHECK(read_file(folder / "a") == "old");
   CHECK(entries(folder.path()) == 1);
+}
+
+TEST_CASE("files: the error of a full disk names the file and the remedy") {
   try {
     LineFile("/dev/full").append("line");
     FAIL("/dev/full took a line");
@@ -77,7 +89,7 @@ TEST_CASE("files: a full disk keeps the old file, names the path and says what t
   }
 }
 
-TEST_CASE("files: a folder that may not be written to") {
+TEST_CASE("files: a folder without permission to write is an error") {
   if (::geteuid() == 0) {
     CHECK_THROWS_WITH_AS(throw_system_error("write", "/x", EACCES),
                          "cannot write /x: Permission denied; no permission; check the owner and the mode, or choose "
@@ -92,7 +104,7 @@ TEST_CASE("files: a folder that may not be written to") {
   std::filesystem::permissions(folder.path(), std::filesystem::perms::owner_all);
 }
 
-TEST_CASE("files: of many processes that publish, one wins") {
+TEST_CASE("files: one of many processes that publish wins") {
   const TemporaryFolder folder;
   std::vector<pid_t> children;
   for (int i = 0; i < 8; ++i)
@@ -106,12 +118,18 @@ TEST_CASE("files: of many processes that publish, one wins") {
   CHECK(entries(folder.path()) == 1);
 }
 
-TEST_CASE("files: lines are counted, and a line that does not fit is cut off again") {
+TEST_CASE("files: the bytes of lines are counted") {
+  const TemporaryFolder folder;
+  LineFile lines(folder / "m");
+  lines.append("one");
+  CHECK(lines.bytes() == 4);
+}
+
+TEST_CASE("files: a line that does not fit is cut off again") {
   const TemporaryFolder folder;
   {
     LineFile lines(folder / "m");
     lines.append("one");
-    CHECK(lines.bytes() == 4);
     lines.sync();
   }
   const int code = with_small_files([&] {
@@ -129,7 +147,7 @@ TEST_CASE("files: lines are counted, and a line that does not fit is cut off aga
   CHECK(read_file(folder / "m") == "one\ntwo\n");
 }
 
-TEST_CASE("files: temporaries that a killed writer left are found, other files stay") {
+TEST_CASE("files: only the temporaries of a killed writer are removed") {
   const TemporaryFolder folder;
   std::ofstream(folder / ".a.host.1.2.tmp") << "half";
   std::ofstream(folder / "b.tmp") << "mine";
@@ -139,7 +157,7 @@ TEST_CASE("files: temporaries that a killed writer left are found, other files s
   remove_temporaries(folder / "missing");
 }
 
-TEST_CASE("files: temporaries of processes that are gone are found beside those of others") {
+TEST_CASE("files: only the temporaries of ended processes are abandoned") {
   const TemporaryFolder folder;
   const pid_t gone = start_child([&] {
     std::ofstream(temporary_name(folder / "plan.json")) << "half";
@@ -156,9 +174,9 @@ TEST_CASE("files: temporaries of processes that are gone are found beside those 
   CHECK(std::filesystem::exists(folder / foreign));
 }
 
-TEST_CASE("files: a call whose answer got lost on the way was made all the same") {
+TEST_CASE("files: a call whose answer is lost has still been made") {
   const TemporaryFolder folder;
-  answer = [](Call call) { return call == Call::link ? -EEXIST : 0; };  // a network file system asked twice
+  answer = [](Call call) { return call == Call::link ? -EEXIST : 0; };  // a network file system that repeats the call
   CHECK(publish(folder / "a", "mine"));
   answer = [](Call call) { return call == Call::link ? -EIO : 0; };
   CHECK(publish(folder / "b", "mine"));
@@ -177,8 +195,8 @@ TEST_CASE("files: a call that a signal interrupts is made again") {
   const TemporaryFolder folder;
   static std::array<int, 12> asked;
   asked.fill(0);
-  answer = [](Call call) {  // the first two times of three
-    // Linux has closed the descriptor all the same.
+  answer = [](Call call) {  // fails two calls of three
+    // Linux closes the descriptor even if close(2) fails.
     if (call == Call::close) return -EINTR;
     return asked[std::size_t(call)]++ % 3 < 2 ? EINTR : 0;
   };
@@ -201,12 +219,16 @@ TEST_CASE("files: a call that a signal interrupts is made again") {
   CHECK(entries(folder / "x") == 3);
 }
 
-TEST_CASE("files: folders are made down to the last, a file in their way is named, and what is there is fine") {
+TEST_CASE("files: folders are made down to the last") {
   const TemporaryFolder folder;
   make_folders(folder / "a/b/");
   make_folders(folder / "a/b");
   make_folders("/");
   CHECK(std::filesystem::is_directory(folder / "a/b"));
+}
+
+TEST_CASE("files: a file in the place of a folder is an error") {
+  const TemporaryFolder folder;
   std::ofstream(folder / "file") << "x";
   for (const char* path : {"file", "file/below"})
     CHECK_THROWS_WITH_AS(make_folders(folder / path),
@@ -214,7 +236,7 @@ TEST_CASE("files: folders are made down to the last, a file in their way is name
                          EnvironmentError);
 }
 
-TEST_CASE("files: what is taken away is gone for the others, and can be put back once") {
+TEST_CASE("files: a file that is taken away is gone for the others") {
   const TemporaryFolder folder;
   write_atomically(folder / "a", "one");
   const auto taken = take_away(folder / "a");
@@ -222,16 +244,29 @@ TEST_CASE("files: what is taken away is gone for the others, and can be put back
   CHECK(!take_away(folder / "a"));
   CHECK(!read_file_if_there(folder / "a"));
   CHECK(read_file(*taken) == "one");
+}
+
+TEST_CASE("files: a file that is taken away can be put back") {
+  const TemporaryFolder folder;
+  write_atomically(folder / "a", "one");
+  const auto taken = take_away(folder / "a");
+  REQUIRE(taken);
   CHECK(put_back(*taken, folder / "a"));
   CHECK(read_file_if_there(folder / "a") == "one");
+}
+
+TEST_CASE("files: a file is not put back over a newer one") {
+  const TemporaryFolder folder;
+  write_atomically(folder / "a", "one");
   const auto again = take_away(folder / "a");
+  REQUIRE(again);
   write_atomically(folder / "a", "two");
   CHECK(!put_back(*again, folder / "a"));
   CHECK(read_file(folder / "a") == "two");
   CHECK(entries(folder.path()) == 1);
 }
 
-TEST_CASE("files: an error of the system comes with the path and what to do") {
+TEST_CASE("files: an error of the system names the path and the remedy") {
   const std::pair<int, const char*> kAdvice[] = {{ENOSPC, "free some space"},
                                                  {EFBIG, "ulimit -f"},
                                                  {EROFS, "read-only"},

@@ -1,4 +1,4 @@
-// Models spread over several files.
+// Models in several files.
 #include <doctest/doctest.h>
 
 #include "core/error.h"
@@ -14,7 +14,7 @@ namespace {
 const char* const kFirst = "m-00001-of-00002.safetensors";
 const char* const kSecond = "m-00002-of-00002.safetensors";
 
-/// Two files, of 8 and 4 bytes of tensors, and whatever index.
+/// Two files with 8 and 4 bytes of tensors, and any index.
 struct Model {
   TemporaryFolder folder;
   Model() {
@@ -27,7 +27,7 @@ struct Model {
     write_atomically(index(), text);
     return SafetensorsFile::read(index());
   }
-  /// What is said without the folder's name; "" where nothing is.
+  /// The error without the folder's name; "" without an error.
   std::string refusal(const std::string& text) const {
     try {
       read(text);
@@ -48,13 +48,22 @@ std::string index_of(const std::string& first, const std::string& second, const 
 
 }  // namespace
 
-TEST_CASE("safetensors index: the tensors of all files, by one name each") {
+TEST_CASE("safetensors index: the tensors of all files are read") {
   const Model model;
   const SafetensorsFile file = model.read(index_of(kFirst, kSecond));
   REQUIRE(file.tensors().size() == 2);
   CHECK(values_of<float>(file.get("a")) == std::vector<float>{1, 2});
   CHECK(values_of<float>(file.get("b")) == std::vector<float>{3});
+}
+
+TEST_CASE("safetensors index: the metadata of all files are joined") {
+  const Model model;
+  const SafetensorsFile file = model.read(index_of(kFirst, kSecond));
   CHECK(file.metadata() == std::map<std::string, std::string>{{"format", "pt"}, {"by", "b"}});
+}
+
+TEST_CASE("safetensors index: an index without a total size is read") {
+  const Model model;
   CHECK(model.refusal(std::string(R"({"weight_map": {"a": ")") + kFirst + "\"}}") == "");
   CHECK(model.refusal(R"({"metadata": {"more": 1}, "weight_map": {"a": "m-00001-of-00002.safetensors"}})") == "");
 }
@@ -87,12 +96,24 @@ TEST_CASE("safetensors index: an index that does not fit its files is refused") 
   CHECK(model.refusal(R"({"weight_map": {"a": "x", "a": "x"}})") == index + "duplicate key \"a\"");
   CHECK(model.refusal(R"({"weight_map": {"a": "x"}, "more": 1})") == index + "\"more\": unknown key");
   CHECK(model.refusal("[1").find(index + "byte 2: not valid JSON") == 0);
-  CHECK_THROWS_AS(model.read(index_of(kFirst, "none.safetensors")), EnvironmentError);
+}
 
+TEST_CASE("safetensors index: a missing file is an error") {
+  const Model model;
+  CHECK_THROWS_WITH_AS(model.read(index_of(kFirst, "none.safetensors")),
+                       doctest::Contains("none.safetensors: No such file or directory"), EnvironmentError);
+}
+
+TEST_CASE("safetensors index: files of different formats are refused") {
+  const Model model;
   const std::vector<float> b{3};
   save_safetensors(model.folder / kSecond, {{"format", "np"}}, {{"b", "F32", {1}, std::as_bytes(std::span(b))}});
   CHECK(model.refusal(index_of(kFirst, kSecond)) ==
         std::string(kSecond) + ": its metadata has another \"format\" than the files before it");
+}
+
+TEST_CASE("safetensors index: a damaged file is named") {
+  const Model model;
   std::filesystem::resize_file(model.folder / kSecond, 20);
   CHECK(model.refusal(index_of(kFirst, kSecond)).find(std::string(kSecond) + ": byte 0: the header should have") == 0);
 }

@@ -22,7 +22,7 @@ std::string file_of(const std::string& header, std::size_t data_bytes = 0) {
   return file_of(header.size(), header, data_bytes);
 }
 
-/// What the reader says about these bytes; "" where it takes them.
+/// The error of reading these bytes; "" without an error.
 std::string refusal(const std::string& bytes) {
   try {
     SafetensorsFile::parse(bytes, "x.safetensors");
@@ -42,29 +42,36 @@ const std::string kGoldenHeader =
     R"({"__metadata__":{"format":"np","k":"v"},"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
     R"("b":{"dtype":"F32","shape":[2],"data_offsets":[8,16]},"c":{"dtype":"F16","shape":[],"data_offsets":[16,18]}})";
 
+std::string golden() { return file_of(0xd0, kGoldenHeader + std::string(7, ' '), 18); }
+
 }  // namespace
 
-TEST_CASE("safetensors: the golden file is written and read") {
+TEST_CASE("safetensors: written bytes are those of the golden file") {
   const std::vector<std::int64_t> a{0};
   const std::vector<float> b{0, 0};
   const std::vector<std::uint16_t> c{0};
-  const std::string golden = file_of(0xd0, kGoldenHeader + std::string(7, ' '), 18);
   CHECK(write_safetensors_bytes({{"k", "v"}, {"format", "np"}}, {view("c", "F16", {}, c), view("b", "F32", {2}, b),
-                                                                 view("a", "I64", {1}, a)}) == golden);
+                                                                 view("a", "I64", {1}, a)}) == golden());
+}
 
-  const SafetensorsFile file = SafetensorsFile::parse(golden, "golden");
+TEST_CASE("safetensors: the golden file is read") {
+  const SafetensorsFile file = SafetensorsFile::parse(golden(), "golden");
   CHECK(file.metadata() == std::map<std::string, std::string>{{"format", "np"}, {"k", "v"}});
   REQUIRE(file.tensors().size() == 3);
   CHECK(file.tensors()[2].name == "c");
   CHECK(file.get("c").shape.empty());
-  CHECK(values_of<std::int64_t>(file.get("a")) == a);
-  CHECK(values_of<float>(file.get("b")) == b);
-  CHECK(values_of<std::uint16_t>(file.get("c")) == c);
+  CHECK(values_of<std::int64_t>(file.get("a")) == std::vector<std::int64_t>{0});
+  CHECK(values_of<float>(file.get("b")) == std::vector<float>{0, 0});
+  CHECK(values_of<std::uint16_t>(file.get("c")) == std::vector<std::uint16_t>{0});
+}
+
+TEST_CASE("safetensors: a missing tensor is named") {
+  const SafetensorsFile file = SafetensorsFile::parse(golden(), "golden");
   CHECK(file.find("d") == nullptr);
   CHECK_THROWS_WITH_AS(file.get("d"), "golden: there is no tensor \"d\"", InputError);
 }
 
-TEST_CASE("safetensors: a saved file comes back, values at odd offsets included") {
+TEST_CASE("safetensors: a saved file comes back") {
   const TemporaryFolder folder;
   const std::vector<std::uint8_t> bytes{1, 2, 3};
   const std::vector<float> floats{1.5f, -std::numeric_limits<float>::infinity(), 3e-42f};
@@ -73,18 +80,27 @@ TEST_CASE("safetensors: a saved file comes back, values at odd offsets included"
   save_safetensors(path, {{"note", "ü \"quoted\""}},
                    {view("bytes", "U8", {3, 1}, bytes), view("floats", "F32", {3}, floats),
                     view("nothing", "F64", {0, 7}, nothing)});
-  SafetensorsFile copy = SafetensorsFile::read(path);
-  const SafetensorsFile file = copy;  // copies share the bytes
-  copy = SafetensorsFile::parse(file_of("{}"), "empty");
+  const SafetensorsFile file = SafetensorsFile::read(path);
   CHECK(file.metadata().at("note") == "ü \"quoted\"");
   CHECK(file.metadata().at("format") == "pt");
   CHECK(values_of<std::uint8_t>(file.get("bytes")) == bytes);
   CHECK(values_of<float>(file.get("floats")) == floats);
   CHECK(values_of<double>(file.get("nothing")).empty());
   CHECK(file.get("nothing").shape == std::vector<std::uint64_t>{0, 7});
-  CHECK(copy.tensors().empty());
+}
 
-  // A tensor may start at any byte.
+TEST_CASE("safetensors: a copy of a file keeps its bytes") {
+  const TemporaryFolder folder;
+  const std::vector<float> floats{1.5f, 2.5f};
+  save_safetensors(folder / "x.safetensors", {}, {view("floats", "F32", {2}, floats)});
+  SafetensorsFile copy = SafetensorsFile::read(folder / "x.safetensors");
+  const SafetensorsFile file = copy;
+  copy = SafetensorsFile::parse(file_of("{}"), "empty");
+  CHECK(copy.tensors().empty());
+  CHECK(values_of<float>(file.get("floats")) == floats);
+}
+
+TEST_CASE("safetensors: a tensor may start at any byte") {
   const auto odd = SafetensorsFile::parse(
       file_of(
           R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"F64","shape":[1],"data_offsets":[1,9]}})",
@@ -93,8 +109,8 @@ TEST_CASE("safetensors: a saved file comes back, values at odd offsets included"
   CHECK(values_of<double>(odd.get("b")) == std::vector<double>{0});
 }
 
-TEST_CASE("safetensors: files that break no rule") {
-  // The reference implementation counts these as nothing.
+TEST_CASE("safetensors: unusual files that break no rule are read") {
+  // These have no elements for the reference implementation.
   CHECK(refusal(file_of(R"({"t":{"dtype":"U64","shape":[4611686018427387904,0],"data_offsets":[0,0]}})")) == "");
   CHECK(refusal(file_of(R"({"t":{"dtype":"U8","shape":[0,18446744073709551615,2],"data_offsets":[0,0]}})")) == "");
   CHECK(refusal(file_of(R"({"":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"__metadata__":{"":"a\u0000b"}})", 1)) ==
@@ -104,14 +120,14 @@ TEST_CASE("safetensors: files that break no rule") {
   CHECK(refusal(file_of("{}\n\t  ")) == "");
   CHECK(refusal(file_of(R"({"t":{"dtype":"I32","shape":[2,0],"data_offsets":[0,0]}})")) == "");
   CHECK(refusal(file_of(R"({"t":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}})", 1)) == "");
-  // A tensor without elements sorts before the one that begins where it stands.
+  // A tensor without elements sorts before the one that begins at the same byte.
   CHECK(
       refusal(file_of(
           R"({"z":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"e":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
           2)) == "");
 }
 
-TEST_CASE("safetensors: damaged and hostile files are refused with the place") {
+TEST_CASE("safetensors: damaged and hostile files are refused with their place") {
   const auto tensor = [](const std::string& rest) { return R"({"t":{"dtype":"I32",)" + rest + "}}"; };
   const auto says = [](const std::string& bytes, const std::string& expected) {
     const std::string message = refusal(bytes);
@@ -121,8 +137,8 @@ TEST_CASE("safetensors: damaged and hostile files are refused with the place") {
   says(std::string(7, '\0'), "x.safetensors: byte 7: the file ends before");
   says(file_of(0, ""), "byte 8: the header does not begin with {");
   says(file_of(100'000'001, "{}"), "a header of 100000001 bytes is over the limit of 100000000");
-  says(file_of(100'000'000, "{}"), "said to have 100000000 bytes but 2 follow");
-  says(file_of(3, "{}"), "said to have 3 bytes but 2 follow");
+  says(file_of(100'000'000, "{}"), "should have 100000000 bytes but 2 follow");
+  says(file_of(3, "{}"), "should have 3 bytes but 2 follow");
   says(file_of(0xffffff000000003cULL, ""), "byte 0: a header of 18446742974197923900 bytes is over the limit");
   says(file_of(0xfffffffffffffff8ULL, "{}"), "over the limit");
   says(file_of(0x3c, ""), "byte 0: the header should have 60 bytes but 0 follow");
@@ -133,7 +149,7 @@ TEST_CASE("safetensors: damaged and hostile files are refused with the place") {
   says(file_of("{}x"), "byte 10: the header is not valid JSON");
   says(file_of(std::string("{}\0{}", 5)), "byte 10: a NUL in the header");
   says(file_of("{\"a\xff\":1}"), "byte 11: the header is not valid JSON");
-  says(file_of("{\"a\xc0\xaf\":1}"), "not valid JSON");      // a long spelling of /
+  says(file_of("{\"a\xc0\xaf\":1}"), "not valid JSON");      // an overlong encoding of /
   says(file_of("{\"a\xed\xa0\x80\":1}"), "not valid JSON");  // half of a surrogate pair
   says(file_of(R"({"a\ud800":1})"), "not valid JSON");
   says(file_of("{/**/}"), "byte 9: the header is not valid JSON");
@@ -147,9 +163,9 @@ TEST_CASE("safetensors: damaged and hostile files are refused with the place") {
   says(good + "PK", "2 bytes after the last tensor");
   says(file_of(tensor(R"("shape":[2,2],"data_offsets":[0,4])"), 4),
        "\"t\": data_offsets span 4 bytes, its shape needs 16");
-  // The place is that of the tensor's name; here behind the brace at byte 8.
+  // The place is that of the tensor's name, here after the brace at byte 8.
   says(file_of(tensor(R"("shape":[2,2],"data_offsets":[0,4])"), 4), "x.safetensors: byte 9: \"t\": data_offsets span");
-  // The bug of readers that take the size from the shape and the length to copy from the offsets.
+  // Readers have taken the size from the shape and the length to copy from the offsets.
   says(file_of(tensor(R"("shape":[1],"data_offsets":[0,4096])"), 4096), "span 4096 bytes, its shape needs 4");
   says(file_of(tensor(R"("shape":[2],"data_offsets":[0,8])"), 4), "the tensors need 8 bytes but 4 are there");
   says(file_of(tensor(R"("shape":[1],"data_offsets":[18446744073709551612,18446744073709551615])"), 4), "span 3 bytes");
@@ -225,7 +241,7 @@ TEST_CASE("safetensors: damaged and hostile files are refused with the place") {
   says(file_of(overlapping + "}", 1000), "begins at 0 of the data but the tensor before it ends at 1000");
 }
 
-TEST_CASE("safetensors: the size of every dtype") {
+TEST_CASE("safetensors: every dtype has its size") {
   struct Size {
     const char* dtype;
     int bits;
@@ -248,8 +264,8 @@ TEST_CASE("safetensors: the size of every dtype") {
   }
 }
 
-TEST_CASE("safetensors: tensors of one file are written in the order of the reference implementation") {
-  // Dtypes descending as the format ranks them, then names ascending by byte, whatever order they come in.
+TEST_CASE("safetensors: tensors are written in the order of the reference implementation") {
+  // Dtypes descend as the format ranks them, then names ascend by byte, for any order of the input.
   const char* dtypes[] = {"BOOL",        "U8",  "I8",  "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ",
                           "F8_E5M2FNUZ", "I16", "U16", "F16",     "BF16",    "I32",     "U32",
                           "F32",         "C64", "F64", "I64",     "U64"};
@@ -272,7 +288,7 @@ TEST_CASE("safetensors: tensors of one file are written in the order of the refe
   CHECK(SafetensorsFile::parse(bytes, "x").tensors().size() == tensors.size());
 }
 
-TEST_CASE("safetensors: what is stored as a floating type of any width is read as float") {
+TEST_CASE("safetensors: numbers of any width are read as floats") {
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<std::uint16_t> half{0x3c00, 0xc000, 0x0001, 0x83ff, 0x0400, 0x7bff, 0x7c00, 0xfc00, 0x7e00, 0x8000};
   const std::vector<std::uint16_t> brain{0x3f80, 0xc000, 0x0001, 0x7f7f, 0xff80, 0x7fc0};
@@ -306,7 +322,7 @@ TEST_CASE("safetensors: what is stored as a floating type of any width is read a
   CHECK(tensors.get("whole").floats() == std::vector<float>{1});
 }
 
-TEST_CASE("safetensors: a file that is cut or replaced after it was read changes nothing") {
+TEST_CASE("safetensors: cutting a file after it is read changes nothing") {
   const TemporaryFolder folder;
   const std::vector<float> values(4096, 2.5f);
   const auto path = folder / "model.safetensors";
@@ -314,21 +330,40 @@ TEST_CASE("safetensors: a file that is cut or replaced after it was read changes
   const SafetensorsFile file = SafetensorsFile::read(path);
   std::filesystem::resize_file(path, 16);  // a mapping would raise SIGBUS from here on
   CHECK(values_of<float>(file.get("t")) == values);
-  CHECK_THROWS_AS(SafetensorsFile::read(path), InputError);
-  CHECK_THROWS_AS(SafetensorsFile::read(folder / "none.safetensors"), EnvironmentError);
+  CHECK_THROWS_WITH_AS(SafetensorsFile::read(path), doctest::Contains("the header should have "), InputError);
+}
+
+TEST_CASE("safetensors: a missing file is an error") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH_AS(SafetensorsFile::read(folder / "none.safetensors"),
+                       doctest::Contains("none.safetensors: No such file or directory"), EnvironmentError);
 }
 
 TEST_CASE("safetensors: every cut of a good file is refused") {
-  const std::string good = file_of(0xd0, kGoldenHeader + std::string(7, ' '), 18);
-  for (std::size_t size = 0; size < good.size(); ++size) CHECK(refusal(good.substr(0, size)) != "");
+  for (std::size_t size = 0; size < golden().size(); ++size) CHECK(refusal(golden().substr(0, size)) != "");
 }
 
-TEST_CASE("safetensors: the writer refuses what the format cannot hold") {
+TEST_CASE("safetensors: the writer refuses a tensor that does not fit its shape") {
   const std::vector<float> two{1, 2};
   CHECK_THROWS_WITH_AS(write_safetensors_bytes({}, {view("a", "F32", {3}, two)}),
                        "tensor \"a\" cannot be written: has 8 bytes, its shape needs 12", InputError);
-  CHECK_THROWS_AS(write_safetensors_bytes({}, {view("a", "F32", {2}, two), view("a", "F32", {2}, two)}), InputError);
-  CHECK_THROWS_AS(write_safetensors_bytes({}, {view("__metadata__", "F32", {2}, two)}), InputError);
-  CHECK_THROWS_AS(write_safetensors_bytes({}, {view("a", "FLOAT", {2}, two)}), InputError);
-  CHECK_THROWS_AS(write_safetensors_bytes({{"k", "\xff"}}, {}), InputError);
+}
+
+TEST_CASE("safetensors: the writer refuses a name that is used twice or reserved") {
+  const std::vector<float> two{1, 2};
+  CHECK_THROWS_WITH_AS(write_safetensors_bytes({}, {view("a", "F32", {2}, two), view("a", "F32", {2}, two)}),
+                       "tensor \"a\" cannot be written: this name is used twice or is reserved", InputError);
+  CHECK_THROWS_WITH_AS(write_safetensors_bytes({}, {view("__metadata__", "F32", {2}, two)}),
+                       "tensor \"__metadata__\" cannot be written: this name is used twice or is reserved", InputError);
+}
+
+TEST_CASE("safetensors: the writer refuses an unknown dtype") {
+  const std::vector<float> two{1, 2};
+  CHECK_THROWS_WITH_AS(write_safetensors_bytes({}, {view("a", "FLOAT", {2}, two)}),
+                       "tensor \"a\" cannot be written: unknown dtype \"FLOAT\"", InputError);
+}
+
+TEST_CASE("safetensors: the writer refuses texts that are not UTF-8") {
+  CHECK_THROWS_WITH_AS(write_safetensors_bytes({{"k", "\xff"}}, {}),
+                       "a name or the metadata of a checkpoint is not valid UTF-8", InputError);
 }

@@ -1,4 +1,4 @@
-// A folder of a test's own, removed with everything in it.
+// A folder for one test, removed with everything in it.
 #pragma once
 
 #include <cstdlib>

@@ -10,7 +10,7 @@
 
 namespace normlab {
 
-/// True where a tensor of this dtype may be read as T: uint16_t takes the formats of two bytes that C++ has no type
+/// True if a tensor of this dtype may be read as T: uint16_t takes the formats of two bytes that C++ has no type
 /// for.
 template <class T>
 bool stored_as(std::string_view dtype) {

@@ -1,4 +1,4 @@
-// Text that tests look into.
+// Searches in text.
 #pragma once
 
 #include <string>

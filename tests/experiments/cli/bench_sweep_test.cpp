@@ -8,7 +8,7 @@
 
 using namespace normlab;
 
-TEST_CASE("bench sweep: every part has its time, the sum is that of the workers, and nothing is left behind") {
+TEST_CASE("bench sweep: the parts add up to the time of all workers") {
   const TemporaryFolder folder;
   const std::string temporary = "export TMPDIR='" + in_folder(folder, "tmp") + "'; ";
   std::filesystem::create_directory(folder / "tmp");
@@ -31,13 +31,17 @@ TEST_CASE("bench sweep: every part has its time, the sum is that of the workers,
   CHECK_FALSE(std::filesystem::exists("results/experiments/small"));
 }
 
-TEST_CASE("bench sweep: a table for people; a wrong descriptor is refused") {
+TEST_CASE("bench sweep: the text names the parts") {
   const TemporaryFolder folder;
   const Finished run =
       run_program(folder, "bench sweep " + small_sweep(folder, "--workers 2 --set train.epochs=1 --set seeds=1"));
   REQUIRE_MESSAGE(run.code == 0, run.err);
-  CHECK(has(run.out, "2 trials by 2 workers in "));
+  CHECK(has(run.out, "2 trials, 2 workers: "));
   for (const char* words : {"start of processes", "batches", "evaluations", "checkpoints", "waiting for a trial"})
     CHECK_MESSAGE(has(run.out, words), words);
+}
+
+TEST_CASE("bench sweep: a descriptor with an unknown key is refused") {
+  const TemporaryFolder folder;
   CHECK(run_program(folder, "bench sweep " + small_sweep(folder, "--set train.epochz=1")).code == kBadInput);
 }

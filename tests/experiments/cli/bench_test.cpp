@@ -32,7 +32,28 @@ ViTConfig tiny_vit() {
   return c;
 }
 
-/// Every object that the command printed, one document.
+/// The same with batch norms.
+ViTConfig batch_norm_vit() {
+  ViTConfig c = tiny_vit();
+  c.placement = find_placement("bn_ffnbn")->placement;
+  return c;
+}
+EngineSettings two_images() {
+  EngineSettings settings;
+  settings.max_batch = 2;
+  return settings;
+}
+
+const std::string kJson = " --format json", kStep = "step --batch 4 --depth 1 --seconds 0.01 --threads 1",
+                  kProfile = "profile --shape micro --batch 4 --seconds 0.01",
+                  kAttention = "attention --batch 2 --tokens 9 --heads 1 --head-dim 8 --seconds 0.001 --threads 1",
+                  kModels = "models --models deit_s --image 32 --batch 2 --seconds 0.001 --threads 1";
+
+Finished bench(const TemporaryFolder& folder, const std::string& words) {
+  return run_program(folder, "bench " + words);
+}
+
+/// The one JSON document that the command printed.
 nlohmann::json json_of(const Finished& finished) {
   INFO(finished.err);
   REQUIRE(finished.code == 0);
@@ -50,22 +71,29 @@ void check_width(const Finished& finished) {
 
 }  // namespace
 
-TEST_CASE("bench: the middle of some times, a bound and large numbers in words") {
+TEST_CASE("bench: the median of an even number of times is the upper one") {
   CHECK(median({3, 1, 2}) == 2);
   CHECK(median({4, 1, 3, 2}) == 3);
+}
+
+TEST_CASE("bench: a bound is the longer of the times for products and for bytes") {
   const Roofline roofline{1e9, 1e12};
   CHECK(roofline.bound(2e12, 1e9) == 2);  // products take longer
   CHECK(roofline.bound(1e12, 3e9) == 3);  // bytes do
+}
+
+TEST_CASE("bench: large numbers are printed with three digits and a prefix") {
   CHECK(scaled(0.5) == "0.50 ");
   CHECK(scaled(999.4) == "999 ");
   CHECK(scaled(999.6) == "1.00 k");
   CHECK(scaled(4.213e12) == "4.21 T");
   CHECK(scaled(71.23e12) == "71.2 T");
   CHECK(scaled(712.3e12) == "712 T");
-  CHECK(rounded(1.23456, 2) == 1.23);
 }
 
-TEST_CASE("bench: noise fills a tensor with other values than zero, inside its scale") {
+TEST_CASE("bench: a number is rounded to decimals") { CHECK(rounded(1.23456, 2) == 1.23); }
+
+TEST_CASE("bench: noise fills a tensor with values inside its scale") {
   on_each_device([] {
     for (const DType dtype : storage_types()) {
       Arena memory(current_device().memory());
@@ -85,7 +113,7 @@ TEST_CASE("bench: noise fills a tensor with other values than zero, inside its s
   });
 }
 
-TEST_CASE("bench: copies and products are measured on each device, and each part of a layer") {
+TEST_CASE("bench: the speed of copies and products is measured on each device") {
   on_each_device([] {
     ShardPool pool(2);
     for (const DType dtype : storage_types()) {
@@ -93,7 +121,15 @@ TEST_CASE("bench: copies and products are measured on each device, and each part
       const Roofline roofline = measure_roofline(backend, pool, dtype, {64, 16, 0});
       CHECK(roofline.bytes_per_second > 0);
       CHECK(roofline.flops_per_second > 0);
+    }
+  });
+}
 
+TEST_CASE("bench: each product of a linear layer is measured with its bytes") {
+  on_each_device([] {
+    ShardPool pool(2);
+    for (const DType dtype : storage_types()) {
+      Backend& backend = backend_for(dtype);
       const double value = double(size_of(dtype));
       const std::vector<OpTiming> linear = time_linear(backend, pool, {"fc", {6, 8, 4}, 1, true}, dtype, 0);
       REQUIRE(linear.size() == 3);
@@ -106,7 +142,16 @@ TEST_CASE("bench: copies and products are measured on each device, and each part
       CHECK(linear[1].cost.bytes == (6 * 4 + 4 * 8 + 6 * 8) * value);
       CHECK(linear[2].cost.bytes == (6 * 4 + 6 * 8) * value + (4 * 8 + 4) * 4);
       CHECK(time_linear(backend, pool, {"first", {6, 8, 4}, 1, false}, dtype, 0).size() == 2);
+    }
+  });
+}
 
+TEST_CASE("bench: both passes of attention are measured with their bytes") {
+  on_each_device([] {
+    ShardPool pool(2);
+    for (const DType dtype : storage_types()) {
+      Backend& backend = backend_for(dtype);
+      const double value = double(size_of(dtype));
       const std::vector<OpTiming> attention = time_attention(backend, pool, {3, 5, 2, 4, 0}, dtype, 0);
       REQUIRE(attention.size() == 2);
       const double products = 4.0 * 3 * 2 * 5 * 5 * 4, tensor = 3 * 5 * 8 * value, lse = 3 * 2 * 5 * 4;
@@ -154,56 +199,61 @@ TEST_CASE("bench: every norm is measured on each device") {
   });
 }
 
-TEST_CASE("bench: whole networks are measured on each device, batch norms merged too") {
+TEST_CASE("bench: whole networks are measured on each device") {
   on_each_device([] {
     Backend& backend = current_device().backend;
-    ViTConfig c = tiny_vit();
-    c.placement = find_placement("bn_ffnbn")->placement;
-    EngineSettings settings;
-    settings.max_batch = 2;
-    CHECK(training_speed(backend, 1, c, settings, 0) > 0);
-    CHECK(inference_speed(backend, 1, c, settings, 0) > 0);
-    const ModelConfig fused = fused_config(backend, c);
-    CHECK(!uses_batch_norm(fused));
-    CHECK(model_cost(fused).norm_elements == 0);
-    CHECK(inference_speed(backend, 1, fused, settings, 0) > 0);
+    CHECK(training_speed(backend, 1, batch_norm_vit(), two_images(), 0) > 0);
+    CHECK(inference_speed(backend, 1, batch_norm_vit(), two_images(), 0) > 0);
   });
 }
 
-TEST_CASE("bench: each command prints one JSON document with what its text has") {
-  const TemporaryFolder folder;
-  const auto bench = [&](const std::string& words) { return run_program(folder, "bench " + words); };
-  const std::string json = " --format json";
+TEST_CASE("bench: a network without its batch norms is measured on each device") {
+  on_each_device([] {
+    Backend& backend = current_device().backend;
+    const ModelConfig fused = fused_config(backend, batch_norm_vit());
+    CHECK(!uses_batch_norm(fused));
+    CHECK(model_cost(fused).norm_elements == 0);
+    CHECK(inference_speed(backend, 1, fused, two_images(), 0) > 0);
+  });
+}
 
-  const std::string step = "step --batch 4 --depth 1 --seconds 0.01 --threads 1";
-  const nlohmann::json plain = json_of(bench(step + json)), bound = json_of(bench(step + " --roofline" + json));
+TEST_CASE("bench step: the JSON document has every field") {
+  const TemporaryFolder folder;
+  const nlohmann::json plain = json_of(bench(folder, kStep + kJson));
   check_keys(plain, {"shape", "device", "precision", "placement", "forms", "images_per_second", "step_ms", "peak_mb",
                      "network_mb", "gflops", "steps", "load", "publishable", "note"});
   CHECK(!plain.contains("roofline"));
   CHECK(plain["forms"] == "short");
-  CHECK(json_of(bench(step + " --full-forms" + json))["forms"] == "full");
+  CHECK(json_of(bench(folder, kStep + " --full-forms" + kJson))["forms"] == "full");
+}
+
+TEST_CASE("bench step: --roofline adds the bounds to the JSON document") {
+  const TemporaryFolder folder;
+  const nlohmann::json bound = json_of(bench(folder, kStep + " --roofline" + kJson));
   check_keys(bound, {"roofline", "bytes", "products_bound_ms", "bytes_bound_ms", "share"});
   check_keys(bound["roofline"], {"copy_gb_per_second", "product_gflops"});
-  check_width(bench(step + " --roofline"));
+}
 
-  const std::string profile = "profile --shape micro --batch 4 --seconds 0.01";
-  const nlohmann::json times = json_of(bench(profile + " --roofline" + json));
+TEST_CASE("bench profile: the JSON document has every field of each operation") {
+  const TemporaryFolder folder;
+  const nlohmann::json times = json_of(bench(folder, kProfile + " --roofline" + kJson));
   check_keys(times, {"step_ms", "roofline", "operations", "rest_ms", "publishable"});
   for (const nlohmann::json& row : times["operations"])
     check_keys(row, {"operation", "direction", "calls", "ms", "share_of_step", "flops", "bytes", "bound_ms", "share"});
-  check_width(bench(profile + " --roofline"));
-  check_width(bench(profile));
+}
 
-  const std::string attention = "attention --batch 2 --tokens 9 --heads 1 --head-dim 8 --seconds 0.001 --threads 1";
-  const nlohmann::json both = json_of(bench(attention + json));
+TEST_CASE("bench attention: the JSON document has every field of both passes") {
+  const TemporaryFolder folder;
+  const nlohmann::json both = json_of(bench(folder, kAttention + kJson));
   check_keys(both, {"batch", "tokens", "heads", "head_dim", "roofline", "publishable"});
   for (const char* way : {"forward", "backward"})
     check_keys(both[way], {"ms", "gflops", "gb_per_second", "flops", "bytes", "bound_ms", "share"});
   CHECK(both["forward"]["flops"] == 4 * 2 * 9 * 9 * 8);
-  check_width(bench(attention));
+}
 
-  const std::string models = "models --models deit_s --image 32 --batch 2 --seconds 0.001 --threads 1";
-  const nlohmann::json networks = json_of(bench(models + json));
+TEST_CASE("bench models: the JSON document has every field of each network") {
+  const TemporaryFolder folder;
+  const nlohmann::json networks = json_of(bench(folder, kModels + kJson));
   check_keys(networks, {"batch", "image", "precision", "publishable"});
   REQUIRE(networks["rows"].size() == 3);
   for (const nlohmann::json& row : networks["rows"])
@@ -211,19 +261,31 @@ TEST_CASE("bench: each command prints one JSON document with what its text has")
                      "infer_images_per_second", "infer_ratio", "published_train", "published_infer"});
   CHECK(networks["rows"][0]["train_ratio"] == 1.0);
   CHECK(networks["rows"][2]["train_images_per_second"].is_null());  // a merged network is not trained
-  check_width(bench(models));
+}
 
-  const nlohmann::json update = json_of(bench("update --shape micro --seconds 0.001 --threads 1" + json));
+TEST_CASE("bench update: the JSON document has every field of an optimiser") {
+  const TemporaryFolder folder;
+  const nlohmann::json update = json_of(bench(folder, "update --shape micro --seconds 0.001 --threads 1" + kJson));
   REQUIRE(update["optimisers"].size() > 0);
   check_keys(update["optimisers"][0], {"optimiser", "ms", "state_bytes"});
+}
 
-  const std::string table = "norms --table dyt --seconds 0.001 --threads 2";
-  const nlohmann::json norms = json_of(bench(table + json));
+TEST_CASE("bench norms: a published table has a row for each of its lines") {
+  const TemporaryFolder folder;
+  const nlohmann::json norms = json_of(bench(folder, "norms --table dyt --seconds 0.001 --threads 2" + kJson));
   CHECK(norms["table"] == "dyt");
   CHECK(norms["rows"].size() == 6);
 }
 
-TEST_CASE("bench: the published tables are printed with what was published") {
+TEST_CASE("bench: the text of each command fits 80 columns") {
+  const TemporaryFolder folder;
+  for (const std::string& command : {kStep + " --roofline", kProfile + " --roofline", kProfile, kAttention, kModels}) {
+    CAPTURE(command);
+    check_width(bench(folder, command));
+  }
+}
+
+TEST_CASE("bench norms: a published table is printed with the published times") {
   const TemporaryFolder folder;
   const Finished table = run_program(folder, "bench norms --table batch_norm --seconds 0.001 --threads 2");
   check_width(table);

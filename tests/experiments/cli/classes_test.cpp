@@ -104,7 +104,7 @@ void write_list(const fs::path& folder, int classes, bool flat) {
 }
 
 struct Layout {
-  std::string name, dataset, model, eval;  // settings beside the layout and num_classes; what `eval` is told
+  std::string name, dataset, model, eval;  // settings other than layout and num_classes; options of `eval`
   std::function<void(const fs::path&, int)> write;
 };
 std::vector<Layout> layouts() {
@@ -147,7 +147,7 @@ struct Case {
 
 }  // namespace
 
-TEST_CASE("classes: data with more or fewer classes than the model are refused before a step, in every layout") {
+TEST_CASE("classes: data with another number of classes than the model are refused") {
   for (const Layout& layout : layouts()) {
     CAPTURE(layout.name + layout.dataset);
     const Case c(layout);
@@ -172,7 +172,7 @@ TEST_CASE("classes: data with more or fewer classes than the model are refused b
   }
 }
 
-TEST_CASE("classes: a model may have more where the descriptor allows classes without images") {
+TEST_CASE("classes: allow_absent_classes allows a model with more classes") {
   for (const Layout& layout : layouts()) {
     CAPTURE(layout.name + layout.dataset);
     const Case c(layout);
@@ -186,12 +186,19 @@ TEST_CASE("classes: a model may have more where the descriptor allows classes wi
     c.describe("three.json", 3);
     CHECK(c.run("data preview " + c.in("three.json") + " -o " + c.in("three.png")).code == 0);
     CHECK(test::read_file(c.folder / "wide.png") == test::read_file(c.folder / "three.png"));
+  }
+}
+
+TEST_CASE("classes: allow_absent_classes allows no model with fewer classes") {
+  for (const Layout& layout : layouts()) {
+    CAPTURE(layout.name + layout.dataset);
+    const Case c(layout);
     c.describe("fewer.json", 2, R"(, "allow_absent_classes": true)");
     CHECK(c.run("run " + c.in("fewer.json") + " --out " + c.in("fewer")).code == 2);
   }
 }
 
-TEST_CASE("classes: num_classes may be left out and is then that of the data, in the trial's id too") {
+TEST_CASE("classes: a num_classes that is left out is that of the data") {
   for (const Layout& layout : layouts()) {
     CAPTURE(layout.name + layout.dataset);
     const Case c(layout);
@@ -207,22 +214,28 @@ TEST_CASE("classes: num_classes may be left out and is then that of the data, in
     CHECK(c.run("table " + c.in("d.json") + out).code == 0);
     CHECK(c.run("plan " + c.in("d.json") + out).code == 0);
     CHECK(c.run("explain " + c.in("d.json")).code == 0);
+  }
+}
 
-    // Without the data the number, and so the trial, is not known.
+TEST_CASE("classes: without the data a num_classes that is left out is unknown") {
+  for (const Layout& layout : layouts()) {
+    CAPTURE(layout.name + layout.dataset);
+    const Case c(layout);
+    c.describe("d.json", 0);
     const std::string nowhere = "NORMLAB_DATA=" + c.in("nothing") + " ";
     fs::create_directories(c.folder / "nothing");
-    const Finished table = run_program(c.folder, "table " + c.in("d.json") + out, nowhere);
+    const Finished table = run_program(c.folder, "table " + c.in("d.json") + " --out " + c.in("out"), nowhere);
     CHECK(table.code == 2);
-    CHECK_SAYS(table.err, "num_classes is left out");
+    CHECK_SAYS(table.err, "num_classes is missing");
     CHECK_SAYS(table.err, "--data");
     const Finished check = run_program(c.folder, "check " + c.in("d.json"), nowhere);
     CHECK_MESSAGE(check.code == 0, check.err);
-    CHECK_SAYS(check.out, "Not checked: model.num_classes is left out");
+    CHECK_SAYS(check.out, "Not checked: the number of classes; model.num_classes is left out");
     CHECK(c.run("check " + c.in("d.json")).out.find("Not checked") == std::string::npos);
   }
 }
 
-TEST_CASE("classes: eval compares the data with the network, in every layout") {
+TEST_CASE("classes: eval refuses data with other classes than the network's") {
   for (const Layout& layout : layouts()) {
     CAPTURE(layout.name + layout.dataset);
     const Case c(layout), more(layout, 4), fewer(layout, 2);
@@ -245,7 +258,7 @@ TEST_CASE("classes: eval compares the data with the network, in every layout") {
   }
 }
 
-TEST_CASE("classes: a class that the evaluation images have and the training images have not is named") {
+TEST_CASE("classes: a class that only the evaluation images have is named") {
   const Layout folders = layouts().front();
   const Case c(folders);
   write_file(c.folder / "data" / "d" / "val" / "dog" / "0.png", image_of(3, 0));
@@ -257,7 +270,7 @@ TEST_CASE("classes: a class that the evaluation images have and the training ima
   }
 }
 
-TEST_CASE("classes: a known data set of which a part is there is not taken for the whole") {
+TEST_CASE("classes: a part of a known data set is refused") {
   const Layout folders = layouts().front();
   const Case c(folders);
   fs::rename(c.folder / "data" / "d", c.folder / "data" / "imagenet");
@@ -267,5 +280,5 @@ TEST_CASE("classes: a known data set of which a part is there is not taken for t
   const Finished run = c.run("run " + c.in("d.json") + " --out " + c.in("out"));
   CHECK_MESSAGE(run.code == 2, run.out);
   CHECK_SAYS(run.err, "has 3 classes, but the model has 1000");
-  CHECK_SAYS(run.err, "a name of its own");
+  CHECK_SAYS(run.err, "give the part its own name");
 }

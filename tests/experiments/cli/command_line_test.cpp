@@ -1,4 +1,4 @@
-// What a user is told who does not know the commands yet.
+// Help and errors for a user who does not know the commands yet.
 #include <doctest/doctest.h>
 
 #include "experiments/base/text_layout.h"
@@ -19,7 +19,7 @@ std::string refused(const std::string& words) {
 
 }  // namespace
 
-TEST_CASE("command line: help is a word too") {
+TEST_CASE("command line: the command help prints what --help prints") {
   const TemporaryFolder folder;
   CHECK(run_program(folder, "help").out == run_program(folder, "--help").out);
   CHECK(run_program(folder, "help run").out == run_program(folder, "run --help").out);
@@ -27,7 +27,7 @@ TEST_CASE("command line: help is a word too") {
   CHECK(run_program(folder, "help").code == 0);
 }
 
-TEST_CASE("command line: an unknown command or option names the nearest, and blames nothing else") {
+TEST_CASE("command line: an unknown word is refused with the nearest name") {
   CHECK(refused("chekc x.json") == "unknown command \"chekc\"; did you mean \"check\"?; see normlab --help\n");
   CHECK(refused("help chekc") == "unknown command \"chekc\"; did you mean \"check\"?; see normlab --help\n");
   CHECK(refused("run --workrs 1 x.json") ==
@@ -51,7 +51,7 @@ TEST_CASE("command line: a wrong or missing value names the option and what it t
   CHECK(refused("verify x --steps 0") == "--steps: must be at least 1, not \"0\"; see normlab verify --help\n");
 }
 
-TEST_CASE("command line: options that take a word list the words in the help") {
+TEST_CASE("command line: the help lists the words that an option takes") {
   const TemporaryFolder folder;
   const std::string help = run_program(folder, "table --help").out;
   const std::string words = joined(wrapped(help, 10'000), " ");

@@ -21,22 +21,61 @@ void save_images(const std::filesystem::path& path) {
   write_npy(path, expected.get("images"));
 }
 
+/// A network of timm, converted.
+struct Converted {
+  TemporaryFolder folder;
+  const NetworkFile& vit = kNetworkFiles[0];
+  std::filesystem::path ours = folder / "ours.safetensors";
+  Finished done = run_program(folder, "convert " + quoted(network_path(vit)) + " " + quoted(ours) +
+                                          " --from timm --model '" + network_json(vit) + "'");
+};
+
+/// A network of ours and images for it.
+struct Evaluated {
+  TemporaryFolder folder;
+  ViTConfig model = network_vit(kNetworkFiles[0]);
+  Weights network{model};
+  std::filesystem::path ours = folder / "ours.safetensors";
+  std::string images = quoted(folder / "images.npy"), to_logits = " --logits " + quoted(folder / "logits.npy");
+
+  Evaluated() {
+    write_weight_file(ours, export_weights(network.weights, model, NameScheme::normlab), NameScheme::normlab, model);
+    save_images(folder / "images.npy");
+  }
+  Finished eval(const std::string& arguments) const {
+    return run_program(folder, "eval --weights " + quoted(ours) + " --data " + arguments);
+  }
+  void fails(const std::string& arguments, const std::string& message) const {
+    const Finished done = eval(arguments);
+    CAPTURE(done.err);
+    CHECK(done.code == kBadInput);
+    CHECK(has(done.err, message));
+  }
+};
+
+/// A model with a block more than the file of timm has.
+std::string deeper_model(const TemporaryFolder& folder) {
+  std::ofstream(folder / "deeper.json")
+      << R"({"image_size": [8, 12], "patch_size": 4, "embed_dim": 8, "depth": 3, "num_heads": 2, "num_classes": 5,
+             "pool": "token", "pos_embed_class": true})";
+  return " --model " + quoted(folder / "deeper.json");
+}
+
 }  // namespace
 
-TEST_CASE("convert: a file of timm becomes ours, is evaluated, and goes back") {
-  const TemporaryFolder folder;
-  const NetworkFile& vit = kNetworkFiles[0];
-  const auto ours = folder / "ours.safetensors", back = folder / "back.safetensors";
-  const std::string model = "'" + network_json(vit) + "'";
-  const Finished in = run_program(
-      folder, "convert " + quoted(network_path(vit)) + " " + quoted(ours) + " --from timm --model " + model);
-  CHECK(in.code == 0);
-  CHECK(has(in.out, "(timm): 32 tensors matched, 0 missing, 0 left over\n"));
-  CHECK(has(in.out, "ours.safetensors (normlab): 40 tensors written"));
+TEST_CASE("convert: every tensor of a file of timm has a place") {
+  const Converted timm;
+  CHECK(timm.done.code == 0);
+  CHECK(has(timm.done.out, "(timm): 32 tensors matched, 0 missing, 0 left over\n"));
+  CHECK(has(timm.done.out, "ours.safetensors (normlab): 40 tensors written"));
+}
 
+TEST_CASE("convert: a converted network has the logits that timm computed") {
+  const Converted timm;
+  const TemporaryFolder& folder = timm.folder;
   save_images(folder / "images.npy");
   write_npy(folder / "labels.npy", host_tensor<std::int64_t>("labels", {4}, {0, 1, 2, 3}));
-  const std::string eval = "eval --weights " + quoted(ours) + " --data " + quoted(folder / "images.npy");
+  const std::string eval = "eval --weights " + quoted(timm.ours) + " --data " + quoted(folder / "images.npy");
   const Finished result =
       run_program(folder, eval + " --normalize half --batch 3 --labels " + quoted(folder / "labels.npy") +
                               " --logits " + quoted(folder / "logits.npy"));
@@ -57,15 +96,19 @@ TEST_CASE("convert: a file of timm becomes ours, is evaluated, and goes back") {
     loss += (std::log(sum) - double(theirs[5 * i + i])) / 4;
   }
   CHECK(std::stod(result.out.substr(result.out.find("loss ") + 5)) == doctest::Approx(loss).epsilon(1e-4));
+}
 
-  CHECK(run_program(folder, "convert " + quoted(ours) + " " + quoted(back) + " --to timm").code == 0);
-  const SafetensorsFile first = SafetensorsFile::read(network_path(vit)), last = SafetensorsFile::read(back);
+TEST_CASE("convert: a file of timm that went both ways has its own values") {
+  const Converted timm;
+  const auto back = timm.folder / "back.safetensors";
+  CHECK(run_program(timm.folder, "convert " + quoted(timm.ours) + " " + quoted(back) + " --to timm").code == 0);
+  const SafetensorsFile first = SafetensorsFile::read(network_path(timm.vit)), last = SafetensorsFile::read(back);
   CHECK(first.tensors().size() == last.tensors().size());
   for (const TensorView& tensor : first.tensors())
     CHECK(values_of<float>(last.get(tensor.name)) == values_of<float>(first.get(tensor.name)));
 }
 
-TEST_CASE("convert: what is refused says what to do") {
+TEST_CASE("convert: a refusal names the option to give") {
   const TemporaryFolder folder;
   const NetworkFile& vit = kNetworkFiles[0];
   const std::string in = "convert " + quoted(network_path(vit)) + " " + quoted(folder / "out.safetensors") + " ";
@@ -80,69 +123,90 @@ TEST_CASE("convert: what is refused says what to do") {
   fails(in + model, "give --from");
   fails(in + "--from timm", "give --model");
   fails(in + "--from torch " + model, "--from");
-  fails("convert x.pth " + quoted(folder / "out.safetensors"), "weights are files that end in");
+  fails("convert x.pth " + quoted(folder / "out.safetensors"), "expected a file of weights that ends in");
   fails(in + "--from timm --to big_vision " + model, "big_vision stores weights in .npz files");
-  std::ofstream(folder / "deeper.json")
-      << R"({"image_size": [8, 12], "patch_size": 4, "embed_dim": 8, "depth": 3, "num_heads": 2, "num_classes": 5,
-             "pool": "token", "pos_embed_class": true})";
-  const Finished deeper = run_program(folder, in + "--from timm --model " + quoted(folder / "deeper.json"));
+}
+
+TEST_CASE("convert: missing tensors are refused unless --allow-missing is given") {
+  const TemporaryFolder folder;
+  const std::string in = "convert " + quoted(network_path(kNetworkFiles[0])) + " " +
+                         quoted(folder / "out.safetensors") + " --from timm" + deeper_model(folder);
+  const Finished deeper = run_program(folder, in);
   CHECK(deeper.code == kBadInput);
   CHECK(has(deeper.out, "32 tensors matched, 12 missing, 0 left over\n  missing    blocks.2.norm1.weight"));
   CHECK(has(deeper.err, "--allow-missing"));
-  const Finished allowed =
-      run_program(folder, in + "--from timm --allow-missing --model " + quoted(folder / "deeper.json"));
-  CHECK(allowed.code == 0);
-  // Its model is in the file now; GELU in it is erf, and Big Vision has none.
+  CHECK(run_program(folder, in + " --allow-missing").code == 0);
+}
+
+TEST_CASE("convert: a network with a GELU that Big Vision lacks is refused") {
+  const TemporaryFolder folder;
+  REQUIRE(run_program(folder, "convert " + quoted(network_path(kNetworkFiles[0])) + " " +
+                                  quoted(folder / "out.safetensors") + " --from timm --allow-missing" +
+                                  deeper_model(folder))
+              .code == 0);
   const Finished flax = run_program(
       folder, "convert " + quoted(folder / "out.safetensors") + " " + quoted(folder / "out.npz") + " --to big_vision");
   CHECK(flax.code == kBadInput);
   CHECK(has(flax.err, "gelu: is erf"));
 }
 
-TEST_CASE("eval: wrong images, labels and preprocessing are refused") {
-  const TemporaryFolder folder;
-  const NetworkFile& vit = kNetworkFiles[0];
-  const auto ours = folder / "ours.safetensors";
-  const ViTConfig model = network_vit(vit);
-  const Weights network(model);
-  write_weight_file(ours, export_weights(network.weights, model, NameScheme::normlab), NameScheme::normlab, model);
-  save_images(folder / "images.npy");
-  const std::string eval = "eval --weights " + quoted(ours) + " --data ", images = quoted(folder / "images.npy"),
-                    to_logits = " --logits " + quoted(folder / "logits.npy");
-  const auto fails = [&](const std::string& arguments, const std::string& message) {
-    const Finished done = run_program(folder, eval + arguments);
-    CAPTURE(done.err);
-    CHECK(done.code == kBadInput);
-    CHECK(has(done.err, message));
-  };
-  fails(images + to_logits, "the normalisation of the training is unknown");
-  fails(images + " --normalize none", "give --labels, or --logits to write");
-  fails(images + " --mean 0.5" + to_logits, "give both --mean and --std");
-  fails(images + " --normalize half --mean 0.5 --std 1" + to_logits,
-        "give --normalize, or --mean and --std, but not both");
-  fails(images + " --mean 0.5,0.5 --std 1" + to_logits, "--mean: 2 values for 3 channels");
-  fails(images + " --mean 0.5 --std 0" + to_logits, "must be above 0");
-  fails("cifar11" + to_logits, "did you mean \"cifar10\"?");
-  fails("shapes", "shapes: has 10 classes, but this model has 5");
+TEST_CASE("eval: a normalisation that is incomplete or given twice is refused") {
+  const Evaluated e;
+  const std::string &images = e.images, &to_logits = e.to_logits;
+  e.fails(images + to_logits, "the normalisation of the training is unknown");
+  e.fails(images + " --mean 0.5" + to_logits, "give both --mean and --std");
+  e.fails(images + " --normalize half --mean 0.5 --std 1" + to_logits,
+          "give --normalize, or --mean and --std, but not both");
+  e.fails(images + " --mean 0.5,0.5 --std 1" + to_logits, "--mean: 2 values for 3 channels");
+  e.fails(images + " --mean 0.5 --std 0" + to_logits, "must be above 0");
+}
+
+TEST_CASE("eval: a call that asks for neither accuracy nor logits is refused") {
+  const Evaluated e;
+  e.fails(e.images + " --normalize none", "give --labels, or --logits to write");
+}
+
+TEST_CASE("eval: a misspelt data set is refused with the nearest name") {
+  const Evaluated e;
+  e.fails("cifar11" + e.to_logits, "did you mean \"cifar10\"?");
+}
+
+TEST_CASE("eval: images that do not fit the network are refused") {
+  const Evaluated e;
+  const TemporaryFolder& folder = e.folder;
+  const std::string& to_logits = e.to_logits;
+  e.fails("shapes", "shapes: has 10 classes, but this model has 5");
   write_npy(folder / "small.npy", host_tensor<float>("x", {1, 8, 8, 3}, std::vector<float>(192)));
-  fails(quoted(folder / "small.npy") + " --normalize none" + to_logits,
-        "images are [8, 8, 3], but this model takes [8, 12, 3]");
+  e.fails(quoted(folder / "small.npy") + " --normalize none" + to_logits,
+          "images are [8, 8, 3], but this model takes [8, 12, 3]");
   write_npy(folder / "flat.npy", host_tensor<float>("x", {2, 3}, std::vector<float>(6)));
-  fails(quoted(folder / "flat.npy") + " --normalize none" + to_logits, "images must be uint8 or float [N, H, W, C]");
-  write_npy(folder / "labels.npy", host_tensor<std::int64_t>("labels", {4}, {0, 1, 2, 5}));
-  fails(images + " --normalize none --labels " + quoted(folder / "labels.npy"),
-        "label 5 of image 3 is outside the 5 classes");
-  CHECK(run_program(folder, eval + quoted(folder / "none.npy") + " --normalize none" + to_logits).code ==
+  e.fails(quoted(folder / "flat.npy") + " --normalize none" + to_logits, "images must be uint8 or float [N, H, W, C]");
+}
+
+TEST_CASE("eval: a label outside the classes is refused") {
+  const Evaluated e;
+  const auto labels = e.folder / "labels.npy";
+  write_npy(labels, host_tensor<std::int64_t>("labels", {4}, {0, 1, 2, 5}));
+  e.fails(e.images + " --normalize none --labels " + quoted(labels), "label 5 of image 3 is outside the 5 classes");
+}
+
+TEST_CASE("eval: a file of images that is not there is an error of the environment") {
+  const Evaluated e;
+  CHECK(e.eval(quoted(e.folder / "none.npy") + " --normalize none" + e.to_logits).code ==
         static_cast<int>(ExitCode::environment));
-  const auto foreign = folder / "timm.safetensors";
-  write_weight_file(foreign, export_weights(network.weights, model, NameScheme::timm), NameScheme::timm, model);
-  const Finished done =
-      run_program(folder, "eval --weights " + quoted(foreign) + " --data " + images + " --normalize none" + to_logits);
+}
+
+TEST_CASE("eval: weights with the names of timm are refused") {
+  const Evaluated e;
+  const auto foreign = e.folder / "timm.safetensors";
+  write_weight_file(foreign, export_weights(e.network.weights, e.model, NameScheme::timm), NameScheme::timm, e.model);
+  const Finished done = run_program(
+      e.folder, "eval --weights " + quoted(foreign) + " --data " + e.images + " --normalize none" + e.to_logits);
   CHECK(done.code == kBadInput);
   CHECK(has(done.err, "run `normlab convert` on it first"));
 }
 
-TEST_CASE("convert: batch norms are merged, and the logits stay") {
+TEST_CASE("convert: merging batch norms keeps the logits") {
   const TemporaryFolder folder;
   ViTConfig model = network_vit(kNetworkFiles[0]);
   model.placement = find_placement("bn_extra")->placement;

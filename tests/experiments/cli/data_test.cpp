@@ -60,14 +60,113 @@ const char* const kTiny = R"({
   "seeds": 1
 })";
 
+/// The command that trains it on the data in `folder`.
+std::string run_tiny(const TemporaryFolder& folder) {
+  std::ofstream(folder / "tiny.json") << kTiny;
+  return "run " + (folder / "tiny.json").string() + " --out " + (folder / "r").string() + " --data " +
+         folder.path().string();
+}
+
+/// Photographs of three sizes, one of each split broken.
+struct Pets {
+  TemporaryFolder folder;
+  std::string data = " --data " + folder.path().string();
+  Pets() { write_pets(folder.path(), 3); }
+  Finished pack(const std::string& out, const std::string& more = "") const {
+    return run_program(folder, "data pack pets --layout image_folder" + data + " --size 32 --shard-size 10 --out " +
+                                   (folder / out).string() + more);
+  }
+};
+
+/// Photographs of one size with a broken one, and the command that trains on them.
+struct BrokenPet {
+  TemporaryFolder folder;
+  std::string arguments = "run " + (folder / "pets.json").string() + " --out " + (folder / "r").string() + " --data " +
+                          folder.path().string();
+  BrokenPet() {
+    write_pets(folder.path(), 1);
+    std::ofstream(folder / "pets.json") << R"({
+    "dataset": {"path": "pets", "layout": "image_folder", "eval": "val"},
+    "model": {"image_size": [40, 32], "channels": 3, "num_classes": 2, "patch_size": 8,
+              "embed_dim": 16, "depth": 1, "num_heads": 2},
+    "train": {"epochs": 1, "batch_size": 5}
+  })";
+  }
+};
+
+/// A descriptor of shapes, and sheets of its training images.
+struct Sheets {
+  TemporaryFolder folder;
+  std::string start = "data preview " + (folder / "tiny.json").string() + " -o ";
+  Sheets() {
+    std::ofstream(folder / "tiny.json") << R"({
+    "dataset": {"name": "shapes", "train_images": 40, "eval_images": 10},
+    "model": {"patch_size": 8,
+              "embed_dim": 16, "depth": 1, "num_heads": 2},
+    "train": {"epochs": 1, "batch_size": 8,
+              "augment": {"randaugment": {"dialect": "torchvision"}, "mix": {"mixup": 0.5}}}
+  })";
+  }
+  std::string sheet(const std::string& name, const std::string& rest) const {
+    const Finished done = run_program(folder, start + (folder / name).string() + rest);
+    CHECK_MESSAGE(done.code == 0, done.err);
+    return text_of(folder / name);
+  }
+};
+
+/// A training on photographs of many sizes, made once.
+struct TrainedPets {
+  TemporaryFolder folder;
+  ResultStore store{folder / "results"};
+  TrainedPets() {
+    write_pets(folder.path(), 3, false);
+    std::ofstream(folder / "pets.json") << R"({
+    "dataset": {"path": "pets", "layout": "image_folder", "eval": "val",
+                "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
+    "model": {"image_size": 24, "channels": 3, "num_classes": 2, "patch_size": 8,
+              "embed_dim": 16, "depth": 1, "num_heads": 2},
+    "train": {"steps": 4, "batch_size": 8, "augment": {"crop": "inception_torchvision"},
+              "eval_transform": {"crop": "center", "crop_pct": 0.8, "resize": "bicubic"}}
+  })";
+    const Finished run = run_program(folder, "run " + (folder / "pets.json").string() + " --data " +
+                                                 folder.path().string() + " --out " + store.out().string());
+    REQUIRE_MESSAGE(run.code == 0, run.err);
+  }
+  TrialFolder trial() const { return store.trial(store.trial_ids().at(0)); }
+};
+const TrainedPets& trained_pets() {
+  static const TrainedPets once;
+  return once;
+}
+const std::string kCenter = " --crop center --crop-pct 0.8 --resize bicubic";
+
+/// Its weights in a file that says nothing of a training, and photographs to evaluate them on.
+struct BareWeights {
+  TemporaryFolder folder;
+  BareWeights() {
+    WeightFile file = read_weight_file(trained_pets().trial().checkpoint(1));
+    const ModelConfig model = stated_model(file, std::nullopt, false);
+    Tensors weights(file.tensors.source());
+    for (const HostTensor& tensor : file.tensors)
+      if (!tensor.name.starts_with("optimizer.")) weights.add(tensor);
+    write_weight_file(folder / "bare.safetensors", weights, NameScheme::normlab, model);
+    write_pets(folder.path(), 3, false);
+  }
+  std::string refused(const std::string& options) const {
+    const Finished done =
+        run_program(folder, "eval --weights " + (folder / "bare.safetensors").string() + " --data " +
+                                (folder / "pets").string() + " --layout image_folder --slice val" + options);
+    CHECK(done.code == 2);
+    return done.err;
+  }
+};
+
 }  // namespace
 
-TEST_CASE("program: a sweep on CIFAR's binary files; finished trials of other data are refused with both hashes") {
+TEST_CASE("program: a sweep with finished trials of other data is refused") {
   const TemporaryFolder folder;
-  std::ofstream(folder / "tiny.json") << kTiny;
+  const std::string arguments = run_tiny(folder);
   write_cifar(folder.path(), 20, 7);
-  const std::string arguments = "run " + (folder / "tiny.json").string() + " --out " + (folder / "r").string() +
-                                " --data " + folder.path().string();
   const Finished first = run_program(folder, arguments);
   CHECK_MESSAGE(first.code == 0, first.err);
   const ResultStore store(folder / "r");
@@ -80,15 +179,19 @@ TEST_CASE("program: a sweep on CIFAR's binary files; finished trials of other da
   CHECK(store.trial_ids().size() == 1);
 }
 
-TEST_CASE("program: broken data files are named with record and byte") {
+TEST_CASE("program: a label outside CIFAR-10's classes is named with record and byte") {
   const TemporaryFolder folder;
-  std::ofstream(folder / "tiny.json") << kTiny;
-  const std::string arguments = "run " + (folder / "tiny.json").string() + " --out " + (folder / "r").string() +
-                                " --data " + folder.path().string();
+  const std::string arguments = run_tiny(folder);
   write_cifar(folder.path(), 20, 7, 77);
   const Finished label = run_program(folder, arguments);
   CHECK(label.code == 2);
   CHECK_MESSAGE(label.err.find("record 19, byte 58387: label 77 is not below 10") != std::string::npos, label.err);
+  CHECK(!fs::exists(folder / "r" / "trials"));
+}
+
+TEST_CASE("program: a file of CIFAR-10 that is cut short is named") {
+  const TemporaryFolder folder;
+  const std::string arguments = run_tiny(folder);
   write_cifar(folder.path(), 20, 7);
   fs::resize_file(folder / "cifar10/cifar-10-batches-bin/data_batch_3.bin", 5000);
   const Finished cut = run_program(folder, arguments);
@@ -97,7 +200,7 @@ TEST_CASE("program: broken data files are named with record and byte") {
   CHECK(!fs::exists(folder / "r" / "trials"));
 }
 
-TEST_CASE("program: real images, sixty steps of the CIFAR-10 recipe") {
+TEST_CASE("program: sixty steps of the CIFAR-10 recipe learn from real images") {
   if (!std::getenv("NORMLAB_DATA")) {
     MESSAGE("skipped: NORMLAB_DATA does not point at real images");
     return;
@@ -112,39 +215,66 @@ TEST_CASE("program: real images, sixty steps of the CIFAR-10 recipe") {
   CHECK(store.trial(store.trial_ids().at(0)).load_result()->metrics.at("eval/accuracy") > 0.15);
 }
 
-TEST_CASE("program: data info tells counts, sizes, statistics and bad images, and data pack makes shards of the rest") {
-  const TemporaryFolder folder;
-  write_pets(folder.path(), 3);
-  const std::string data = " --data " + folder.path().string();
-  const Finished text = run_program(folder, "data info pets --layout image_folder" + data);
+TEST_CASE("data info: the text counts images and names the broken one") {
+  const Pets pets;
+  const Finished text = run_program(pets.folder, "data info pets --layout image_folder" + pets.data);
   CHECK_MESSAGE(text.code == 0, text.err);
   CHECK_MESSAGE(text.out.find("images    23, and 1 that cannot be decoded") != std::string::npos, text.out);
   CHECK(text.out.find("width     32 / 40 / 48") != std::string::npos);
   CHECK(text.out.find("height    40  (smallest / median / largest)") != std::string::npos);
   CHECK(text.out.find("bad       dog/123.jpg: ") != std::string::npos);
-  const Finished json =
-      run_program(folder, "data info " + (folder / "pets").string() + " --layout image_folder --format json --full");
+}
+
+TEST_CASE("data info: --full hashes the content of each slice") {
+  const Pets pets;
+  const Finished json = run_program(
+      pets.folder, "data info " + (pets.folder / "pets").string() + " --layout image_folder --format json --full");
   REQUIRE_MESSAGE(json.code == 0, json.err);
-  CHECK(nlohmann::json::parse(json.out)["slices"][1]["content_hash"].get<std::string>().size() == 64);
-  const std::string pack = "data pack pets --layout image_folder" + data + " --size 32 --shard-size 10 --out ";
-  const Finished stopped = run_program(folder, pack + (folder / "stopped").string());
+  const std::string hash = nlohmann::json::parse(json.out)["slices"][1]["content_hash"];
+  CHECK(hash.size() == 64);
+  CHECK(hash.find_first_not_of("0123456789abcdef") == hash.npos);
+}
+
+TEST_CASE("data info: an unknown data set is refused") {
+  const Pets pets;
+  const Finished unknown = run_program(pets.folder, "data info pest" + pets.data);
+  CHECK(unknown.code == 2);
+  CHECK(unknown.err.find("unknown dataset \"pest\"") != std::string::npos);
+}
+
+TEST_CASE("data pack: a bad image stops it before a shard is written") {
+  const Pets pets;
+  const Finished stopped = pets.pack("stopped");
   CHECK(stopped.code == 2);
   CHECK_MESSAGE(stopped.err.find("dog/123.jpg") != std::string::npos, stopped.err);
-  CHECK(!fs::exists(folder / "stopped/train-000000.tar"));
-  for (const char* threads : {"1", "2"}) {
-    const Finished packed =
-        run_program(folder, pack + (folder / "packed").string() + threads + " --skip-bad --threads " + threads);
+  CHECK(!fs::exists(pets.folder / "stopped/train-000000.tar"));
+}
+
+TEST_CASE("data pack: the shards are the same for any number of threads") {
+  const Pets pets;
+  for (const std::string threads : {"1", "2"}) {
+    const Finished packed = pets.pack("packed" + threads, " --skip-bad --threads " + threads);
     CHECK_MESSAGE(packed.code == 0, packed.err);
-    CHECK_MESSAGE(packed.out.find("train: 23 images in 3 shards, 8 of them as they were") != std::string::npos,
+    CHECK_MESSAGE(packed.out.find("train: 23 images in 3 shards, 8 of them copied unchanged") != std::string::npos,
                   packed.out);
     CHECK(packed.err.find("skipped: dog/123.jpg: ") != std::string::npos);
   }
   for (const char* file : {"classes.txt", "train-000000.tar", "train-000002.tar", "val-000001.tar"})
-    CHECK(text_of(folder / "packed1" / file) == text_of(folder / "packed2" / file));
-  const Finished again = run_program(folder, pack + (folder / "packed1").string() + " --skip-bad");
+    CHECK(text_of(pets.folder / "packed1" / file) == text_of(pets.folder / "packed2" / file));
+}
+
+TEST_CASE("data pack: shards that are there already are not overwritten") {
+  const Pets pets;
+  REQUIRE(pets.pack("packed1", " --skip-bad").code == 0);
+  const Finished again = pets.pack("packed1", " --skip-bad");
   CHECK(again.code == 2);
-  CHECK(again.err.find("is there already") != std::string::npos);
-  const Finished shards = run_program(folder, "data info packed1 --layout webdataset --format json" + data);
+  CHECK(again.err.find("exists already") != std::string::npos);
+}
+
+TEST_CASE("data pack: the shards have the images and classes of the folder") {
+  const Pets pets;
+  REQUIRE(pets.pack("packed1", " --skip-bad").code == 0);
+  const Finished shards = run_program(pets.folder, "data info packed1 --layout webdataset --format json" + pets.data);
   REQUIRE_MESSAGE(shards.code == 0, shards.err);
   const auto info = nlohmann::json::parse(shards.out);
   CHECK(info["layout"] == "webdataset");
@@ -154,25 +284,20 @@ TEST_CASE("program: data info tells counts, sizes, statistics and bad images, an
   CHECK(info["slices"][0]["width"]["max"] == 38);  // 48 * 32 / 40
   CHECK(info["slices"][0]["classes"][1]["name"] == "dog");
   CHECK(info["slices"][0]["classes"][1]["images"] == 11);
-  CHECK(run_program(folder, "data info pest" + data).err.find("unknown dataset \"pest\"") != std::string::npos);
 }
 
-TEST_CASE("program: a bad image ends a training, or is left out, named and counted") {
-  const TemporaryFolder folder;
-  write_pets(folder.path(), 1);
-  std::ofstream(folder / "pets.json") << R"({
-    "dataset": {"path": "pets", "layout": "image_folder", "eval": "val"},
-    "model": {"image_size": [40, 32], "channels": 3, "num_classes": 2, "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
-    "train": {"epochs": 1, "batch_size": 5}
-  })";
-  const std::string arguments = "run " + (folder / "pets.json").string() + " --out " + (folder / "r").string() +
-                                " --data " + folder.path().string();
-  const Finished ended = run_program(folder, arguments);
+TEST_CASE("program: a bad image ends a training") {
+  const BrokenPet pet;
+  const Finished ended = run_program(pet.folder, pet.arguments);
   CHECK(ended.code == 2);
   CHECK_MESSAGE(ended.err.find("dog/123.jpg") != std::string::npos, ended.err);
-  const Finished skipped = run_program(folder, arguments + " --set dataset.on_bad_image=skip");
+}
+
+TEST_CASE("program: a bad image that is skipped is named in result and log") {
+  const BrokenPet pet;
+  const Finished skipped = run_program(pet.folder, pet.arguments + " --set dataset.on_bad_image=skip");
   CHECK_MESSAGE(skipped.code == 0, skipped.err);
-  const ResultStore store(folder / "r");
+  const ResultStore store(pet.folder / "r");
   const TrialFolder trial = store.trial(store.trial_ids().at(0));
   const std::vector<std::string> bad = trial.load_result()->bad_images;
   REQUIRE(bad.size() == 2);
@@ -184,7 +309,7 @@ TEST_CASE("program: a bad image ends a training, or is left out, named and count
   CHECK_MESSAGE(log.find("2 images cannot be decoded and are left out: train dog/123.jpg") != std::string::npos, log);
 }
 
-TEST_CASE("program: training shard by shard, the same for any number of threads") {
+TEST_CASE("program: training shard by shard is the same for any number of threads") {
   const TemporaryFolder folder;
   write_pets(folder.path(), 1);
   const std::string data = " --data " + folder.path().string();
@@ -194,7 +319,8 @@ TEST_CASE("program: training shard by shard, the same for any number of threads"
   std::ofstream(folder / "shards.json") << R"({
     "dataset": {"path": "shards", "layout": "webdataset", "eval": "val", "order": "shards", "shuffle_buffer": 4,
                 "train_shards": "train-{000000..000004}.tar"},
-    "model": {"image_size": [40, 32], "channels": 3, "num_classes": 2, "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
+    "model": {"image_size": [40, 32], "channels": 3, "num_classes": 2, "patch_size": 8,
+              "embed_dim": 16, "depth": 1, "num_heads": 2},
     "train": {"epochs": 3, "batch_size": 5}
   })";
   std::vector<double> losses;
@@ -210,72 +336,48 @@ TEST_CASE("program: training shard by shard, the same for any number of threads"
   CHECK(losses[0] != losses[2]);
 }
 
-TEST_CASE("program: data preview writes a sheet of training images and names what it cannot do") {
-  const TemporaryFolder folder;
-  std::ofstream(folder / "tiny.json") << R"({
-    "dataset": {"name": "shapes", "train_images": 40, "eval_images": 10},
-    "model": {"patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
-    "train": {"epochs": 1, "batch_size": 8,
-              "augment": {"randaugment": {"dialect": "torchvision"}, "mix": {"mixup": 0.5}}}
-  })";
-  const std::string start = "data preview " + (folder / "tiny.json").string() + " -o ";
-  const auto sheet = [&](const std::string& name, const std::string& rest) {
-    const Finished done = run_program(folder, start + (folder / name).string() + rest);
-    CHECK_MESSAGE(done.code == 0, done.err);
-    return text_of(folder / name);
-  };
-  const std::string one = sheet("1.png", " --images 12");
+TEST_CASE("data preview: the sheet is the same for any number of threads") {
+  const Sheets sheets;
+  const std::string one = sheets.sheet("1.png", " --images 12");
   CHECK(one.substr(1, 3) == "PNG");
-  CHECK(sheet("2.png", " --images 12 --threads 3") == one);
-  CHECK(sheet("3.png", " --images 12 --seed 1") != one);
-  CHECK(sheet("4.png", " --images 12 --set train.augment.mix.mixup=0") != one);
-  const Finished nowhere = run_program(folder, start + "/nowhere/sheet.png");
+  CHECK(sheets.sheet("2.png", " --images 12 --threads 3") == one);
+}
+
+TEST_CASE("data preview: seed and augmentation change the sheet") {
+  const Sheets sheets;
+  const std::string one = sheets.sheet("1.png", " --images 12");
+  CHECK(sheets.sheet("3.png", " --images 12 --seed 1") != one);
+  CHECK(sheets.sheet("4.png", " --images 12 --set train.augment.mix.mixup=0") != one);
+}
+
+TEST_CASE("data preview: a folder that is not there is named with exit code 3") {
+  const Sheets sheets;
+  const Finished nowhere = run_program(sheets.folder, sheets.start + "/nowhere/sheet.png");
   CHECK(nowhere.code == 3);
   CHECK(nowhere.err.find("/nowhere/sheet.png") != std::string::npos);
 }
 
 TEST_CASE("eval: photographs of many sizes give the loss that their training gave") {
-  const TemporaryFolder folder;
-  write_pets(folder.path(), 3, false);
-  std::ofstream(folder / "pets.json") << R"({
-    "dataset": {"path": "pets", "layout": "image_folder", "eval": "val", "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
-    "model": {"image_size": 24, "channels": 3, "num_classes": 2, "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
-    "train": {"steps": 4, "batch_size": 8, "augment": {"crop": "inception_torchvision"},
-              "eval_transform": {"crop": "center", "crop_pct": 0.8, "resize": "bicubic"}}
-  })";
-  const std::string out = (folder / "results").string();
-  const Finished run = run_program(
-      folder, "run " + (folder / "pets.json").string() + " --data " + folder.path().string() + " --out " + out);
-  REQUIRE_MESSAGE(run.code == 0, run.err);
-  const ResultStore store(out);
-  const TrialFolder trial = store.trial(store.trial_ids().at(0));
-  const std::map<std::string, double> metrics = trial.load_result()->metrics;
-  const std::string eval = "eval --weights " + trial.checkpoint(1).string() + " --data " + (folder / "pets").string() +
-                           " --layout image_folder --slice val";
-  const std::string center = " --crop center --crop-pct 0.8 --resize bicubic";
+  const TrainedPets& pets = trained_pets();
+  const std::map<std::string, double> metrics = pets.trial().load_result()->metrics;
+  const std::string eval = "eval --weights " + pets.trial().checkpoint(1).string() + " --data " +
+                           (pets.folder / "pets").string() + " --layout image_folder --slice val";
   const std::string expected =
       fmt::format("accuracy {:.2f}% ({:.0f} of 24), loss {:.6g}\n", 100 * metrics.at("eval/accuracy"),
                   24 * metrics.at("eval/accuracy"), metrics.at("eval/loss"));
   for (const char* threads : {" --threads 1", " --threads 2"})
-    CHECK(run_program(folder, eval + " --normalize half" + center + threads).out == expected);
-  CHECK(run_program(folder, eval + " --normalize half --crop stretch").out != expected);
+    CHECK(run_program(pets.folder, eval + " --normalize half" + kCenter + threads).out == expected);
+  CHECK(run_program(pets.folder, eval + " --normalize half --crop stretch").out != expected);
+}
 
-  // Weights that say nothing of a training.
-  WeightFile file = read_weight_file(trial.checkpoint(1));
-  const ModelConfig model = stated_model(file, std::nullopt, false);
-  Tensors weights(file.tensors.source());
-  for (const HostTensor& tensor : file.tensors)
-    if (!tensor.name.starts_with("optimizer.")) weights.add(tensor);
-  write_weight_file(folder / "bare.safetensors", weights, NameScheme::normlab, model);
-  const std::string bare = "eval --weights " + (folder / "bare.safetensors").string() + " --data " +
-                           (folder / "pets").string() + " --layout image_folder --slice val";
-  const auto refused = [&](const std::string& options) {
-    const Finished done = run_program(folder, bare + options);
-    CHECK(done.code == 2);
-    return done.err;
-  };
-  CHECK(refused(" --normalize half").find("resize them to the model's with --crop center") != std::string::npos);
-  CHECK(refused(center).find("give --normalize") != std::string::npos);
-  fs::resize_file(folder / "pets" / "val" / "dog" / "101.jpg", 300);
-  CHECK(refused(" --normalize half" + center).find("dog/101.jpg") != std::string::npos);
+TEST_CASE("eval: weights that say nothing of a training need crop and normalisation") {
+  const BareWeights bare;
+  CHECK(bare.refused(" --normalize half").find("resize them to the model's with --crop center") != std::string::npos);
+  CHECK(bare.refused(kCenter).find("give --normalize") != std::string::npos);
+}
+
+TEST_CASE("eval: a photograph that is cut short is named") {
+  const BareWeights bare;
+  fs::resize_file(bare.folder / "pets" / "val" / "dog" / "101.jpg", 300);
+  CHECK(bare.refused(" --normalize half" + kCenter).find("dog/101.jpg") != std::string::npos);
 }

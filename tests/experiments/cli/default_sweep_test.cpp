@@ -1,4 +1,4 @@
-// The default sweep must be a question worth asking: every row trains, and none is near the top.
+// The default sweep can tell rows apart: every row trains, and none is near the top.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 using namespace normlab;
 
-TEST_CASE("default sweep: each row ends at least half way from chance to the best, and none above 95%") {
+TEST_CASE("default sweep: every row ends between half way to the best and 95%") {
   const TemporaryFolder folder;
   const char* const descriptor = "experiments/placements_gratings.json";
   const Finished run =

@@ -17,7 +17,7 @@ bool gpu_is_there() {
 
 }  // namespace
 
-TEST_CASE("device: without a GPU each command says so and leaves the CPU alone") {
+TEST_CASE("device: without a GPU each command refuses --device cuda") {
   if (gpu_is_there()) {
     MESSAGE("skipped: there is a GPU");
     return;
@@ -37,29 +37,48 @@ TEST_CASE("device: without a GPU each command says so and leaves the CPU alone")
     CHECK(there.out.empty());
   }
   CHECK(ResultStore(out).trial_ids().empty());
+}
+
+TEST_CASE("device: bench data measures the CPU alone") {
+  const TemporaryFolder folder;
   const Finished refused = run_program(folder, "bench data --device cuda");
   CHECK(refused.code == 2);
   CHECK_MESSAGE(has(refused.err, "CPU"), refused.err);
+}
+
+TEST_CASE("device: a device that is neither cpu nor cuda is refused") {
+  const TemporaryFolder folder;
   CHECK(run_program(folder, "bench step --device gpu").code == 2);
+}
+
+TEST_CASE("device: --device cpu needs no GPU") {
+  const TemporaryFolder folder;
   CHECK(run_program(folder, "bench step --device cpu --seconds 0.01 --threads 1").code == 0);
 }
 
-TEST_CASE("device: a GPU says what it is in a result and in what equal bits are promised for") {
-  const std::string here = bits_identity(cpu_backend(), Precision::fp32);
+TEST_CASE("device: a result names its GPU and driver") {
   CHECK(cpu_backend().provenance().empty());
-  CHECK(!has(here, "gpu"));
   for (const TestDevice& device : devices_under_test()) {
     if (!device.name.starts_with("cuda")) continue;
     const auto said = device.backend.provenance();
     for (const char* key : {"gpu", "compute_capability", "gpu_driver", "cuda_runtime", "cublas"})
       CHECK_MESSAGE((said.contains(key) && !said.at(key).empty()), key);
+  }
+}
+
+TEST_CASE("device: equal bits are promised for one GPU and cuBLAS alone") {
+  const std::string here = bits_identity(cpu_backend(), Precision::fp32);
+  CHECK(!has(here, "gpu"));
+  for (const TestDevice& device : devices_under_test()) {
+    if (!device.name.starts_with("cuda")) continue;
+    const auto said = device.backend.provenance();
     CHECK(bits_identity(device.backend, Precision::fp32) ==
           here + " | gpu " + said.at("gpu") + " | compute_capability " + said.at("compute_capability") + " | cublas " +
               said.at("cublas"));
   }
 }
 
-TEST_CASE("device: a step that a GPU has no memory for names the batch that fits and the keys to set") {
+TEST_CASE("device: an error of GPU memory names the batch that fits") {
   constexpr std::size_t kMega = std::size_t{1} << 20;
   const DeviceMemoryError error(1024 * kMega, 300 * kMega, 81920 * kMega);
   CHECK(error.asked == 1024 * kMega);

@@ -1,4 +1,4 @@
-// What finished trials leave behind, to compare runs by.
+// The weights and metrics of finished trials, to compare runs.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Text of files and command lines on a terminal: it neither commands it nor looks like lines of the program.
+// Text of files and command lines, printed: it neither controls the terminal nor looks like lines of the program.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ using namespace normlab::test;
 
 namespace {
 
-/// Sets the terminal's title, rings, goes back to the line's begin, colours, turns the direction of writing.
+/// Sets the terminal's title, rings, returns to the start of the line, sets a colour, reverses the text direction.
 const std::string kHostile = "x\x1b]0;title\a\r\u009b31m\u202e";
 const std::string kHostileLines = kHostile + "\nFAKE line";
 
@@ -47,7 +47,7 @@ std::string write_json_file(const TemporaryFolder& folder, const std::string& na
 
 }  // namespace
 
-TEST_CASE("escapes: names of placements, about and paper in every text that is printed") {
+TEST_CASE("escapes: a descriptor's texts are harmless wherever they are printed") {
   const TemporaryFolder folder;
   nlohmann::json sweep = nlohmann::json::parse(kSmallSweep);
   sweep["about"] = kHostile;
@@ -69,7 +69,7 @@ TEST_CASE("escapes: names of placements, about and paper in every text that is p
   check_program(folder, "table " + in_folder(folder, "r"), 0);
 }
 
-TEST_CASE("escapes: unknown keys, words and paths of a descriptor, and its own name") {
+TEST_CASE("escapes: what is unknown in a descriptor is harmless in the error") {
   const TemporaryFolder folder;
   const auto with = [&](const char* pointer, const nlohmann::json& value) {
     nlohmann::json sweep = nlohmann::json::parse(kSmallSweep);
@@ -95,7 +95,15 @@ TEST_CASE("escapes: unknown keys, words and paths of a descriptor, and its own n
     std::ofstream(folder / "broken.json") << "{\"about\": \"" << text;
     check_program(folder, "check " + in_folder(folder, "broken.json"), 2);
   }
+}
+
+TEST_CASE("escapes: the name of a descriptor is harmless in the error") {
+  const TemporaryFolder folder;
   check_program(folder, "check " + write_json_file(folder, kHostileLines + ".json", {{"train", 1}}), 2);
+}
+
+TEST_CASE("escapes: words of the command line are harmless in the error") {
+  const TemporaryFolder folder;
   for (const std::string& text : {kHostileLines, std::string(100'000, 'w')}) {
     const std::string word = quoted_for_shell(text), file = small_sweep(folder);
     check_program(folder, "check " + file + " --set train." + word + "=1", 2);
@@ -108,22 +116,24 @@ TEST_CASE("escapes: unknown keys, words and paths of a descriptor, and its own n
   }
 }
 
-TEST_CASE("escapes: names in folders of images, in tars and in files of weights") {
+TEST_CASE("escapes: names in folders of images are harmless") {
   const TemporaryFolder folder;
-  namespace fs = std::filesystem;
-  const std::string info = "data info ";
   const auto images = [&](const std::string& name, const std::string& file, const std::string& content) {
-    fs::create_directories(folder / name / "train" / "a");
+    std::filesystem::create_directories(folder / name / "train" / "a");
     write_file(folder / name / "train" / "a" / "good.png", make_png(8, 8, 1));
     write_file(folder / name / "train" / "a" / file, content);
-    return info + in_folder(folder, name) + " --layout image_folder";
+    return "data info " + in_folder(folder, name) + " --layout image_folder";
   };
   check_program(folder, images("other", kHostileLines + ".txt", "no image"), 2);
   check_program(folder, images("damaged", kHostileLines + ".png", "no image"), 0);  // which opens no image
+}
+
+TEST_CASE("escapes: names in tars are harmless") {
+  const TemporaryFolder folder;
   const auto tar = [&](const std::string& name, const Members& members) {
-    fs::create_directories(folder / name);
+    std::filesystem::create_directories(folder / name);
     write_tar(folder / name / "train-000000.tar", members);
-    return info + in_folder(folder, name) + " --layout webdataset";
+    return "data info " + in_folder(folder, name) + " --layout webdataset";
   };
   const std::string png = make_png(8, 8, 1);
   check_program(folder, tar("extension", {{"1.png", png}, {"1." + kHostileLines, "x"}}), 2);
@@ -131,6 +141,10 @@ TEST_CASE("escapes: names in folders of images, in tars and in files of weights"
   check_program(folder, tar("twice", {{kHostileLines + ".png", png}, {kHostileLines + ".png", png}}), 2);
   check_program(folder, tar("no-label", {{kHostileLines + ".png", png}}), 2);
   check_program(folder, tar("image", {{kHostileLines + ".png", "no image"}, {kHostileLines + ".cls", "0"}}), 2);
+}
+
+TEST_CASE("escapes: names in files of weights are harmless") {
+  const TemporaryFolder folder;
   ZipWriter zip;
   zip.add(kHostileLines + ".npy", "no array");
   write_file(folder / "names.npz", zip.finish());

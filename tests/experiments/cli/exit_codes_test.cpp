@@ -1,5 +1,4 @@
-// The table of docs/commands.md: what each command ends with where its input, a part of the machine or a limit fails
-// it.
+// The table of docs/commands.md: exit codes after bad input, missing parts of the machine and limits.
 #include <doctest/doctest.h>
 
 #include "tests/experiments/cli/small_sweep.h"
@@ -69,7 +68,7 @@ std::string unusable(const TemporaryFolder& folder, const std::vector<std::strin
 
 }  // namespace
 
-TEST_CASE("exit codes: bad input") {
+TEST_CASE("exit codes: bad input ends a command with 2") {
   const Workplace here;
   const TemporaryFolder& folder = here.folder;
   here.check({"", "frobnicate", "--frobnicate", "run", "check", "run " + here.file + " --workers 0",
@@ -92,7 +91,7 @@ TEST_CASE("exit codes: bad input") {
       {2, 3});
 }
 
-TEST_CASE("exit codes: results that are damaged, or that the disk cannot read") {
+TEST_CASE("exit codes: damage to a result ends with 2, a failing disk with 3") {
   const Workplace here;
   const fs::path result = here.trial().path() / "result.json";
   const std::string whole = text_of(result);
@@ -111,7 +110,7 @@ TEST_CASE("exit codes: results that are damaged, or that the disk cannot read") 
   here.check(commands, {0});
 }
 
-TEST_CASE("exit codes: odd places for results") {
+TEST_CASE("exit codes: odd places for results cause no internal error") {
   const Workplace here;
   const TemporaryFolder& folder = here.folder;
   std::ofstream(folder / "a-file") << "x";
@@ -126,7 +125,7 @@ TEST_CASE("exit codes: odd places for results") {
   }
 }
 
-TEST_CASE("exit codes: parts of the machine that are missing") {
+TEST_CASE("exit codes: a missing part of the machine ends what needs it with 3") {
   const Workplace here;
   const std::string no_blas = unusable(here.folder, {"libopenblas.so.0"});
   here.check(here.reads(here.file, here.out), {0}, no_blas);
@@ -144,7 +143,7 @@ TEST_CASE("exit codes: parts of the machine that are missing") {
   }
 }
 
-TEST_CASE("exit codes: streams that are closed or full") {
+TEST_CASE("exit codes: lost standard output ends a command with 3") {
   const Workplace here;
   const std::vector<std::string> reads = here.reads(here.file, here.out);
   here.check(reads, {0}, "", "2>&-");
@@ -157,7 +156,7 @@ TEST_CASE("exit codes: streams that are closed or full") {
   }
 }
 
-TEST_CASE("exit codes: limits of the shell, which mark no trial as failed") {
+TEST_CASE("exit codes: a limit of the shell marks no trial as failed") {
   const Workplace here;
   const std::vector<std::string> reads = here.reads(here.file, here.out);
   here.check(reads, {0}, "ulimit -v 150000; ");

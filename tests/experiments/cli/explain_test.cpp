@@ -16,6 +16,14 @@ ViTConfig named(std::string_view placement) {
   return c;
 }
 
+/// The same network with another norm in blocks 1 and 2.
+ViTConfig with_other_middle(ViTConfig c) {
+  BlockRange range{1, 2, c.placement.attn, c.placement.mlp};
+  range.mlp.pre = {.kind = NormKind::layer_norm, .eps = 1e-5};
+  c.placement.blocks = {range};
+  return c;
+}
+
 std::string block_of(std::string_view placement) {
   const BlockFormula formula = block_formula(named(placement), 0);
   std::string out = formula.attention + "\n" + formula.mlp;
@@ -32,9 +40,31 @@ void check_width(const std::string& text) {
 
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
+/// A descriptor with a wrong list of blocks, and the setting that puts it right.
+struct ThreeRows {
+  DescriptorFiles files;
+  TemporaryFolder folder;
+  std::string file = files.write("x.json", R"({"model": {"depth": 6, "embed_dim": 48, "num_heads": 2, "dropout": 0.1},
+    "sweep": {"model.placement": ["pre_pre", "sub_ln",
+      {"base": "pre_pre", "blocks": {"0-1,5": {}, "rest": {}}}]}, "baseline": {"model.placement": "pre_pre"}})");
+  std::string set = R"( --set 'sweep={"model.placement": ["pre_pre", "sub_ln", {"base": "pre_pre",)"
+                    R"( "blocks": {"0-1": {"attn": {"query": "rms_norm", "key": "rms_norm"}},)"
+                    R"( "4": {"attn": {"query": "rms_norm", "key": "rms_norm"}}}}]}')";
+  Finished explain(const std::string& options) const { return run_program(folder, "explain " + file + options); }
+};
+
+/// A descriptor, and what `explain --init` prints of it.
+struct Initial {
+  DescriptorFiles files;
+  TemporaryFolder folder;
+  std::string file = files.write("x.json", R"({"model": {"depth": 3, "embed_dim": 48, "num_heads": 2,
+    "placement": {"base": "sub_ln", "blocks": {"1": {"mlp": {"pre": {"kind": "dyt", "beta_init": 1}}}}}}})");
+  Finished explain(const std::string& options) const { return run_program(folder, "explain --init " + file + options); }
+};
+
 }  // namespace
 
-TEST_CASE("formula: blocks of the papers") {
+TEST_CASE("formula: the blocks of named placements are those of their papers") {
   CHECK(block_of("pre_pre") == "x = x + Attn(LN(x))\nx = x + MLP(LN(x))");
   CHECK(block_of("post_prepost") == "x = LN(x + Attn(x))\nx = LN(x + MLP(LN(x)))");
   CHECK(block_of("respost_preres") == "x = x + LN(Attn(x))\nx = x + LN(MLP(LN(x)))");
@@ -60,20 +90,17 @@ TEST_CASE("formula: blocks of the papers") {
         "sqrt(d)) v");
 }
 
-TEST_CASE("formula: stem and end") {
+TEST_CASE("formula: the stem shows its norms and positions") {
   ViTConfig c = named("dpn");
   CHECK(stem_formula(c) == "x = LN(Embed(LN(patches))) + pos");
-  CHECK(end_formula(c) == "logits = head(mean_tokens(LN(x)))");
   c.pos_embed = PosEmbed::sincos2d;
-  c.rep_size = 5;
-  c.placement.pooled = norm_of(NormKind::rms_norm);
   CHECK(stem_formula(c) == "x = LN(Embed(LN(patches))) + sincos2d");
-  CHECK(end_formula(c) == "logits = head(tanh(rep(RMS(mean_tokens(LN(x))))))");
+  CHECK(stem_formula(named("stem_posembed")) == "x = LN(Embed(patches) + pos)");
+}
 
-  c = named("stem_posembed");
-  CHECK(stem_formula(c) == "x = LN(Embed(patches) + pos)");
+TEST_CASE("formula: the stem shows whether norm and positions include the class token") {
+  ViTConfig c = named("stem_posembed");
   c.pool = Pool::token;
-  CHECK(end_formula(c) == "logits = head(class_token(LN(x)))");
   CHECK(stem_formula(c) == "x = LN([cls, Embed(patches) + pos])");
   c.placement.stem.posembed_out_includes_class = false;
   CHECK(stem_formula(c) == "x = [cls, LN(Embed(patches) + pos)]");
@@ -83,41 +110,55 @@ TEST_CASE("formula: stem and end") {
   CHECK(stem_formula(c) == "x = LN([cls, Embed(patches)] + pos)");
 }
 
-TEST_CASE("formula: changes against a baseline name sites, blocks and gains") {
+TEST_CASE("formula: the end shows what lies between the blocks and the logits") {
+  ViTConfig c = named("dpn");
+  CHECK(end_formula(c) == "logits = head(mean_tokens(LN(x)))");
+  c.rep_size = 5;
+  c.placement.pooled = norm_of(NormKind::rms_norm);
+  CHECK(end_formula(c) == "logits = head(tanh(rep(RMS(mean_tokens(LN(x))))))");
+  c = named("stem_posembed");
+  c.pool = Pool::token;
+  CHECK(end_formula(c) == "logits = head(class_token(LN(x)))");
+}
+
+TEST_CASE("formula: changes against a baseline name each site") {
   ViTConfig base = named("pre_pre"), other = named("normformer_full");
   base.depth = other.depth = 4;
   CHECK(site_changes(base, base).empty());
   CHECK(site_changes(base, other) ==
         std::vector<std::string>{"attn.out: none -> layer_norm", "mlp.inner: none -> layer_norm",
                                  "head_scale: none -> before_proj", "residual_scale: false -> true"});
-  other = base;
-  BlockRange range{1, 2, base.placement.attn, base.placement.mlp};
-  range.mlp.pre = {.kind = NormKind::layer_norm, .eps = 1e-5};
-  other.placement.blocks = {range};
+}
+
+TEST_CASE("formula: changes against a baseline name the blocks that have them") {
+  ViTConfig base = named("pre_pre");
+  base.depth = 4;
+  ViTConfig other = with_other_middle(base);
   other.placement.final = norm_of(NormKind::none);
   other.placement.layer_scale = {LayerScaleKind::scalar, false, 0.0};
   CHECK(site_changes(base, other) ==
         std::vector<std::string>{"mlp.pre: layer_norm -> layer_norm(eps=1e-05) (blocks 1-2)",
                                  "final: layer_norm -> none", "layer_scale: none -> scalar(init=0)"});
-  CHECK(runs_name({0, 1, 2, 5, 7, 8}) == "0-2,5,7-8");
-  CHECK(equal_blocks(other) == std::vector<std::vector<std::int64_t>>{{0, 3}, {1, 2}});
 }
 
-TEST_CASE("explain: a descriptor's rows, their cost and their difference to the baseline") {
-  DescriptorFiles files;
-  const TemporaryFolder folder;
-  const std::string file =
-      files.write("x.json", R"({"model": {"depth": 6, "embed_dim": 48, "num_heads": 2, "dropout": 0.1},
-    "sweep": {"model.placement": ["pre_pre", "sub_ln",
-      {"base": "pre_pre", "blocks": {"0-1,5": {}, "rest": {}}}]}, "baseline": {"model.placement": "pre_pre"}})");
-  const Finished wrong = run_program(folder, "explain " + file);
+TEST_CASE("formula: numbers of blocks are named in runs") { CHECK(runs_name({0, 1, 2, 5, 7, 8}) == "0-2,5,7-8"); }
+
+TEST_CASE("formula: blocks with the same norms are one group") {
+  ViTConfig base = named("pre_pre");
+  base.depth = 4;
+  CHECK(equal_blocks(with_other_middle(base)) == std::vector<std::vector<std::int64_t>>{{0, 3}, {1, 2}});
+}
+
+TEST_CASE("explain: a wrong list of blocks is refused with its place") {
+  const ThreeRows rows;
+  const Finished wrong = rows.explain("");
   CHECK(wrong.code == 2);
   CHECK(holds(wrong.err, "x.json:3:38: /sweep/model.placement/2/blocks/0-1,5: expected blocks"));
+}
 
-  const std::string set = R"( --set 'sweep={"model.placement": ["pre_pre", "sub_ln", {"base": "pre_pre",)"
-                          R"( "blocks": {"0-1": {"attn": {"query": "rms_norm", "key": "rms_norm"}},)"
-                          R"( "4": {"attn": {"query": "rms_norm", "key": "rms_norm"}}}}]}')";
-  const Finished first = run_program(folder, "explain " + file + set);
+TEST_CASE("explain: the first row is printed with its formulas and cost") {
+  const ThreeRows rows;
+  const Finished first = rows.explain(rows.set);
   CHECK_MESSAGE(first.code == 0, first.err);
   CHECK(first.out ==
         "pre_pre\n"
@@ -130,7 +171,11 @@ TEST_CASE("explain: a descriptor's rows, their cost and their difference to the 
         "cost         175642 parameters, 13124064 macs per image, 26248128 flops\n"
         "baseline     this row\n"
         "\nThis is the first of 3 rows; --all explains every row.\n");
-  const std::string all = run_program(folder, "explain " + file + set + " --all").out;
+}
+
+TEST_CASE("explain: --all compares every row with the baseline") {
+  const ThreeRows rows;
+  const std::string all = rows.explain(rows.set + " --all").out;
   check_width(all);
   CHECK(holds(all, "init         big_vision; v, proj, fc1 and fc2 times 1.576\n"));
   CHECK(holds(all,
@@ -142,12 +187,9 @@ TEST_CASE("explain: a descriptor's rows, their cost and their difference to the 
   CHECK(holds(all, "+144 parameters, +0 macs\n"));
 }
 
-TEST_CASE("explain: how parameters start, with what was drawn") {
-  DescriptorFiles files;
-  const TemporaryFolder folder;
-  const std::string file = files.write("x.json", R"({"model": {"depth": 3, "embed_dim": 48, "num_heads": 2,
-    "placement": {"base": "sub_ln", "blocks": {"1": {"mlp": {"pre": {"kind": "dyt", "beta_init": 1}}}}}}})");
-  const Finished done = run_program(folder, "explain --init " + file);
+TEST_CASE("explain: --init shows each parameter's distribution and drawn values") {
+  const Initial initial;
+  const Finished done = initial.explain("");
   CHECK_MESSAGE(done.code == 0, done.err);
   check_width(done.out);
   CHECK(holds(done.out, "blocks.0-2.attn.q.weight [48, 48]: uniform within ±0.25 (Xavier)\n    drawn: mean "));
@@ -159,13 +201,16 @@ TEST_CASE("explain: how parameters start, with what was drawn") {
   CHECK(holds(done.out, "blocks.1.mlp.pre.beta [48]: one\n"));
   CHECK(holds(done.out, "blocks.1.mlp.pre.alpha [1]: 0.5\n"));
   CHECK(holds(done.out, "head.weight [10, 48]: zero\n"));
-  // Other seeds draw other values from the same rules.
-  const Finished other = run_program(folder, "explain --init " + file + " --set 'seeds=[7]'");
-  CHECK(holds(other.out, ", seed 7\n"));
-  CHECK(other.out != done.out);
 }
 
-TEST_CASE("explain: all named placements with their papers") {
+TEST_CASE("explain: --init of another seed draws other values") {
+  const Initial initial;
+  const Finished other = initial.explain(" --set 'seeds=[7]'");
+  CHECK(holds(other.out, ", seed 7\n"));
+  CHECK(other.out != initial.explain("").out);
+}
+
+TEST_CASE("explain: --placements shows every named placement with its paper") {
   const TemporaryFolder folder;
   const Finished done = run_program(folder, "explain --placements");
   CHECK(done.code == 0);
@@ -180,7 +225,15 @@ TEST_CASE("explain: all named placements with their papers") {
         holds(std::string(row.source), "(arXiv:") || holds(std::string(row.source), "(ICCV Workshops 2021)");
     CHECK_MESSAGE((identified || row.name == "none"), row.name << ": " << row.source);
   }
+}
+
+TEST_CASE("explain: a call without exactly one thing to explain is refused") {
+  const TemporaryFolder folder;
   CHECK(run_program(folder, "explain").code == 2);
   CHECK(run_program(folder, "explain --placements x.json").code == 2);
+}
+
+TEST_CASE("explain: a descriptor that is not there is refused") {
+  const TemporaryFolder folder;
   CHECK(run_program(folder, "explain absent.json").code == 2);
 }

@@ -50,7 +50,7 @@ void write_classes(const fs::path& folder, int classes, int images, int sizes) {
 
 }  // namespace
 
-TEST_CASE("init: photographs in train and val, with a broken one, become a descriptor that trains") {
+TEST_CASE("init: photographs in train and val become a descriptor that trains") {
   const Place place;
   write_classes(place.sets / "my photos" / "train", 3, 10, 3);
   write_classes(place.sets / "my photos" / "val", 3, 4, 3);
@@ -66,7 +66,7 @@ TEST_CASE("init: photographs in train and val, with a broken one, become a descr
   CHECK(has(place.said, "normlab run 'my photos.json' --data "));
 }
 
-TEST_CASE("init: undivided folders are divided, and small images of one size stay as they are") {
+TEST_CASE("init: an undivided folder of small images becomes a descriptor that trains") {
   const Place place;
   write_classes(place.sets / "icons", 4, 20, 1);
   const nlohmann::json d = place.init("icons");
@@ -76,18 +76,35 @@ TEST_CASE("init: undivided folders are divided, and small images of one size sta
   CHECK(d["model"]["patch_size"] == 4);
   CHECK(!d["train"].contains("eval_transform"));
   CHECK(!d["dataset"].contains("allow_absent_classes"));
+}
+
+TEST_CASE("init: a descriptor that is there already is not overwritten") {
+  const Place place;
+  write_classes(place.sets / "icons", 4, 20, 1);
+  REQUIRE(place.command("init sets/icons").code == 0);
+  const std::string written = text_of(place.folder / "icons.json");
   const Finished again = place.command("init sets/icons");
   CHECK(again.code == kBadInput);
-  CHECK(has(again.err, "icons.json: is there already"));
+  CHECK(has(again.err, "icons.json: exists already"));
+  CHECK(text_of(place.folder / "icons.json") == written);
+}
+
+TEST_CASE("init: -o - prints the descriptor") {
+  const Place place;
+  write_classes(place.sets / "icons", 4, 20, 1);
+  REQUIRE(place.command("init sets/icons").code == 0);
   CHECK(place.command("init sets/icons -o -").out == text_of(place.folder / "icons.json"));
 }
 
-TEST_CASE("init: classes of one image, shards under a known name, and lists of labels") {
+TEST_CASE("init: classes of one image may be absent from the training images") {
   const Place place;
   write_classes(place.sets / "single", 6, 1, 1);
   CHECK(place.init("single")["dataset"]["allow_absent_classes"] == true);
   CHECK(has(place.said, "some classes have no training image"));
+}
 
+TEST_CASE("init: shards under a known data set's name get another name") {
+  const Place place;
   Members members;
   for (int i = 0; i < 8; ++i) {
     members.push_back({concat(i, ".png"), make_png(24, 24, static_cast<unsigned>(i))});
@@ -100,7 +117,10 @@ TEST_CASE("init: classes of one image, shards under a known name, and lists of l
   CHECK(shards["dataset"]["name"] == "cifar10_own");
   CHECK(shards["dataset"]["path"] == "cifar10");
   CHECK(shards["dataset"]["eval"] == "test");
+}
 
+TEST_CASE("init: a list of labels is found") {
+  const Place place;
   std::string labels;
   for (int i = 0; i < 10; ++i) {
     write_file(place.sets / "listed" / concat(i, ".png"), make_png(24, 24, static_cast<unsigned>(i)));
@@ -110,7 +130,7 @@ TEST_CASE("init: classes of one image, shards under a known name, and lists of l
   CHECK(place.init("listed")["dataset"]["labels"] == "labels.txt");
 }
 
-TEST_CASE("init: what is no data set is refused, and nothing is written") {
+TEST_CASE("init: what is no data set is refused") {
   const Place place;
   const auto refused = [&](const std::string& name, const std::string& message) {
     const Finished done = place.command("init sets/" + name);
@@ -129,7 +149,7 @@ TEST_CASE("init: what is no data set is refused, and nothing is written") {
   refused("later", "has no split \"train\" to train on, only val");
   write_file(place.sets / "shard" / "classes.txt", "a\nb\n");
   write_tar(place.sets / "shard" / "train-000000.tar", {{"0.png", make_png(24, 24, 1)}, {"0.cls", "0"}});
-  refused("shard", "");
+  refused("shard", "slice \"train[:80%]\"");
   for (const char* name : {"a/0.png", "b/0.png"})
     write_file(place.sets / "broken" / name, make_png(20, 20, 5).substr(0, 60));
   refused("broken", "none of its training images can be decoded");

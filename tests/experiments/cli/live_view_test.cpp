@@ -1,4 +1,4 @@
-// What a run shows while it runs: to a terminal, to programs, and to other shells.
+// Progress of a run: on a terminal, for programs, and from other shells.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -25,7 +25,7 @@ std::size_t widest(const std::vector<std::string>& lines) {
 
 }  // namespace
 
-TEST_CASE("live view: a line a worker on a terminal, rewritten in place, that follows its width") {
+TEST_CASE("live view: each worker's line fits the terminal") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set train.epochs=3000");
   OnTerminal run("run " + file + " --out " + in_folder(folder, "r") + " --workers 3 --threads 1", 70, 20);
@@ -64,7 +64,7 @@ TEST_CASE("live view: a line a worker on a terminal, rewritten in place, that fo
   CHECK(end.find("stopping: each trial writes a checkpoint") != std::string::npos);
 }
 
-TEST_CASE("live view: status tells of each trial from another shell") {
+TEST_CASE("live view: status shows running trials from another shell") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set train.epochs=3000");
   const std::string out = " --out " + in_folder(folder, "r");
@@ -105,7 +105,7 @@ TEST_CASE("live view: status tells of each trial from another shell") {
   CHECK_MESSAGE(stopped.out.find("2 missing, 2 stopped") != std::string::npos, stopped.out);
 }
 
-TEST_CASE("live view: --json-progress writes one object a line, to a file or to standard error alone") {
+TEST_CASE("live view: --json-progress writes one object per line") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set train.epochs=60 --set seeds=1");
   const auto check = [](const std::string& text) {
@@ -134,6 +134,11 @@ TEST_CASE("live view: --json-progress writes one object a line, to a file or to 
       run_program(folder, "run " + file + " --workers 2 --threads 1 --json-progress - --out " + in_folder(folder, "b"));
   CHECK(to_error.code == 0);
   check(to_error.err);
+}
+
+TEST_CASE("live view: a --json-progress file that cannot be opened ends with 3") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder, "--set train.epochs=60 --set seeds=1");
   CHECK(run_program(folder, "run " + file + " --out " + in_folder(folder, "c") + " --json-progress " +
                                 in_folder(folder, "missing/p"))
             .code == 3);

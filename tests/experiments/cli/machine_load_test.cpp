@@ -34,7 +34,7 @@ TEST_CASE("machine load: other texts are not taken for a load") {
 }
 
 TEST_CASE("machine load: what this process uses is not other load") {
-  // Every core is kept busy, so whatever others do beside it, ours and theirs make up no more than the machine has.
+  // Every core is kept busy, so the load of this process and of others together is no more than the machine has.
   const unsigned cores = std::thread::hardware_concurrency();
   const auto begin = std::chrono::steady_clock::now();
   const std::clock_t own_begin = std::clock();

@@ -36,17 +36,39 @@ std::map<std::string, std::string> ends(const ResultStore& store) {
   return all;
 }
 
+/// All trials, trained once without a stop.
+struct Whole {
+  TemporaryFolder folder;
+  ResultStore store{folder / "whole"};
+  std::string run = "run '" + (folder / "optimisers.json").string() + "' --workers 2 --out ";
+  Whole() {
+    std::ofstream(folder / "optimisers.json") << kOptimisers;
+    const Finished done = run_program(folder, run + in("whole"));
+    REQUIRE_MESSAGE(done.code == 0, done.err);
+    REQUIRE(store.trial_ids().size() == 7);
+  }
+  std::string in(const char* name) const { return "'" + (folder / name).string() + "'"; }
+};
+const Whole& whole() {
+  static const Whole once;
+  return once;
+}
+
+/// What `eval` prints of a file of weights.
+std::string evaluation(const std::string& weights_and_options) {
+  const Finished done = run_program(whole().folder, "eval --data shapes --weights " + weights_and_options);
+  CHECK_MESSAGE(done.code == 0, done.err);
+  return done.out;
+}
+std::string first_weights() {
+  const ResultStore& store = whole().store;
+  return "'" + store.trial(store.trial_ids().front()).checkpoint(1).string() + "'";
+}
+
 }  // namespace
 
-TEST_CASE("program: every optimiser trains, is stopped and goes on to the bit, and its average is evaluated") {
-  const TemporaryFolder folder;
-  std::ofstream(folder / "optimisers.json") << kOptimisers;
-  const std::string run = "run '" + (folder / "optimisers.json").string() + "' --workers 2 --out ";
-  const auto in = [&](const char* name) { return "'" + (folder / name).string() + "'"; };
-  const Finished whole = run_program(folder, run + in("whole"));
-  REQUIRE_MESSAGE(whole.code == 0, whole.err);
-  const ResultStore store(folder / "whole");
-  REQUIRE(store.trial_ids().size() == 7);
+TEST_CASE("optimisers: every one trains to a result with its average evaluated") {
+  const ResultStore& store = whole().store;
   for (const std::string& id : store.trial_ids()) {
     const std::optional<TrialResult> result = store.trial(id).load_result();
     REQUIRE(result.has_value());
@@ -55,28 +77,33 @@ TEST_CASE("program: every optimiser trains, is stopped and goes on to the bit, a
     CHECK(result->metrics.at("eval/ema_loss") != result->metrics.at("eval/loss"));
     CHECK(read_metrics(store.trial(id).metrics(1)).back().values.contains("eval/ema_loss"));
   }
+}
 
+TEST_CASE("optimisers: every one goes on after a kill to the same bits") {
+  const TemporaryFolder& folder = whole().folder;
+  const std::string run = whole().run + whole().in("killed");
   for (int round = 0; round < 3; ++round) {
-    const Program program(folder, run + in("killed"));
+    const Program program(folder, run);
     std::this_thread::sleep_for(std::chrono::milliseconds(120 + 60 * round));
     program.signal_all(SIGKILL);
     program.wait();
   }
-  const Finished last = run_program(folder, run + in("killed"));
+  const Finished last = run_program(folder, run);
   REQUIRE_MESSAGE(last.code == 0, last.err);
-  CHECK(ends(store) == ends(ResultStore(folder / "killed")));
+  CHECK(ends(whole().store) == ends(ResultStore(folder / "killed")));
+}
 
-  const std::string weights = "'" + store.trial(store.trial_ids().front()).checkpoint(1).string() + "'";
-  const auto words = [&](const std::string& options) {
-    const Finished done = run_program(folder, "eval --data shapes --weights " + weights + options);
-    CHECK_MESSAGE(done.code == 0, done.err);
-    return done.out;
-  };
-  CHECK(words("") != words(" --ema"));
-  const Finished converted = run_program(folder, "convert --ema " + weights + " " + in("average.safetensors"));
+TEST_CASE("optimisers: eval --ema evaluates the average") {
+  CHECK(evaluation(first_weights()) != evaluation(first_weights() + " --ema"));
+}
+
+TEST_CASE("optimisers: convert --ema writes the average alone") {
+  const TemporaryFolder& folder = whole().folder;
+  const std::string average = whole().in("average.safetensors");
+  const Finished converted = run_program(folder, "convert --ema " + first_weights() + " " + average);
   CHECK_MESSAGE(converted.code == 0, converted.err);
-  const Finished none = run_program(folder, "eval --ema --data shapes --weights " + in("average.safetensors"));
+  const Finished none = run_program(folder, "eval --ema --data shapes --weights " + average);
   CHECK(none.code == 2);
   CHECK_MESSAGE(none.err.find("holds no averaged weights") != std::string::npos, none.err);
-  CHECK(run_program(folder, "eval --data shapes --weights " + in("average.safetensors")).out == words(" --ema"));
+  CHECK(evaluation(average) == evaluation(first_weights() + " --ema"));
 }

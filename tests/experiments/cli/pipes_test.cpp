@@ -1,4 +1,4 @@
-// A pipe in the place of any file that a user names: no command waits for somebody to write into it.
+// A pipe in place of any file that a user names: no command waits for a writer.
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
@@ -19,7 +19,7 @@ void make_pipe(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("pipes: descriptors, weights, labels, class names, shards and arrays that are pipes are refused") {
+TEST_CASE("pipes: a pipe in place of a file is refused") {
   const TemporaryFolder folder;
   const auto in = [&](const std::string& name) { return (folder / name).string(); };
   make_pipe(folder / "pipe");

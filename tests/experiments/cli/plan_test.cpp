@@ -1,4 +1,4 @@
-// What `plan` says of a trial before anything is there: no data is read.
+// `plan` of trials that have not begun.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool says(const std::string& text, const std::string& what) { return text.find(w
 
 }  // namespace
 
-TEST_CASE("plan: source, deviations, steps, products, time and memory of a paper's descriptor") {
+TEST_CASE("plan: a paper's descriptor is shown with its source and cost") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string();
   const Finished plan = run_program(folder, "plan experiments/papers/dual_patchnorm/b16.json" + out, kWide);
@@ -31,14 +31,23 @@ TEST_CASE("plan: source, deviations, steps, products, time and memory of a paper
   CHECK(says(plan.out, "for weights, gradients and moments"));
   CHECK(says(plan.out, "from measured steps of"));
   CHECK(says(plan.out, "0 of 6 done"));
+}
+
+TEST_CASE("plan: --gflops sets the rate of the products") {
+  const TemporaryFolder folder;
+  const std::string out = " --out " + (folder / "r").string();
   const Finished told =
       run_program(folder, "plan experiments/papers/dual_patchnorm/b16.json --gflops 64.5" + out, kWide);
   CHECK(says(told.out, "at 64.5"));
+}
+
+TEST_CASE("explain: a paper's descriptor is shown with its source") {
+  const TemporaryFolder folder;
   const Finished explain = run_program(folder, "explain experiments/papers/dual_patchnorm/b16.json");
   CHECK(says(explain.out, "Source: Dual PatchNorm, appendix C"));
 }
 
-TEST_CASE("plan: what a dataset of one's own holds is not guessed; a rate is above 0") {
+TEST_CASE("plan: steps and time are unknown without the data") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string();
   const Finished unknown = run_program(
@@ -49,11 +58,16 @@ TEST_CASE("plan: what a dataset of one's own holds is not guessed; a rate is abo
   REQUIRE_MESSAGE(unknown.code == 0, unknown.err);
   CHECK(says(unknown.out, "steps and time: unknown until the data of \"mine\" is there"));
   CHECK_FALSE(says(unknown.out, "All trials about"));
+}
+
+TEST_CASE("plan: --gflops 0 is refused") {
+  const TemporaryFolder folder;
+  const std::string out = " --out " + (folder / "r").string();
   const Finished wrong = run_program(folder, "plan experiments/recipes/cifar_small.json --gflops 0" + out);
   CHECK(wrong.code == 2);
 }
 
-TEST_CASE("plan: what is the same for many rows stands once, and every trial is there") {
+TEST_CASE("plan: what rows have in common is printed once") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string(), file = "experiments/placements_gratings.json";
   const Finished plan = run_program(folder, "plan " + file + out, kWide);
@@ -78,7 +92,7 @@ TEST_CASE("plan: no line is wider than the terminal") {
   }
 }
 
-TEST_CASE("plan: images of one's own are counted where they are at hand, broken ones too") {
+TEST_CASE("plan: the images of a folder are counted with broken ones") {
   const TemporaryFolder folder;
   for (const char* split : {"train", "val"})
     for (int i = 0; i < 20; ++i)

@@ -34,8 +34,8 @@ struct Finished {
   std::string out, err;
 };
 
-/// One run of the program with its output in files of `folder`. `prefix` stands before it in the shell's line,
-/// `streams` behind it: "2>&-" closes standard error.
+/// One run of the program with its output in files of `folder`. `prefix` comes before it in the shell's line,
+/// `streams` after it: "2>&-" closes standard error.
 class Program {
  public:
   Program(const TemporaryFolder& folder, const std::string& arguments, const std::string& prefix = "",

@@ -8,7 +8,7 @@
 
 namespace normlab {
 
-/// A script in `folder`, which is its working directory; its standard error stands behind its output.
+/// A script in `folder`, which is its working directory; its standard error follows its output.
 inline Finished run_python(const TemporaryFolder& folder, const std::string& script) {
   const char* const python = std::getenv("PYTHON");
   std::ofstream(folder / "script.py") << script;

@@ -34,7 +34,7 @@ std::string fake_sweep(const TemporaryFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("program: report of a sweep that was trained, and its pictures as files, in folders that did not exist") {
+TEST_CASE("report: page and pictures are written into new folders") {
   const TemporaryFolder folder;
   std::ofstream(folder / "small.json") << kThreeRows;
   const std::string arguments = in(folder, "small.json") + " --set seeds=2 --out " + in(folder, "results");
@@ -55,7 +55,7 @@ TEST_CASE("program: report of a sweep that was trained, and its pictures as file
   CHECK(table.code == 0);
 }
 
-TEST_CASE("program: a report that cannot be written ends with 3 and says where") {
+TEST_CASE("report: a page that cannot be written ends with 3") {
   const TemporaryFolder folder;
   const std::string arguments = fake_sweep(folder);
   std::ofstream(folder / "file") << "no folder";
@@ -72,7 +72,7 @@ TEST_CASE("program: a report that cannot be written ends with 3 and says where")
     CHECK(entry.path().filename().string().find("tmp") == std::string::npos);
 }
 
-TEST_CASE("program: report and curves name a metric that was meant") {
+TEST_CASE("report: a misspelt metric is refused with the nearest name") {
   const TemporaryFolder folder;
   const std::string arguments = fake_sweep(folder);
   for (const std::string& command : {"report " + arguments + " -o " + in(folder, "x.html") + " --curves eval/acuracy",
@@ -86,7 +86,7 @@ TEST_CASE("program: report and curves name a metric that was meant") {
   }
 }
 
-TEST_CASE("program: curves prints bands and seeds as CSV") {
+TEST_CASE("curves: bands and seeds are printed as CSV") {
   const TemporaryFolder folder;
   const std::string arguments = fake_sweep(folder);
   const Finished bands = run_program(folder, "curves " + arguments + " --metric eval/loss");
@@ -99,7 +99,7 @@ TEST_CASE("program: curves prints bands and seeds as CSV") {
   CHECK(run_program(folder, "curves " + arguments + " --format xml").code == 2);
 }
 
-TEST_CASE("program: a damaged file leaves the rest of the report and ends with 2") {
+TEST_CASE("report: a damaged file leaves the rest of the page") {
   const TemporaryFolder folder;
   const std::string arguments = fake_sweep(folder);
   const ResultStore store(folder / "results");
@@ -112,7 +112,7 @@ TEST_CASE("program: a damaged file leaves the rest of the report and ends with 2
   CHECK(html.find("id=\"gains\"") != std::string::npos);
 }
 
-TEST_CASE("program: a report in a browser is sorted, filtered and read, at two widths") {
+TEST_CASE("report: a browser sorts and filters the page's tables") {
   if (std::getenv("NORMLAB_LONG") == nullptr) {
     MESSAGE("skipped: starts a browser; NORMLAB_LONG=1 runs it");
     return;
@@ -131,12 +131,16 @@ TEST_CASE("program: a report in a browser is sorted, filtered and read, at two w
   CHECK_MESSAGE(code == 0, text_of(log));
 }
 
-TEST_CASE("program: -o writes where it is told: through devices and links, and to standard output for -") {
+TEST_CASE("report: -o /dev/null leaves the device there") {
   const TemporaryFolder folder;
   const std::string arguments = fake_sweep(folder);
   CHECK(run_program(folder, "report " + arguments + " -o /dev/null").code == 0);
   CHECK(fs::is_character_file("/dev/null"));
+}
 
+TEST_CASE("report: -o writes through symbolic links") {
+  const TemporaryFolder folder;
+  const std::string arguments = fake_sweep(folder);
   std::ofstream(folder / "real.html") << "old";
   fs::create_symlink("real.html", folder / "link.html");
   fs::create_symlink("link.html", folder / "second.html");
@@ -144,7 +148,11 @@ TEST_CASE("program: -o writes where it is told: through devices and links, and t
   CHECK(fs::is_symlink(folder / "link.html"));
   CHECK(fs::is_symlink(folder / "second.html"));
   CHECK(text_of(folder / "real.html").find("<h1>") != std::string::npos);
+}
 
+TEST_CASE("report: -o - prints the page") {
+  const TemporaryFolder folder;
+  const std::string arguments = fake_sweep(folder);
   const Finished shown = run_program(folder, "report " + arguments + " -o -");
   CHECK(shown.code == 0);
   CHECK(shown.out.find("<h1>Which one is best?</h1>") != std::string::npos);
@@ -152,7 +160,7 @@ TEST_CASE("program: -o writes where it is told: through devices and links, and t
   CHECK_FALSE(fs::exists("-"));
 }
 
-TEST_CASE("program: a watched report is there before the sweep, loads itself again, and ends with the sweep") {
+TEST_CASE("report: --watch rewrites the page until the sweep ends") {
   const TemporaryFolder folder;
   const std::string arguments = small_sweep(folder) + " --out " + in(folder, "results");
   const auto page = [&] { return text_of(folder / "page.html"); };
@@ -168,12 +176,15 @@ TEST_CASE("program: a watched report is there before the sweep, loads itself aga
   CHECK(occurrences(watched.err, "page.html") == 1);
   CHECK(page().find("2 rows, 4 trials: 4 done.") != std::string::npos);
   CHECK_FALSE(reloads());
+}
 
-  // Of a sweep that is over it is an ordinary report.
+TEST_CASE("report: --watch of a sweep that is over writes one page and ends") {
+  const TemporaryFolder folder;
+  const std::string arguments = fake_sweep(folder);
   CHECK(run_program(folder, "report " + arguments + " --watch -o " + in(folder, "page.html")).code == 0);
 }
 
-TEST_CASE("program: Ctrl-C ends a watched report, whose page then stays as it is") {
+TEST_CASE("report: Ctrl-C ends --watch with a page that no longer reloads") {
   const TemporaryFolder folder;
   const std::string arguments = small_sweep(folder) + " --out " + in(folder, "results");
   const Program watch(folder, "report " + arguments + " --watch 60 -o " + in(folder, "page.html"));
@@ -188,7 +199,7 @@ TEST_CASE("program: Ctrl-C ends a watched report, whose page then stays as it is
   CHECK(text_of(folder / "page.html").find("4 missing.") != std::string::npos);
 }
 
-TEST_CASE("program: what --watch cannot do is said") {
+TEST_CASE("report: --watch refuses what it cannot do") {
   const TemporaryFolder folder;
   const std::string sweep = small_sweep(folder);
   for (const auto& [words, part] : {std::pair{"report " + sweep + " --watch -o -", "--watch: needs a file to rewrite"},

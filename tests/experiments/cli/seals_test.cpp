@@ -1,4 +1,4 @@
-// Files of a sweep that change after they were written: every command that reads one names it.
+// Files of a sweep that change after they were written: every command that reads such a file names it.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,6 +68,12 @@ struct Results {
     CHECK_MESSAGE(done.code == 2, (done.out + done.err));
     CHECK_MESSAGE(has(done.err, path.string()), (done.out + done.err));
   }
+  void verify_names(const fs::path& path) const {
+    CAPTURE(path);
+    const Finished done = call("verify --files");
+    CHECK_MESSAGE(done.code == 2, done.out);
+    CHECK_MESSAGE(has(done.out, path.string()), done.out);
+  }
 };
 
 struct Trained : Results {
@@ -78,6 +84,12 @@ struct Trained : Results {
     REQUIRE_MESSAGE(done.code == 0, done.err);
   }
 };
+
+/// Two trials, trained once: for tests that put right what they damage.
+const Trained& trained() {
+  static const Trained once;
+  return once;
+}
 
 /// Results of the version before there were seals.
 struct Unsealed : Results {
@@ -94,6 +106,17 @@ struct Unsealed : Results {
   }
 };
 
+/// A temporary file next to the plan, of a process that has ended.
+fs::path left_by_a_killed_run(const Results& sweep) {
+  const pid_t ended = fork();
+  if (ended == 0) _exit(0);
+  waitpid(ended, nullptr, 0);
+  const fs::path left =
+      sweep.store.out() / "experiments/small" / (".plan.json." + host_name() + "." + std::to_string(ended) + ".1.tmp");
+  write_atomically(left, "{");
+  return left;
+}
+
 /// A member's number or word with another in its place.
 std::string with_value(const std::string& text, const std::string& member, const std::string& value) {
   const auto name = text.find("\"" + member + "\": ");
@@ -104,8 +127,8 @@ std::string with_value(const std::string& text, const std::string& member, const
 
 }  // namespace
 
-TEST_CASE("program: eval, convert and probe name a checkpoint that is damaged") {
-  const Trained sweep;
+TEST_CASE("seals: what reads weights names a damaged checkpoint") {
+  const Trained& sweep = trained();
   const fs::path checkpoint = sweep.trial().checkpoint(1);
   const std::string good = read_file(checkpoint), eval = "eval --data shapes --slice test[:20] --weights ";
   const auto run = [&](const std::string& words) { return run_program(sweep.folder, words); };
@@ -127,9 +150,16 @@ TEST_CASE("program: eval, convert and probe name a checkpoint that is damaged") 
   sweep.with(checkpoint, replaced(good, "\\\"patch_size\\\":8", "\\\"patch_size\\\":4"),
              [&] { all_name("is damaged: the SHA-256 of its metadata, names and shapes is "); });
   sweep.with(checkpoint, read_file(sweep.trial(1).checkpoint(1)), [&] { all_name("is a file of trial "); });
+}
 
-  // What convert writes carries hashes of its own.
-  CHECK(run("convert " + checkpoint.string() + " " + copy).code == 0);
+TEST_CASE("seals: a converted file is sealed anew") {
+  const Trained& sweep = trained();
+  const std::string checkpoint = sweep.trial().checkpoint(1).string(),
+                    eval = "eval --data shapes --slice test[:20] --weights ";
+  const auto run = [&](const std::string& words) { return run_program(sweep.folder, words); };
+  const std::string copy = (sweep.folder / "converted.safetensors").string();
+  const Finished fine = run(eval + checkpoint);
+  CHECK(run("convert " + checkpoint + " " + copy).code == 0);
   CHECK(run(eval + copy).out == fine.out);
   const std::string converted = read_file(copy);
   sweep.with(copy, flipped(converted, converted.size() - 5), [&] {
@@ -139,8 +169,8 @@ TEST_CASE("program: eval, convert and probe name a checkpoint that is damaged") 
   });
 }
 
-TEST_CASE("program: no number of a result that was changed is shown") {
-  const Trained sweep;
+TEST_CASE("seals: no number of a changed result is shown") {
+  const Trained& sweep = trained();
   const std::string good = read_file(sweep.result());
   std::vector<std::pair<std::string, std::string>> changes = kForged;
   changes.insert(changes.end(), {{"images_per_second", "1"}, {"version", "\"another\""}});
@@ -159,10 +189,9 @@ TEST_CASE("program: no number of a result that was changed is shown") {
   CHECK(sweep.call("table " + sweep.file).code == 0);
 }
 
-TEST_CASE("program: metrics, bits and settings that were changed are not shown") {
-  const Trained sweep;
-  const fs::path metrics = sweep.trial().metrics(1), bits = metrics.parent_path() / "correct.bits",
-                 config = sweep.trial().path() / "config.json";
+TEST_CASE("seals: what reads metrics names those that were changed or removed") {
+  const Trained& sweep = trained();
+  const fs::path metrics = sweep.trial().metrics(1);
   const std::string report = "report " + sweep.file + " -o " + (sweep.folder / "report.html").string();
   const std::string good = read_file(metrics);
   const auto digit = good.find("\"eval/loss\":") + 14;
@@ -178,12 +207,20 @@ TEST_CASE("program: metrics, bits and settings that were changed are not shown")
   sweep.names("curves " + sweep.file, metrics);
   sweep.names(report, metrics);
   write_atomically(metrics, good);
+}
 
+TEST_CASE("seals: table --bootstrap names bits that were changed") {
+  const Trained& sweep = trained();
+  const fs::path bits = sweep.trial().metrics(1).parent_path() / "correct.bits";
   const std::string right = read_file(bits),
                     others = read_file(sweep.trial(1).metrics(1).parent_path() / "correct.bits");
   for (const std::string& bad : {flipped(right, right.size() - 2), others})
     sweep.with(bits, bad, [&] { sweep.names("table " + sweep.file + " --bootstrap", bits); });
+}
 
+TEST_CASE("seals: find and table name settings that were changed") {
+  const Trained& sweep = trained();
+  const fs::path config = sweep.trial().path() / "config.json";
   const std::string settings = read_file(config);
   sweep.with(config, replaced(settings, "\"lr\": ", "\"lr\": 1"), [&] {
     sweep.names("find " + sweep.trial().path().filename().string(), config);
@@ -191,17 +228,12 @@ TEST_CASE("program: metrics, bits and settings that were changed are not shown")
   });
 }
 
-TEST_CASE("program: verify --files names every file that was changed, and knows what clean took away") {
+TEST_CASE("seals: verify --files names every file that was changed") {
   const Trained sweep;
   const Finished fine = sweep.call("verify --files");
   CHECK_MESSAGE(fine.code == 0, fine.out);
   CHECK_MESSAGE(has(fine.out, "2 results sealed, 0 unsealed, 0 trials without a result"), fine.out);
-  const auto is_named = [&](const fs::path& path) {
-    CAPTURE(path);
-    const Finished done = sweep.call("verify --files");
-    CHECK_MESSAGE(done.code == 2, done.out);
-    CHECK_MESSAGE(has(done.out, path.string()), done.out);
-  };
+  const auto is_named = [&](const fs::path& path) { sweep.verify_names(path); };
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(sweep.store.out()))
     if (entry.is_regular_file()) files.push_back(entry.path());
@@ -221,7 +253,11 @@ TEST_CASE("program: verify --files names every file that was changed, and knows 
   const std::string good = read_file(checkpoint);
   fs::remove(checkpoint);
   is_named(checkpoint);
-  write_atomically(checkpoint, good);
+}
+
+TEST_CASE("seals: verify --files counts what clean deleted") {
+  const Trained sweep;
+  const fs::path checkpoint = sweep.trial().checkpoint(1);
   CHECK(sweep.call("clean --keep weights --yes").code == 0);
   CHECK(!fs::exists(checkpoint));
   const Finished cleaned = sweep.call("verify --files");
@@ -229,36 +265,53 @@ TEST_CASE("program: verify --files names every file that was changed, and knows 
   CHECK_MESSAGE(has(cleaned.out, "deleted by `normlab clean`: 2 files"), cleaned.out);
   const fs::path weights = checkpoint.parent_path() / "weights.safetensors";
   const std::string kept = read_file(weights);
-  sweep.with(weights, flipped(kept, kept.size() - 3), [&] { is_named(weights); });
+  sweep.with(weights, flipped(kept, kept.size() - 3), [&] { sweep.verify_names(weights); });
+}
+
+TEST_CASE("seals: verify --files of neither results nor a trial is refused") {
+  const Trained& sweep = trained();
   CHECK(sweep.call("verify --files zzz").code == 2);
   CHECK(run_program(sweep.folder, "verify --files --out " + sweep.folder.path().string()).code == 2);
 }
 
-TEST_CASE("program: results of the version before there were seals print the same table, marked as unsealed") {
+TEST_CASE("seals: results without seals print the table that they printed before") {
   const Unsealed sweep;
   const Finished table = sweep.call("table " + sweep.file);
   CHECK_MESSAGE(table.code == 0, table.err);
   CHECK(table.out == text_of("tests/experiments/results/unsealed/table.txt"));
+  CHECK(sweep.call("table " + sweep.file + " --bootstrap").code == 0);
+  CHECK(sweep.call("table " + sweep.file + " --select best_minival").code == 0);
+}
+
+TEST_CASE("seals: results without seals are marked as such") {
+  const Unsealed sweep;
   const std::string words = "not sealed: written by a version that stored no hashes, so damage can go undetected";
   CHECK(has(sweep.call("status " + sweep.file).out, "6 of the results are " + words));
   CHECK(has(sweep.call("find " + sweep.trial().path().filename().string()).out, "seal    none: written by a version"));
   const std::string page = (sweep.folder / "report.html").string();
   CHECK(sweep.call("report " + sweep.file + " -o " + page).code == 0);
   CHECK(has(text_of(page), words));
+}
+
+TEST_CASE("seals: a run leaves results without seals unsealed") {
+  const Unsealed sweep;
   const Finished files = sweep.call("verify --files");
   CHECK_MESSAGE(files.code == 0, files.out);
   CHECK_MESSAGE(has(files.out, "0 results sealed, 6 unsealed"), files.out);
-  CHECK(sweep.call("table " + sweep.file + " --bootstrap").code == 0);
-  CHECK(sweep.call("table " + sweep.file + " --select best_minival").code == 0);
-  CHECK(sweep.call("run " + sweep.file).out == table.out);  // nothing is left to do, and nothing is sealed
+  const Finished table = sweep.call("table " + sweep.file);
+  CHECK(sweep.call("run " + sweep.file).out == table.out);  // nothing is left to do
   CHECK(sweep.call("verify --files").out == files.out);
+}
+
+TEST_CASE("seals: weights without seals are evaluated") {
+  const Unsealed sweep;
   for (const std::string& id : sweep.store.trial_ids())
     if (const auto weights = attempt_folder(sweep.store.trial(id).path(), 1) / "weights.safetensors";
         fs::exists(weights))
       CHECK(run_program(sweep.folder, "eval --data shapes --slice test[:20] --weights " + weights.string()).code == 0);
 }
 
-TEST_CASE("program: a result without a seal is compared with what lies beside it") {
+TEST_CASE("seals: a result without a seal is compared with the files beside it") {
   const Unsealed sweep;
   const fs::path path = sweep.done();
   const std::string good = read_file(path);
@@ -281,7 +334,7 @@ TEST_CASE("program: a result without a seal is compared with what lies beside it
   sweep.names("curves " + sweep.file, folder / "metrics.jsonl");
 }
 
-TEST_CASE("program: a table of two programs' results says so") {
+TEST_CASE("seals: a table of two programs' results names both") {
   const Unsealed sweep;
   const fs::path path = sweep.done();
   const std::string good = read_file(path);
@@ -296,19 +349,18 @@ TEST_CASE("program: a table of two programs' results says so") {
   });
 }
 
-TEST_CASE("program: the temporary file of a killed run beside a plan goes with the next run, or with clean") {
+TEST_CASE("seals: clean deletes the temporary file of a killed run only with --yes") {
   const Trained sweep;
-  const fs::path folder = sweep.store.out() / "experiments/small";
-  const pid_t ended = fork();
-  if (ended == 0) _exit(0);
-  waitpid(ended, nullptr, 0);
-  const fs::path left = folder / (".plan.json." + host_name() + "." + std::to_string(ended) + ".1.tmp");
-  write_atomically(left, "{");
+  const fs::path left = left_by_a_killed_run(sweep);
   CHECK(has(sweep.call("clean " + sweep.file + " --keep last").out, left.string()));
   CHECK(fs::exists(left));
   CHECK(sweep.call("clean --keep last --yes").code == 0);
   CHECK(!fs::exists(left));
-  write_atomically(left, "{");
+}
+
+TEST_CASE("seals: the next run deletes the temporary file of a killed one") {
+  const Trained sweep;
+  const fs::path left = left_by_a_killed_run(sweep);
   CHECK(sweep.call("run " + sweep.file).code == 0);
   CHECK(!fs::exists(left));
 }

@@ -1,4 +1,4 @@
-// Runs that are told to stop: by a terminal, a batch system, or somebody who means one process.
+// Signals that stop a run: from a terminal, from a batch system, or to one process.
 #include <doctest/doctest.h>
 #include <signal.h>
 
@@ -24,7 +24,7 @@ bool trains(const ResultStore& store, std::size_t workers = 2) {
 
 }  // namespace
 
-TEST_CASE("signals: Ctrl-C, SIGTERM and SIGUSR1, to the group or to the parent alone, stop with a checkpoint") {
+TEST_CASE("signals: a run that is stopped leaves a checkpoint of each trial") {
   const TemporaryFolder folder;
   const std::string file = long_sweep(folder);
   REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "whole")).code == 0);
@@ -54,19 +54,24 @@ TEST_CASE("signals: Ctrl-C, SIGTERM and SIGUSR1, to the group or to the parent a
   CHECK(whole_results(folder / "whole") == whole_results(folder / "stopped"));
 }
 
-TEST_CASE("signals: the same one twice at once is one; a second later it ends all at once") {
+TEST_CASE("signals: two of the same at once count as one") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set train.epochs=2000 --set seeds=1");
   const ResultStore store(folder / "r");
   const std::string arguments = "run " + file + " --out " + in_folder(folder, "r") + " --workers 2 --threads 1";
-  {
-    const Program program(folder, arguments);
-    REQUIRE(comes_true([&] { return trains(store); }));
-    program.signal_one(SIGTERM);  // as timeout(1) does
-    program.signal_all(SIGTERM);
-    CHECK(program.wait().code == 128 + SIGTERM);
-    CHECK(in_the_middle(store));
-  }
+  const Program program(folder, arguments);
+  REQUIRE(comes_true([&] { return trains(store); }));
+  program.signal_one(SIGTERM);  // as timeout(1) does
+  program.signal_all(SIGTERM);
+  CHECK(program.wait().code == 128 + SIGTERM);
+  CHECK(in_the_middle(store));
+}
+
+TEST_CASE("signals: a second one after a second ends all at once") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder, "--set train.epochs=2000 --set seeds=1");
+  const ResultStore store(folder / "r");
+  const std::string arguments = "run " + file + " --out " + in_folder(folder, "r") + " --workers 2 --threads 1";
   const Program program(folder, arguments);
   REQUIRE(comes_true([&] { return owners(store).size() == 2; }));
   const auto workers = children_of(program.pid());
@@ -80,20 +85,23 @@ TEST_CASE("signals: the same one twice at once is one; a second later it ends al
   for (const Owner& owner : owners(store)) CHECK(comes_true([&] { return is_dead(owner); }, 5));
 }
 
-TEST_CASE("signals: a worker that is stopped alone hands its trial on; without its parent it stops by itself") {
+TEST_CASE("signals: a worker whose parent is gone stops with a checkpoint") {
   const TemporaryFolder folder;
   const std::string file = long_sweep(folder);
-  const std::string arguments = "run " + file + " --out " + in_folder(folder, "r") + " --workers 1";
   const ResultStore store(folder / "r");
-  {
-    const Program program(folder, arguments);
-    REQUIRE(comes_true([&] { return trains(store, 1); }));
-    kill(program.pid(), SIGKILL);
-    CHECK(program.wait().code == -SIGKILL);
-    CHECK(comes_true([&] { return owners(store).empty(); }, 20));
-    CHECK(in_the_middle(store));
-  }
-  const Program program(folder, arguments);
+  const Program program(folder, "run " + file + " --out " + in_folder(folder, "r") + " --workers 1");
+  REQUIRE(comes_true([&] { return trains(store, 1); }));
+  kill(program.pid(), SIGKILL);
+  CHECK(program.wait().code == -SIGKILL);
+  CHECK(comes_true([&] { return owners(store).empty(); }, 20));
+  CHECK(in_the_middle(store));
+}
+
+TEST_CASE("signals: a worker that is stopped alone hands its trial to another") {
+  const TemporaryFolder folder;
+  const std::string file = long_sweep(folder);
+  const ResultStore store(folder / "r");
+  const Program program(folder, "run " + file + " --out " + in_folder(folder, "r") + " --workers 1");
   REQUIRE(comes_true([&] { return trains(store, 1); }));
   for (const pid_t worker : children_of(program.pid())) kill(worker, SIGTERM);
   const Finished finished = program.wait();

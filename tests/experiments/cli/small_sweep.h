@@ -28,7 +28,7 @@ inline const char* const kSmallSweep = R"({
   "baseline": {"model.placement": "pre_pre"}
 })";
 
-/// The file's name, and the settings behind it as a command line.
+/// The file's name, followed by the settings, for a command line.
 inline std::string small_sweep(const TemporaryFolder& folder, const std::string& settings = "") {
   std::ofstream(folder / "small.json") << kSmallSweep;
   return (folder / "small.json").string() + (settings.empty() ? "" : " " + settings);
@@ -40,7 +40,7 @@ inline std::string in_folder(const TemporaryFolder& folder, const std::string& n
 
 inline void pause_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
-/// Asks every few milliseconds; true once `what` holds, false after `seconds`.
+/// Checks every few milliseconds: true once `what` holds, false after `seconds`.
 inline bool comes_true(const std::function<bool()>& what, double seconds = 60) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (std::chrono::steady_clock::now() < end) {
@@ -50,7 +50,7 @@ inline bool comes_true(const std::function<bool()>& what, double seconds = 60) {
   return false;
 }
 
-/// Claims that stand now.
+/// The current claims.
 inline std::vector<Owner> owners(const ResultStore& store) {
   std::vector<Owner> found;
   if (!std::filesystem::exists(store.out() / "trials")) return found;
@@ -59,7 +59,7 @@ inline std::vector<Owner> owners(const ResultStore& store) {
   return found;
 }
 
-/// Whether some trial has a checkpoint and no result: it is in the middle.
+/// Whether a trial has a checkpoint and no result.
 inline bool in_the_middle(const ResultStore& store) {
   if (!std::filesystem::exists(store.out() / "trials")) return false;
   for (const std::string& id : store.trial_ids()) {
@@ -76,8 +76,8 @@ inline std::size_t attempts(const TrialFolder& trial) {
   return count;
 }
 
-/// What is left of finished trials: the result's metrics, and of the attempt that came to the end metrics.jsonl and the
-/// weights; by id. A trial without a result is missing here.
+/// Of each finished trial, by id: the result's metrics, and metrics.jsonl and weights of the attempt that finished.
+/// Trials without a result are left out.
 inline std::map<std::string, std::string> whole_results(const std::filesystem::path& out) {
   std::map<std::string, std::string> found;
   const ResultStore store(out);
@@ -100,7 +100,7 @@ inline std::map<std::string, std::string> whole_results(const std::filesystem::p
   return found;
 }
 
-/// Claims and temporary files that nobody needs any more.
+/// Claims and temporary files that should be gone after a run.
 inline std::vector<std::string> leftovers(const std::filesystem::path& out) {
   std::vector<std::string> found;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(out / "trials")) {

@@ -1,4 +1,4 @@
-// Standard streams that are closed, full or read by nobody: results are as ever, and only lost output is an error.
+// Standard streams that are closed, full or without a reader: results stay the same, and only lost output is an error.
 #include <doctest/doctest.h>
 
 #include "tests/experiments/cli/end_states.h"
@@ -8,7 +8,7 @@ using namespace normlab;
 
 namespace {
 
-/// A pipe that nobody reads, under the number 9, which is one digit for the shell.
+/// A pipe without a reader, with the number 9, since the shell takes one digit.
 class BrokenPipe {
  public:
   BrokenPipe() {
@@ -26,12 +26,12 @@ class BrokenPipe {
   static constexpr int kNumber = 9;
 };
 
-/// Ways in which nobody hears standard error.
+/// Ways in which standard error is lost.
 const char* const kDeaf[] = {"2>&-", "2>/dev/full", "2>&9", "<&- 2>&-"};
 
 }  // namespace
 
-TEST_CASE("streams: a run whose standard error is closed, full or a broken pipe trains and prints as ever") {
+TEST_CASE("streams: lost standard error changes no result of a run") {
   const TemporaryFolder folder;
   const BrokenPipe broken;
   const std::string file = small_sweep(folder), run = "run " + file + " --out ";
@@ -51,7 +51,7 @@ TEST_CASE("streams: a run whose standard error is closed, full or a broken pipe 
   check(" --json-progress /dev/full", "");
 }
 
-TEST_CASE("streams: a command that nobody hears ends with the code that it has where somebody does") {
+TEST_CASE("streams: lost standard error changes no exit code") {
   const TemporaryFolder folder;
   const BrokenPipe broken;
   const std::string file = small_sweep(folder), out = " --out " + in_folder(folder, "r");
@@ -77,7 +77,7 @@ TEST_CASE("streams: a command that nobody hears ends with the code that it has w
   }
 }
 
-TEST_CASE("streams: output that is lost is an error of the machine, that of --help and --version too") {
+TEST_CASE("streams: lost standard output ends every command with 3") {
   const TemporaryFolder folder;
   const BrokenPipe broken;
   const std::string file = small_sweep(folder), out = " --out " + in_folder(folder, "r");
@@ -104,7 +104,7 @@ TEST_CASE("streams: output that is lost is an error of the machine, that of --he
   CHECK(run_program(folder, "missing " + file + out, "", ">/dev/full").code == 0);  // it has nothing to print
 }
 
-TEST_CASE("streams: no file gets the number of a stream that was closed") {
+TEST_CASE("streams: no file gets the number of a closed stream") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder), run = "run " + file + " --out ";
   REQUIRE(run_program(folder, run + in_folder(folder, "a")).code == 0);

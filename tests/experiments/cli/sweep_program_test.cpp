@@ -1,4 +1,4 @@
-// The whole program on sweeps that change and that go in stages: what runs again, what is new, what is missing.
+// The whole program on sweeps that change or have stages: which trials run again, are new or are missing.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -29,11 +29,26 @@ std::string write(const TemporaryFolder& folder, const std::string& name, const 
 
 bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
 
+/// Two rows of two seeds, of which one is trained, once.
+struct HalfDone {
+  TemporaryFolder folder;
+  std::string out = " --out " + (folder / "r").string();
+  std::string a = write(folder, "a.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]}, "seeds": 2)"));
+  HalfDone() { REQUIRE(call("run " + a + " --set seeds=1").code == 0); }
+  Finished call(const std::string& words) const { return run_program(folder, words + out); }
+  std::vector<std::string> ids() const { return ResultStore(folder / "r").trial_ids(); }
+};
+const HalfDone& half_done() {
+  static const HalfDone once;
+  return once;
+}
+std::string short_id(const Trial& trial) { return trial.id.substr(0, 12); }
+
 std::size_t trials_on_disk(const TemporaryFolder& folder) { return ResultStore(folder / "r").trial_ids().size(); }
 
 }  // namespace
 
-TEST_CASE("program: one trial of two descriptors is one; more seeds and a new value run only what is new") {
+TEST_CASE("program: a trial of two descriptors is trained once") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string();
   const std::string a =
@@ -46,6 +61,15 @@ TEST_CASE("program: one trial of two descriptors is one; more seeds and a new va
   const Finished shared = run_program(folder, "run " + b + out);
   CHECK_MESSAGE(says(shared.err, "4 of 4 trials done (2 before)"), shared.err);
   CHECK(trials_on_disk(folder) == 8);
+}
+
+TEST_CASE("program: a descriptor that has changed runs its new trials alone") {
+  const TemporaryFolder folder;
+  const std::string out = " --out " + (folder / "r").string();
+  const std::string a =
+      write(folder, "a.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]}, "seeds": 3)"));
+  REQUIRE(run_program(folder, "run " + a + out).code == 0);
+  CHECK(trials_on_disk(folder) == 6);
   // Raised seeds.
   const Finished more = run_program(folder, "run " + a + " --set seeds=5" + out);
   CHECK_MESSAGE(says(more.err, "10 of 10 trials done (6 before)"), more.err);
@@ -57,7 +81,7 @@ TEST_CASE("program: one trial of two descriptors is one; more seeds and a new va
   const Finished plan = run_program(folder, "plan " + a + out);
   CHECK(says(plan.out, "2 rows, 10 trials; 5 done already\n"));
   CHECK(says(plan.out, "Changed: since the last run 5 trials are new (sub_ln, seed 0;"));
-  CHECK(says(plan.out, "5 are no longer part of it and"));
+  CHECK(says(plan.out, "5 are no longer part of the plan and"));
   CHECK(says(plan.out, "\n  1 dpn: seeds 0-4 done "));
   CHECK(says(plan.out, "\n  2 sub_ln, less than a second: seeds 0-4 missing, new "));
   const std::string note = "5 trials of the last run of a have results and are not in this plan (pre_pre, seed 0; ";
@@ -65,43 +89,52 @@ TEST_CASE("program: one trial of two descriptors is one; more seeds and a new va
   CHECK(says(run_program(folder, "table " + a + out).err, note));
   const Finished edited = run_program(folder, "run " + a + out);
   CHECK_MESSAGE(says(edited.err, "10 of 10 trials done (5 before)"), edited.err);
-  CHECK(trials_on_disk(folder) == 8 + 4 + 5);
+  CHECK(trials_on_disk(folder) == 6 + 4 + 5);
   CHECK_FALSE(says(run_program(folder, "run " + a + out).err, "since the last run"));
   CHECK_FALSE(says(run_program(folder, "table " + a + out).err, "last run"));
 }
 
-TEST_CASE("program: missing lists what has no result, find says whose an id is, diff what differs") {
-  const TemporaryFolder folder;
-  const std::string out = " --out " + (folder / "r").string();
-  const std::string a =
-      write(folder, "a.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]}, "seeds": 2)"));
-  REQUIRE(run_program(folder, "run " + a + " --set seeds=1" + out).code == 0);
-  const Finished missing = run_program(folder, "missing " + a + out);
+TEST_CASE("missing: trials without a result are listed") {
+  const HalfDone& sweep = half_done();
+  const Finished missing = sweep.call("missing " + sweep.a);
   CHECK(missing.code == 0);
   CHECK(std::count(missing.out.begin(), missing.out.end(), '\n') == 2);
   CHECK(says(missing.out, "missing"));
   CHECK(says(missing.out, "  pre_pre, seed 1\n"));
   CHECK(says(missing.out, "  dpn, seed 1\n"));
   CHECK(says(missing.err, "2 of 4 trials without a result: 2 missing\n"));
-  CHECK(run_program(folder, "missing " + a + " --ids" + out).out.size() == 2 * 65);
-  CHECK(run_program(folder, "missing " + a + " --set seeds=1" + out).out == "");
+  CHECK(sweep.call("missing " + sweep.a + " --set seeds=1").out == "");
+}
 
-  const std::vector<std::string> ids = ResultStore(folder / "r").trial_ids();
-  REQUIRE(ids.size() == 2);
-  const Finished found = run_program(folder, "find " + ids[0].substr(0, 10) + out);
-  CHECK(says(found.out, ids[0] + "\n  state   done\n  plan    a (" + a + "): "));
+TEST_CASE("missing: --ids prints whole ids alone") {
+  const HalfDone& sweep = half_done();
+  const Experiment e = load_experiment(sweep.a);
+  CHECK(sweep.call("missing " + sweep.a + " --ids").out == e.trials[1].id + "\n" + e.trials[3].id + "\n");
+}
+
+TEST_CASE("find: the beginning of an id is enough to show its trial") {
+  const HalfDone& sweep = half_done();
+  REQUIRE(sweep.ids().size() == 2);
+  const std::string id = sweep.ids()[0];
+  const Finished found = sweep.call("find " + id.substr(0, 10));
+  CHECK(says(found.out, id + "\n  state   done\n  plan    a (" + sweep.a + "): "));
   CHECK(says(found.out, "  metric  eval/accuracy "));
   CHECK(says(found.out, "\"embed_dim\": 16"));
-  const Finished none = run_program(folder, "find 0123456789" + out);
+}
+
+TEST_CASE("find: what begins no trial's id is refused") {
+  const Finished none = half_done().call("find 0123456789");
   CHECK(none.code == 2);
   CHECK(says(none.err, "has an id that begins with 0123456789"));
-  const Finished wrong = run_program(folder, "find xyz" + out);
+  const Finished wrong = half_done().call("find xyz");
   CHECK(wrong.code == 2);
-  CHECK(says(wrong.err, "\"xyz\" is no beginning of a trial's id"));
+  CHECK(says(wrong.err, "\"xyz\" is not the beginning of a trial's id"));
+}
 
-  const Experiment e = load_experiment(a);
-  const Finished diff =
-      run_program(folder, "diff " + e.trials[0].id.substr(0, 12) + " " + e.trials[2].id.substr(0, 12) + out);
+TEST_CASE("diff: of two trials only what differs is shown") {
+  const HalfDone& sweep = half_done();
+  const Experiment e = load_experiment(sweep.a);
+  const Finished diff = sweep.call("diff " + short_id(e.trials[0]) + " " + short_id(e.trials[2]));
   REQUIRE_MESSAGE(diff.code == 0, diff.err);
   CHECK(says(diff.out, "config\n  model.placement.stem.patch_in"));
   CHECK(says(diff.out, "formula\n  stem"));
@@ -110,23 +143,36 @@ TEST_CASE("program: missing lists what has no result, find says whose an id is, 
   CHECK_FALSE(says(diff.out, "seed"));
   CHECK_FALSE(says(diff.out, "environment"));
   CHECK_FALSE(says(diff.out, "train.optimizer"));
-  CHECK(says(run_program(folder, "diff " + ids[0] + " " + ids[0] + out).out, "both ids name trial "));
-  const Finished never =
-      run_program(folder, "diff " + e.trials[1].id.substr(0, 12) + " " + e.trials[0].id.substr(0, 12) + out);
-  CHECK(never.code == 2);
+}
 
-  const std::string b = write(folder, "b.json", R"({"extends": "a.json", "train": {"batch_size": 10},
+TEST_CASE("diff: two ids of one trial are named as such") {
+  const std::string id = half_done().ids()[0];
+  CHECK(says(half_done().call("diff " + id + " " + id).out, "both ids name trial "));
+}
+
+TEST_CASE("diff: a trial that was never trained is refused") {
+  const Experiment e = load_experiment(half_done().a);
+  CHECK(half_done().call("diff " + short_id(e.trials[1]) + " " + short_id(e.trials[0])).code == 2);
+}
+
+TEST_CASE("diff: two descriptors are compared by rows and settings") {
+  const HalfDone& sweep = half_done();
+  const std::string &a = sweep.a,
+                    b = write(sweep.folder, "b.json", R"({"extends": "a.json", "train": {"batch_size": 10},
     "sweep": {"model.placement": ["dpn", "sub_ln"]}, "seeds": 3})");
-  const Finished files = run_program(folder, "diff " + a + " " + b + out);
+  const Finished files = sweep.call("diff " + a + " " + b);
   REQUIRE_MESSAGE(files.code == 0, files.err);
   CHECK(says(files.out, "0 trials in both, 4 only in " + a + ", 6 only in " + b + "\n"));
   CHECK(says(files.out, "rows in only one of the two\n  pre_pre"));
   CHECK(says(files.out, "train.batch_size                   20 -> 10\n"));
   CHECK(says(files.out, "seeds                              0 1 -> 0 1 2\n"));
-  CHECK(run_program(folder, "diff " + a + " " + ids[0] + out).code == 2);
 }
 
-TEST_CASE("program: a tuned sweep in two processes chooses once and shows the test set last") {
+TEST_CASE("diff: a descriptor and a trial are not compared") {
+  CHECK(half_done().call("diff " + half_done().a + " " + half_done().ids()[0]).code == 2);
+}
+
+TEST_CASE("program: two processes of a tuned sweep choose once") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string();
   const std::string file = write(folder, "tuned.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]},
@@ -151,7 +197,7 @@ TEST_CASE("program: a tuned sweep in two processes chooses once and shows the te
   CHECK(run_program(folder, "missing " + file + out).out == "");
 }
 
-TEST_CASE("program: two-stage seeds run to the number that the first ones fixed, in every row") {
+TEST_CASE("program: two-stage seeds run to the number that the first seeds fix") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string();
   const std::string file = write(folder, "stein.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]},
@@ -165,16 +211,12 @@ TEST_CASE("program: two-stage seeds run to the number that the first ones fixed,
   CHECK_FALSE(says(again.err, "since the last run"));
 }
 
-TEST_CASE("plan: one seed a row, and rows without a baseline, are warned of") {
+TEST_CASE("plan: one seed per row is warned of") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string();
   const std::string one = write(folder, "one.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]})"));
   CHECK(says(run_program(folder, "plan " + one + out).out,
              "Warning: with one seed per row the noise is unknown, so no gain can be judged;\nset \"seeds\"\n"));
-  const std::string lone = write(folder, "lone.json", small(R"("sweep": [
-    {"model.placement": ["pre_pre", "dpn"], "model.depth": [1]}, {"model.placement": ["dpn"], "model.depth": [2]}],
-    "seeds": 2, "baseline": {"model.placement": "pre_pre"})"));
-  CHECK(says(run_program(folder, "plan " + lone + out).out, "Warning: 1 of 3 rows have no baseline to compare with\n"));
   // A tuned row has none of these trials yet.
   const std::string tuned = R"("sweep": {"model.placement": ["pre_pre", "dpn"]}, "tune": [{"axes":
     {"train.optimizer.lr": [1e-3, 1e-2]}, "dataset": {"train": "train[:50%]", "eval": "train[50%:]"}}], "seeds": )";
@@ -184,10 +226,23 @@ TEST_CASE("plan: one seed a row, and rows without a baseline, are warned of") {
       says(run_program(folder, "plan " + write(folder, "three.json", small(tuned + "3")) + out).out, "one seed"));
 }
 
-TEST_CASE("program: list names each experiment of a folder with the states of its trials") {
+TEST_CASE("plan: rows without a baseline are warned of") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string();
-  CHECK(says(run_program(folder, "list" + out).out, "no experiment has run here"));
+  const std::string lone = write(folder, "lone.json", small(R"("sweep": [
+    {"model.placement": ["pre_pre", "dpn"], "model.depth": [1]}, {"model.placement": ["dpn"], "model.depth": [2]}],
+    "seeds": 2, "baseline": {"model.placement": "pre_pre"})"));
+  CHECK(says(run_program(folder, "plan " + lone + out).out, "Warning: 1 of 3 rows have no baseline to compare with\n"));
+}
+
+TEST_CASE("list: a folder in which nothing has run is named as such") {
+  const TemporaryFolder folder;
+  CHECK(says(run_program(folder, "list --out " + (folder / "r").string()).out, "no experiment has run here"));
+}
+
+TEST_CASE("list: each experiment is listed with the states of its trials") {
+  const TemporaryFolder folder;
+  const std::string out = " --out " + (folder / "r").string();
   const std::string a =
       write(folder, "a.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]}, "seeds": 2)"));
   REQUIRE(run_program(folder, "run " + a + " --max-trials 3" + out).code == 0);

@@ -1,4 +1,4 @@
-// The files of a sweep as a user meets them: run again and compared, cleaned, damaged.
+// The files of a sweep: verified, cleaned, damaged.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -33,6 +33,12 @@ struct Sweep {
   }
 };
 
+/// Trained once: for tests that put right what they change.
+const Sweep& trained() {
+  static const Sweep once;
+  return once;
+}
+
 void flip(const fs::path& path, std::size_t from_end) {
   std::string bytes = read_file(path);
   bytes[bytes.size() - from_end] ^= 1;
@@ -47,8 +53,8 @@ std::string logs(const TrialFolder& trial) {
 
 }  // namespace
 
-TEST_CASE("program: verify finds equal bits, and names what differs") {
-  const Sweep sweep;
+TEST_CASE("verify: a trial that is trained again has the same bits") {
+  const Sweep& sweep = trained();
   const std::string id = sweep.store.trial_ids().front();
   const Finished same = sweep.call("verify " + id.substr(0, 10) + " --steps 100");
   CHECK_MESSAGE(same.code == 0, (same.out + same.err));
@@ -56,23 +62,37 @@ TEST_CASE("program: verify finds equal bits, and names what differs") {
   CHECK(has(same.out, "2 states on record are bit-identical"));
   CHECK(has(same.out, "the result is bit-identical"));
   CHECK(run_program(sweep.folder, "verify " + sweep.store.trial(id).path().string()).code == 0);
-  CHECK(has(sweep.call("verify zzz").err, "neither a trial's folder, which contains config.json, nor the beginning"));
-  CHECK(sweep.call("verify zzz").code == 2);
-  CHECK(has(sweep.call("verify " + id.substr(0, 10) + " --steps 10").err, "take --steps 50"));
+}
 
-  const TrialFolder trial = sweep.store.trial(id);
-  const auto states = attempt_folder(trial.path(), 1) / kStatesFile;
-  std::string text = read_file(states);
-  const std::string mark = "\"tensors\":\"";
+TEST_CASE("verify: what names no trial is refused") {
+  const Finished refused = trained().call("verify zzz");
+  CHECK(refused.code == 2);
+  CHECK(has(refused.err, "neither a trial's folder, which contains config.json, nor the beginning"));
+}
+
+TEST_CASE("verify: too few steps are refused with the number to take") {
+  const std::string id = trained().store.trial_ids().front();
+  const Finished refused = trained().call("verify " + id.substr(0, 10) + " --steps 10");
+  CHECK(refused.code == 2);
+  CHECK(has(refused.err, "use --steps 50"));
+}
+
+TEST_CASE("verify: a state that differs is named with step and tensor") {
+  const Sweep& sweep = trained();
+  const std::string id = sweep.store.trial_ids().front();
+  const auto states = attempt_folder(sweep.store.trial(id).path(), 1) / kStatesFile;
+  const std::string good = read_file(states), mark = "\"tensors\":\"";
+  std::string text = good;
   char& digit = text[text.find(mark) + mark.size()];
   digit = digit == '0' ? '1' : '0';
   write_atomically(states, text);
   const Finished other = sweep.call("verify " + id.substr(0, 10));
+  write_atomically(states, good);
   CHECK(other.code == 1);
   CHECK_MESSAGE(has(other.out, "DIFFERENT at step 50: tensor "), other.out);
 }
 
-TEST_CASE("program: clean says what it would delete, and deletes checkpoints of finished trials only when told to") {
+TEST_CASE("clean: checkpoints of finished trials are deleted only with --yes") {
   const Sweep sweep;
   const std::string table = sweep.call("table " + sweep.file).out;
   const auto checkpoints = [&] {
@@ -102,27 +122,35 @@ TEST_CASE("program: clean says what it would delete, and deletes checkpoints of 
   CHECK(sweep.call("clean --yes").code == 0);
   CHECK(checkpoints() == 1);
   CHECK(sweep.call("table " + sweep.file).out == table);
-  CHECK(run_program(sweep.folder, "clean").code == 2);
 }
 
-TEST_CASE("program: results of a newer schema and damaged ones are refused, and nothing is lost") {
-  const Sweep sweep;
-  const auto undisturbed = end_states(sweep.folder / "out");
-  const TrialFolder trial = sweep.store.trial(sweep.store.trial_ids().front());
-  const auto path = trial.path() / "result.json";
-  const std::string good = read_file(path);
+TEST_CASE("clean: a call with neither descriptor nor --out is refused") {
+  CHECK(run_program(trained().folder, "clean").code == 2);
+}
 
+TEST_CASE("program: a result of a newer schema is refused and kept") {
+  const Sweep& sweep = trained();
+  const auto path = sweep.store.trial(sweep.store.trial_ids().front()).path() / "result.json";
+  const std::string good = read_file(path);
   std::string newer = good;
   newer.replace(newer.find("\"schema\": 2"), 11, "\"schema\": 9");
   write_atomically(path, newer);
-  Finished refused = sweep.run();
+  const Finished refused = sweep.run();
+  const std::string left = read_file(path);
+  write_atomically(path, good);
   CHECK(refused.code == 2);
   CHECK_MESSAGE(has(refused.err, "written with schema 9, this program reads 1 and 2; use the program that wrote it"),
                 refused.err);
-  CHECK(read_file(path) == newer);
+  CHECK(left == newer);
+}
 
+TEST_CASE("program: a damaged result is refused until it is deleted") {
+  const Sweep sweep;
+  const auto undisturbed = end_states(sweep.folder / "out");
+  const auto path = sweep.store.trial(sweep.store.trial_ids().front()).path() / "result.json";
+  const std::string good = read_file(path);
   write_atomically(path, good.substr(0, good.size() / 2));
-  refused = sweep.run();
+  const Finished refused = sweep.run();
   CHECK(refused.code == 2);
   CHECK_MESSAGE(has(refused.err, path.string()), refused.err);
   CHECK_MESSAGE(has(refused.err, "delete this file and start the same command again"), refused.err);
@@ -131,7 +159,7 @@ TEST_CASE("program: results of a newer schema and damaged ones are refused, and 
   CHECK(end_states(sweep.folder / "out") == undisturbed);
 }
 
-TEST_CASE("program: a damaged checkpoint or damaged metrics are passed over, and the bits stay") {
+TEST_CASE("program: a damaged checkpoint or metrics file changes no bit of the result") {
   const Sweep sweep;
   const auto undisturbed = end_states(sweep.folder / "out");
   for (const bool metrics : {false, true}) {
@@ -149,7 +177,7 @@ TEST_CASE("program: a damaged checkpoint or damaged metrics are passed over, and
   CHECK(end_states(sweep.folder / "out") == undisturbed);
 }
 
-TEST_CASE("program: TensorBoard's files are written where they are asked for") {
+TEST_CASE("program: --tensorboard writes event files into its folder") {
   const TemporaryFolder folder;
   std::ofstream(folder / "small.json") << kTwoTrials;
   const Finished done =

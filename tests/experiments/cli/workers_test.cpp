@@ -8,7 +8,20 @@
 
 using namespace normlab;
 
-TEST_CASE("workers: three shells share a sweep: each trial is trained once, and each ends with the same table") {
+namespace {
+
+const char* const kMemory = "ulimit -v 3000000; ";  // kilobytes
+
+/// A sweep by one worker whose first row has no room in kMemory.
+std::string with_large_row(const TemporaryFolder& folder) {
+  return small_sweep(folder,
+                     "--set seeds=1 --set 'sweep={\"model.embed_dim\": [16384, 16]}' --set "
+                     "'baseline={\"model.embed_dim\": 16}' --workers 1 --threads 1");
+}
+
+}  // namespace
+
+TEST_CASE("workers: three shells train each trial of a sweep once") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set train.epochs=30 --set seeds=3");
   REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "whole")).code == 0);
@@ -28,7 +41,7 @@ TEST_CASE("workers: three shells share a sweep: each trial is trained once, and 
   CHECK(run_program(folder, arguments + " --no-wait").err.find("6 of 6 trials done (6 before)") != std::string::npos);
 }
 
-TEST_CASE("workers: two with one trial: one trains, the other waits for it") {
+TEST_CASE("workers: of two with one trial, the second waits for the first") {
   const TemporaryFolder folder;
   const std::string file =
       small_sweep(folder, "--set train.epochs=240 --set seeds=1 --set 'sweep={\"model.placement\": [\"pre_pre\"]}'");
@@ -47,7 +60,7 @@ TEST_CASE("workers: two with one trial: one trains, the other waits for it") {
   CHECK(attempts(store.trial(store.trial_ids().at(0))) == 1);
 }
 
-TEST_CASE("workers: a failed trial that another process has claimed and not cleared yet is left to that process") {
+TEST_CASE("workers: a failed trial that another process has claimed is left to it") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set seeds=1 --set 'sweep={\"model.placement\": [\"pre_pre\"]}'");
   const std::string arguments = "run " + file + " --out " + in_folder(folder, "r") + " --workers 1 --retry failed";
@@ -66,7 +79,7 @@ TEST_CASE("workers: a failed trial that another process has claimed and not clea
   CHECK_MESSAGE(left.err.find("1 are left to other processes") != std::string::npos, left.err);
 }
 
-TEST_CASE("workers: one that was paused for longer than its lease loses its trial, wakes up, and harms nothing") {
+TEST_CASE("workers: one that is paused for longer than its lease harms nothing") {
   const TemporaryFolder folder;
   const std::string file =
       small_sweep(folder,
@@ -99,12 +112,12 @@ TEST_CASE("workers: one that was paused for longer than its lease loses its tria
     CHECK(attempts(trial) == 2);
     CHECK(whole_results(folder / out) == whole_results(folder / "whole"));
     CHECK(leftovers(folder / out).empty());
-    CHECK_MESSAGE(text_of(trial.log(1)).find("another process has taken the trial over") != std::string::npos,
+    CHECK_MESSAGE(text_of(trial.log(1)).find("another process has taken over this trial") != std::string::npos,
                   text_of(trial.log(1)));
   }
 }
 
-TEST_CASE("workers: one that is killed between two trials fails neither: the next trial had not begun") {
+TEST_CASE("workers: one that is killed between two trials fails neither") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder);
   const std::string arguments = "run " + file + " --out " + in_folder(folder, "r") + " --workers 1";
@@ -123,7 +136,7 @@ TEST_CASE("workers: one that is killed between two trials fails neither: the nex
   CHECK_MESSAGE(ended.err.find("4 of 4 trials done (0 before), 0 diverged, 0 failed") != std::string::npos, ended.err);
 }
 
-TEST_CASE("workers: a crash or a kill takes one trial; it stays failed until --retry failed, and nothing else is run") {
+TEST_CASE("workers: a crash or a kill fails one trial until --retry failed") {
   for (const int number : {SIGKILL, SIGSEGV}) {
     CAPTURE(number);
     const TemporaryFolder folder;
@@ -157,26 +170,25 @@ TEST_CASE("workers: a crash or a kill takes one trial; it stays failed until --r
   }
 }
 
-TEST_CASE("workers: memory that runs out in one trial leaves the others alone; --stop-on-failure stops them") {
+TEST_CASE("workers: memory that runs out in one trial leaves the others alone") {
   const TemporaryFolder folder;
-  const std::string file = small_sweep(folder,
-                                       "--set seeds=1 --set 'sweep={\"model.embed_dim\": [16384, 16]}' --set "
-                                       "'baseline={\"model.embed_dim\": 16}'");
-  const std::string memory = "ulimit -v 3000000; ";  // kilobytes
   const Finished going =
-      run_program(folder, "run " + file + " --out " + in_folder(folder, "a") + " --workers 1 --threads 1", memory);
+      run_program(folder, "run " + with_large_row(folder) + " --out " + in_folder(folder, "a"), kMemory);
   CHECK_MESSAGE(going.code == 1, going.err);
   CHECK_MESSAGE(going.out.find("failed: out of memory") != std::string::npos, going.out);
   CHECK_MESSAGE(going.err.find("1 of 2 trials done") != std::string::npos, going.err);
-  const Finished stopping = run_program(
-      folder, "run " + file + " --out " + in_folder(folder, "b") + " --workers 1 --threads 1 --stop-on-failure",
-      memory);
-  CHECK_MESSAGE(stopping.code == 1, stopping.err);
-  CHECK_MESSAGE(stopping.err.find("0 of 2 trials done") != std::string::npos, stopping.err);
-  CHECK(stopping.err.find("as --stop-on-failure says") != std::string::npos);
 }
 
-TEST_CASE("workers: a diverged trial is a result; --retry diverged trains it from the first step") {
+TEST_CASE("workers: memory that runs out in one trial ends the run with --stop-on-failure") {
+  const TemporaryFolder folder;
+  const Finished stopping = run_program(
+      folder, "run " + with_large_row(folder) + " --out " + in_folder(folder, "b") + " --stop-on-failure", kMemory);
+  CHECK_MESSAGE(stopping.code == 1, stopping.err);
+  CHECK_MESSAGE(stopping.err.find("0 of 2 trials done") != std::string::npos, stopping.err);
+  CHECK(stopping.err.find("because of --stop-on-failure") != std::string::npos);
+}
+
+TEST_CASE("workers: --retry diverged trains a diverged trial from the first step") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder,
                                        "--set seeds=1 --set train.optimizer.name=sgd --set train.optimizer.lr=1e30 "
@@ -194,7 +206,7 @@ TEST_CASE("workers: a diverged trial is a result; --retry diverged trains it fro
   CHECK(trial.load_result()->status == TrialEnd::diverged);
 }
 
-TEST_CASE("workers: --max-trials ends after so many, the next goes on") {
+TEST_CASE("workers: --max-trials ends a run after so many trials") {
   const TemporaryFolder folder;
   const std::string arguments =
       "run " + small_sweep(folder) + " --out " + in_folder(folder, "r") + " --workers 1 --max-trials 3";
@@ -202,7 +214,7 @@ TEST_CASE("workers: --max-trials ends after so many, the next goes on") {
   CHECK(run_program(folder, arguments).err.find("4 of 4 trials done (3 before)") != std::string::npos);
 }
 
-TEST_CASE("workers: a folder that may not be written to is named, exit code 3") {
+TEST_CASE("workers: a folder without write permission is named with exit code 3") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set seeds=1");
   REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "r")).code == 0);
@@ -211,7 +223,7 @@ TEST_CASE("workers: a folder that may not be written to is named, exit code 3") 
   for (const auto& entry : fs::recursive_directory_iterator(folder / "r"))
     fs::permissions(entry.path(), entry.is_directory() ? fs::perms(0555) : fs::perms(0444));
   fs::permissions(folder / "r", fs::perms(0555));
-  // Root may write everywhere: the program then runs as somebody else.
+  // Root may write everywhere, so the program runs as another user.
   const std::string as_user = geteuid() == 0 ? "setpriv --reuid=65534 --regid=65534 --clear-groups " : "";
   const std::string arguments = file + " --set seeds=2 --out " + in_folder(folder, "r");
   const std::string command = as_user + program_path() + " run " + arguments + " 2>&1";

@@ -32,9 +32,19 @@ std::string tar_header(const std::string& name, unsigned bytes) {
   return header.replace(148, 7, check, 7);
 }
 
+/// A tar of two members, and its bytes.
+struct TwoMembers : TempFolder {
+  TwoMembers() {
+    write_tar(*this / "x.tar", {{"1.txt", std::string(700, 'a')}, {"2.txt", std::string(600, 'b')}});
+    whole = read_file(*this / "x.tar");
+    REQUIRE(whole.size() == 512 * (3 + 3 + 2));
+  }
+  std::string whole;
+};
+
 }  // namespace
 
-TEST_CASE("archive: members come in order, plain and gzipped, with long names") {
+TEST_CASE("archive: members of plain and gzipped tars come in order") {
   TempFolder folder;
   const Members members{
       {"b.txt", "hello"}, {"a/" + std::string(180, 'x') + ".txt", std::string(5000, 'y')}, {"empty", ""}};
@@ -45,28 +55,33 @@ TEST_CASE("archive: members come in order, plain and gzipped, with long names") 
   }
 }
 
-TEST_CASE("archive: folders are passed over") {
+TEST_CASE("archive: folders are skipped") {
   TempFolder folder;
   write_tar(folder / "x.tar", {{"a/", ""}, {"a/1", "one"}, {"b/", ""}});
   CHECK(contents(folder / "x.tar") == Members{{"a/1", "one"}});
 }
 
-TEST_CASE("archive: a tar cut anywhere is an error that names file, byte and member") {
-  TempFolder folder;
-  write_tar(folder / "x.tar", {{"1.txt", std::string(700, 'a')}, {"2.txt", std::string(600, 'b')}});
-  const std::string whole = read_file(folder / "x.tar");
-  REQUIRE(whole.size() == 512 * (3 + 3 + 2));
-  for (std::size_t bytes = 1; bytes < whole.size() - 512; bytes += 57) {
+TEST_CASE("archive: the error of a tar cut anywhere names the file and the member") {
+  TwoMembers folder;
+  for (std::size_t bytes = 1; bytes < folder.whole.size() - 512; bytes += 57) {
     CAPTURE(bytes);
-    write_file(folder / "cut.tar", whole.substr(0, bytes));
+    write_file(folder / "cut.tar", folder.whole.substr(0, bytes));
     const std::string said = input_error([&] { contents(folder / "cut.tar"); });
     CHECK_SAYS(said, "cut.tar");
     if (bytes > 512) CHECK_SAYS(said, bytes < 512 * 4 ? "\"1.txt\"" : ".txt\"");
   }
-  write_file(folder / "cut.tar", whole.substr(0, 512 * 3));  // on the border, where libarchive sees nothing wrong
+}
+
+TEST_CASE("archive: a tar cut between two members lacks its end marker") {
+  TwoMembers folder;
+  write_file(folder / "cut.tar", folder.whole.substr(0, 512 * 3));  // libarchive sees nothing wrong
   CHECK_SAYS(input_error([&] { contents(folder / "cut.tar"); }),
              "byte 1536: the tar ends without its end marker, after member \"1.txt\"");
-  write_file(folder / "cut.tar", whole.substr(0, 512 * 4 + 100));
+}
+
+TEST_CASE("archive: a tar cut inside a member says how many of its bytes are there") {
+  TwoMembers folder;
+  write_file(folder / "cut.tar", folder.whole.substr(0, 512 * 4 + 100));
   CHECK_SAYS(input_error([&] { contents(folder / "cut.tar"); }), "byte 1536, member \"2.txt\": read 100 of 600 bytes");
 }
 
@@ -83,24 +98,35 @@ TEST_CASE("archive: a gzipped tar cut anywhere is an error") {
   }
 }
 
-TEST_CASE("archive: links, other formats, damaged headers and missing files are refused") {
+TEST_CASE("archive: a link is refused by its name") {
   TempFolder folder;
   write_tar(folder / "link.tar", {{"1.txt", "one"}, {"2.txt", "-> 1.txt"}});
   CHECK_SAYS(input_error([&] { contents(folder / "link.tar"); }), "member \"2.txt\": is a link");
+}
+
+TEST_CASE("archive: a file that is not a tar is refused") {
+  TempFolder folder;
   write_file(folder / "text.tar", std::string(2000, 'x'));
   CHECK_SAYS(input_error([&] { contents(folder / "text.tar"); }), "text.tar");
   write_file(folder / "empty.tar", "");
   CHECK_SAYS(input_error([&] { contents(folder / "empty.tar"); }), "empty.tar");
-  CHECK_SAYS(input_error([&] { contents(folder / "absent.tar"); }), "absent.tar");
+}
 
+TEST_CASE("archive: a missing file is refused") {
+  TempFolder folder;
+  CHECK_SAYS(input_error([&] { contents(folder / "absent.tar"); }), "absent.tar");
+}
+
+TEST_CASE("archive: the error of a damaged header names the member before it") {
+  TempFolder folder;
   write_tar(folder / "x.tar", {{"1.txt", "one"}, {"2.txt", "two"}});
   std::string damaged = read_file(folder / "x.tar");
-  damaged[1024 + 3] ^= 1;  // the second header's name: its checksum no longer fits
+  damaged[1024 + 3] ^= 1;  // in the name of the second header, so its checksum is wrong
   write_file(folder / "x.tar", damaged);
   CHECK_SAYS(input_error([&] { contents(folder / "x.tar"); }), "after member \"1.txt\"");
 }
 
-TEST_CASE("archive: a gzipped tar that unpacks to more than it can be good for is refused, whether it is read or not") {
+TEST_CASE("archive: a gzipped tar that unpacks to far more than its size is refused") {
   TempFolder folder;
   const std::string zeros = gzip_of_zeros(200), end = gzip(std::string(1024, '\0'));
   const auto member = [&](const char* name) { return gzip(tar_header(name, 200u << 20)) + zeros; };

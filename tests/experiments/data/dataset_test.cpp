@@ -4,7 +4,7 @@
 #include <map>
 
 #include "experiments/data/image_set.h"
-#include "tests/experiments/data/fixtures.h"
+#include "tests/experiments/data/dataset_files.h"
 
 using namespace normlab;
 using namespace normlab::test;
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// NORMLAB_DATA for one scope.
+/// Sets NORMLAB_DATA for a scope.
 class Variable {
  public:
   explicit Variable(const char* value) {
@@ -30,72 +30,152 @@ class Variable {
   std::string old_;
 };
 
-void write_shards(const fs::path& folder, int classes_in_train = 2) {
-  write_file(folder / "classes.txt", "ant\nbee\n");
-  Members train;
-  for (unsigned i = 0; i < 10; ++i) {
-    train.push_back({concat(i, ".jpg"), make_jpeg(8, 8, i)});
-    train.push_back({concat(i, ".cls"), std::to_string(int(i) % classes_in_train)});
-  }
-  write_tar(folder / "train-000000.tar", train);
-  write_tar(folder / "test-000000.tar", {{"0.jpg", make_jpeg(8, 8, 3)}, {"0.cls", "1"}});
+/// Makes an empty folder the current one for a scope.
+class InEmptyFolder {
+ public:
+  InEmptyFolder() { fs::current_path(folder_.path()); }
+  ~InEmptyFolder() { fs::current_path(before_); }
+  InEmptyFolder(const InEmptyFolder&) = delete;
+  InEmptyFolder& operator=(const InEmptyFolder&) = delete;
+
+ private:
+  TempFolder folder_;
+  fs::path before_ = fs::current_path();
+};
+
+/// Two images of two channels: one of 0 and 255, one of 7 alone.
+ImageSet two_channels() {
+  ImageSet images;
+  images.height = 1;
+  images.width = 2;
+  images.channels = 2;
+  images.num_classes = 3;
+  images.labels = {0, 2};
+  images.pixels = {0, 7, 255, 7, 0, 7, 255, 7};
+  finish_image_set(images);
+  return images;
 }
 
-DatasetConfig named(const std::string& name, const std::string& path = "",
-                    DatasetLayout layout = DatasetLayout::known) {
-  DatasetConfig config;
-  config.name = name;
-  config.path = path;
-  config.layout = layout;
-  return config;
+/// The hash of two_channels() after a change.
+template <class Change>
+std::string hash_after(Change&& change) {
+  ImageSet copy = two_channels();
+  change(copy);
+  finish_image_set(copy);
+  return copy.hash;
 }
+
+/// Images of several sizes in class folders, which stay in their files, with a mean and a deviation.
+struct Pets : TempFolder {
+  Pets() {
+    for (const char* split : {"train", "test"}) {
+      for (unsigned i = 0; i < 4; ++i)
+        write_file(*this / concat("pets/", split, "/", i % 2 == 0 ? "cat/" : "dog/", i, ".jpg"),
+                   make_jpeg(8, 8 + i, i));
+    }
+    config.mean = {0.1, 0.2, 0.3};
+    config.std = {0.5, 0.5, 0.25};
+  }
+  DataPair load(int threads = 1) const { return load_dataset(config, path(), threads); }
+  std::string said() const {
+    return input_error([&] { load(); });
+  }
+  DatasetConfig config = named("pets", "", DatasetLayout::image_folder);
+};
+
+/// One image for training and one for tests, as the archive unpacks.
+struct Cifar100 : TempFolder {
+  Cifar100() {
+    write_file(*this / "cifar-100-binary/fine_label_names.txt", "a\n");
+    for (const char* file : {"train.bin", "test.bin"})
+      write_file(*this / "cifar-100-binary" / file, std::string(3074, '\0'));
+  }
+};
 
 }  // namespace
 
-TEST_CASE("dataset: the data root is --data, then NORMLAB_DATA, then ./data, and none stands in for another") {
-  TempFolder given, variable, here;
-  const fs::path before = fs::current_path();
-  fs::current_path(here.path());
-  {
-    const Variable set(variable.path().c_str());
-    CHECK(find_data_root(given.path()) == given.path());
-    CHECK(find_data_root(std::nullopt) == variable.path());
-    CHECK_SAYS(input_error([&] { find_data_root(given / "no"); }), "no such folder");
-  }
-  {
-    const Variable wrong((variable / "no").c_str());
-    CHECK_SAYS(input_error([] { find_data_root(std::nullopt); }), "NORMLAB_DATA is ");
-  }
+TEST_CASE("dataset: --data is the data root, whatever NORMLAB_DATA is") {
+  const InEmptyFolder here;
+  TempFolder given, variable;
+  const Variable set(variable.path().c_str());
+  CHECK(find_data_root(given.path()) == given.path());
+}
+
+TEST_CASE("dataset: NORMLAB_DATA is the data root without --data") {
+  const InEmptyFolder here;
+  TempFolder variable;
+  const Variable set(variable.path().c_str());
+  CHECK(find_data_root(std::nullopt) == variable.path());
+}
+
+TEST_CASE("dataset: a missing --data is an error, whatever NORMLAB_DATA is") {
+  const InEmptyFolder here;
+  TempFolder given, variable;
+  const Variable set(variable.path().c_str());
+  CHECK_SAYS(input_error([&] { find_data_root(given / "no"); }), "no such folder");
+}
+
+TEST_CASE("dataset: a missing NORMLAB_DATA is an error") {
+  const InEmptyFolder here;
+  TempFolder variable;
+  const Variable wrong((variable / "no").c_str());
+  CHECK_SAYS(input_error([] { find_data_root(std::nullopt); }), "NORMLAB_DATA is ");
+}
+
+TEST_CASE("dataset: ./data is the data root if nothing else is given") {
+  const InEmptyFolder here;
+  const Variable unset(nullptr);
+  fs::create_directory("data");
+  CHECK(find_data_root(std::nullopt) == "data");
+}
+
+TEST_CASE("dataset: no data root at all is an error") {
+  const InEmptyFolder here;
   const Variable unset(nullptr);
   CHECK_SAYS(input_error([] { find_data_root(std::nullopt); }),
              "--data is not given, NORMLAB_DATA is not set, and there is no");
-  fs::create_directory("data");
-  CHECK(find_data_root(std::nullopt) == "data");
-  fs::current_path(before);
 }
 
-TEST_CASE("dataset: a known name is found in ROOT/name and in ROOT, one of one's own by its path") {
+TEST_CASE("dataset: a known name is found in ROOT/name and in ROOT") {
   TempFolder root;
   write_shards(root / "cifar10");
-  write_shards(root / "mine" / "insects");
   const DataPair below = load_dataset(named("cifar10"), root.path(), 2),
                  at = load_dataset(named("cifar10"), root / "cifar10", 1);
   CHECK(below.train.hash == at.train.hash);
   CHECK(below.train.size() == 10);
   CHECK(below.eval.size() == 1);
-  CHECK(below.train.hash.size() == 64);
-  CHECK(below.train.hash != below.eval.hash);
+}
+
+TEST_CASE("dataset: training and evaluation images have hashes of their own") {
+  TempFolder root;
+  write_shards(root / "cifar10");
+  const DataPair pair = load_dataset(named("cifar10"), root.path(), 2);
+  CHECK(pair.train.hash.size() == 64);
+  CHECK(pair.train.hash != pair.eval.hash);
+}
+
+TEST_CASE("dataset: a path is taken from ROOT") {
+  TempFolder root;
+  write_shards(root / "mine" / "insects");
   CHECK(load_dataset(named("x", "mine/insects", DatasetLayout::webdataset), root.path(), 1).train.size() == 10);
 }
 
-TEST_CASE("dataset: what is not there is told with all places and what was expected") {
+TEST_CASE("dataset: the error of a missing dataset names places and expected files") {
   TempFolder root;
   const std::string said = input_error([&] { load_dataset(named("cifar10"), root.path(), 1); });
   CHECK_SAYS(said, (root / "cifar10").string() + " (no such folder)");
   CHECK_SAYS(said, root.path().string() + "\n");
   CHECK_SAYS(said, "train-000000.tar");
   CHECK_SAYS(said, "cifar-10-batches-bin");
+}
+
+TEST_CASE("dataset: an unknown name is refused") {
+  TempFolder root;
   CHECK_SAYS(input_error([&] { load_dataset(named("pets"), root.path(), 1); }), "not known by name");
+}
+
+TEST_CASE("dataset: a path outside ROOT is refused") {
+  TempFolder root;
   CHECK_SAYS(input_error([&] { load_dataset(named("x", "../up", DatasetLayout::webdataset), root.path(), 1); }),
              "leaves the data root");
   CHECK_SAYS(input_error([&] { load_dataset(named("x", "/etc", DatasetLayout::cifar), root.path(), 1); }),
@@ -113,16 +193,7 @@ TEST_CASE("dataset: shapes needs no data root") {
   CHECK_FALSE(pair.train.channel_mean.empty());
 }
 
-TEST_CASE("dataset: a class without a training image is an error unless allowed") {
-  TempFolder root;
-  write_shards(root.path(), 1);
-  DatasetConfig config = named("cifar10");
-  CHECK_SAYS(input_error([&] { load_dataset(config, root.path(), 1); }), "no image of bee");
-  config.allow_absent_classes = true;
-  CHECK(load_dataset(config, root.path(), 1).train.size() == 10);
-}
-
-TEST_CASE("dataset: training and evaluation images have one size") {
+TEST_CASE("dataset: training and evaluation images of different sizes are refused") {
   TempFolder root;
   write_shards(root.path());
   write_tar(root / "test-000000.tar", {{"0.jpg", make_jpeg(8, 16, 3)}, {"0.cls", "1"}});
@@ -130,66 +201,76 @@ TEST_CASE("dataset: training and evaluation images have one size") {
              "training images are 8x8 pixels, evaluation images 16x8");
 }
 
-TEST_CASE("dataset: mean and deviation by channel, and a hash that sees every part") {
-  ImageSet images;
-  images.height = 1;
-  images.width = 2;
-  images.channels = 2;
-  images.num_classes = 3;
-  images.labels = {0, 2};
-  images.pixels = {0, 7, 255, 7, 0, 7, 255, 7};
-  finish_image_set(images);
+TEST_CASE("dataset: mean and deviation are those of each channel") {
+  const ImageSet images = two_channels();
   CHECK(images.channel_mean[0] == 0.5);
   CHECK(images.channel_std[0] == 0.5);
   CHECK(images.channel_mean[1] == doctest::Approx(7 / 255.0));
   CHECK(images.channel_std[1] == 0);
-  const auto hash_of = [&](auto change) {
-    ImageSet copy = images;
-    change(copy);
-    finish_image_set(copy);
-    return copy.hash;
-  };
-  CHECK(hash_of([](ImageSet&) {}) == images.hash);
-  CHECK(hash_of([](ImageSet& s) { s.provenance = "elsewhere"; }) == images.hash);
-  CHECK(hash_of([](ImageSet& s) { s.keys = {"0", "1"}; }) == images.hash);  // what no keys mean
-  CHECK(hash_of([](ImageSet& s) { s.keys = {"0", "2"}; }) != images.hash);
-  CHECK(hash_of([](ImageSet& s) { s.labels[0] = 1; }) != images.hash);
-  CHECK(hash_of([](ImageSet& s) { s.pixels[3] = 8; }) != images.hash);
-  CHECK(hash_of([](ImageSet& s) { std::swap(s.height, s.width); }) != images.hash);
 }
 
-TEST_CASE("dataset: images that stay in their files need a mean and a deviation; given ones are taken everywhere") {
-  TempFolder root;
-  for (const char* split : {"train", "test"}) {
-    for (unsigned i = 0; i < 4; ++i)
-      write_file(root / concat("pets/", split, "/", i % 2 == 0 ? "cat/" : "dog/", i, ".jpg"), make_jpeg(8, 8 + i, i));
-  }
-  DatasetConfig config = named("pets", "", DatasetLayout::image_folder);
-  const auto said = [&] { return input_error([&] { load_dataset(config, root.path(), 1); }); };
-  CHECK_SAYS(said(), "dataset.mean: must be given, since the images stay in their files");
-  CHECK_SAYS(said(), "images differ in size");
-  CHECK_SAYS(said(), "`normlab data info pets --layout image_folder` measures it");
-  config.mean = {0.1, 0.2, 0.3};
-  CHECK_SAYS(said(), "dataset.std: must be given");
-  config.std = {0.5, 0.5};
-  CHECK_SAYS(said(), "dataset.std: 2 values for 3 channels");
-  config.std = {0.5, 0.5, 0.0};
-  CHECK_SAYS(said(), "0 is not a number above 0");
-  config.std = {0.5, 0.5, 0.25};
-  config.mean[1] = std::nan("");
-  CHECK_SAYS(said(), "dataset.mean: nan is not a number");
-  config.mean[1] = 0.2;
-  const DataPair pair = load_dataset(config, root.path(), 2);
+TEST_CASE("dataset: keys, labels, pixels and sizes change the hash") {
+  const std::string hash = two_channels().hash;
+  CHECK(hash_after([](ImageSet& s) { s.keys = {"0", "2"}; }) != hash);
+  CHECK(hash_after([](ImageSet& s) { s.labels[0] = 1; }) != hash);
+  CHECK(hash_after([](ImageSet& s) { s.pixels[3] = 8; }) != hash);
+  CHECK(hash_after([](ImageSet& s) { std::swap(s.height, s.width); }) != hash);
+}
+
+TEST_CASE("dataset: equal images have equal hashes, wherever they are from") {
+  const std::string hash = two_channels().hash;
+  CHECK(hash_after([](ImageSet&) {}) == hash);
+  CHECK(hash_after([](ImageSet& s) { s.provenance = "elsewhere"; }) == hash);
+  CHECK(hash_after([](ImageSet& s) { s.keys = {"0", "1"}; }) == hash);  // the same as no keys
+}
+
+TEST_CASE("dataset: images that stay in their files need a mean and a deviation") {
+  Pets pets;
+  pets.config.std = {};
+  CHECK_SAYS(pets.said(), "dataset.std: must be given");
+  pets.config.mean = {};
+  CHECK_SAYS(pets.said(), "dataset.mean: must be given, since the images stay in their files");
+  CHECK_SAYS(pets.said(), "images differ in size");
+  CHECK_SAYS(pets.said(), "`normlab data info pets --layout image_folder` measures it");
+}
+
+TEST_CASE("dataset: as many deviations as channels are needed") {
+  Pets pets;
+  pets.config.std = {0.5, 0.5};
+  CHECK_SAYS(pets.said(), "dataset.std: 2 values for 3 channels");
+}
+
+TEST_CASE("dataset: a mean or deviation that is not a number is refused") {
+  Pets pets;
+  pets.config.std = {0.5, 0.5, 0.0};
+  CHECK_SAYS(pets.said(), "0 is not a number above 0");
+  pets.config.std = {0.5, 0.5, 0.25};
+  pets.config.mean[1] = std::nan("");
+  CHECK_SAYS(pets.said(), "dataset.mean: nan is not a number");
+}
+
+TEST_CASE("dataset: images that stay in their files take the given mean and deviation") {
+  const Pets pets;
+  const DataPair pair = pets.load(2);
   CHECK(pair.train.encoded);
-  CHECK(pair.train.channel_mean == config.mean);
-  CHECK(pair.train.channel_std == config.std);
+  CHECK(pair.train.channel_mean == pets.config.mean);
+  CHECK(pair.train.channel_std == pets.config.std);
+}
+
+TEST_CASE("dataset: images that stay in their files have labels and a hash") {
+  const Pets pets;
+  const DataPair pair = pets.load(2);
   CHECK(pair.eval.labels == std::vector<std::int32_t>{0, 0, 1, 1});
   CHECK(pair.train.hash.size() == 64);
-  config.order = SampleOrder::shards;
-  CHECK_SAYS(said(), "order \"shards\" is for WebDataset shards");
 }
 
-TEST_CASE("dataset: a mean of one's own for images in memory") {
+TEST_CASE("dataset: the order of shards is refused for class folders") {
+  Pets pets;
+  pets.config.order = SampleOrder::shards;
+  CHECK_SAYS(pets.said(), "order \"shards\" is for WebDataset shards");
+}
+
+TEST_CASE("dataset: a given mean replaces the measured one") {
   TempFolder root;
   write_shards(root.path());
   DatasetConfig config = named("cifar10");
@@ -201,77 +282,23 @@ TEST_CASE("dataset: a mean of one's own for images in memory") {
   CHECK(pair.train.hash == measured.train.hash);
 }
 
-TEST_CASE("dataset: images that are trained on are not evaluated on") {
-  TempFolder root;
-  write_shards(root.path());
-  DatasetConfig config = named("cifar10");
-  config.train = "train[:80%]";
-  config.eval = "train[60%:]";
-  CHECK_SAYS(input_error([&] { load_dataset(config, root.path(), 1); }),
-             "the training slice \"train[:80%]\" and the evaluation slice \"train[60%:]\" share 2 images");
-  config.eval = "train[80%:]";
-  CHECK(load_dataset(config, root.path(), 1).eval.size() == 2);
-  config = named("x", "", DatasetLayout::webdataset);  // the same shard under two names of a split
-  config.path = ".";
-  config.train_shards = config.eval_shards = "train-000000.tar";
-  CHECK_SAYS(input_error([&] { load_dataset(config, root.path(), 1); }), "share 10 images");
-}
-
-TEST_CASE("dataset: a minival shares no image with the two other slices") {
-  DatasetConfig config;
-  config.train_images = 100;
-  config.eval_images = 50;
-  config.allow_absent_classes = true;
-  CHECK(!load_dataset(config, std::nullopt, 1).minival);
-  config.train = "train[:80]";
-  config.minival = "train[80:]";
-  const DataPair data = load_dataset(config, std::nullopt, 1);
-  REQUIRE(data.minival);
-  CHECK(data.train.size() == 80);
-  CHECK(data.minival->size() == 20);
-  CHECK(data.minival->class_names == data.train.class_names);
-  CHECK(data_hash(data) == data.train.hash + "+" + data.eval.hash + "+" + data.minival->hash);
-  const auto problem = [&](const std::string& train, const std::string& minival, const std::string& eval) {
-    config.train = train, config.minival = minival, config.eval = eval;
-    try {
-      load_dataset(config, std::nullopt, 1);
-      return std::string();
-    } catch (const InputError& error) {
-      return std::string(error.what());
-    }
-  };
-  CHECK(problem("train", "train[80:]", "test")
-            .find("the training slice \"train\" and the minival slice \"train[80:]\" "
-                  "share 20 images") != std::string::npos);
-  CHECK(problem("train", "test[:10]", "test")
-            .find("the minival slice \"test[:10]\" and the evaluation slice \"test\" "
-                  "share 10 images") != std::string::npos);
-  CHECK(problem("train", "test[:10]", "test[10:]") == "");
-}
-
-TEST_CASE("dataset: a subset is of the training slice alone, and a class it lacks is an error") {
-  TempFolder root;
-  write_shards(root.path());
-  DatasetConfig config = named("cifar10");
-  config.per_class = 3;
-  const DataPair pair = load_dataset(config, root.path(), 1);
-  CHECK(pair.train.size() == 6);
-  CHECK(pair.eval.size() == 1);
-  config.subset_seed = 1;
-  CHECK(load_dataset(config, root.path(), 1).train.keys != pair.train.keys);
-  config.per_class = 0;
-  config.fraction = 0.1;
-  CHECK_SAYS(input_error([&] { load_dataset(config, root.path(), 1); }), "no image of bee");
-}
-
-TEST_CASE("dataset: known names are found where they are unpacked, and not for each other") {
-  TempFolder root;
-  write_file(root / "cifar-100-binary/fine_label_names.txt", "a\n");
-  for (const char* file : {"train.bin", "test.bin"})
-    write_file(root / "cifar-100-binary" / file, std::string(3074, '\0'));
+TEST_CASE("dataset: CIFAR-100 is found in its unpacked folder") {
+  const Cifar100 root;
   CHECK(load_dataset(named("cifar100"), root.path(), 1).train.size() == 1);
+}
+
+TEST_CASE("dataset: CIFAR-100 is not taken for CIFAR-10") {
+  const Cifar100 root;
   CHECK_SAYS(input_error([&] { load_dataset(named("cifar10"), root.path(), 1); }), "cifar-10-batches-bin/");
+}
+
+TEST_CASE("dataset: CIFAR-100 is read from a path with the layout cifar") {
+  const Cifar100 root;
   CHECK(load_dataset(named("x", "cifar-100-binary", DatasetLayout::cifar), root.path(), 1).eval.size() == 1);
+}
+
+TEST_CASE("dataset: MNIST is found where torchvision unpacks it") {
+  TempFolder root;
   for (const char* split : {"train", "t10k"}) {
     write_file(root / concat("MNIST/raw/", split, "-images-idx3-ubyte"),
                std::string("\0\0\10\3\0\0\0\1\0\0\0\1\0\0\0\1z", 17));
@@ -284,10 +311,14 @@ TEST_CASE("dataset: known names are found where they are unpacked, and not for e
   CHECK(pair.train.channels == 1);
   CHECK(pair.train.labels == std::vector<std::int32_t>{4});
   CHECK_SAYS(input_error([&] { load_dataset(named("kmnist"), root.path(), 1); }), "KMNIST/raw (no such folder)");
+}
+
+TEST_CASE("dataset: the error of a missing tiny-imagenet-200 names its annotations") {
+  TempFolder root;
   CHECK_SAYS(input_error([&] { load_dataset(named("tiny-imagenet-200"), root.path(), 1); }), "val_annotations.txt");
 }
 
-TEST_CASE("dataset: a flat folder of evaluation images beside an image folder") {
+TEST_CASE("dataset: a flat folder of evaluation images takes labels from a file") {
   TempFolder root;
   for (unsigned i = 0; i < 4; ++i)
     write_file(root / concat("net/train/", i % 2 == 0 ? "n1/" : "n2/", i, ".jpg"), make_jpeg(8, 8, i));
@@ -301,7 +332,7 @@ TEST_CASE("dataset: a flat folder of evaluation images beside an image folder") 
   CHECK(load_dataset(config, root.path(), 1).eval.labels == std::vector<std::int32_t>{1, 0});
 }
 
-TEST_CASE("dataset: real photographs in class folders") {
+TEST_CASE("dataset: imagenet-100 is read from its class folders") {
   const char* root = std::getenv("NORMLAB_DATA");
   if (root == nullptr || !fs::is_directory(fs::path(root) / "imagenet-100")) {
     MESSAGE("skipped: set NORMLAB_DATA to a folder with imagenet-100 in it");
@@ -322,7 +353,7 @@ TEST_CASE("dataset: real photographs in class folders") {
   CHECK(pair.train.bad_images.empty());
 }
 
-TEST_CASE("dataset: CIFAR-10 as it is on disk") {
+TEST_CASE("dataset: CIFAR-10 on disk has its counts and statistics") {
   const char* root = std::getenv("NORMLAB_DATA");
   if (root == nullptr || *root == '\0') {
     MESSAGE("skipped: set NORMLAB_DATA to a folder with cifar10 in it");

@@ -13,8 +13,11 @@ namespace {
 const StreamKey kKey = stream_key(5, "augment", "cat/1.jpg");
 }
 
-TEST_CASE("draws: each name, index, epoch and repeat has words of its own; the first are those of crop and flip") {
+TEST_CASE("draws: crop and flip use the first words") {
   CHECK(AugmentDraws(kKey, 7).words(DrawName::crop_and_flip) == draw(kKey, 0, 7));
+}
+
+TEST_CASE("draws: no two draws of an image share words") {
   std::set<std::array<std::uint32_t, 4>> seen;
   for (const std::int64_t repeat : {0, 1, 2}) {
     for (const std::int64_t epoch : {0, 1, 7}) {
@@ -27,7 +30,7 @@ TEST_CASE("draws: each name, index, epoch and repeat has words of its own; the f
   CHECK(seen.size() == 3 * 3 * 3 * 3);
 }
 
-TEST_CASE("draws: the numbers are fixed for good") {
+TEST_CASE("draws: the numbers never change") {
   const AugmentDraws draws(kKey, 3, 1);
   CHECK(draws.words(DrawName::crop_box, 2) == draw(kKey, (1ull << 48) + (1ull << 32) + 2, 3));
   CHECK(draws.uniform(DrawName::erasing_box) == 0.71294631118539409);
@@ -36,26 +39,29 @@ TEST_CASE("draws: the numbers are fixed for good") {
   CHECK(draws.beta(0.8, 0.8, DrawName::mix_lambda) == doctest::Approx(0.36342723720388459).epsilon(1e-12));
 }
 
-TEST_CASE("draws: below() is the top of the product with 64 bits, and every value comes up as often") {
-  std::vector<int> counts(7);
+TEST_CASE("draws: below() is the top of the product with 64 bits") {
   for (std::uint32_t i = 0; i < 70000; ++i) {
     const AugmentDraws draws(kKey, 0);
     const auto w = draws.words(DrawName::jitter_order, i);
     const std::uint32_t got = draws.below(7, DrawName::jitter_order, i);
     REQUIRE(got == static_cast<std::uint32_t>(static_cast<double>(w[0]) * 0x1p-32 * 7));
-    ++counts[got];
     // In exact arithmetic with another n, in two halves: floor(w n / 2^64) = h where h 2^64 <= w n < (h + 1) 2^64.
     const std::uint32_t n = 0xfffffffbu, h = draws.below(n, DrawName::jitter_order, i);
     const std::uint64_t high = std::uint64_t{w[0]} * n, low = std::uint64_t{w[1]} * n;
     const std::uint64_t middle = (high & 0xffffffffu) + (low >> 32);
     REQUIRE(h == (high >> 32) + (middle >> 32));
   }
+}
+
+TEST_CASE("draws: below() gives every value equally often") {
+  std::vector<int> counts(7);
+  for (std::uint32_t i = 0; i < 70000; ++i) ++counts[AugmentDraws(kKey, 0).below(7, DrawName::jitter_order, i)];
   double chi = 0;
   for (const int count : counts) chi += (count - 10000.0) * (count - 10000.0) / 10000;
   CHECK(chi < 22.46);  // 0.1% of a chi-square with 6 degrees of freedom lies above
 }
 
-TEST_CASE("draws: quantiles of Beta, against 40 digits and closed forms") {
+TEST_CASE("draws: quantiles of Beta equal values computed with 40 digits") {
   struct Known {
     double p, a, b, x;
   };
@@ -70,6 +76,9 @@ TEST_CASE("draws: quantiles of Beta, against 40 digits and closed forms") {
     CHECK(beta_quantile(k.p, k.a, k.b) == doctest::Approx(k.x).epsilon(1e-12).scale(0));
     CHECK(beta_quantile(1 - k.p, k.b, k.a) == doctest::Approx(1 - k.x).epsilon(1e-12).scale(0));
   }
+}
+
+TEST_CASE("draws: quantiles of Beta equal closed forms") {
   for (const double p : {0x1p-53, 1e-9, 0.01, 0.2, 0.4999, 0.75, 0.999, 1 - 0x1p-53}) {
     CAPTURE(p);
     CHECK(beta_quantile(p, 1, 1) == doctest::Approx(p).epsilon(1e-13).scale(0));
@@ -82,7 +91,7 @@ TEST_CASE("draws: quantiles of Beta, against 40 digits and closed forms") {
   }
 }
 
-TEST_CASE("draws: quantiles of Beta rise with p and stay in [0, 1], for the least and the largest parameters") {
+TEST_CASE("draws: quantiles of Beta rise with p within [0, 1]") {
   for (const double a : {1e-3, 0.05, 0.2, 1.0, 20.0, 1e4}) {
     for (const double b : {1e-3, 0.2, 1.0, 1e4}) {
       double before = 0;

@@ -1,4 +1,4 @@
-// What the tests of data make on the fly: folders, files, tars and JPEGs.
+// Folders, files, tars and images that the tests of data make.
 #pragma once
 
 #include <archive.h>
@@ -26,7 +26,7 @@
 
 namespace normlab::test {
 
-/// A folder of its own, gone at the end of the scope.
+/// A new folder, removed at the end of the scope.
 class TempFolder {
  public:
   TempFolder() {
@@ -56,13 +56,13 @@ inline std::string read_file(const std::filesystem::path& file) {
 
 using Members = std::vector<std::pair<std::string, std::string>>;  // name, content
 
-/// A tar with pax records where they are needed, gzipped where the name ends in .gz. A content "-> target" makes a
-/// symbolic link, a name with a slash at its end a folder.
+/// A tar with pax records if they are needed, gzipped if the name ends in .gz. A content "-> target" makes a symbolic
+/// link, and a name with a slash at its end a folder.
 inline void write_tar(const std::filesystem::path& file, const Members& members) {
   archive* writer = archive_write_new();
   archive_write_set_format_pax_restricted(writer);
   if (file.extension() == ".gz") archive_write_add_filter_gzip(writer);
-  archive_write_set_bytes_in_last_block(writer, 1);  // the end mark is all that follows the last member
+  archive_write_set_bytes_in_last_block(writer, 1);  // only the end marker follows the last member
   REQUIRE(archive_write_open_filename(writer, file.c_str()) == ARCHIVE_OK);
   for (const auto& [name, content] : members) {
     archive_entry* entry = archive_entry_new();
@@ -72,7 +72,7 @@ inline void write_tar(const std::filesystem::path& file, const Members& members)
     archive_entry_set_filetype(entry, link ? AE_IFLNK : folder ? AE_IFDIR : AE_IFREG);
     if (link) archive_entry_set_symlink(entry, content.c_str() + 3);
     if (!link && !folder) archive_entry_set_size(entry, static_cast<la_int64_t>(content.size()));
-    REQUIRE(archive_write_header(writer, entry) >= ARCHIVE_WARN);  // which names outside ASCII bring
+    REQUIRE(archive_write_header(writer, entry) >= ARCHIVE_WARN);  // names outside ASCII give a warning
     if (!link && !folder) archive_write_data(writer, content.data(), content.size());
     archive_entry_free(entry);
   }
@@ -80,7 +80,7 @@ inline void write_tar(const std::filesystem::path& file, const Members& members)
   archive_write_free(writer);
 }
 
-/// `text` packed by gzip. Several one after the other unpack to all their texts.
+/// `text` packed by gzip. Several in a row unpack to all their texts.
 inline std::string gzip(const std::string& text) {
   std::string packed(text.size() + 1000, '\0');
   std::size_t bytes = 0;
@@ -100,7 +100,7 @@ inline std::string gzip(const std::string& text) {
   return packed;
 }
 
-/// What unpacks to `mebibytes` MiB of zeros, a thousandth of that in length.
+/// Bytes that unpack to `mebibytes` MiB of zeros, a thousandth of that in length.
 inline std::string gzip_of_zeros(int mebibytes) {
   const std::string one = gzip(std::string(std::size_t{1} << 20, '\0'));
   std::string all;
@@ -160,7 +160,7 @@ inline SliceRequest request_for(const std::string& slice, int threads = 1, const
   return request;
 }
 
-/// The message of the InputError that `work` throws; empty where it throws none.
+/// The message of the InputError that `work` throws; empty if it throws none.
 template <class Work>
 std::string input_error(Work&& work) {
   try {
@@ -172,7 +172,7 @@ std::string input_error(Work&& work) {
 }
 
 /// The message of the InputError that `work` throws in a process that may take `mebibytes` MiB more than this one has;
-/// "no memory" where it wants more.
+/// "no memory" if it needs more.
 template <class Work>
 std::string input_error_within(std::size_t mebibytes, Work&& work) {
   TempFolder folder;
@@ -197,7 +197,7 @@ std::string input_error_within(std::size_t mebibytes, Work&& work) {
 
 }  // namespace normlab::test
 
-/// An error's message holds the text.
+/// Checks that an error's message contains the text.
 #define CHECK_SAYS(message, text)                                                                            \
   do {                                                                                                       \
     const std::string message_(message);                                                                     \

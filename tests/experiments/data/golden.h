@@ -12,7 +12,7 @@
 
 namespace normlab::test {
 
-/// What follows `kind` on its lines.
+/// The rest of each line that begins with `kind`.
 inline std::vector<std::string> golden_lines(const std::string& kind) {
   std::ifstream in("tests/experiments/data/decode_golden.txt");
   REQUIRE_MESSAGE(in, "run the tests from the repository's root");

@@ -42,40 +42,73 @@ struct Folder : TempFolder {
   }
 };
 
+/// The same with gzipped files of training images.
+struct Gzipped : Folder {
+  Gzipped() {
+    for (const std::string kind : {"images-idx3", "labels-idx1"}) {
+      const std::string name = "train-" + kind + "-ubyte", content = read_file(*this / name);
+      write_file(*this / (name + ".gz"), gzip(content));
+      std::filesystem::remove(*this / name);
+    }
+  }
+};
+
 }  // namespace
 
-TEST_CASE("idx: images of one channel, labels, known names and classes.txt") {
-  const Folder folder;
-  const ImageSet images = folder.read("train");
+TEST_CASE("idx: images have one channel and their pixels in order") {
+  const ImageSet images = Folder().read("train");
   CHECK(images.channels == 1);
   CHECK(images.height == 2);
   CHECK(images.width == 3);
-  CHECK(images.labels == std::vector<std::int32_t>{1, 0, 2, 9});
-  CHECK(images.keys[3] == "train/000003");
   CHECK(images.pixels == std::vector<std::uint8_t>{0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
                                                    12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23});
-  CHECK(images.class_names.size() == 10);
+}
+
+TEST_CASE("idx: each split has its own labels") {
+  const Folder folder;
+  CHECK(folder.read("train").labels == std::vector<std::int32_t>{1, 0, 2, 9});
   CHECK(folder.read("test").labels == std::vector<std::int32_t>{3});
+}
+
+TEST_CASE("idx: a key names split and image") { CHECK(Folder().read("train").keys[3] == "train/000003"); }
+
+TEST_CASE("idx: a slice is a part of the images") { CHECK(Folder().read("train[:2]").size() == 2); }
+
+TEST_CASE("idx: known datasets have their class names") {
+  const Folder folder;
+  CHECK(folder.read("train").class_names == std::vector<std::string>{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"});
   CHECK(folder.read("test", "fashion_mnist").class_names[9] == "Ankle boot");
   CHECK(folder.read("test", "kmnist").class_names[1] == "ki");
-  CHECK(folder.read("train[:2]").size() == 2);
+}
+
+TEST_CASE("idx: other datasets take their class names from classes.txt") {
+  const Folder folder;
   CHECK_SAYS(input_error([&] { folder.read("train", "mine"); }), "classes.txt: cannot be read");
   write_file(folder / "classes.txt", "a\nb\nc\nd\n");
-  CHECK(folder.read("test", "mine").class_names.size() == 4);
+  CHECK(folder.read("test", "mine").class_names == std::vector<std::string>{"a", "b", "c", "d"});
+}
+
+TEST_CASE("idx: a label beyond the classes is refused with its byte") {
+  const Folder folder;
+  write_file(folder / "classes.txt", "a\nb\nc\nd\n");
   CHECK_SAYS(input_error([&] { folder.read("train", "mine"); }), "byte 11: label 9 of image 3 is not below 4");
 }
 
-TEST_CASE("idx: old names and gzip") {
-  const Folder folder;
-  const ImageSet plain = folder.read("train");
-  for (const std::string kind : {"images-idx3", "labels-idx1"}) {
-    const std::string name = "train-" + kind + "-ubyte", content = read_file(folder / name);
-    write_file(folder / (name + ".gz"), gzip(content));
-    std::filesystem::remove(folder / name);
-  }
-  CHECK(folder.read("train").pixels == plain.pixels);
+TEST_CASE("idx: gzipped files are read") {
+  const Folder plain;
+  const Gzipped folder;
+  CHECK(folder.read("train").pixels == plain.read("train").pixels);
+}
+
+TEST_CASE("idx: file names with a dot are read") {
+  const Folder plain;
+  const Gzipped folder;
   std::filesystem::rename(folder / "train-labels-idx1-ubyte.gz", folder / "train-labels.idx1-ubyte.gz");
-  CHECK(folder.read("train").labels == plain.labels);
+  CHECK(folder.read("train").labels == plain.read("train").labels);
+}
+
+TEST_CASE("idx: a damaged gzip is refused by its name") {
+  const Gzipped folder;
   const std::string packed = read_file(folder / "train-images-idx3-ubyte.gz");
   write_file(folder / "train-images-idx3-ubyte.gz", packed.substr(0, packed.size() - 9));
   CHECK_SAYS(input_error([&] { folder.read("train"); }), "train-images-idx3-ubyte.gz: ");
@@ -101,12 +134,20 @@ TEST_CASE("idx: hostile headers are refused with their byte") {
   CHECK_SAYS(folder.said(idx({24}, pixels(4))), "byte 3: has 1 dimensions, expected 3");
   CHECK_SAYS(folder.said(idx({3, 2, 3}, pixels(3))), "4 labels for the 3 images");
   CHECK_SAYS(folder.said(idx({4, 1, 5000}, std::string(20000, 'x'))), "images of 5000x1 pixels");
+}
+
+TEST_CASE("idx: a missing file is named") {
+  const Folder folder;
   std::filesystem::remove(folder / "train-images-idx3-ubyte");
   CHECK_SAYS(input_error([&] { folder.read("train"); }), "train-images-idx3-ubyte: is not there");
+}
+
+TEST_CASE("idx: an unknown split is refused") {
+  const Folder folder;
   CHECK_SAYS(input_error([&] { folder.read("val"); }), "IDX files have \"train\" and \"test\"");
 }
 
-TEST_CASE("idx: a gzip is unpacked to what its header promises and no further") {
+TEST_CASE("idx: a gzip is unpacked no further than its header states") {
   const Folder folder;
   std::filesystem::remove(folder / "train-images-idx3-ubyte");
   const auto said = [&](const std::string& packed) {

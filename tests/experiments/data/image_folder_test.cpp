@@ -31,23 +31,52 @@ struct Folder : TempFolder {
   }
 };
 
+/// 201 images, of one or two sizes. Two are cut short, and the first is empty.
+struct BadImages : TempFolder {
+  explicit BadImages(bool one_size) {
+    for (unsigned i = 0; i < 200; ++i) {
+      const std::string good = make_jpeg(8, one_size || i % 2 == 0 ? 8 : 12, i);
+      const bool bad = i == 50 || i == 150;
+      write_file(*this / concat("a/", 1000 + i, ".jpg"), bad ? good.substr(0, good.size() - 40) : good);
+    }
+    write_file(*this / "a/0000.jpg", "");
+  }
+  ImageSet read(int threads, bool skip_bad = true) const {
+    SliceRequest request = request_for("train", threads);
+    request.skip_bad = skip_bad;
+    return read_image_folder(path(), request);
+  }
+};
+
 }  // namespace
 
-TEST_CASE("image_folder: labels are places in byte order, keys are paths, files stay where they are") {
+TEST_CASE("image_folder: classes are numbered in the byte order of their names") {
+  const ImageSet images = Folder().read("train");
+  CHECK(images.class_names == std::vector<std::string>{"10", "2", "b"});
+  CHECK(images.labels == std::vector<std::int32_t>{0, 1, 2, 2});
+}
+
+TEST_CASE("image_folder: keys are paths below the split") {
+  CHECK(Folder().read("train").keys == std::vector<std::string>{"10/a.png", "2/x.JPEG", "b/deep/y.jpg", "b/z.Jpg"});
+}
+
+TEST_CASE("image_folder: images of several sizes stay in their files") {
   const Folder folder;
   const ImageSet images = folder.read("train");
-  CHECK(images.class_names == std::vector<std::string>{"10", "2", "b"});
-  CHECK(images.keys == std::vector<std::string>{"10/a.png", "2/x.JPEG", "b/deep/y.jpg", "b/z.Jpg"});
-  CHECK(images.labels == std::vector<std::int32_t>{0, 1, 2, 2});
   REQUIRE(images.encoded);
   CHECK(images.shards.empty());
   CHECK(images.encoded->where(2) == (folder / "train/b/deep/y.jpg").string());
   std::vector<std::uint8_t> bytes;
   images.encoded->read(2, bytes);
   CHECK(std::string(bytes.begin(), bytes.end()) == read_file(folder / "train/b/deep/y.jpg"));
-  CHECK(images.hash == folder.read("train", 3).hash);
-  CHECK(folder.read("train[:2]").size() == 2);
 }
+
+TEST_CASE("image_folder: the hash is the same for any number of threads") {
+  const Folder folder;
+  CHECK(folder.read("train").hash == folder.read("train", 3).hash);
+}
+
+TEST_CASE("image_folder: a slice is a part of the images") { CHECK(Folder().read("train[:2]").size() == 2); }
 
 TEST_CASE("image_folder: images of one size are decoded at once") {
   const TempFolder folder;
@@ -59,14 +88,22 @@ TEST_CASE("image_folder: images of one size are decoded at once") {
   for (std::int64_t i = 0; i < 5; ++i) CHECK(images.image(i)[35] == 37 * i);
 }
 
-TEST_CASE("image_folder: the hash sees names, labels and sizes of files") {
+TEST_CASE("image_folder: a file of another size changes the hash") {
   const Folder folder;
   const std::string before = folder.read("train").hash;
   write_file(folder / "train/2/x.JPEG", make_jpeg(30, 30, 1));
-  const std::string longer = folder.read("train").hash;
-  CHECK(longer != before);
+  CHECK(folder.read("train").hash != before);
+}
+
+TEST_CASE("image_folder: another file name changes the hash") {
+  const Folder folder;
+  const std::string before = folder.read("train").hash;
   fs::rename(folder / "train/2/x.JPEG", folder / "train/2/w.JPEG");
-  CHECK(folder.read("train").hash != longer);
+  CHECK(folder.read("train").hash != before);
+}
+
+TEST_CASE("image_folder: other bytes of the same size change the hash of contents alone") {
+  const Folder folder;
   const ImageSet images = folder.read("train");
   const std::string content = encoded_content_hash(images);
   std::string bytes = read_file(folder / "train/b/deep/y.jpg");
@@ -76,10 +113,13 @@ TEST_CASE("image_folder: the hash sees names, labels and sizes of files") {
   CHECK(encoded_content_hash(images) != content);
 }
 
-TEST_CASE("image_folder: splits lie beside each other, or a folder is one split") {
+TEST_CASE("image_folder: splits are folders beside each other") {
   const Folder folder;
   CHECK(image_folder_splits(folder.path()) == std::vector<std::string>{"train", "val"});
   CHECK_SAYS(folder.said("test"), "has no split \"test\"; it has train, val");
+}
+
+TEST_CASE("image_folder: a folder of classes is the split train") {
   const TempFolder flat;
   write_file(flat / "cat" / "1.jpg", make_jpeg(8, 8, 1));
   CHECK(read_image_folder(flat.path(), request_for("train")).size() == 1);
@@ -87,18 +127,24 @@ TEST_CASE("image_folder: splits lie beside each other, or a folder is one split"
              "its folders are the classes of one split, \"train\"");
 }
 
-TEST_CASE("image_folder: evaluation takes the classes of the training split") {
+TEST_CASE("image_folder: evaluation labels are places in the classes of training") {
   const Folder folder;
   SliceRequest request = request_for("val");
   request.class_names = {"10", "2", "b", "c"};
   fs::remove_all(folder / "val/10");
   CHECK(read_image_folder(folder.path(), request).labels == std::vector<std::int32_t>{1, 2, 2});
+}
+
+TEST_CASE("image_folder: a class that training lacks is refused") {
+  const Folder folder;
+  SliceRequest request = request_for("val");
+  fs::remove_all(folder / "val/10");
   request.class_names = {"10", "2"};
   CHECK_SAYS(input_error([&] { read_image_folder(folder.path(), request); }),
              "val/b: the training split has no class of this name");
 }
 
-TEST_CASE("image_folder: all files that do not belong there are named at once, up to ten and a count") {
+TEST_CASE("image_folder: foreign files are named all at once") {
   const Folder folder;
   const std::string train = (folder / "train/").string();
   write_file(folder / "train/list.txt", "x");
@@ -107,13 +153,18 @@ TEST_CASE("image_folder: all files that do not belong there are named at once, u
   CHECK(folder.said() == train + "list.txt: expected one folder per class here, with the images in it\n" + train +
                              "2/notes.txt: is not an image (.jpg, .jpeg or .png); move it out of the folder\n" + train +
                              "b/x.webp: this image format is not supported; convert it to JPEG or PNG");
+}
+
+TEST_CASE("image_folder: foreign files beyond ten are counted") {
+  const Folder folder;
+  for (const char* name : {"list.txt", "2/notes.txt", "b/x.webp"}) write_file(folder / concat("train/", name), "x");
   for (int i = 0; i < 9; ++i) write_file(folder / concat("train/2/note", i), "x");
   const std::string said = folder.said();
   CHECK_SAYS(said, "\n... and 2 more");
   CHECK(std::count(said.begin(), said.end(), '\n') == 10);
 }
 
-TEST_CASE("image_folder: what is no class folder of images is refused by name") {
+TEST_CASE("image_folder: files of other formats are refused by name") {
   const Folder folder;
   write_file(folder / "train/2/notes.txt", "x");
   CHECK_SAYS(folder.said(), "train/2/notes.txt: is not an image");
@@ -121,51 +172,75 @@ TEST_CASE("image_folder: what is no class folder of images is refused by name") 
   CHECK_SAYS(folder.said(), "train/2/x.webp: images of this kind are not supported; convert it");
   fs::rename(folder / "train/2/x.webp", folder / "train/list.txt");
   CHECK_SAYS(folder.said(), "train/list.txt: expected folders here");
-  fs::remove(folder / "train/list.txt");
+}
+
+TEST_CASE("image_folder: a class without images is refused by name") {
+  const Folder folder;
   fs::create_directory(folder / "train/empty");
   CHECK_SAYS(folder.said(), "train/empty: this class has no images");
-  fs::remove(folder / "train/empty");
+}
+
+TEST_CASE("image_folder: links that lead back or nowhere are refused by name") {
+  const Folder folder;
   fs::create_directory_symlink(folder / "train/b", folder / "train/b/deep/again");
   CHECK_SAYS(folder.said(), "train/b/deep/again: this link leads back");
   fs::remove(folder / "train/b/deep/again");
   fs::create_symlink("nowhere.jpg", folder / "train/b/gone.jpg");
   CHECK_SAYS(folder.said(), "train/b/gone.jpg: the target of this link does not exist");
-  fs::remove(folder / "train/b/gone.jpg");
+}
+
+TEST_CASE("image_folder: a link to an image is an image") {
+  const Folder folder;
   fs::create_symlink(folder / "train/2/x.JPEG", folder / "train/b/linked.jpg");
   CHECK(folder.read("train").size() == 5);
+}
+
+TEST_CASE("image_folder: a pipe is refused by name") {
+  const Folder folder;
   REQUIRE(mkfifo((folder / "train/b/pipe.jpg").c_str(), 0600) == 0);
   CHECK_SAYS(folder.said(), "train/b/pipe.jpg: is neither a file nor a folder");
-  fs::remove(folder / "train/b/pipe.jpg");
+}
+
+TEST_CASE("image_folder: the val folder of tiny-imagenet-200 is recognised") {
+  const Folder folder;
   write_file(folder / "val/val_annotations.txt", "x");
   CHECK_SAYS(folder.said("val"), "it is the val folder of tiny-imagenet-200");
+}
+
+TEST_CASE("image_folder: an empty folder holds no classes") {
   const TempFolder nothing;
   CHECK_SAYS(input_error([&] { read_image_folder(nothing.path(), request_for("train")); }), "holds no class folder");
 }
 
-TEST_CASE("image_folder: a file that changes or goes after it was listed is an error when it is read") {
+TEST_CASE("image_folder: a file that shrinks after listing is an error when read") {
   const Folder folder;
   const ImageSet images = folder.read("train");
   std::vector<std::uint8_t> bytes;
   fs::resize_file(folder / "train/2/x.JPEG", 10);
   CHECK_SAYS(input_error([&] { images.encoded->read(1, bytes); }), "x.JPEG: ends after 10 of ");
+}
+
+TEST_CASE("image_folder: a file that is removed after listing is an error when read") {
+  const Folder folder;
+  const ImageSet images = folder.read("train");
+  std::vector<std::uint8_t> bytes;
   fs::remove(folder / "train/2/x.JPEG");
   CHECK_SAYS(input_error([&] { images.encoded->read(1, bytes); }), "x.JPEG: cannot be opened");
 }
 
-TEST_CASE("image_folder: bad images end the reading or are left out, named, the same for any number of threads") {
+TEST_CASE("image_folder: the first bad image ends the reading") {
   for (const bool one_size : {true, false}) {
     CAPTURE(one_size);
-    const TempFolder folder;
-    for (unsigned i = 0; i < 200; ++i) {
-      const std::string good = make_jpeg(8, one_size || i % 2 == 0 ? 8 : 12, i);
-      const bool bad = i == 50 || i == 150;
-      write_file(folder / concat("a/", 1000 + i, ".jpg"), bad ? good.substr(0, good.size() - 40) : good);
-    }
-    write_file(folder / "a/0000.jpg", "");  // not even a header, the first of all
-    SliceRequest request = request_for("train", 3);
-    CHECK_SAYS(input_error([&] { read_image_folder(folder.path(), request); }), "a/0000.jpg: ");
-    request.skip_bad = true;
-    const ImageSet images = read_image_folder(folder.path(), request);
+    const BadImages folder(one_size);
+    CHECK_SAYS(input_error([&] { folder.read(3, false); }), "a/0000.jpg: ");
+  }
+}
+
+TEST_CASE("image_folder: bad images that are left out are named") {
+  for (const bool one_size : {true, false}) {
+    CAPTURE(one_size);
+    const BadImages folder(one_size);
+    const ImageSet images = folder.read(3);
     CHECK(images.size() == 198);
     CHECK(bool(images.encoded) != one_size);
     REQUIRE(images.bad_images.size() == 3);
@@ -173,25 +248,34 @@ TEST_CASE("image_folder: bad images end the reading or are left out, named, the 
     CHECK(images.bad_images[1].key == "a/1050.jpg");
     CHECK(images.bad_images[2].key == "a/1150.jpg");
     CHECK_SAYS(images.bad_images[1].reason, "a/1050.jpg: ");
-    CHECK(images.keys[50] == "a/1051.jpg");
     CHECK_SAYS(images.provenance, "3 bad ones left out");
-    if (one_size) {
-      CHECK(images.pixels.size() == 198 * 192);
-      const ImageSet good = read_image_folder(folder.path(), [&] {
-        SliceRequest again = request;
-        again.threads = 1;
-        return again;
-      }());
-      CHECK(good.pixels == images.pixels);
-      CHECK(std::abs(images.image(197)[0] - 199 * 37 % 256) <= 6);
-    } else {
-      std::vector<std::uint8_t> bytes;
-      images.encoded->read(50, bytes);
-      CHECK(std::string(bytes.begin(), bytes.end()) == read_file(folder / "a/1051.jpg"));
-    }
-    request.slice = parse_slice("train[:1]");
-    fs::remove_all(folder / "a");
-    write_file(folder / "a/1.jpg", "no");
-    CHECK_SAYS(input_error([&] { read_image_folder(folder.path(), request); }), "all 1 images of the slice are bad");
   }
+}
+
+TEST_CASE("image_folder: images after bad ones keep their keys and contents") {
+  {
+    const ImageSet images = BadImages(true).read(3);
+    CHECK(images.keys[50] == "a/1051.jpg");
+    CHECK(images.pixels.size() == 198 * 192);
+    CHECK(std::abs(images.image(197)[0] - 199 * 37 % 256) <= 6);
+  }
+  const BadImages folder(false);
+  const ImageSet images = folder.read(3);
+  CHECK(images.keys[50] == "a/1051.jpg");
+  std::vector<std::uint8_t> bytes;
+  images.encoded->read(50, bytes);
+  CHECK(std::string(bytes.begin(), bytes.end()) == read_file(folder / "a/1051.jpg"));
+}
+
+TEST_CASE("image_folder: images beside bad ones are the same for any number of threads") {
+  const BadImages folder(true);
+  CHECK(folder.read(1).pixels == folder.read(3).pixels);
+}
+
+TEST_CASE("image_folder: a slice of bad images alone is an error") {
+  const TempFolder folder;
+  write_file(folder / "a/1.jpg", "no");
+  SliceRequest request = request_for("train[:1]", 3);
+  request.skip_bad = true;
+  CHECK_SAYS(input_error([&] { read_image_folder(folder.path(), request); }), "all 1 images of the slice are bad");
 }

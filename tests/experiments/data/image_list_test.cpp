@@ -28,33 +28,52 @@ using Labels = std::vector<std::int32_t>;
 
 }  // namespace
 
-TEST_CASE("image_list: labels by class name, by number, and one a line") {
+TEST_CASE("image_list: lines name images and classes") {
   const Folder folder;
-  ImageSet images = folder.read(kNamed);
+  const ImageSet images = folder.read(kNamed);
   CHECK(images.class_names == std::vector<std::string>{"cat", "dog"});
   CHECK(images.labels == Labels{0, 1, 1});
   CHECK(images.keys[0] == "ILSVRC_1.JPEG");
+}
+
+TEST_CASE("image_list: labels are places in the classes of training") {
+  const Folder folder;
   CHECK(folder.read(kNamed, "train", {"ant", "cat", "dog"}).labels == Labels{1, 2, 2});
+}
+
+TEST_CASE("image_list: lines name images and numbers of classes") {
+  const Folder folder;
   CHECK(folder.read("ILSVRC_2.JPEG 0\nILSVRC_1.JPEG 2\nILSVRC_3.JPEG 1\n").labels == Labels{2, 0, 1});
-  images = folder.read("0\n0\n2\n");
+}
+
+TEST_CASE("image_list: lines of labels alone follow the order of the images") {
+  const Folder folder;
+  const ImageSet images = folder.read("0\n0\n2\n");
   CHECK(images.labels == Labels{0, 0, 2});
   CHECK(images.class_names == std::vector<std::string>{"0", "1", "2"});
-  write_file(folder / "classes.txt",
-             "dog\ncat\nant\n");  // numbers are lines of this file, labels places of the classes
+}
+
+TEST_CASE("image_list: numbers are lines of classes.txt") {
+  const Folder folder;
+  write_file(folder / "classes.txt", "dog\ncat\nant\n");
   CHECK(folder.read("0\n1\n2\n", "train", {"ant", "cat", "dog"}).labels == Labels{2, 1, 0});
 }
 
-TEST_CASE("image_list: numbers that go up to the number of classes and never are 0 count from 1") {
+TEST_CASE("image_list: numbers from 1 to the number of classes count from 1") {
   const Folder folder;
   const ImageSet images = folder.read("3\n1\n2\n", "train", {"a", "b", "c"});
   CHECK(images.labels == Labels{2, 0, 1});
   CHECK_SAYS(images.provenance, "labels count from 1");
   CHECK(folder.read("2\n1\n2\n", "train", {"a", "b", "c"}).labels == Labels{2, 1, 2});
+}
+
+TEST_CASE("image_list: a number of no class is refused") {
+  const Folder folder;
   CHECK_SAYS(folder.said("3\n0\n1\n", {"a", "b", "c"}),
              "labels.txt:1: label \"3\" is neither a class name nor a number from 0 to 2");
 }
 
-TEST_CASE("image_list: split folders, whose lines may stand in one file") {
+TEST_CASE("image_list: one file may label the images of several splits") {
   const TempFolder folder;
   write_file(folder / "train/1.jpg", make_jpeg(8, 8, 1));
   write_file(folder / "val/1.jpg", make_jpeg(8, 8, 2));
@@ -64,11 +83,19 @@ TEST_CASE("image_list: split folders, whose lines may stand in one file") {
   const ImageSet images = read_image_list(folder.path(), "l.txt", request);
   CHECK(images.labels == Labels{1});
   CHECK(images.keys == std::vector<std::string>{"1.jpg"});
-  request.slice = parse_slice("test");
+}
+
+TEST_CASE("image_list: a split without a folder is refused") {
+  const TempFolder folder;
+  write_file(folder / "train/1.jpg", make_jpeg(8, 8, 1));
+  write_file(folder / "val/1.jpg", make_jpeg(8, 8, 2));
+  write_file(folder / "l.txt", "train/1.jpg cat\nval/1.jpg dog\n");
+  SliceRequest request = request_for("test");
+  request.class_names = {"cat", "dog"};
   CHECK_SAYS(input_error([&] { read_image_list(folder.path(), "l.txt", request); }), "has no folder \"test\"");
 }
 
-TEST_CASE("image_list: wrong lines are named") {
+TEST_CASE("image_list: wrong lines are refused by their number or image") {
   const Folder folder;
   CHECK_SAYS(folder.said(""), "labels.txt: holds no labels");
   CHECK_SAYS(folder.said("1\n2\n"), "labels.txt:2: 2 labels for the 3 images");
@@ -82,9 +109,17 @@ TEST_CASE("image_list: wrong lines are named") {
   CHECK_SAYS(folder.said(std::string(kNamed) + "gone.jpg dog\n"), "gone.jpg: No such file");
   CHECK_SAYS(folder.said(kNamed, {"cat"}), "labels.txt:1: label \"dog\" is neither");
   CHECK_SAYS(folder.said("0\n1\n999999999\n"), "a label is 999999999; list the classes");
+}
+
+TEST_CASE("image_list: a missing file of labels is an error") {
+  const Folder folder;
   CHECK_SAYS(input_error([&] { read_image_list(folder.path(), "", request_for("train")); }), "dataset.labels");
   CHECK_SAYS(input_error([&] { read_image_list(folder.path(), "no.txt", request_for("train")); }),
              "no.txt: cannot be read");
+}
+
+TEST_CASE("image_list: a missing image is a bad image") {
+  const Folder folder;
   SliceRequest skip = request_for("train");
   skip.skip_bad = true;
   write_file(folder / "labels.txt", std::string(kNamed) + "gone.jpg dog\n");

@@ -35,7 +35,7 @@ constexpr ResizeMethod kAll[] = {ResizeMethod::nearest, ResizeMethod::bilinear, 
 
 }  // namespace
 
-TEST_CASE("resize: boxes have Pillow's pixels, every one") {
+TEST_CASE("resize: every pixel of a box is Pillow's") {
   const Image image = picture(45, 61);
   ResizeScratch scratch;
   Image out;
@@ -54,7 +54,7 @@ TEST_CASE("resize: boxes have Pillow's pixels, every one") {
   }
 }
 
-TEST_CASE("resize: nothing around the box enters, by any method") {
+TEST_CASE("resize: pixels outside the box have no effect") {
   Image image = picture(40, 50), out, again;
   ResizeScratch scratch;
   const Box box{7, 9, 21, 30};
@@ -69,7 +69,7 @@ TEST_CASE("resize: nothing around the box enters, by any method") {
   }
 }
 
-TEST_CASE("resize: area is the mean over what a pixel covers, exactly") {
+TEST_CASE("resize: area is the exact mean of what a pixel covers") {
   const Image image = picture(31, 46);
   ResizeScratch scratch;
   Image out;
@@ -86,7 +86,7 @@ TEST_CASE("resize: area is the mean over what a pixel covers, exactly") {
   }
 }
 
-TEST_CASE("resize: TensorFlow's bilinear mixes the two nearest pixels, from their centres") {
+TEST_CASE("resize: TensorFlow's bilinear mixes the two pixels with the nearest centres") {
   Image image, out;
   image.resize(1, 4);
   const int levels[] = {0, 100, 200, 40};
@@ -116,13 +116,19 @@ TEST_CASE("resize: a part of an image that was decoded smaller keeps its place")
     const double expected = 3 * (9 + 4 * double(x) + 2);
     CHECK(std::abs(double(out.pixels[static_cast<std::size_t>(x * 3)]) - expected) <= (x == 0 || x == 10 ? 2.0 : 0.6));
   }
+}
+
+TEST_CASE("resize: area needs an image decoded at its full size") {
+  Image half, out;
+  half.resize(4, 40);
+  ResizeScratch scratch;
   CHECK_SAYS(input_error([&] {
                resize(half, ScaledBox({0, 0, 8, 80}, 2), ResizeMethod::area, 2, 2, out, scratch);
              }),
              "decoded at their full size");
 }
 
-TEST_CASE("resize: what cannot be done is refused") {
+TEST_CASE("resize: impossible requests are refused") {
   const Image image = picture(8, 8);
   Image out;
   ResizeScratch scratch;
@@ -134,48 +140,84 @@ TEST_CASE("resize: what cannot be done is refused") {
   CHECK_SAYS(error({0, 0, 8, 8}, ResizeMethod::random, 4), "must have been drawn");
 }
 
-TEST_CASE("eval_transform: sizes and middles in both roundings") {
+TEST_CASE("eval_transform: sizes are rounded as by the chosen library") {
   CHECK(resized_size({375, 500}, 256, ResizeRounding::torchvision) == ImageSize{256, 341});
   CHECK(resized_size({500, 333}, 256, ResizeRounding::torchvision) == ImageSize{384, 256});
   CHECK(resized_size({101, 257}, 256, ResizeRounding::torchvision) == ImageSize{256, 651});
   CHECK(resized_size({101, 257}, 40, ResizeRounding::big_vision) == ImageSize{40, 102});
+}
+
+TEST_CASE("eval_transform: middles are rounded as by the chosen library") {
   CHECK(middle(9, 4, ResizeRounding::torchvision) == 2);   // 2.5 to even
   CHECK(middle(11, 4, ResizeRounding::torchvision) == 4);  // 3.5 to even
   CHECK(middle(11, 4, ResizeRounding::big_vision) == 3);
   CHECK(middle(10, 4, ResizeRounding::big_vision) == 3);
 }
 
-TEST_CASE("eval_transform: none, center and stretch, from memory and from a file's image") {
+TEST_CASE("eval_transform: without a crop images of another size are refused") {
+  ImageScratch scratch;
+  Image out;
+  const Image image = picture(45, 61);
+  CHECK_SAYS(input_error([&] {
+               EvalTransform(EvalTransformConfig{}, {32, 32}).apply(image, "cat.jpg", out, scratch);
+             }),
+             "cat.jpg: is 61x45 pixels, but the model takes 32x32; set train.eval_transform.crop");
+}
+
+TEST_CASE("eval_transform: without a crop an image of the model's size stays") {
+  ImageScratch scratch;
+  Image out;
+  const Image image = picture(45, 61);
+  EvalTransform(EvalTransformConfig{}, {45, 61}).apply(image, "cat.jpg", out, scratch);
+  CHECK(out.pixels == image.pixels);
+}
+
+TEST_CASE("eval_transform: stretch resizes the whole image") {
   ImageScratch scratch;
   Image out, expected;
   const Image image = picture(45, 61);
   EvalTransformConfig config;
-  CHECK_SAYS(input_error([&] {
-               EvalTransform(config, {32, 32}).apply(image, "cat.jpg", out, scratch);
-             }),
-             "cat.jpg: is 61x45 pixels, but the model takes 32x32; set train.eval_transform.crop");
-  EvalTransform(config, {45, 61}).apply(image, "cat.jpg", out, scratch);
-  CHECK(out.pixels == image.pixels);
   config.crop = EvalCrop::stretch;
   EvalTransform(config, {20, 30}).apply(image, "cat.jpg", out, scratch);
   resize(image, {0, 0, 45, 61}, ResizeMethod::bilinear, 20, 30, expected, scratch.resize);
   CHECK(out.pixels == expected.pixels);
+}
+
+TEST_CASE("eval_transform: center crops the middle of the resized image") {
+  ImageScratch scratch;
+  Image out, expected;
+  const Image image = picture(45, 61);
+  EvalTransformConfig config;
   config.crop = EvalCrop::center;  // 28 / 0.875 = 32; 61 * 32 / 45 = 43.4
   EvalTransform(config, {28, 28}).apply(image, "cat.jpg", out, scratch);
   resize(image, {0, 0, 45, 61}, ResizeMethod::bilinear, 32, 43, expected, scratch.resize);
-  CHECK(out.height == 28);
-  CHECK(out.row(0)[0] == expected.row(2)[8 * 3]);  // 7.5 to even
+  REQUIRE(out.height == 28);
+  REQUIRE(out.width == 28);
+  for (std::int64_t y = 0; y < 28; ++y)  // from row 2 and column 7.5, to even
+    CHECK(std::equal(out.row(y), out.row(y) + 28 * 3, expected.row(2 + y) + 8 * 3));
+}
+
+TEST_CASE("eval_transform: center refuses to resize below the model's size") {
+  ImageScratch scratch;
+  Image out;
+  const Image image = picture(45, 61);
+  EvalTransformConfig config;
+  config.crop = EvalCrop::center;
   config.resize_to = 20;
   CHECK_SAYS(input_error([&] {
                EvalTransform(config, {28, 28}).apply(image, "cat.jpg", out, scratch);
              }),
              "smaller than the model's 28x28; raise train.eval_transform.resize_to");
+}
 
+TEST_CASE("eval_transform: a gray image in memory is read as colour") {
   ImageSet images;
   images.height = images.width = 4;
   images.channels = 1;
   images.labels = {0};
   for (std::uint8_t i = 0; i < 16; ++i) images.pixels.push_back(i);
+  ImageScratch scratch;
+  Image out;
   EvalTransform(EvalTransformConfig{}, {4, 4}).make(images, 0, out, scratch);
   CHECK(out.pixels[3 * 5 + 2] == 5);
 }

@@ -13,7 +13,7 @@ namespace {
 
 using Order = std::vector<std::int64_t>;
 
-/// `shards` shards of `each` images, whose indices run through all.
+/// `shards` shards of `each` images with consecutive indices.
 ImageSet in_shards(std::int64_t shards, std::int64_t each) {
   ImageSet set;
   set.labels.resize(static_cast<std::size_t>(shards * each));
@@ -40,7 +40,7 @@ TEST_CASE("sample_order: shuffled is the permutation over the whole set") {
         permutation(stream_key(7, "order", "train"), 100, 3));
 }
 
-TEST_CASE("sample_order: shards lose and repeat nothing, whatever the buffer") {
+TEST_CASE("sample_order: shards give each image once for any buffer") {
   const ImageSet set = in_shards(7, 30);
   for (const std::int64_t buffer : {1, 2, 50, 209, 210, 211, 100000}) {
     CAPTURE(buffer);
@@ -51,7 +51,7 @@ TEST_CASE("sample_order: shards lose and repeat nothing, whatever the buffer") {
   }
 }
 
-TEST_CASE("sample_order: a function of seed and epoch alone, other in each") {
+TEST_CASE("sample_order: an order is a function of seed and epoch alone") {
   const ImageSet set = in_shards(7, 30);
   const DatasetConfig config = config_of(SampleOrder::shards, 20);
   const Order order = sample_order(config, set, 1, 2);
@@ -59,23 +59,31 @@ TEST_CASE("sample_order: a function of seed and epoch alone, other in each") {
   CHECK(sample_order(config, set, 1, 2) == order);
   CHECK(sample_order(config, set, 1, 3) != order);
   CHECK(sample_order(config, set, 2, 2) != order);
-  // Fixed for good: what was trained would not be what is trained.
+}
+
+TEST_CASE("sample_order: the order of shards never changes") {
+  const Order order = sample_order(config_of(SampleOrder::shards, 20), in_shards(7, 30), 1, 2);
   CHECK(Order(order.begin(), order.begin() + 8) == Order{166, 167, 152, 154, 165, 150, 163, 151});
 }
 
-TEST_CASE("sample_order: shards are read in turn, each image at most a buffer after its place") {
+TEST_CASE("sample_order: shards are read one after another") {
   const ImageSet set = in_shards(10, 100);
   const Order whole = sample_order(config_of(SampleOrder::shards, 1), set, 5, 0);
   for (std::size_t i = 0; i < whole.size(); i += 100)
     for (std::size_t j = 1; j < 100; ++j) CHECK(whole[i + j] == whole[i] + static_cast<std::int64_t>(j));
+}
+
+TEST_CASE("sample_order: an image comes at most a buffer before its place") {
+  const ImageSet set = in_shards(10, 100);
+  const Order whole = sample_order(config_of(SampleOrder::shards, 1), set, 5, 0);
   const Order buffered = sample_order(config_of(SampleOrder::shards, 40), set, 5, 0);
   std::vector<std::size_t> place(1000);
   for (std::size_t i = 0; i < whole.size(); ++i) place[static_cast<std::size_t>(whole[i])] = i;
   for (std::size_t i = 0; i < buffered.size(); ++i) CHECK(place[static_cast<std::size_t>(buffered[i])] < i + 40);
 }
 
-TEST_CASE("sample_order: order shards of images that lie in none") {
+TEST_CASE("sample_order: the order of shards needs images in shards") {
   ImageSet set = in_shards(2, 2);
   set.shards.clear();
-  CHECK_SAYS(input_error([&] { sample_order(config_of(SampleOrder::shards), set, 0, 0); }), "do not lie in shards");
+  CHECK_SAYS(input_error([&] { sample_order(config_of(SampleOrder::shards), set, 0, 0); }), "are not stored in shards");
 }

@@ -29,28 +29,46 @@ struct Folder : TempFolder {
 
 }  // namespace
 
-TEST_CASE("tiny_imagenet: sorted wnids are the classes; val is read where it lies") {
-  const Folder folder;
-  CHECK(has_tiny_imagenet(folder.path()));
-  const ImageSet train = folder.read("train"), val = folder.read("val");
+TEST_CASE("tiny_imagenet: sorted wnids are the classes") {
+  const ImageSet train = Folder().read("train");
   CHECK(train.class_names == std::vector<std::string>{"n1", "n2"});
   CHECK(train.labels == std::vector<std::int32_t>{0, 0, 1, 1});
   CHECK(train.keys[0] == "n1/images/n1_0.JPEG");
-  CHECK(train.image(0)[0] == train.image(0)[2]);  // gray
+}
+
+TEST_CASE("tiny_imagenet: its folder is recognised") {
+  const Folder folder;
+  CHECK(has_tiny_imagenet(folder.path()));
+}
+
+TEST_CASE("tiny_imagenet: gray images are read as colour") {
+  const ImageSet train = Folder().read("train");
+  CHECK(train.image(0)[0] == train.image(0)[2]);
   CHECK(train.height == 8);
+}
+
+TEST_CASE("tiny_imagenet: images of val take their labels from its annotations") {
+  const ImageSet val = Folder().read("val");
   CHECK(val.keys == std::vector<std::string>{"val_0.JPEG", "val_1.JPEG"});
   CHECK(val.labels == std::vector<std::int32_t>{1, 0});
 }
 
-TEST_CASE("tiny_imagenet: what does not fit together is named") {
+TEST_CASE("tiny_imagenet: splits without labels are refused") {
   const Folder folder;
   CHECK_SAYS(folder.said("test"), "its test images have no labels: set dataset.eval to \"val\"");
   CHECK_SAYS(folder.said("x"), "the splits of tiny-imagenet-200 are \"train\" and \"val\"");
+}
+
+TEST_CASE("tiny_imagenet: an image without a label is named") {
+  const Folder folder;
   write_file(folder / "val/images/val_2.JPEG", make_jpeg(8, 8, 7));
   CHECK_SAYS(folder.said("val"), "val_2.JPEG: has no label in val_annotations.txt");
-  fs::remove(folder / "val/images/val_2.JPEG");
+}
+
+TEST_CASE("tiny_imagenet: wrong lines of the annotations are named") {
+  const Folder folder;
   const std::string good = "val_0.JPEG\tn2\t0\nval_1.JPEG\tn1\t0\n";
-  for (const auto& row : {std::pair{"val_0.JPEG n2", "3: expected file, tab, wnid"},
+  for (const auto& row : {std::pair{"val_0.JPEG n2", "3: expected file, tab, WNID"},
                           {"../x.JPEG\tn2", "3: expected file"},
                           {"\tn2", "3: expected file"},
                           {"val_3.JPEG\tn9\t0", "3: wnids.txt has no \"n9\""},
@@ -61,10 +79,22 @@ TEST_CASE("tiny_imagenet: what does not fit together is named") {
     write_file(folder / "val/val_annotations.txt", good + line + "\n");
     CHECK_SAYS(folder.said("val"), what);
   }
+}
+
+TEST_CASE("tiny_imagenet: val needs its annotations") {
+  const Folder folder;
   fs::remove(folder / "val/val_annotations.txt");
   CHECK_SAYS(folder.said("val"), "val_annotations.txt: cannot be read");
+}
+
+TEST_CASE("tiny_imagenet: a class that wnids.txt lacks is named") {
+  const Folder folder;
   fs::create_directory(folder / "train/n3");
   CHECK_SAYS(folder.said("train"), "train/n3: wnids.txt has no class of this name");
+}
+
+TEST_CASE("tiny_imagenet: a class without its images folder is named") {
+  const Folder folder;
   fs::remove_all(folder / "train/n1/images");
   CHECK_SAYS(folder.said("train"), "n1/images: cannot be listed");
 }

@@ -26,29 +26,59 @@ struct Folder : TempFolder {
   ImageSet read(const std::string& slice, int threads = 1) const {
     return read_webdataset(path(), "", request_for(slice, threads));
   }
-  /// What is said of a dataset whose one shard "x-000000.tar" holds these members.
+  /// The error of reading a dataset whose only shard "x-000000.tar" has these members.
   std::string said(const Members& members) const {
     write_tar(*this / "x-000000.tar", members);
     return input_error([&] { read("x"); });
   }
 };
 
+/// The images of two JPEGs and a PNG of several sizes, in a tar "x" and a gzipped tar "y".
+struct SeveralSizes : Folder {
+  SeveralSizes() {
+    const Members members{{"1.jpg", files[0]}, {"1.cls", "0"},      {"2.jpg", files[1]},
+                          {"2.cls", "1"},      {"3.PNG", files[2]}, {"3.cls", "2"}};
+    write_tar(*this / "x-000000.tar", members);
+    write_tar(*this / "y-000000.tar.gz", members);
+  }
+  std::vector<std::string> files{jpeg(1), make_jpeg(8, 8, 2), make_png(5, 7, 3)};
+};
+
+struct NamedShards : Folder {
+  NamedShards() {
+    for (const char* name : {"a-08.tar", "a-09.tar", "a-10.tar", "more/b.tar"}) {
+      std::filesystem::create_directories((*this / name).parent_path());
+      write_tar(*this / name, {{"1.jpg", jpeg(1)}, {"1.cls", "0"}});
+    }
+  }
+  std::vector<std::string> keys(const std::string& names) const {
+    return read_webdataset(path(), names, request_for("train")).keys;
+  }
+};
+
 }  // namespace
 
-TEST_CASE("webdataset: samples are sorted by shard and key, tar.gz among them") {
+TEST_CASE("webdataset: samples are sorted by shard and key") {
   const ImageSet images = Folder().read("train");
   CHECK(images.keys ==
         std::vector<std::string>{"train-000000/1", "train-000000/2", "train-000001/1", "train-000001/sub/9"});
   CHECK(images.labels == std::vector<std::int32_t>{0, 1, 2, 2});
-  CHECK(images.height == 8);
-  CHECK(images.width == 12);
-  CHECK(images.class_names == std::vector<std::string>{"ant", "bee", "cat"});
   for (const auto& [index, seed] : {std::pair{0, 1}, {1, 2}, {2, 4}, {3, 3}}) {  // red of the first pixel
     CHECK(std::abs(images.image(index)[0] - 37 * seed) <= 4);
   }
 }
 
-TEST_CASE("webdataset: the same bytes for any number of threads") {
+TEST_CASE("webdataset: images have their size in the files") {
+  const ImageSet images = Folder().read("train");
+  CHECK(images.height == 8);
+  CHECK(images.width == 12);
+}
+
+TEST_CASE("webdataset: class names come from classes.txt") {
+  CHECK(Folder().read("train").class_names == std::vector<std::string>{"ant", "bee", "cat"});
+}
+
+TEST_CASE("webdataset: any number of threads reads the same bytes") {
   Folder folder;
   Members members;
   for (unsigned i = 0; i < 300; ++i) {
@@ -68,7 +98,7 @@ TEST_CASE("webdataset: the same bytes for any number of threads") {
   }
 }
 
-TEST_CASE("webdataset: only the slice is decoded, and its images are those of the whole") {
+TEST_CASE("webdataset: a slice has the images of the whole split") {
   Folder folder;
   const ImageSet whole = folder.read("train"), part = folder.read("train[1:3]");
   REQUIRE(part.size() == 2);
@@ -78,22 +108,34 @@ TEST_CASE("webdataset: only the slice is decoded, and its images are those of th
   }
 }
 
-TEST_CASE("webdataset: missing, doubled and misnumbered shards are named") {
+TEST_CASE("webdataset: a split without shards is refused") {
   Folder folder;
   CHECK_SAYS(input_error([&] { folder.read("test"); }), "holds no shard of split \"test\": expected test-000000.tar");
+}
+
+TEST_CASE("webdataset: a missing shard is named") {
+  Folder folder;
   std::filesystem::rename(folder / "train-000000.tar", folder / "train-000002.tar");
   CHECK_SAYS(input_error([&] { folder.read("train"); }),
              "train-000000.tar: this shard is missing; the next one is train-000001.tar.gz");
   std::filesystem::copy(folder / "train-000002.tar", folder / "train-000000.tar");
   std::filesystem::rename(folder / "train-000002.tar", folder / "train-000003.tar");
   CHECK_SAYS(input_error([&] { folder.read("train"); }), "train-000002.tar: this shard is missing");
-  std::filesystem::rename(folder / "train-000003.tar", folder / "train-000001.tar");
+}
+
+TEST_CASE("webdataset: two shards of one number are refused") {
+  Folder folder;
+  std::filesystem::copy(folder / "train-000000.tar", folder / "train-000001.tar");
   CHECK_SAYS(input_error([&] { folder.read("train"); }), "there twice");
+}
+
+TEST_CASE("webdataset: a missing classes.txt is named") {
+  Folder folder;
   std::filesystem::remove(folder / "classes.txt");
   CHECK_SAYS(input_error([&] { folder.read("train"); }), "classes.txt: cannot be read");
 }
 
-TEST_CASE("webdataset: members that make no sample are refused") {
+TEST_CASE("webdataset: members that are not part of a sample are refused") {
   Folder folder;
   const std::string j = jpeg(1);
   CHECK_SAYS(folder.said({{"1.jpg", j}, {"1.cls", "0"}, {"2.jpg", j}, {"2.cls", "0"}, {"1.txt", "x"}}),
@@ -111,9 +153,13 @@ TEST_CASE("webdataset: members that make no sample are refused") {
   CHECK_SAYS(folder.said({{"a/", ""}}), "holds no sample");
 }
 
-TEST_CASE("webdataset: labels are decimal and below the number of classes") {
+TEST_CASE("webdataset: a label must be below the number of classes") {
   Folder folder;
   CHECK_SAYS(folder.said({{"1.jpg", jpeg(1)}, {"1.cls", "3"}}), "byte 1536, member \"1.cls\": label 3 is not below 3");
+}
+
+TEST_CASE("webdataset: a label must be a decimal number") {
+  Folder folder;
   for (const char* bad : {"", "-1", "1.0", "ant", "0x1", "1 2", "99999999999999999999"}) {
     CAPTURE(bad);
     CHECK_SAYS(folder.said({{"1.jpg", jpeg(1)}, {"1.cls", bad}}),
@@ -121,7 +167,7 @@ TEST_CASE("webdataset: labels are decimal and below the number of classes") {
   }
 }
 
-TEST_CASE("webdataset: a bad image is named with its shard, the first one for any number of threads") {
+TEST_CASE("webdataset: the first bad image is named with its shard") {
   Folder folder;
   Members members;
   for (unsigned i = 0; i < 400; ++i) {
@@ -136,13 +182,8 @@ TEST_CASE("webdataset: a bad image is named with its shard, the first one for an
   }
 }
 
-TEST_CASE("webdataset: images of several sizes, PNG among them, stay where they lie in the shard") {
-  Folder folder;
-  const std::string first = jpeg(1), second = make_jpeg(8, 8, 2), third = make_png(5, 7, 3);
-  const Members members{{"1.jpg", first}, {"1.cls", "0"},   {"2.jpg", second},
-                        {"2.cls", "1"},   {"3.PNG", third}, {"3.cls", "2"}};
-  write_tar(folder / "x-000000.tar", members);
-  write_tar(folder / "y-000000.tar.gz", members);
+TEST_CASE("webdataset: images of several sizes stay in their shard") {
+  const SeveralSizes folder;
   for (const char* split : {"x", "y"}) {
     const ImageSet images = folder.read(split);
     REQUIRE(images.encoded);
@@ -150,38 +191,62 @@ TEST_CASE("webdataset: images of several sizes, PNG among them, stay where they 
     CHECK(images.height == 0);
     CHECK(images.shards == std::vector<std::vector<std::int64_t>>{{0, 1, 2}});
     std::vector<std::uint8_t> bytes;
-    const std::string* files[] = {&first, &second, &third};
     for (std::int64_t i = 0; i < 3; ++i) {
       images.encoded->read(i, bytes);
-      CHECK(std::string(bytes.begin(), bytes.end()) == *files[i]);
+      CHECK(std::string(bytes.begin(), bytes.end()) == folder.files[static_cast<std::size_t>(i)]);
     }
+  }
+}
+
+TEST_CASE("webdataset: an image in a shard is named by shard and member") {
+  const SeveralSizes folder;
+  for (const char* split : {"x", "y"}) {
+    const ImageSet images = folder.read(split);
+    REQUIRE(images.encoded);
     CHECK_SAYS(images.encoded->where(1), concat(split, "-000000.tar"));
     CHECK_SAYS(images.encoded->where(1), "member \"2.jpg\"");
+  }
+}
+
+TEST_CASE("webdataset: the provenance says that images differ in size") {
+  const SeveralSizes folder;
+  for (const char* split : {"x", "y"}) {
+    const ImageSet images = folder.read(split);
     CHECK_SAYS(images.provenance, "images differ in size: ");
   }
+}
+
+TEST_CASE("webdataset: the same images in another shard have another hash") {
+  const SeveralSizes folder;
   CHECK(folder.read("x").hash.size() == 64);
-  CHECK(folder.read("x").hash != folder.read("y").hash);  // keys are of other shards
+  CHECK(folder.read("x").hash != folder.read("y").hash);  // the keys name the shard
+}
+
+TEST_CASE("webdataset: a shard of undecoded images that is cut short is refused") {
+  const SeveralSizes folder;
   std::filesystem::resize_file(folder / "x-000000.tar", 600);
   CHECK_SAYS(input_error([&] { folder.read("x"); }), "cut short");
 }
 
-TEST_CASE("webdataset: a shard cut within an image that is passed over is named") {
+TEST_CASE("webdataset: a shard cut within an undecoded image is named") {
   Folder folder;
   write_tar(folder / "x-000000.tar", {{"1.cls", "0"}, {"1.jpg", std::string(5000, 'x')}});
   std::filesystem::resize_file(folder / "x-000000.tar", 4096);
   CHECK_SAYS(input_error([&] { folder.read("x"); }), "member \"1.jpg\": has 5000 bytes by its header, but ");
 }
 
-TEST_CASE("webdataset: shards by name, as a range and as a list; a missing one is named") {
-  Folder folder;
-  std::filesystem::create_directory(folder / "more");
-  for (const char* name : {"a-08.tar", "a-09.tar", "a-10.tar", "more/b.tar"})
-    write_tar(folder / name, {{"1.jpg", jpeg(1)}, {"1.cls", "0"}});
-  const auto keys = [&](const std::string& names) {
-    return read_webdataset(folder.path(), names, request_for("train")).keys;
-  };
-  CHECK(keys("a-{08..10}.tar") == std::vector<std::string>{"a-08/1", "a-09/1", "a-10/1"});
-  CHECK(keys("more/b.tar,a-09.tar") == std::vector<std::string>{"a-09/1", "more/b/1"});
-  CHECK_SAYS(input_error([&] { keys("a-{08..11}.tar"); }), "a-11.tar: this shard is missing");
-  CHECK_SAYS(input_error([&] { keys("a-08.zip"); }), "does not end in .tar");
+TEST_CASE("webdataset: shards are read by their names in any form") {
+  const NamedShards folder;
+  CHECK(folder.keys("a-{08..10}.tar") == std::vector<std::string>{"a-08/1", "a-09/1", "a-10/1"});
+  CHECK(folder.keys("more/b.tar,a-09.tar") == std::vector<std::string>{"a-09/1", "more/b/1"});
+}
+
+TEST_CASE("webdataset: a missing shard of a range is named") {
+  const NamedShards folder;
+  CHECK_SAYS(input_error([&] { folder.keys("a-{08..11}.tar"); }), "a-11.tar: this shard is missing");
+}
+
+TEST_CASE("webdataset: a shard that is not a tar is refused") {
+  const NamedShards folder;
+  CHECK_SAYS(input_error([&] { folder.keys("a-08.zip"); }), "does not end in .tar");
 }

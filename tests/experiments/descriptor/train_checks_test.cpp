@@ -91,7 +91,9 @@ TEST_CASE("descriptor: an early stop needs a metric of the minival") {
         std::string::npos);
   CHECK(rule(R"("metric": "eval/accuracy")").find("use \"minival/accuracy\"") != std::string::npos);
   CHECK(rule(R"("metric": "minival/acuracy")").find("unknown metric \"minival/acuracy\"") != std::string::npos);
-  CHECK(rule(R"("metric": "minival/ema_loss")").find("without train.ema") != std::string::npos);
+  CHECK(
+      rule(R"("metric": "minival/ema_loss")").find("there are no averaged weights to evaluate; set train.ema.decay") !=
+      std::string::npos);
   CHECK(rule(R"("metric": "minival/loss")", R"("eval": "test")").find("needs dataset.minival") != std::string::npos);
   CHECK(rule(R"("patience": 3)").find("without a metric early stopping is off") != std::string::npos);
   CHECK(rule(R"("metric": "minival/loss", "patience": 0)").find("/train/early_stop/patience") != std::string::npos);

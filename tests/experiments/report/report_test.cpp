@@ -215,7 +215,7 @@ TEST_CASE("report: without a baseline the values are plotted") {
   const Made made = make(experiment, store);
   CHECK(well_formed(made.html));
   CHECK(made.pictures[0].name == "values.svg");
-  CHECK(made.html.find("No row to compare with: the values themselves.") != std::string::npos);
+  CHECK(made.html.find("No baseline to compare with, so values are shown.") != std::string::npos);
   CHECK(drawn(made.pictures[0].svg, "path", "p-zero").empty());
   const auto plots = strip_plots(made.table);
   REQUIRE(plots.size() == 1);

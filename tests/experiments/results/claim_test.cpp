@@ -181,7 +181,7 @@ TEST_CASE("claim: a claim of an earlier version on another host is refused") {
     Claim::acquire(folder.path());
     FAIL("taken");
   } catch (const InputError& error) {
-    CHECK(std::string(error.what()).find("an earlier version of normlab on another host wrote it") !=
+    CHECK(std::string(error.what()).find("an earlier version of normlab on another host wrote this claim") !=
           std::string::npos);
     CHECK(std::string(error.what()).find("on elsewhere has ended, delete this file") != std::string::npos);
   }
@@ -217,7 +217,8 @@ TEST_CASE("claim: a damaged claim is an error that says what to do") {
       Claim::acquire(folder.path());
       FAIL("taken: " << text);
     } catch (const InputError& error) {
-      CHECK(std::string(error.what()).find("if no process works on this trial, delete this file") != std::string::npos);
+      CHECK(std::string(error.what()).find("if no process is working on this trial, delete this file") !=
+            std::string::npos);
     }
   }
 }

@@ -132,7 +132,7 @@ TEST_CASE("exported: a file without curves is refused where curves are needed") 
   CHECK_THROWS_WITH_AS(static_cast<void>(read_result_metrics(trial, *trial.load_result())),
                        doctest::Contains(":1: has no curve"), InputError);
   CHECK_THROWS_WITH_AS(static_cast<void>(read_result_correctness(trial, *trial.load_result())),
-                       doctest::Contains("--bootstrap: needs to know"), InputError);
+                       doctest::Contains("--bootstrap needs to know"), InputError);
 }
 
 TEST_CASE("exported: a changed value is refused with its line and place") {
@@ -144,17 +144,18 @@ TEST_CASE("exported: a changed value is refused with its line and place") {
       const std::string why = five.refused(five.diverged + changed(*line, pointer, value));
       CHECK_MESSAGE(why.starts_with(":2: "), why);
       CHECK_MESSAGE(has(why, part), why);
-      CHECK_MESSAGE(has(why, "; nothing of this file is shown: restore it"), why);
+      CHECK_MESSAGE(has(why, "; no trial of this file is shown; write it again"), why);
     };
     says("/trial", "abc", "/config: is damaged: it holds the settings of trial ");
     says("/config/train/optimizer/lr", 0.5, "/config: is damaged: it holds the settings of trial ");
     says("/result/metrics/eval~1accuracy", 0.6,
          sealed ? "/result: is damaged: the SHA-256 of the rest of it is " : "0.6 here, 0.5 in the last line there");
-    says("/result/metrics/eval~1accuracy", 1.5, "/result: \"metrics\": eval/accuracy: 1.5 is no accuracy");
+    says("/result/metrics/eval~1accuracy", 1.5, "/result: \"metrics\": eval/accuracy: 1.5 is not an accuracy");
     says("/result/wall_seconds", 13.5, "is damaged: the SHA-256 of the rest of it is ");
     says("/result/seed", 7, "/result: is damaged");
     says("/result/id", std::string(64, 'a'), "/result: ");
-    says("/metrics/4/eval~1accuracy", 0.6, "/metrics is: eval/accuracy 0.5 here, 0.6 in the last line there");
+    says("/metrics/4/eval~1accuracy", 0.6,
+         "/metrics, so one of them is damaged: eval/accuracy 0.5 here, 0.6 in the last line there");
     says("/metrics/1/train~1loss", 0.25,
          sealed ? "/metrics: is damaged: has the SHA-256 " : ": is damaged: the SHA-256 of the rest of it is ");
     says("/metrics/3/step", 1, "/metrics/3: step 1 comes after step 30");
@@ -175,12 +176,13 @@ TEST_CASE("exported: a fitting seal does not make a damaged trial valid") {
   says("/result/schema", 9, ":1: /result: written with schema 9");
   says("/result/metrics/eval~1accuracy", nullptr, "/result: \"metrics\": \"eval/accuracy\": expected a number");
   says("/result/metrics", 5, "/result: \"metrics\": expected an object");
-  says("/result/seed", 4, "/result: is damaged: seed 4 here, 1 in /config");
+  says("/result/seed", 4, "/result: is damaged: seed 4 here, but 1 in /config");
   says("/result", "no", ":1: /result: expected an object");
   says("/config", 3, ":1: /config");
   says("/config/train", 3, ":1: /config");
   says("/metrics", 3, ":1: /metrics: expected a list");
-  says("/metrics", Json::array(), "/metrics is: 50 steps here, the last line is of step 0 there");
+  says("/metrics", Json::array(),
+       "/metrics, so one of them is damaged: 50 steps here, the last line is of step 0 there");
   says("/more", 3, ":1: \"more\": unknown key");
 }
 
@@ -203,7 +205,7 @@ TEST_CASE("exported: a damaged text is refused with its line") {
     const std::string why = five.refused(text);
     CHECK_MESSAGE(has(why, part), why);
   };
-  says("", ": holds no trial, it is empty");
+  says("", ": holds no trials, it is empty");
   says("\n", ":1: byte 0: not valid JSON");
   says(line + "\n" + five.failed, ":2: byte 0: not valid JSON");
   says(line + five.failed.substr(0, 100), ":2: the last line is incomplete; the file is truncated");
@@ -235,7 +237,7 @@ TEST_CASE("exported: lines of other programs are passed over") {
   const FiveTrials five;
   const std::string line = line_of_a_twin();
   CHECK(five.read(line + five.sealed + line).size() == 1);
-  CHECK(has(five.refused(line), ": holds no trial of normlab"));
+  CHECK(has(five.refused(line), ": holds no trials of normlab"));
 }
 
 TEST_CASE("exported: lines of other programs are sealed") {
@@ -252,7 +254,7 @@ TEST_CASE("exported: a trial whose curve is damaged or missing is not written") 
   write_atomically(metrics, good.substr(0, good.size() / 2) + good.substr(good.size() / 2 + 1));
   CHECK_THROWS_WITH_AS(export_line(five.trial(0), true), doctest::Contains(metrics.c_str()), InputError);
   remove_file(metrics);
-  CHECK_THROWS_WITH_AS(export_line(five.trial(0), true), doctest::Contains("is not there"), InputError);
+  CHECK_THROWS_WITH_AS(export_line(five.trial(0), true), doctest::Contains(": does not exist"), InputError);
 }
 
 TEST_CASE("exported: a trial without a result is not written") {
@@ -283,5 +285,5 @@ TEST_CASE("exported: a note that is damaged, doubled or without trials is refuse
             ":2: /content: is damaged: the SHA-256"));
   CHECK(has(five.refused(five.sealed + changed(five.note, "/note", "seeds-4.json")), ":2: is damaged: the SHA-256"));
   CHECK(has(five.refused(five.sealed + five.note + five.note), ":3: note \"seeds-3.json\" appears again"));
-  CHECK(has(five.refused(five.note), ": holds no trial of normlab"));
+  CHECK(has(five.refused(five.note), ": holds no trials of normlab"));
 }

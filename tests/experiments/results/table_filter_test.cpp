@@ -75,7 +75,7 @@ TEST_CASE("table_filter: an error names the column of the condition") {
   CHECK(error_of(input, "lr < 1 and gian > 2").starts_with("--where: column 12: unknown axis or column \"gian\""));
   CHECK(error_of(input, "lr ~ 1").starts_with("--where: column 4: expected one of ="));
   CHECK(error_of(input, "lr = ").starts_with("--where: column 6: expected a value"));
-  CHECK(error_of(input, "lr > fast").starts_with("--where: column 6: \"fast\" is no number"));
+  CHECK(error_of(input, "lr > fast").starts_with("--where: column 6: \"fast\" is not a number"));
   CHECK(error_of(input, "(lr = 1").starts_with("--where: column 1: this bracket is not closed"));
   CHECK(error_of(input, "lr = 'x").starts_with("--where: column 6: this quote is not closed"));
   CHECK(error_of(input, "lr = 1 lr = 2")

@@ -250,7 +250,7 @@ TEST_CASE("table_model: one seed has no intervals") {
         "One seed has no interval: no ± is shown, and no difference can be told from chance.");
   CHECK(footer(model, "gain") == "A gain is the difference to the baseline, paired by seed.");
   CHECK(footer(model, "power").empty());
-  CHECK(has(footer(model, "detect"), "cannot be said"));
+  CHECK(has(footer(model, "detect"), "is unknown, because there is no sd yet"));
 }
 
 TEST_CASE("table_model: --detect tells the seeds that a gain needs") {

@@ -80,8 +80,8 @@ The smallest true gain that 3 seeds show four times in five is 1.3 percentage
 points (0.7 to 4.9, as the sd itself is uncertain).
 Runs of one seed share their draws: over the rows their values correlate by
 0.71.
-Diverged runs count in neither mean nor gain: those speak of the runs that did
-not; † marks gains over the pairs in which both finished.
+Diverged runs count in neither mean nor gain, which describe only the runs that
+did not; † marks gains over the pairs in which both finished.
 (rate a to b%): 95% Clopper-Pearson interval of how many runs diverge.
 7 of 18 runs are not finished: these numbers will change.
 )golden");

@@ -83,7 +83,7 @@ TEST_CASE("plan: a plan on disk names its descriptor and its trials") {
 TEST_CASE("plan: a file that is not a plan is refused") {
   const Planned planned;
   write_atomically(planned.folder / "r/experiments/d/plan.json", "{\"rows\": 5}");
-  CHECK_THROWS_WITH_AS(read_plan_file(planned.store, "d"), doctest::Contains("it is no plan; delete this file"),
+  CHECK_THROWS_WITH_AS(read_plan_file(planned.store, "d"), doctest::Contains("is not a plan; delete this file"),
                        InputError);
 }
 

@@ -227,5 +227,5 @@ TEST_CASE("tune: a record of a choice that is damaged is refused") {
   CHECK_THROWS_WITH_AS(next_stage(loaded, store), doctest::Contains("\"chosen\" is not one of the candidates"),
                        InputError);
   write_atomically(fixed[0], read_file(fixed[1]));
-  CHECK_THROWS_WITH_AS(next_stage(loaded, store), doctest::Contains("is not that of the question"), InputError);
+  CHECK_THROWS_WITH_AS(next_stage(loaded, store), doctest::Contains("does not match the decision"), InputError);
 }

@@ -41,6 +41,23 @@ TrialConfig everything() {
   return c;
 }
 
+TrialConfig three_repeats() {
+  TrialConfig c = everything();
+  c.train.augment.repeats = 3;
+  return c;
+}
+
+/// For a model whose images are smaller than those of `shapes`.
+TrialConfig other_size() {
+  TrialConfig c = everything();
+  c.train.drop_last = false;
+  ViTConfig model;
+  model.image_size = {16, 24};
+  c.model = model;
+  c.train.eval_transform.crop = EvalCrop::stretch;
+  return c;
+}
+
 std::string bytes_of(const Tensor& t) { return {static_cast<const char*>(t.raw()), t.bytes()}; }
 
 /// All that a batch holds, made on `threads` threads.
@@ -53,7 +70,7 @@ std::string batch_bytes(const TrialConfig& c, const ImageSet& images, DType dtyp
 
 }  // namespace
 
-TEST_CASE("batches: every augmentation at once gives the same bits on any number of threads, in any order of steps") {
+TEST_CASE("batches: any number of threads gives the same bits") {
   const ImageSet images = shapes(50);
   const TrialConfig c = everything();
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
@@ -66,12 +83,16 @@ TEST_CASE("batches: every augmentation at once gives the same bits on any number
     }
     CHECK(different.size() == 3);
   }
-  // Several threads prepare steps of two epochs at once, from one source.
+}
+
+TEST_CASE("batches: threads that share a source give the bits of one thread") {
+  const ImageSet images = shapes(50);
+  const TrialConfig c = everything();
   const BatchSource source(c, images, images, DType::f32);
   const auto serial = [](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) {
     for (std::int64_t b = 0; b < blocks; ++b) body(b);
   };
-  std::vector<std::string> made(8);
+  std::vector<std::string> made(8);  // steps of two epochs
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
@@ -85,9 +106,9 @@ TEST_CASE("batches: every augmentation at once gives the same bits on any number
     CHECK(made[step] == bytes_of(source.training(static_cast<std::int64_t>(step), buffer, serial).images));
 }
 
-TEST_CASE("batches: targets are there where images are mixed, and sum to one") {
+TEST_CASE("batches: the targets of mixed images sum to one") {
   const ImageSet images = shapes(50);
-  TrialConfig c = everything();
+  const TrialConfig c = everything();
   ShardPool pool(1);
   BatchSource source(c, images, images, DType::f32);
   const BatchSource::Batch batch = source.training(0, pool);
@@ -97,35 +118,70 @@ TEST_CASE("batches: targets are there where images are mixed, and sum to one") {
     double sum = 0;
     for (std::int64_t k = 0; k < 10; ++k) sum += double(batch.targets.data<float>()[i * 10 + k]);
     CHECK(sum == doctest::Approx(1).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("batches: mixed images keep their labels") {
+  const ImageSet images = shapes(50);
+  const TrialConfig c = everything();
+  ShardPool pool(1);
+  BatchSource source(c, images, images, DType::f32);
+  const BatchSource::Batch batch = source.training(0, pool);
+  for (std::int64_t i = 0; i < 12; ++i)
     CHECK(batch.labels.data<std::int32_t>()[i] ==
           images.labels[static_cast<std::size_t>(source.samples(0)[static_cast<std::size_t>(i)].image)]);
-  }
+}
+
+TEST_CASE("batches: images that are not mixed have labels alone") {
+  const ImageSet images = shapes(50);
+  TrialConfig c = everything();
   c.train.augment.mix = {};
+  ShardPool pool(1);
   BatchSource plain(c, images, images, DType::f32);
   const BatchSource::Batch unmixed = plain.training(0, pool);
   CHECK(!unmixed.targets);
   CHECK(unmixed.wanted().raw() == unmixed.labels.raw());
 }
 
-TEST_CASE("batches: repeats of an image share a batch, apart, and an epoch is as long as without") {
+TEST_CASE("batches: an epoch with repeats is as long as without") {
   const ImageSet images = shapes(60);
-  TrialConfig c = everything();
-  c.train.augment.repeats = 3;
+  CHECK(BatchSource(three_repeats(), images, images, DType::f32).steps().per_epoch == 5);
+}
+
+TEST_CASE("batches: all repeats of an image come in one epoch") {
+  const ImageSet images = shapes(60);
+  const TrialConfig c = three_repeats();
   const BatchSource source(c, images, images, DType::f32);
-  CHECK(source.steps().per_epoch == 5);
   std::map<std::int64_t, std::set<std::int64_t>> seen;
   for (std::int64_t step = 0; step < 5; ++step) {
     const std::vector<BatchSample> samples = source.samples(step);
     REQUIRE(samples.size() == 12);
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      seen[samples[i].image].insert(samples[i].repeat);
-      CHECK(samples[i].image != samples[(i + 1) % samples.size()].image);
-    }
+    for (const BatchSample& sample : samples) seen[sample.image].insert(sample.repeat);
   }
   CHECK(seen.size() == 20);  // a third of the images, each three times
   for (const auto& [image, repeats] : seen) CHECK(repeats == std::set<std::int64_t>{0, 1, 2});
+}
+
+TEST_CASE("batches: repeats of an image are not next to each other") {
+  const ImageSet images = shapes(60);
+  const TrialConfig c = three_repeats();
+  const BatchSource source(c, images, images, DType::f32);
+  for (std::int64_t step = 0; step < 5; ++step) {
+    const std::vector<BatchSample> samples = source.samples(step);
+    for (std::size_t i = 0; i < samples.size(); ++i) CHECK(samples[i].image != samples[(i + 1) % samples.size()].image);
+  }
+}
+
+TEST_CASE("batches: another epoch repeats other images") {
+  const ImageSet images = shapes(60);
+  const TrialConfig c = three_repeats();
+  const BatchSource source(c, images, images, DType::f32);
   CHECK(source.samples(0) != source.samples(5));
-  // The copies of an image are not alike: the first of a batch without mixing.
+}
+
+TEST_CASE("batches: repeats of an image are augmented differently") {
+  const ImageSet images = shapes(60);
+  TrialConfig c = three_repeats();
   c.train.augment.mix = {};
   c.train.augment.erasing = {};
   BatchSource unmixed(c, images, images, DType::f32);
@@ -135,20 +191,27 @@ TEST_CASE("batches: repeats of an image share a batch, apart, and an epoch is as
   CHECK(bytes_of(batch.images.slice(0, 1)) != bytes_of(batch.images.slice(4, 1)));
 }
 
-TEST_CASE("batches: a last, smaller batch; images of another size than the model's") {
+TEST_CASE("batches: without drop_last the last batch is smaller") {
   const ImageSet images = shapes(50);
-  TrialConfig c = everything();
-  c.train.drop_last = false;
-  ViTConfig model;
-  model.image_size = {16, 24};
-  c.model = model;
-  c.train.eval_transform.crop = EvalCrop::stretch;
+  const TrialConfig c = other_size();
   ShardPool pool(1);
   BatchSource source(c, images, images, DType::f32);
   CHECK(source.steps().per_epoch == 5);
-  CHECK(source.evaluation(3, 2, pool).images.shape() == Shape{2, 16, 24, 3});
   CHECK(source.training(3, pool).images.shape() == Shape{12, 16, 24, 3});
   CHECK(source.training(4, pool).images.shape() == Shape{2, 16, 24, 3});
+}
+
+TEST_CASE("batches: images for evaluation have the size of the model") {
+  const ImageSet images = shapes(50);
+  const TrialConfig c = other_size();
+  ShardPool pool(1);
+  BatchSource source(c, images, images, DType::f32);
+  CHECK(source.evaluation(3, 2, pool).images.shape() == Shape{2, 16, 24, 3});
+}
+
+TEST_CASE("batches: images of another size than the model's need a crop") {
+  const ImageSet images = shapes(50);
+  TrialConfig c = other_size();
   c.train.augment.crop = CropName::none;
   CHECK_THROWS_WITH_AS(BatchSource(c, images, images, DType::f32),
                        "train.augment.crop: the images are 32x32 pixels, but the model takes 24x16; set "
@@ -156,7 +219,7 @@ TEST_CASE("batches: a last, smaller batch; images of another size than the model
                        InputError);
 }
 
-TEST_CASE("batches: without augmentation an image is the stored one, and old settings keep their draws") {
+TEST_CASE("batches: crop and flip use the words of their definition") {
   const ImageSet images = shapes(50);
   TrialConfig c;
   c.model = ViTConfig{};
@@ -187,7 +250,7 @@ TEST_CASE("batches: without augmentation an image is the stored one, and old set
   }
 }
 
-TEST_CASE("batches: images of other classes than the model's are refused") {
+TEST_CASE("batches: a model with another number of classes is refused") {
   const ImageSet images = shapes(50);
   TrialConfig c;
   c.model = ViTConfig{};
@@ -204,5 +267,5 @@ TEST_CASE("batches: images of other classes than the model's are refused") {
   CHECK_THROWS_WITH_AS(source(11), doctest::Contains("or set \"dataset.allow_absent_classes\" to true"), InputError);
   c.dataset.allow_absent_classes = true;
   source(11);
-  CHECK_THROWS_AS(source(9), InputError);
+  CHECK_THROWS_WITH_AS(source(9), doctest::Contains("has 10 classes, but the model has 9"), InputError);
 }

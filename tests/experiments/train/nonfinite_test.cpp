@@ -1,4 +1,4 @@
-// NaN and infinity in a training: whatever they are in, its result is no accuracy.
+// A training in which anything is NaN or infinity has no accuracy as its result.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -38,7 +38,7 @@ void check_diverged(const TrialFolder& folder, const std::vector<MetricsLine>& b
   REQUIRE(result.diverged_value);
   CHECK(!std::isfinite(*result.diverged_value));
   CHECK(!std::filesystem::exists(attempt_folder(folder.path(), result.attempt) / kCorrectnessFile));
-  // What was measured until then stays, and what follows has no evaluation.
+  // Earlier measurements stay, and later ones have no evaluation.
   const std::vector<MetricsLine> lines = read_metrics(folder.metrics(result.attempt));
   REQUIRE(lines.size() >= before.size());
   for (std::size_t i = 0; i < before.size(); ++i) CHECK(lines[i] == before[i]);
@@ -53,13 +53,13 @@ std::vector<MetricsLine> metrics_of(const TrialFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("nonfinite: weights that the last update breaks are a divergence in the evaluation, not an accuracy") {
+TEST_CASE("nonfinite: weights that the last update breaks diverge in the evaluation") {
   TrialConfig config = short_settings();
   config.train.epochs = 1.0 / 3;  // one step
   config.train.schedule.warmup_steps = 0;
   config.train.optimizer.name = OptimizerName::sgd;
   config.train.optimizer.lr = 1e30;
-  std::get<ViTConfig>(config.model).init = Init::timm;  // a head of zeros would keep all other weights as they are
+  std::get<ViTConfig>(config.model).init = Init::timm;  // a head of zeros would leave all other weights unchanged
   for (const Precision precision : {Precision::fp32, Precision::bf16_emulated}) {
     config.train.precision = precision;
     const SmallTrial trial(config);
@@ -79,7 +79,7 @@ TEST_CASE("nonfinite: weights that the last update breaks are a divergence in th
   }
 }
 
-TEST_CASE("nonfinite: no value of a checkpoint that is NaN or infinite ever becomes an accuracy") {
+TEST_CASE("nonfinite: a checkpoint with NaN or infinity never becomes an accuracy") {
   for (const char* placement : {"pre_pre", "dyt", "bn_ffnbn"}) {
     TrialConfig config = short_settings();
     std::get<ViTConfig>(config.model).placement = find_placement(placement)->placement;
@@ -99,7 +99,7 @@ TEST_CASE("nonfinite: no value of a checkpoint that is NaN or infinite ever beco
         CAPTURE(placement);
         CAPTURE(start);
         CAPTURE(tensor.name);
-        // Each kind of value in turn, anywhere in the tensor; all kinds of them in long tests.
+        // One kind of value in turn, anywhere in the tensor; all kinds in long tests.
         const std::size_t values = tensor.data.size() / sizeof(float), kinds = std::getenv("NORMLAB_LONG") ? 3 : 1;
         for (std::size_t k = 0; k < kinds; ++k, ++number) {
           const float value = kNonFinite[(number + k) % 3];
@@ -117,7 +117,7 @@ TEST_CASE("nonfinite: no value of a checkpoint that is NaN or infinite ever beco
   }
 }
 
-TEST_CASE("nonfinite: an evaluation says of which slice and average it is") {
+TEST_CASE("nonfinite: the error of an evaluation names its slice and average") {
   const SmallTrial trial(short_settings());
   ShardPool pool(1);
   EngineSettings settings = engine_settings(trial.config);

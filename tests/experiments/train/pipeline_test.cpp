@@ -64,18 +64,22 @@ std::vector<std::byte> bytes_of(const BatchSource::Batch& batch) {
   return all;
 }
 
+/// The batches of two epochs, made without threads.
+std::vector<std::vector<std::byte>> batches_of(const BatchSource& source, ShardPool& pool) {
+  BatchPipeline none(source, 0);
+  std::vector<std::vector<std::byte>> batches;
+  for (std::int64_t step = 0; step < 10; ++step) batches.push_back(bytes_of(none.training(step, pool)));
+  return batches;
+}
+
 }  // namespace
 
-TEST_CASE("pipeline: the same batches on any number of threads, from any first step, in any order") {
+TEST_CASE("pipeline: any number of threads and order of steps gives the same batches") {
   const ImageSet images = photos();
   const TrialConfig c = config();
   const BatchSource source(c, images, images, DType::f32);
   ShardPool pool(1);
-  std::vector<std::vector<std::byte>> expected;
-  {
-    BatchPipeline none(source, 0);
-    for (std::int64_t step = 0; step < 10; ++step) expected.push_back(bytes_of(none.training(step, pool)));
-  }
+  const std::vector<std::vector<std::byte>> expected = batches_of(source, pool);
   CHECK(expected[1] != expected[6]);
   for (const int threads : {1, 2, 5}) {
     CAPTURE(threads);
@@ -84,13 +88,24 @@ TEST_CASE("pipeline: the same batches on any number of threads, from any first s
       CAPTURE(step);
       CHECK(bytes_of(pipeline.training(step, pool)) == expected[static_cast<std::size_t>(step)]);
     }
+  }
+}
+
+TEST_CASE("pipeline: the first step may be any") {
+  const ImageSet images = photos();
+  const TrialConfig c = config();
+  const BatchSource source(c, images, images, DType::f32);
+  ShardPool pool(1);
+  const std::vector<std::vector<std::byte>> expected = batches_of(source, pool);
+  for (const int threads : {1, 2, 5}) {
+    CAPTURE(threads);
     BatchPipeline resumed(source, threads);
     for (std::int64_t step = 6; step < 10; ++step)
       CHECK(bytes_of(resumed.training(step, pool)) == expected[static_cast<std::size_t>(step)]);
   }
 }
 
-TEST_CASE("pipeline: a broken image is an error at the step that needs it, with its name") {
+TEST_CASE("pipeline: a broken image is named at the step that needs it") {
   const ImageSet images = photos(17);
   const TrialConfig c = config();
   const BatchSource source(c, images, images, DType::f32);
@@ -114,7 +129,7 @@ TEST_CASE("pipeline: a broken image is an error at the step that needs it, with 
   }
 }
 
-TEST_CASE("pipeline: no more than two batches wait, and nothing is made before it is asked for or beyond the end") {
+TEST_CASE("pipeline: at most two batches are made ahead") {
   const ImageSet images = photos();
   const auto& reads = static_cast<const Photos&>(*images.encoded).reads;
   const TrialConfig c = config();
@@ -127,7 +142,7 @@ TEST_CASE("pipeline: no more than two batches wait, and nothing is made before i
   pipeline.training(0, pool);
   settle();
   CHECK(reads == 3 * 8);
-  pipeline.training(9, pool);  // the last step: what waited is dropped
+  pipeline.training(9, pool);  // the last step: waiting batches are dropped
   settle();
   CHECK(reads == 4 * 8);
 }

@@ -41,7 +41,7 @@ struct SmallTrial {
   explicit SmallTrial(const TrialConfig& c)
       : config(c), id(trial_id(c)), data(load_dataset(c.dataset, std::nullopt, 1)) {}
 
-  /// Goes on in `out` with a new attempt; the outcome.
+  /// Starts or resumes the trial in `out` with a new attempt. Returns the outcome.
   TrialOutcome run(const std::filesystem::path& out, TrialOptions options = {}) const {
     const TrialFolder folder = ResultStore(out).trial(id);
     folder.write_config(full_json(config));

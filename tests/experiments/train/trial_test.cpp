@@ -22,7 +22,7 @@ std::string correct_bits(const TrialFolder& folder) {
   return read_file(attempt_folder(folder.path(), folder.load_result()->attempt) / kCorrectnessFile);
 }
 
-/// What a stop and a resume must not change.
+/// Checks all that a stop and a resume must not change.
 void check_same(const TrialFolder& a, const TrialFolder& b) {
   const TrialResult x = *a.load_result(), y = *b.load_result();
   CHECK(x.status == y.status);
@@ -35,50 +35,131 @@ void check_same(const TrialFolder& a, const TrialFolder& b) {
   CHECK(read_file(a.metrics(x.attempt)) == read_file(b.metrics(y.attempt)));
 }
 
+/// A trial that is done.
+struct FinishedTrial {
+  FinishedTrial() {
+    CHECK(trial.run(out / "a") == TrialOutcome::done);
+    result = *folder.load_result();
+  }
+  const TemporaryFolder out;
+  const SmallTrial trial{SmallTrial::settings()};
+  const TrialFolder folder = trial.folder(out / "a");
+  TrialResult result;
+};
+/// One for all tests that only read it.
+const FinishedTrial& finished() {
+  static const FinishedTrial kFinished;
+  return kFinished;
+}
+
+TrialConfig diverging() {
+  TrialConfig config = SmallTrial::settings();
+  config.train.optimizer.name = OptimizerName::sgd;
+  config.train.optimizer.lr = 1e30;
+  return config;
+}
+
+/// With a rate so high that the loss never returns to the level of the warm-up.
+TrialConfig collapsing() {
+  TrialConfig config = SmallTrial::settings();
+  config.train.schedule.name = ScheduleName::constant;
+  config.train.optimizer.name = OptimizerName::sgd;
+  config.train.optimizer.momentum = 0.0;
+  config.train.optimizer.lr = 30.0;
+  config.train.schedule.warmup_steps = 2;
+  config.train.clip_norm = 1.0;
+  config.train.collapse_steps = 4;
+  return config;
+}
+
+TrialConfig stopping_early() {
+  TrialConfig config = SmallTrial::settings();
+  config.train.early_stop.metric = "minival/accuracy";
+  config.train.early_stop.patience = 1;
+  config.train.early_stop.min_delta = 0.5;  // hardly ever reached
+  return config;
+}
+
+/// Stops and resumes a trial that keeps `keep` of its checkpoints.
+TrialFolder run_keeping(KeepCheckpoint keep, const std::filesystem::path& out) {
+  const SmallTrial trial(SmallTrial::settings());
+  TrialOptions options = SmallTrial::until(5);
+  options.checkpoint.keep = keep;
+  CHECK(trial.run(out, options) == TrialOutcome::stopped);
+  CHECK(std::filesystem::exists(trial.folder(out).checkpoint(1)));  // it has no result yet
+  CHECK(superfluous_files(trial.folder(out), KeepCheckpoint::none).empty());
+  options.stop_at = 0;
+  CHECK(trial.run(out, options) == TrialOutcome::done);
+  CHECK(!std::filesystem::exists(trial.folder(out).checkpoint(1)));
+  return trial.folder(out);
+}
+
+/// A trial for each choice of what is kept, for tests that only read them.
+struct KeptTrials {
+  const TemporaryFolder out;
+  const TrialFolder last = run_keeping(KeepCheckpoint::last, out / "last"),
+                    weights = run_keeping(KeepCheckpoint::weights, out / "weights"),
+                    none = run_keeping(KeepCheckpoint::none, out / "none");
+};
+const KeptTrials& kept_trials() {
+  static const KeptTrials kKept;
+  return kKept;
+}
+
+std::filesystem::path weights_file(const TrialFolder& folder) {
+  return attempt_folder(folder.path(), 2) / kWeightsFile;
+}
+
 }  // namespace
 
-TEST_CASE("trial: the minival is evaluated beside eval, and the bits of each image are as many as the accuracy says") {
-  const TemporaryFolder out;
-  const SmallTrial trial(SmallTrial::settings());
-  CHECK(trial.run(out / "a") == TrialOutcome::done);
-  const TrialFolder folder = trial.folder(out / "a");
-  const TrialResult result = *folder.load_result();
+TEST_CASE("trial: a result states attempt, steps and data") {
+  const TrialResult& result = finished().result;
   CHECK(result.attempt == 1);
   CHECK(result.steps == 24);
   CHECK(!result.early_stop_rule);
   CHECK(!result.stopped_early_step);
-  const std::string hash = trial.data.train.hash + "+" + trial.data.eval.hash + "+" + trial.data.minival->hash;
-  CHECK(result.provenance.at("data_hash") == hash);
-  const std::vector<MetricsLine> lines = read_metrics(folder.metrics(1));
+  const DataPair& data = finished().trial.data;
+  CHECK(result.provenance.at("data_hash") == data.train.hash + "+" + data.eval.hash + "+" + data.minival->hash);
+}
+
+TEST_CASE("trial: the minival is evaluated beside eval") {
+  const std::vector<MetricsLine> lines = read_metrics(finished().folder.metrics(1));
   REQUIRE(lines.size() == 4);
   for (const MetricsLine& line : lines) {
     CHECK(line.values.contains("minival/loss"));
     const double right = line.values.at("minival/accuracy") * 20;
     CHECK(right == std::round(right));
   }
-  CHECK(lines.back().values == result.metrics);
-  const Correctness bits = read_correctness(attempt_folder(folder.path(), 1) / kCorrectnessFile);
-  CHECK(bits.images() == 30);
-  CHECK(bits.data_hash() == trial.data.eval.hash);
-  CHECK(double(bits.count()) / 30 == result.metrics.at("eval/accuracy"));
-
-  // Stopped on the way, and at the very end after the last checkpoint: the same.
-  CHECK(trial.run(out / "b", SmallTrial::until(13)) == TrialOutcome::stopped);
-  CHECK(trial.run(out / "b") == TrialOutcome::done);
-  check_same(folder, trial.folder(out / "b"));
-  CHECK(correct_bits(folder) == correct_bits(trial.folder(out / "b")));
-  remove_file(folder.path() / "result.json");
-  CHECK(trial.run(out / "a") == TrialOutcome::done);
-  CHECK(trial.folder(out / "a").load_result()->attempt == 2);
-  check_same(trial.folder(out / "b"), folder);
-  CHECK(correct_bits(folder) == correct_bits(trial.folder(out / "b")));
+  CHECK(lines.back().values == finished().result.metrics);
 }
 
-TEST_CASE("trial: a rate that blows it up ends it with step, site and value, wherever it was stopped before") {
-  TrialConfig config = SmallTrial::settings();
-  config.train.optimizer.name = OptimizerName::sgd;
-  config.train.optimizer.lr = 1e30;
-  const SmallTrial trial(config);
+TEST_CASE("trial: as many images are correct as the accuracy says") {
+  const Correctness bits = read_correctness(attempt_folder(finished().folder.path(), 1) / kCorrectnessFile);
+  CHECK(bits.images() == 30);
+  CHECK(bits.data_hash() == finished().trial.data.eval.hash);
+  CHECK(double(bits.count()) / 30 == finished().result.metrics.at("eval/accuracy"));
+}
+
+TEST_CASE("trial: a stop on the way changes no result") {
+  const TemporaryFolder out;
+  const SmallTrial& trial = finished().trial;
+  CHECK(trial.run(out / "b", SmallTrial::until(13)) == TrialOutcome::stopped);
+  CHECK(trial.run(out / "b") == TrialOutcome::done);
+  check_same(finished().folder, trial.folder(out / "b"));
+  CHECK(correct_bits(finished().folder) == correct_bits(trial.folder(out / "b")));
+}
+
+TEST_CASE("trial: a kill after the last checkpoint changes no result") {
+  const FinishedTrial killed;
+  remove_file(killed.folder.path() / "result.json");
+  CHECK(killed.trial.run(killed.out / "a") == TrialOutcome::done);
+  CHECK(killed.folder.load_result()->attempt == 2);
+  check_same(finished().folder, killed.folder);
+  CHECK(correct_bits(killed.folder) == correct_bits(finished().folder));
+}
+
+TEST_CASE("trial: a rate that is too high ends a trial with step, site and value") {
+  const SmallTrial trial(diverging());
   const TemporaryFolder out;
   CHECK(trial.run(out / "a") == TrialOutcome::diverged);
   const TrialResult result = *trial.folder(out / "a").load_result();
@@ -90,22 +171,20 @@ TEST_CASE("trial: a rate that blows it up ends it with step, site and value, whe
   CHECK(!result.diverged_site->empty());
   REQUIRE(result.diverged_value);
   CHECK(!std::isfinite(*result.diverged_value));
-  REQUIRE(*result.diverged_step >= 1);
+}
+
+TEST_CASE("trial: a resumed training diverges at the same step") {
+  const SmallTrial trial(diverging());
+  const TemporaryFolder out;
+  CHECK(trial.run(out / "a") == TrialOutcome::diverged);
+  REQUIRE(*trial.folder(out / "a").load_result()->diverged_step >= 1);
   CHECK(trial.run(out / "b", SmallTrial::until(1)) == TrialOutcome::stopped);
   CHECK(trial.run(out / "b") == TrialOutcome::diverged);
   check_same(trial.folder(out / "a"), trial.folder(out / "b"));
 }
 
-TEST_CASE("trial: a collapse is a result, and a resumed training collapses at the same step") {
-  TrialConfig config = SmallTrial::settings();
-  config.train.schedule.name = ScheduleName::constant;
-  config.train.optimizer.name = OptimizerName::sgd;
-  config.train.optimizer.momentum = 0.0;
-  config.train.optimizer.lr = 30.0;  // too much: the loss leaves the level of the warm-up for good
-  config.train.schedule.warmup_steps = 2;
-  config.train.clip_norm = 1.0;
-  config.train.collapse_steps = 4;
-  const SmallTrial trial(config);
+TEST_CASE("trial: a collapse is a result") {
+  const SmallTrial trial(collapsing());
   const TemporaryFolder out;
   CHECK(trial.run(out / "a") == TrialOutcome::diverged);
   const TrialResult result = *trial.folder(out / "a").load_result();
@@ -115,22 +194,29 @@ TEST_CASE("trial: a collapse is a result, and a resumed training collapses at th
   CHECK(*result.diverged_step == result.steps);
   CHECK(*result.diverged_step % 4 == 0);
   CHECK(result.message->find("collapsed: for 4 steps") != std::string::npos);
+}
+
+TEST_CASE("trial: a resumed training collapses at the same step") {
+  const SmallTrial trial(collapsing());
+  const TemporaryFolder out;
+  CHECK(trial.run(out / "a") == TrialOutcome::diverged);
   for (const std::int64_t step : {1L, 5L, 7L}) {
     const auto folder = out / std::to_string(step);
     CHECK(trial.run(folder, SmallTrial::until(step)) == TrialOutcome::stopped);
     CHECK(trial.run(folder) == TrialOutcome::diverged);
     check_same(trial.folder(out / "a"), trial.folder(folder));
   }
+}
+
+TEST_CASE("trial: a collapse does not end a trial without the rule") {
+  TrialConfig config = collapsing();
   config.train.collapse_steps = 0;
+  const TemporaryFolder out;
   CHECK(SmallTrial(config).run(out / "b") == TrialOutcome::done);
 }
 
-TEST_CASE("trial: an early stop is stated in the result, the same after a stop on the way") {
-  TrialConfig config = SmallTrial::settings();
-  config.train.early_stop.metric = "minival/accuracy";
-  config.train.early_stop.patience = 1;
-  config.train.early_stop.min_delta = 0.5;  // hardly ever reached
-  const SmallTrial trial(config);
+TEST_CASE("trial: an early stop is stated in the result") {
+  const SmallTrial trial(stopping_early());
   const TemporaryFolder out;
   CHECK(trial.run(out / "a") == TrialOutcome::done);
   const TrialResult result = *trial.folder(out / "a").load_result();
@@ -138,6 +224,12 @@ TEST_CASE("trial: an early stop is stated in the result, the same after a stop o
   CHECK(result.stopped_early_step == 12);
   CHECK(result.early_stop_rule == "minival/accuracy has not risen by more than 0.5 for 1 evaluation");
   CHECK(read_metrics(trial.folder(out / "a").metrics(1)).back().values == result.metrics);
+}
+
+TEST_CASE("trial: a resumed training stops early at the same step") {
+  const SmallTrial trial(stopping_early());
+  const TemporaryFolder out;
+  CHECK(trial.run(out / "a") == TrialOutcome::done);
   for (const std::int64_t step : {3L, 7L}) {
     const auto folder = out / std::to_string(step);
     CHECK(trial.run(folder, SmallTrial::until(step)) == TrialOutcome::stopped);
@@ -147,11 +239,17 @@ TEST_CASE("trial: an early stop is stated in the result, the same after a stop o
   remove_file(trial.folder(out / "a").path() / "result.json");  // as if killed just before it was published
   CHECK(trial.run(out / "a") == TrialOutcome::done);
   check_same(trial.folder(out / "7"), trial.folder(out / "a"));
+}
+
+TEST_CASE("trial: a rule of early stopping that does not apply is stated too") {
+  TrialConfig config = stopping_early();
   config.train.early_stop.patience = 9;
+  const TemporaryFolder out;
   const SmallTrial patient(config);
   CHECK(patient.run(out / "b") == TrialOutcome::done);
   CHECK(!patient.folder(out / "b").load_result()->stopped_early_step);
-  CHECK(patient.folder(out / "b").load_result()->early_stop_rule);
+  CHECK(patient.folder(out / "b").load_result()->early_stop_rule ==
+        "minival/accuracy has not risen by more than 0.5 for 9 evaluations");
 }
 
 TEST_CASE("trial: a checkpoint of other data is refused with both hashes") {
@@ -172,7 +270,7 @@ TEST_CASE("trial: a checkpoint of other data is refused with both hashes") {
   }
 }
 
-TEST_CASE("trial: a resumed training multiplies by the algorithms of its checkpoint") {
+TEST_CASE("trial: only a resumed training multiplies by the algorithms of its checkpoint") {
   struct Restore {
     ~Restore() { emulation::lt_control() = {}; }
   } restore;
@@ -191,7 +289,7 @@ TEST_CASE("trial: a resumed training multiplies by the algorithms of its checkpo
     const std::string products = trial.folder(out.path()).load_result()->provenance.at("products");
     CHECK_MESSAGE(products.find("40x32x8 nt f32: algo 66 tile 1 stages 1 split-k 1") != std::string::npos, products);
 
-    // Another trial on the same device chooses for itself.
+    // Another trial on the same device chooses its own.
     SmallTrial other(trial);
     other.id = "another";
     const TemporaryFolder elsewhere;
@@ -201,51 +299,51 @@ TEST_CASE("trial: a resumed training multiplies by the algorithms of its checkpo
   }
 }
 
-TEST_CASE("trial: what is kept of the checkpoints") {
-  const SmallTrial trial(SmallTrial::settings());
-  const TemporaryFolder out;
-  const auto run = [&](KeepCheckpoint keep, const std::string& name) {
-    TrialOptions options = SmallTrial::until(5);
-    options.checkpoint.keep = keep;
-    CHECK(trial.run(out / name, options) == TrialOutcome::stopped);
-    CHECK(std::filesystem::exists(trial.folder(out / name).checkpoint(1)));  // it has no result yet
-    CHECK(superfluous_files(trial.folder(out / name), KeepCheckpoint::none).empty());
-    options.stop_at = 0;
-    CHECK(trial.run(out / name, options) == TrialOutcome::done);
-    CHECK(!std::filesystem::exists(trial.folder(out / name).checkpoint(1)));
-    return trial.folder(out / name);
-  };
-  const TrialFolder last = run(KeepCheckpoint::last, "last");
-  const TrialFolder weights = run(KeepCheckpoint::weights, "weights");
-  const TrialFolder none = run(KeepCheckpoint::none, "none");
-  const auto weights_file = [](const TrialFolder& f) { return attempt_folder(f.path(), 2) / kWeightsFile; };
+TEST_CASE("trial: a finished trial keeps what is asked for") {
+  const auto& [out, last, weights, none] = kept_trials();
   CHECK(std::filesystem::exists(last.checkpoint(2)));
   CHECK(!std::filesystem::exists(weights.checkpoint(2)));
   CHECK(!std::filesystem::exists(none.checkpoint(2)));
   CHECK(!std::filesystem::exists(weights_file(none)));
-  const SafetensorsFile all = SafetensorsFile::read(last.checkpoint(2)),
-                        kept = SafetensorsFile::read(weights_file(weights));
+}
+
+TEST_CASE("trial: kept weights are those of the checkpoint") {
+  const SafetensorsFile all = SafetensorsFile::read(kept_trials().last.checkpoint(2)),
+                        kept = SafetensorsFile::read(weights_file(kept_trials().weights));
   CHECK(all.tensors().size() == 3 * kept.tensors().size());  // AdamW: two moments
   for (const TensorView& t : kept.tensors()) {
     const TensorView& same = all.get(t.name);
     CHECK(std::equal(t.data.begin(), t.data.end(), same.data.begin(), same.data.end()));
   }
-  // Later, by hand: first said, then done.
+}
+
+TEST_CASE("trial: superfluous files are listed before they are removed") {
+  const TrialFolder& last = kept_trials().last;
   const std::vector<Removal> said = superfluous_files(last, KeepCheckpoint::weights);
   REQUIRE(said.size() == 1);
   CHECK(said[0].path == last.checkpoint(2));
   CHECK(said[0].bytes == std::filesystem::file_size(last.checkpoint(2)));
+}
+
+TEST_CASE("trial: a kept checkpoint can be reduced to its weights") {
+  const TemporaryFolder out;
+  const TrialFolder last = run_keeping(KeepCheckpoint::last, out / "last");
   apply_keep(last, KeepCheckpoint::weights);
-  const SafetensorsFile later = SafetensorsFile::read(weights_file(last));
+  const SafetensorsFile later = SafetensorsFile::read(weights_file(last)),
+                        kept = SafetensorsFile::read(weights_file(kept_trials().weights));
   CHECK(tensors_hash(later.tensors()) == tensors_hash(kept.tensors()));
   CHECK(!std::filesystem::exists(last.checkpoint(2)));
-  apply_keep(last, KeepCheckpoint::weights);  // nothing left to do
+  apply_keep(last, KeepCheckpoint::weights);  // nothing is left to do
   CHECK(std::filesystem::exists(weights_file(last)));
-  {
-    const Claim somebody = *Claim::acquire(last.path());
-    CHECK(superfluous_files(last, KeepCheckpoint::none).empty());
-  }
   apply_keep(last, KeepCheckpoint::none);
   CHECK(!std::filesystem::exists(weights_file(last)));
-  CHECK(last.load_result()->metrics == none.load_result()->metrics);
+  CHECK(last.load_result()->metrics == kept_trials().none.load_result()->metrics);
+}
+
+TEST_CASE("trial: no file of a claimed trial is superfluous") {
+  const TemporaryFolder out;
+  const TrialFolder weights = run_keeping(KeepCheckpoint::weights, out / "weights");
+  CHECK(!superfluous_files(weights, KeepCheckpoint::none).empty());
+  const Claim other = *Claim::acquire(weights.path());
+  CHECK(superfluous_files(weights, KeepCheckpoint::none).empty());
 }

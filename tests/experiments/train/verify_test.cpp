@@ -30,7 +30,7 @@ std::string refusal(const SmallTrial& trial, const std::filesystem::path& out, s
   }
 }
 
-/// The file with one digit after `mark` changed.
+/// Changes one digit of the file after `mark`.
 void damage(const std::filesystem::path& path, const std::string& mark, std::size_t offset) {
   std::string text = read_file(path);
   const auto at = text.find(mark);
@@ -40,40 +40,70 @@ void damage(const std::filesystem::path& path, const std::string& mark, std::siz
   write_atomically(path, text);
 }
 
-}  // namespace
-
-TEST_CASE("verify: a trial that was stopped and resumed has the bits of one that is run again") {
-  TrialConfig config = SmallTrial::settings();
-  config.train.epochs = 20;  // 120 steps
-  config.train.eval_every_epochs = 10;
-  const SmallTrial trial(config);
-  const TemporaryFolder out;
-  TrialOptions options = SmallTrial::until(60);
-  CHECK(trial.run(out / "a", options) == TrialOutcome::stopped);
-  const auto states = [&](std::int64_t attempt) {
+/// A trial of 120 steps that is stopped after 60.
+struct StoppedTrial : SmallTrial {
+  StoppedTrial() : SmallTrial(config_of()) { CHECK(run(out / "a", until(60)) == TrialOutcome::stopped); }
+  static TrialConfig config_of() {
+    TrialConfig config = settings();
+    config.train.epochs = 20;
+    config.train.eval_every_epochs = 10;
+    return config;
+  }
+  /// The steps whose state an attempt recorded.
+  std::vector<std::int64_t> states(std::int64_t attempt) const {
     std::vector<std::int64_t> steps;
-    for (const StateRecord& r :
-         read_state_records(attempt_folder(trial.folder(out / "a").path(), attempt) / kStatesFile))
+    for (const StateRecord& r : read_state_records(attempt_folder(folder(out / "a").path(), attempt) / kStatesFile))
       steps.push_back(r.step);
     return steps;
-  };
-  CHECK(states(1) == std::vector<std::int64_t>{50, 60});
-  VerifyReport report = verify(trial, out / "a", 60);
+  }
+  const TemporaryFolder out;
+};
+
+/// A trial whose rate is too high.
+struct DivergedTrial : SmallTrial {
+  DivergedTrial() : SmallTrial(config_of()) { CHECK(run(out / "a") == TrialOutcome::diverged); }
+  static TrialConfig config_of() {
+    TrialConfig config = settings();
+    config.train.epochs = 20;
+    config.train.schedule.warmup_steps = 100;
+    config.train.optimizer.name = OptimizerName::sgd;
+    config.train.optimizer.lr = 1e5;
+    return config;
+  }
+  const TemporaryFolder out;
+};
+
+}  // namespace
+
+TEST_CASE("verify: a stopped trial has the bits of one that is run again") {
+  const StoppedTrial trial;
+  CHECK(trial.states(1) == std::vector<std::int64_t>{50, 60});
+  const VerifyReport report = verify(trial, trial.out / "a", 60);
   CHECK(!report.difference);
   CHECK(report.from == 0);
   CHECK(report.states == 2);
   CHECK(report.tensors > 10);
   CHECK(report.metrics == 2);  // at 50 and at 60, the evaluation
-  CHECK(refusal(trial, out / "a", 20).find("take --steps 50") != std::string::npos);
-  CHECK(refusal(trial, out / "a", 20, 7).find("no checkpoint at step 7; the check can begin at step 0, 60") !=
-        std::string::npos);
+}
 
-  // To the end, whose checkpoint replaces that of the first attempt.
-  options = {};
+TEST_CASE("verify: steps without a recorded state cannot be checked") {
+  const StoppedTrial trial;
+  CHECK(refusal(trial, trial.out / "a", 20).find("take --steps 50") != std::string::npos);
+}
+
+TEST_CASE("verify: a check begins only at a checkpoint") {
+  const StoppedTrial trial;
+  CHECK(refusal(trial, trial.out / "a", 20, 7).find("no checkpoint at step 7; the check can begin at step 0, 60") !=
+        std::string::npos);
+}
+
+TEST_CASE("verify: a resumed trial has the bits of one that is run again") {
+  const StoppedTrial trial;
+  TrialOptions options;
   options.checkpoint.steps = 25;
-  CHECK(trial.run(out / "a", options) == TrialOutcome::done);
-  CHECK(states(2) == std::vector<std::int64_t>{85, 110, 120});
-  report = verify(trial, out / "a", 1000);
+  CHECK(trial.run(trial.out / "a", options) == TrialOutcome::done);  // its checkpoint replaces the first attempt's
+  CHECK(trial.states(2) == std::vector<std::int64_t>{85, 110, 120});
+  const VerifyReport report = verify(trial, trial.out / "a", 1000);
   CHECK_MESSAGE(!report.difference, report.difference.value_or(""));
   CHECK(report.states == 5);
   CHECK(report.metrics == 4);
@@ -81,13 +111,13 @@ TEST_CASE("verify: a trial that was stopped and resumed has the bits of one that
   CHECK(!std::filesystem::exists(std::filesystem::temp_directory_path() / concat("normlab-verify-", ::getpid())));
 }
 
-TEST_CASE("verify: begins at the last checkpoint after which something is on record") {
+TEST_CASE("verify: a check begins at the last checkpoint before a recorded state") {
   TrialConfig config = SmallTrial::settings();
   config.train.epochs = 20;
   const SmallTrial trial(config);
   const TemporaryFolder out;
   CHECK(trial.run(out / "a", SmallTrial::until(60)) == TrialOutcome::stopped);
-  // A second attempt that leaves records, and no checkpoint of its own, as one that is killed.
+  // A second attempt that leaves records and no checkpoint, as one that is killed.
   TrialOptions options = SmallTrial::until(115);
   options.record_at = {111};
   CHECK(trial.run(out / "a", options) == TrialOutcome::stopped);
@@ -99,7 +129,7 @@ TEST_CASE("verify: begins at the last checkpoint after which something is on rec
   CHECK(report.states == 3);  // 110, 111, 115
 }
 
-TEST_CASE("verify: says the first step and tensor that differ") {
+TEST_CASE("verify: the first step and value that differ are named") {
   TrialConfig config = SmallTrial::settings();
   config.train.epochs = 10;  // 60 steps
   const SmallTrial trial(config);
@@ -123,29 +153,31 @@ TEST_CASE("verify: says the first step and tensor that differ") {
   CHECK(report.difference->find("step 6: train/loss is ") == 0);
 }
 
-TEST_CASE("verify: a diverged trial diverges again, and other programs or settings are refused") {
-  TrialConfig config = SmallTrial::settings();
-  config.train.epochs = 20;
-  config.train.schedule.warmup_steps = 100;
-  config.train.optimizer.name = OptimizerName::sgd;
-  config.train.optimizer.lr = 1e5;
-  const SmallTrial trial(config);
-  const TemporaryFolder out;
-  CHECK(trial.run(out / "a") == TrialOutcome::diverged);
-  const TrialFolder folder = trial.folder(out / "a");
-  const std::int64_t step = *folder.load_result()->diverged_step;
-  const auto states = attempt_folder(folder.path(), 1) / kStatesFile;
+TEST_CASE("verify: a diverged trial diverges again") {
+  const DivergedTrial trial;
+  const std::int64_t step = *trial.folder(trial.out / "a").load_result()->diverged_step;
   if (step > 50) {
-    const VerifyReport report = verify(trial, out / "a", 120);
+    const VerifyReport report = verify(trial, trial.out / "a", 120);
     CHECK_MESSAGE(!report.difference, report.difference.value_or(""));
   } else {
-    CHECK(refusal(trial, out / "a", 120).find("no state is on record") != std::string::npos);
+    CHECK(refusal(trial, trial.out / "a", 120).find("no state is on record") != std::string::npos);
   }
+}
+
+TEST_CASE("verify: a trial of another program is refused") {
+  const DivergedTrial trial;
+  const TrialFolder folder = trial.folder(trial.out / "a");
   TrialResult result = *folder.load_result();
   result.provenance["bits"] = "another";
   write_atomically(folder.path() / "result.json", write_trial_result(result));
-  write_atomically(states, write_state_record({step, "x", {"00000000"}}) + "\n");
-  CHECK(refusal(trial, out / "a", 120).find("by another program") != std::string::npos);
+  write_atomically(attempt_folder(folder.path(), 1) / kStatesFile,
+                   write_state_record({*result.diverged_step, "x", {"00000000"}}) + "\n");
+  CHECK(refusal(trial, trial.out / "a", 120).find("by another program") != std::string::npos);
+}
+
+TEST_CASE("verify: settings of another trial are refused") {
+  const DivergedTrial trial;
+  const TrialFolder folder = trial.folder(trial.out / "a");
   write_atomically(folder.path() / "config.json", full_json(SmallTrial::settings()));
-  CHECK_THROWS_AS(read_trial_config(folder), InputError);
+  CHECK_THROWS_WITH_AS(read_trial_config(folder), doctest::Contains("holds the settings of trial "), InputError);
 }

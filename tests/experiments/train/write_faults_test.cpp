@@ -1,4 +1,4 @@
-// A disk that is full from one moment on, that moment being each call in turn by which a trial writes anything.
+// A disk that is full from some moment on: from each call in turn by which a trial writes anything.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -15,11 +15,11 @@ using namespace normlab;
 
 namespace {
 
-/// Calls until the disk is full; negative: it never is.
+/// Calls until the disk is full; negative: it never becomes full.
 std::atomic<long> calls_left{-1};
 std::atomic<bool> full{false};
 
-/// Only writers in this process are counted, and only while a test says so.
+/// Counts only calls that write in this process, and only while a test has set calls_left.
 int refuse(Call call) {
   if (call == Call::pwrite || call == Call::unlink || call == Call::ftruncate || call == Call::close ||
       call == Call::send)
@@ -28,19 +28,15 @@ int refuse(Call call) {
   if (calls_left < 0 || calls_left-- > 0) return 0;
   full = true;
   calls_left = -1;
-  return call == Call::write ? kShort : ENOSPC;  // a part goes through first, as on a real disk
+  return call == Call::write ? kShort : ENOSPC;  // a part is written first, as on a real disk
 }
-
-}  // namespace
-
-namespace {
 
 struct Attempt {
   bool refused = false;  // some call found no space
-  std::string error;     // what was said; empty where the trial finished
+  std::string error;     // the message; empty if the trial finished
 };
 
-/// In a process of its own, as the claim ends with its process.
+/// Runs in a child, because a claim ends with its process.
 Attempt run_on_full_disk(const SmallTrial& trial, const std::filesystem::path& out, const TrialOptions& options,
                          long calls) {
   const std::filesystem::path words = out.parent_path() / "words";
@@ -94,7 +90,7 @@ void check_full_at_each_write(KeepCheckpoint keep, bool tensorboard) {
       CHECK_MESSAGE(attempt.error.find("free some space, then run the same command again") != std::string::npos,
                     attempt.error);
     }
-    // Nothing half: a result is whole or not there, and the same command resumes.
+    // A result is whole or missing, and the same command resumes.
     if (!trial.folder(folder / "out").finished()) {
       CHECK(!attempt.error.empty());
       CHECK(trial.run(folder / "out", options) == TrialOutcome::done);
@@ -110,7 +106,10 @@ void check_full_at_each_write(KeepCheckpoint keep, bool tensorboard) {
 
 }  // namespace
 
-TEST_CASE("write faults: a disk that is full at any call costs no finished work and no bit, and says what to do") {
+TEST_CASE("write faults: a full disk costs no work if the last checkpoint is kept") {
   check_full_at_each_write(KeepCheckpoint::last, true);
+}
+
+TEST_CASE("write faults: a full disk costs no work if the weights are kept") {
   check_full_at_each_write(KeepCheckpoint::weights, false);
 }

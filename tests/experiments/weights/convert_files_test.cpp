@@ -17,54 +17,95 @@ WeightFile file_with(std::map<std::string, std::string> metadata, const std::str
 
 const char* const kModel = R"({"variant": "Ti/16", "image_size": 224, "num_classes": 3, "drop_path": 0.1})";
 
+/// A file that states kModel.
+WeightFile stating_model() { return file_with({{"normlab.model", canonical_model_json(read_model_option(kModel))}}); }
+
 }  // namespace
 
-TEST_CASE("convert_files: whose names is said, never guessed") {
+TEST_CASE("convert_files: the scheme of names is taken from the caller") {
   CHECK(stated_names(file_with({}), NameScheme::timm) == NameScheme::timm);
+}
+
+TEST_CASE("convert_files: the scheme of names is taken from the file") {
   CHECK(stated_names(file_with({{"normlab.model", "{}"}}), std::nullopt) == NameScheme::normlab);
   CHECK(stated_names(file_with({{"normlab.model", "{}"}, {"normlab.names", "timm"}}), std::nullopt) ==
         NameScheme::timm);
+}
+
+TEST_CASE("convert_files: the scheme of names is never guessed") {
   CHECK_THROWS_WITH_AS(stated_names(file_with({}), std::nullopt),
                        "w.safetensors: the file does not say which names its tensors have; give --from", InputError);
+}
+
+TEST_CASE("convert_files: the caller must not contradict the file about names") {
   CHECK_THROWS_WITH_AS(stated_names(file_with({{"normlab.names", "timm"}}), NameScheme::normlab),
                        "w.safetensors: --from is normlab, but the file says timm", InputError);
+}
+
+TEST_CASE("convert_files: an unknown scheme of names is refused") {
   CHECK_THROWS_WITH_AS(stated_names(file_with({{"normlab.names", "keras"}}), NameScheme::normlab),
                        "w.safetensors: normlab.names is \"keras\", which is unknown", InputError);
+}
+
+TEST_CASE("convert_files: a scheme of names is tied to its kind of file") {
   CHECK_THROWS_WITH_AS(stated_names(file_with({}), NameScheme::augreg),
                        "w.safetensors: augreg stores weights in .npz files", InputError);
-  CHECK_THROWS_AS(stated_names(file_with({}, "w.npz"), NameScheme::timm), InputError);
+  CHECK_THROWS_WITH_AS(stated_names(file_with({}, "w.npz"), NameScheme::timm),
+                       "w.npz: timm stores weights in .safetensors files", InputError);
 }
 
-TEST_CASE("convert_files: which network is said by the file, by the caller, or by both alike") {
+TEST_CASE("convert_files: the network is taken from the file or the caller") {
   const ModelConfig model = read_model_option(kModel);
-  const WeightFile says = file_with({{"normlab.model", canonical_model_json(model)}});
-  CHECK(stated_model(says, std::nullopt, false) == model);
+  CHECK(stated_model(file_with({{"normlab.model", canonical_model_json(model)}}), std::nullopt, false) == model);
   CHECK(stated_model(file_with({}), kModel, false) == model);
-  CHECK_THROWS_AS(stated_model(file_with({}), std::nullopt, false), InputError);
+}
 
-  // Training alone may differ.
+TEST_CASE("convert_files: a network that is not stated is an error") {
+  CHECK_THROWS_WITH_AS(stated_model(file_with({}), std::nullopt, false),
+                       "w.safetensors: the file does not name its network; give --model", InputError);
+}
+
+TEST_CASE("convert_files: file and caller may differ in the training of the network") {
   const std::string other_training = R"({"variant": "Ti/16", "image_size": 224, "num_classes": 3, "init": "timm"})";
-  CHECK(std::get<ViTConfig>(stated_model(says, other_training, false)).init == Init::timm);
+  CHECK(std::get<ViTConfig>(stated_model(stating_model(), other_training, false)).init == Init::timm);
+}
+
+TEST_CASE("convert_files: file and caller must not differ in the maths of the network") {
   const std::string other_maths =
       R"({"variant": "Ti/16", "image_size": 224, "num_classes": 3, "placement": "post_post"})";
-  CHECK_THROWS_WITH_AS(stated_model(says, other_maths, false), doctest::Contains("holds another network than --model"),
-                       InputError);
-  const std::string larger = R"({"variant": "Ti/16", "image_size": 384, "num_classes": 3})";
-  CHECK_THROWS_AS(stated_model(says, larger, false), InputError);
-  CHECK(image_size(stated_model(says, larger, true))[0] == 384);
+  CHECK_THROWS_WITH_AS(stated_model(stating_model(), other_maths, false),
+                       doctest::Contains("holds another network than --model"), InputError);
 }
 
-TEST_CASE("convert_files: a model's JSON as text or file, with its sizes") {
+TEST_CASE("convert_files: the image size may differ if positions are resized") {
+  const std::string larger = R"({"variant": "Ti/16", "image_size": 384, "num_classes": 3})";
+  CHECK_THROWS_WITH_AS(stated_model(stating_model(), larger, false),
+                       doctest::Contains("holds another network than --model"), InputError);
+  CHECK(image_size(stated_model(stating_model(), larger, true))[0] == 384);
+}
+
+TEST_CASE("convert_files: a model is given as JSON or as a file of it") {
   const TemporaryFolder folder;
   std::ofstream(folder / "model.json") << kModel;
   CHECK(read_model_option((folder / "model.json").string()) == read_model_option(kModel));
-  CHECK_THROWS_WITH_AS(read_model_option(R"({"variant": "Ti/16"})"), doctest::Contains("give num_classes"), InputError);
-  CHECK_THROWS_WITH_AS(read_model_option(R"({"varient": "Ti/16", "image_size": 8, "num_classes": 2})"),
-                       doctest::Contains("did you mean \"variant\"?"), InputError);
-  CHECK_THROWS_AS(read_model_option((folder / "none.json").string()), EnvironmentError);
 }
 
-TEST_CASE("convert_files: what is written says what it is") {
+TEST_CASE("convert_files: a model without its sizes is refused") {
+  CHECK_THROWS_WITH_AS(read_model_option(R"({"variant": "Ti/16"})"), doctest::Contains("give num_classes"), InputError);
+}
+
+TEST_CASE("convert_files: an unknown key of a model is refused") {
+  CHECK_THROWS_WITH_AS(read_model_option(R"({"varient": "Ti/16", "image_size": 8, "num_classes": 2})"),
+                       doctest::Contains("did you mean \"variant\"?"), InputError);
+}
+
+TEST_CASE("convert_files: a missing file of a model is an error") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH_AS(read_model_option((folder / "none.json").string()),
+                       doctest::Contains("none.json: No such file or directory"), EnvironmentError);
+}
+
+TEST_CASE("convert_files: a written file states its names and its network") {
   const TemporaryFolder folder;
   const ModelConfig model = network_model(kNetworkFiles[0]);
   const Weights network(model);
@@ -75,6 +116,17 @@ TEST_CASE("convert_files: what is written says what it is") {
     CHECK(stated_names(back, std::nullopt) == scheme);
     CHECK(stated_model(back, std::nullopt, false) == model);
   }
-  CHECK_THROWS_AS(write_weight_file(folder / "w.npz", Tensors(), NameScheme::timm, model), InputError);
-  CHECK_THROWS_AS(read_weight_file(folder / "w.pth"), InputError);
+}
+
+TEST_CASE("convert_files: weights are not written to a file of another kind") {
+  const TemporaryFolder folder;
+  const ModelConfig model = network_model(kNetworkFiles[0]);
+  CHECK_THROWS_WITH_AS(write_weight_file(folder / "w.npz", Tensors(), NameScheme::timm, model),
+                       doctest::Contains("w.npz: timm stores weights in .safetensors files"), InputError);
+}
+
+TEST_CASE("convert_files: a file of an unknown kind is refused") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH_AS(read_weight_file(folder / "w.pth"),
+                       doctest::Contains("w.pth: expected a file of weights that ends in .safetensors"), InputError);
 }

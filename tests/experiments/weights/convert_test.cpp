@@ -12,7 +12,7 @@ using namespace normlab;
 
 namespace {
 
-/// A fixture's tensors, with one of them replaced (empty: removed) or added.
+/// A fixture's tensors with one replaced (empty: removed) or added.
 Tensors changed(const Tensors& file, const std::string& name, std::optional<HostTensor> replacement) {
   Tensors out(file.source());
   for (const HostTensor& tensor : file)
@@ -27,7 +27,7 @@ HostTensor zeros(const std::string& name, const std::vector<std::uint64_t>& shap
   return host_tensor<float>(name, shape, std::vector<float>(size));
 }
 
-/// What an import says; "" where it takes everything.
+/// The error of an import; "" without an error.
 std::string refusal(const Tensors& file, NameScheme scheme, const ViTConfig& config,
                     const ImportOptions& options = {}) {
   Weights network(config);
@@ -48,9 +48,37 @@ Loaded load(std::size_t number) {
   return {network_vit(kNetworkFiles[number]), read_weight_file(network_path(kNetworkFiles[number])).tensors};
 }
 
+/// The values of a network that takes a file of Flax.
+std::vector<float> imported(const Tensors& tensors, const ViTConfig& config) {
+  Weights network(config);
+  ConversionReport report;
+  import_weights(tensors, NameScheme::big_vision, config, {}, network.weights, report);
+  return all_values(network.weights);
+}
+
+/// A file of Flax whose two blocks are stored as one, with a first axis for the block.
+Tensors scanned_blocks(const Tensors& file) {
+  Tensors scanned("scanned.npz");
+  const std::string first = "params/Transformer/encoderblock_0/", second = "params/Transformer/encoderblock_1/";
+  for (const HostTensor& tensor : file) {
+    if (tensor.name.starts_with(second)) continue;
+    if (!tensor.name.starts_with(first)) {
+      scanned.add(tensor);
+      continue;
+    }
+    const std::string rest = tensor.name.substr(first.size());
+    std::vector<float> values = tensor.floats(), more = file.get(second + rest).floats();
+    values.insert(values.end(), more.begin(), more.end());
+    std::vector<std::uint64_t> shape = tensor.shape;
+    shape.insert(shape.begin(), 2);
+    scanned.add(host_tensor<float>("params/Transformer/encoderblock/" + rest, shape, values));
+  }
+  return scanned;
+}
+
 }  // namespace
 
-TEST_CASE("convert: networks of timm, Big Vision and AugReg give their logits") {
+TEST_CASE("convert: networks of other programs give their own logits") {
   for (const NetworkFile& file : kNetworkFiles) {
     CAPTURE(std::string(file.name));
     const ModelConfig config = network_model(file);
@@ -89,7 +117,7 @@ TEST_CASE("convert: every file comes back as it was") {
   }
 }
 
-TEST_CASE("convert: every placement goes out and comes back, or is refused by its site") {
+TEST_CASE("convert: every placement is exported and imported or refused by its site") {
   std::size_t held = 0;
   const auto check = [&](const ModelConfig& config) {
     for (const NameScheme scheme :
@@ -133,11 +161,11 @@ TEST_CASE("convert: every placement goes out and comes back, or is refused by it
     swin.placement = swin_placement(row.placement);
     if (validate(swin).empty()) check(swin);  // a Swin has no stem.posembed_out
   }
-  // Ours always; timm holds pre_pre and the rows that only change its kind of norm.
+  // Our names fit always; timm has pre_pre and the rows that only change its kind of norm.
   CHECK(held > 3 * named_placements().size() + 10);
 }
 
-TEST_CASE("convert: names that are missing or left over are an error with all of them, unless allowed") {
+TEST_CASE("convert: a missing tensor is an error unless allowed") {
   const auto [config, file] = load(0);
   const Tensors lacking = changed(file, "blocks.1.attn.qkv.bias", std::nullopt);
   CHECK(has(refusal(lacking, NameScheme::timm, config), "1 tensors are missing"));
@@ -146,37 +174,54 @@ TEST_CASE("convert: names that are missing or left over are an error with all of
   import_weights(lacking, NameScheme::timm, config, {.allow_missing = true}, network.weights, report);
   CHECK(report.missing == std::vector<std::string>{"blocks.1.attn.qkv.bias"});  // once, not for q, k and v
   CHECK(has(report.text(), "31 tensors matched, 1 missing, 0 left over\n  missing    blocks.1.attn.qkv.bias\n"));
+}
 
+TEST_CASE("convert: a tensor that is left over is an error unless allowed") {
+  const auto [config, file] = load(0);
   const Tensors more = changed(file, "", zeros("extra", {2}));
   CHECK(has(refusal(more, NameScheme::timm, config), "1 tensors are left over"));
   CHECK(refusal(more, NameScheme::timm, config, {.allow_left_over = true}) == "");
+}
+
+TEST_CASE("convert: tensors of missing blocks are counted") {
+  const auto [config, file] = load(0);
   ViTConfig deeper = config;
   deeper.depth = 3;
   CHECK(has(refusal(file, NameScheme::timm, deeper), "12 tensors are missing"));
   CHECK(has(refusal(file, NameScheme::timm, deeper, {.allow_left_over = true}), "12 tensors are missing"));
+}
+
+TEST_CASE("convert: positions with a class token do not fit a network without") {
+  const auto [config, file] = load(0);
   ViTConfig gap = config;
   gap.pool = Pool::gap;
   gap.pos_embed_class = false;
   CHECK(has(refusal(file, NameScheme::timm, gap), "pos_embed is [1, 7, 8], this model needs [1, 6, 8]"));
 }
 
-TEST_CASE("convert: tensors of another shape or type are named, all at once") {
+TEST_CASE("convert: tensors of another shape or type are named all at once") {
   const auto [config, file] = load(0);
   Tensors wrong = changed(file, "head.bias", zeros("head.bias", {6}));
   wrong = changed(wrong, "norm.weight", host_tensor<std::int32_t>("norm.weight", {8}, std::vector<std::int32_t>(8)));
   const std::string text = refusal(wrong, NameScheme::timm, config);
   CHECK(has(text, "head.bias is [6], this model needs [5]"));
   CHECK(has(text, "norm.weight holds I32"));
+}
 
-  // The same number of elements is not enough.
+TEST_CASE("convert: a tensor of another shape with as many elements is refused") {
+  const auto [config, file] = load(0);
   const Tensors turned = changed(file, "patch_embed.proj.weight", zeros("patch_embed.proj.weight", {8, 4, 4, 3}));
   CHECK(has(refusal(turned, NameScheme::timm, config), "[8, 4, 4, 3], this model needs [8, 3, 4, 4]"));
+}
+
+TEST_CASE("convert: the error about positions names the setting that fits") {
+  const auto [config, file] = load(0);
   ViTConfig without = config;
   without.pos_embed_class = false;
   CHECK(has(refusal(file, NameScheme::timm, without), "\"pos_embed_class\": true"));
 }
 
-TEST_CASE("convert: halves are widened") {
+TEST_CASE("convert: half precision is widened") {
   const auto [config, file] = load(0);
   std::vector<bf16> halves;
   for (const float value : file.get("norm.weight").floats()) halves.push_back(bf16(value));
@@ -188,7 +233,7 @@ TEST_CASE("convert: halves are widened") {
   for (std::size_t i = 0; i < halves.size(); ++i) CHECK(gamma.data<float>()[i] == float(halves[i]));
 }
 
-TEST_CASE("convert: what no network here has is refused by name, allowed or not") {
+TEST_CASE("convert: parts that no network here has are refused even if allowed") {
   const auto [config, file] = load(0);
   const ImportOptions everything{.allow_missing = true, .allow_left_over = true};
   CHECK(has(refusal(changed(file, "", zeros("reg_token", {1, 4, 8})), NameScheme::timm, config, everything),
@@ -199,7 +244,7 @@ TEST_CASE("convert: what no network here has is refused by name, allowed or not"
             "params/MAPHead_0/probe: attention pooling"));
 }
 
-TEST_CASE("convert: DeiT-III's own names of LayerScale, unless both are there") {
+TEST_CASE("convert: LayerScale is read under DeiT-III's own names") {
   const auto [config, file] = load(1);
   HostTensor gain = file.get("blocks.0.ls1.gamma");
   gain.name = "blocks.0.gamma_1";
@@ -208,19 +253,18 @@ TEST_CASE("convert: DeiT-III's own names of LayerScale, unless both are there") 
   import_weights(changed(file, "blocks.0.ls1.gamma", gain), NameScheme::timm, config, {}, network.weights, report);
   const Tensor ours = network.weights.value(network.weights.find("blocks.0.attn.layer_scale"));
   CHECK(std::vector<float>(ours.data<float>(), ours.data<float>() + 8) == gain.floats());
+}
+
+TEST_CASE("convert: a LayerScale under two names is refused") {
+  const auto [config, file] = load(1);
+  HostTensor gain = file.get("blocks.0.ls1.gamma");
+  gain.name = "blocks.0.gamma_1";
   CHECK(has(refusal(changed(file, "", gain), NameScheme::timm, config), "are the same tensor of the network"));
 }
 
-TEST_CASE("convert: files of Flax under each prefix, in one row of blocks, with a class token's position") {
+TEST_CASE("convert: files of Flax are read under each prefix") {
   const auto [config, file] = load(3);
-  const auto logits = [config = config](const Tensors& tensors) {
-    Weights network(config);
-    ConversionReport report;
-    import_weights(tensors, NameScheme::big_vision, config, {}, network.weights, report);
-    return all_values(network.weights);
-  };
-  const std::vector<float> straight = logits(file);
-
+  const std::vector<float> straight = imported(file, config);
   for (const std::string prefix : {"", "opt/target/", "params/img/"}) {
     Tensors renamed("renamed.npz");
     for (HostTensor tensor : file) {
@@ -228,35 +272,38 @@ TEST_CASE("convert: files of Flax under each prefix, in one row of blocks, with 
       renamed.add(tensor);
     }
     CAPTURE(prefix);
-    CHECK(logits(renamed) == straight);
+    CHECK(imported(renamed, config) == straight);
   }
+}
+
+TEST_CASE("convert: two prefixes in a file of Flax are refused") {
+  const auto [config, file] = load(3);
   Tensors two = file;
   two.add(zeros("params/img/embedding/kernel", {4, 4, 3, 8}));
   CHECK(has(refusal(two, NameScheme::big_vision, config), "\"params/\" and \"params/img/\""));
+}
+
+TEST_CASE("convert: tensors under the names of another program are refused") {
+  const auto [config, file] = load(3);
   CHECK(
       has(refusal(load(0).tensors, NameScheme::big_vision, config), "the tensors do not have the names of big_vision"));
+}
 
-  Tensors scanned("scanned.npz");
-  const std::string first = "params/Transformer/encoderblock_0/", second = "params/Transformer/encoderblock_1/";
-  for (const HostTensor& tensor : file) {
-    if (tensor.name.starts_with(second)) continue;
-    if (!tensor.name.starts_with(first)) {
-      scanned.add(tensor);
-      continue;
-    }
-    const std::string rest = tensor.name.substr(first.size());
-    std::vector<float> values = tensor.floats(), more = file.get(second + rest).floats();
-    values.insert(values.end(), more.begin(), more.end());
-    std::vector<std::uint64_t> shape = tensor.shape;
-    shape.insert(shape.begin(), 2);
-    scanned.add(host_tensor<float>("params/Transformer/encoderblock/" + rest, shape, values));
-  }
-  CHECK(logits(scanned) == straight);
+TEST_CASE("convert: blocks of Flax that are stored as one are read") {
+  const auto [config, file] = load(3);
+  CHECK(imported(scanned_blocks(file), config) == imported(file, config));
+}
+
+TEST_CASE("convert: as many blocks must be stored as one as the network has") {
+  const auto [config, file] = load(3);
+  const Tensors scanned = scanned_blocks(file);
   ViTConfig deeper = config;
   deeper.depth = 3;
   CHECK(has(refusal(scanned, NameScheme::big_vision, deeper), "its first axis must be the 3 blocks"));
+}
 
-  // Row 0 moves into the class token.
+TEST_CASE("convert: the position of Flax's class token is added to the token") {
+  const auto [config, file] = load(3);
   std::vector<float> positions(8, 0.25f), token = file.get("params/cls").floats();
   const std::vector<float> rest = file.get("params/pos_embedding").floats();
   positions.insert(positions.end(), rest.begin(), rest.end());
@@ -264,15 +311,16 @@ TEST_CASE("convert: files of Flax under each prefix, in one row of blocks, with 
   Tensors older =
       changed(file, "params/pos_embedding", host_tensor<float>("params/pos_embedding", {1, 7, 8}, positions));
   older = changed(older, "params/cls", host_tensor<float>("params/cls", {1, 1, 8}, token));
-  const std::vector<float> folded = logits(older);
+  const std::vector<float> straight = imported(file, config);
+  const std::vector<float> folded = imported(older, config);
   double largest = 0.0;
   for (std::size_t i = 0; i < folded.size(); ++i)
     largest = std::max(largest, std::abs(double(folded[i]) - double(straight[i])));
   CHECK(largest < 1e-6);
 }
 
-TEST_CASE("convert: positions of another grid are resized by name of the way, or refused") {
-  auto [config, file] = load(0);
+TEST_CASE("convert: positions of another grid are resized only if asked") {
+  const auto [config, file] = load(0);
   std::vector<float> rows(5 * 8);  // a class token and 2 x 2 patches
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = float(i % 8) + 10.0f * float(i / 8);
   const Tensors square = changed(file, "pos_embed", host_tensor<float>("pos_embed", {1, 5, 8}, rows));
@@ -287,11 +335,15 @@ TEST_CASE("convert: positions of another grid are resized by name of the way, or
   CHECK(ours[8] == 10.0f);          // a corner
   CHECK(ours[2 * 8] == 15.0f);      // between two
   CHECK(ours[3 * 8 + 1] == 21.0f);  // the next corner
+}
+
+TEST_CASE("convert: positions that are not a square grid are refused") {
+  const auto [config, file] = load(0);
   const Tensors odd = changed(file, "pos_embed", zeros("pos_embed", {1, 4, 8}));
   CHECK(has(refusal(odd, NameScheme::timm, config, {.resize_positions = Resampling::corners}), "[1, 4, 8]"));
 }
 
-TEST_CASE("convert: fixed positions are a tensor in timm, which must be theirs") {
+TEST_CASE("convert: fixed positions are exported to timm as a tensor") {
   auto [config, file] = load(0);
   config.pos_embed = PosEmbed::sincos2d;
   config.pos_embed_class = false;
@@ -300,11 +352,19 @@ TEST_CASE("convert: fixed positions are a tensor in timm, which must be theirs")
   const Tensors out = export_weights(network.weights, config, NameScheme::timm);
   CHECK(out.get("pos_embed").shape == std::vector<std::uint64_t>{1, 6, 8});
   CHECK(refusal(out, NameScheme::timm, config) == "");
+}
+
+TEST_CASE("convert: fixed positions of timm must be those of the network") {
+  auto [config, file] = load(0);
+  config.pos_embed = PosEmbed::sincos2d;
+  config.pos_embed_class = false;
+  const Weights network(config);
+  const Tensors out = export_weights(network.weights, config, NameScheme::timm);
   const Tensors other = changed(out, "pos_embed", zeros("pos_embed", {1, 6, 8}));
   CHECK(has(refusal(other, NameScheme::timm, config), "pos_embed differs from sincos2d by 1"));
 }
 
-TEST_CASE("convert: a training's checkpoint is read without its optimiser") {
+TEST_CASE("convert: the optimiser in a checkpoint is skipped") {
   const auto [config, file] = load(0);
   Weights network(config);
   Tensors ours = export_weights(network.weights, config, NameScheme::normlab);

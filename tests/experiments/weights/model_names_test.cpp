@@ -23,15 +23,19 @@ ViTConfig flax_like() {
 
 }  // namespace
 
-TEST_CASE("model_names: the words") {
+TEST_CASE("model_names: every scheme is found by its word") {
   for (const char* word : {"normlab", "timm", "big_vision", "augreg"}) CHECK(to_string(*name_scheme(word)) == word);
   CHECK_FALSE(name_scheme("torchvision"));
 }
 
-TEST_CASE("model_names: what a scheme has no place for is named by its site") {
-  ViTConfig config = flax_like();
+TEST_CASE("model_names: timm and Big Vision have names for pre_pre") {
+  const ViTConfig config = flax_like();
   CHECK(said(NameScheme::timm, config) == "");
   CHECK(said(NameScheme::big_vision, config) == "");
+}
+
+TEST_CASE("model_names: placements that other programs lack are refused there alone") {
+  ViTConfig config = flax_like();
   for (const char* row : {"post_post", "pre_respost", "bn_extra"}) {
     CAPTURE(row);
     config.placement = find_placement(row)->placement;
@@ -39,6 +43,11 @@ TEST_CASE("model_names: what a scheme has no place for is named by its site") {
     CHECK(said(NameScheme::timm, config) != "");
     CHECK(said(NameScheme::big_vision, config) != "");
   }
+}
+
+TEST_CASE("model_names: a part that a scheme has no place for is named by its site") {
+  ViTConfig config = flax_like();
+  config.placement = find_placement("bn_extra")->placement;
   CHECK(said(NameScheme::timm, config).find("attn.value: timm has no norm there (it is batch_norm)") == 0);
   config = flax_like();
   config.placement.head_scale = HeadScale::before_proj;
@@ -52,19 +61,24 @@ TEST_CASE("model_names: what a scheme has no place for is named by its site") {
   CHECK(said(NameScheme::timm, config).find("final: is affine") == 0);
 }
 
-TEST_CASE("model_names: a Swin has names in timm alone, and no layer scale there") {
+TEST_CASE("model_names: a Swin has names in timm alone") {
   SwinConfig swin;
   swin.placement = swin_placement(find_placement("pre_pre")->placement);
   CHECK(said(NameScheme::timm, swin) == "");
   CHECK(scheme_advice(NameScheme::timm, swin).empty());  // epsilon 1e-5 is timm's for a Swin
   CHECK(said(NameScheme::augreg, swin) == "kind: is swin, which AugReg does not have\n");
+}
+
+TEST_CASE("model_names: timm's Swin has no norm in its MLP and no layer scale") {
+  SwinConfig swin;
+  swin.placement = swin_placement(find_placement("pre_pre")->placement);
   swin.placement.layer_scale.kind = LayerScaleKind::channel;
   swin.placement.mlp.hidden = norm_of(NormKind::batch_norm);
   CHECK(said(NameScheme::timm, swin) ==
         "mlp.hidden: timm has no norm there (it is batch_norm)\nlayer_scale: timm has none\n");
 }
 
-TEST_CASE("model_names: Flax's fixed choices") {
+TEST_CASE("model_names: Flax's fixed choices are required") {
   ViTConfig config = flax_like();
   config.gelu = GeluForm::erf;
   CHECK(said(NameScheme::big_vision, config).find("gelu: is erf, but tanh in Big Vision") == 0);
@@ -83,7 +97,7 @@ TEST_CASE("model_names: Flax's fixed choices") {
   CHECK(said(NameScheme::augreg, config).find("pos_embed_class") == 0);
 }
 
-TEST_CASE("model_names: names that are one tensor of theirs stand in one row") {
+TEST_CASE("model_names: a tensor is linked with its name and shape in timm") {
   ViTConfig config = flax_like();
   config.depth = 11;
   ParameterSet set;
@@ -102,7 +116,7 @@ TEST_CASE("model_names: names that are one tensor of theirs stand in one row") {
   CHECK(find("head.bias").theirs == "head.bias");
 }
 
-TEST_CASE("model_names: values move as the layouts say") {
+TEST_CASE("model_names: values are reordered by the layout and back") {
   TensorLink link;
   link.rows = 2;
   link.columns = 6;

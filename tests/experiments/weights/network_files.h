@@ -1,5 +1,5 @@
-// Networks of other programs with images and logits, made by tests/reference/timm_twin.py --fixture, and what tests do
-// with them.
+// Networks of other programs with images and logits, made by tests/reference/timm_twin.py --fixture, and functions for
+// tests of them.
 #pragma once
 
 #include <filesystem>
@@ -32,7 +32,7 @@ inline std::string network_json(const NetworkFile& file) { return expected_file(
 inline ModelConfig network_model(const NetworkFile& file) { return read_model_option(network_json(file)); }
 inline ViTConfig network_vit(const NetworkFile& file) { return std::get<ViTConfig>(network_model(file)); }
 
-/// A network apart from any engine.
+/// A network without an engine.
 struct Weights {
   ParameterSet weights;
   explicit Weights(const ModelConfig& config, std::uint64_t seed = 0) {
@@ -42,7 +42,7 @@ struct Weights {
   }
 };
 
-/// The logits of the fixtures' images, mean and deviation one half.
+/// The logits of the fixtures' images, with a mean and a deviation of one half.
 inline std::vector<double> logits_of(const ParameterSet& weights, const ModelConfig& config) {
   const SafetensorsFile expected = expected_file();
   const std::vector<std::uint8_t> bytes = values_of<std::uint8_t>(expected.get("images"));

@@ -11,7 +11,7 @@ using namespace normlab;
 
 namespace {
 
-/// An .npy of this dict, not padded but for the newline.
+/// An .npy of this dict, padded only with the newline.
 std::string npy_of(const std::string& dict, std::size_t data_bytes, char major = 1) {
   const std::string header = dict + '\n';
   std::string bytes = std::string("\x93NUMPY") + major + '\0';
@@ -31,7 +31,7 @@ HostTensor parse(const std::string& bytes) {
   return parse_npy("x", "x.npy", std::as_bytes(std::span(*owner)), owner);
 }
 
-/// What the reader says about these bytes; "" where it takes them.
+/// The error of reading these bytes; "" without an error.
 std::string refusal(const std::string& bytes) {
   try {
     parse(bytes);
@@ -41,36 +41,44 @@ std::string refusal(const std::string& bytes) {
   }
 }
 
+/// The values of a tensor that is written and read.
+std::vector<double> again(const HostTensor& tensor) {
+  const HostTensor read = parse(write_npy_bytes(tensor));
+  CHECK(read.dtype == tensor.dtype);
+  CHECK(read.shape == tensor.shape);
+  return read.doubles();
+}
+
 #define CHECK_REFUSES(bytes, words) \
   CHECK_MESSAGE(refusal(bytes).find(words) != std::string::npos, "said \"", refusal(bytes), "\", expected ", words)
 
 }  // namespace
 
-TEST_CASE("npy: the bytes are those of NumPy's save") {
+TEST_CASE("npy: written bytes are those of NumPy's save") {
   const HostTensor tensor = host_tensor("x", {2, 1}, std::vector<float>{1.0f, -2.0f});
   const std::string dict = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }";
   const std::string expected = std::string("\x93NUMPY\x01\0\x76\0", 10) + dict + std::string(0x75 - dict.size(), ' ') +
                                '\n' + std::string("\0\0\x80\x3f\0\0\0\xc0", 8);
   CHECK(write_npy_bytes(tensor) == expected);
+}
 
+TEST_CASE("npy: a written file is read again, named by the file") {
+  const HostTensor tensor = host_tensor("x", {2, 1}, std::vector<float>{1.0f, -2.0f});
   TemporaryFolder folder;
   write_npy(folder / "weights.npy", tensor);
   const HostTensor read = read_npy(folder / "weights.npy");
   CHECK(read.name == "weights");
   CHECK(read.shape == tensor.shape);
   CHECK(read.floats() == std::vector<float>{1.0f, -2.0f});
-  CHECK_THROWS_AS(read_npy(folder / "absent.npy"), EnvironmentError);
 }
 
-TEST_CASE("npy: every dtype comes back, scalars and empty arrays too") {
-  const auto again = [](const HostTensor& tensor) {
-    const HostTensor read = parse(write_npy_bytes(tensor));
-    CHECK(read.dtype == tensor.dtype);
-    CHECK(read.shape == tensor.shape);
-    return read.doubles();
-  };
-  CHECK(again(host_tensor("x", {}, std::vector<double>{0.1})) == std::vector<double>{0.1});
-  CHECK(again(host_tensor("x", {3, 0, 2}, std::vector<float>{})).empty());
+TEST_CASE("npy: a missing file is an error") {
+  TemporaryFolder folder;
+  CHECK_THROWS_WITH_AS(read_npy(folder / "absent.npy"), doctest::Contains("absent.npy: No such file or directory"),
+                       EnvironmentError);
+}
+
+TEST_CASE("npy: every dtype comes back") {
   CHECK(again(host_tensor("x", {2}, std::vector<bf16>{bf16(1.5f), bf16(-2.0f)})) == std::vector<double>{1.5, -2.0});
   CHECK(again(host_tensor("x", {2}, std::vector<std::int32_t>{-7, 7})) == std::vector<double>{-7, 7});
   CHECK(again(host_tensor("x", {1}, std::vector<std::int64_t>{1ll << 40})) == std::vector<double>{double(1ll << 40)});
@@ -82,14 +90,22 @@ TEST_CASE("npy: every dtype comes back, scalars and empty arrays too") {
   CHECK(again({{"x", "BOOL", {2}, std::as_bytes(std::span(flags))}, nullptr}) == std::vector<double>{0, 1});
 }
 
-TEST_CASE("npy: files of NumPy are read: Fortran order, version 3.0") {
+TEST_CASE("npy: scalars and empty arrays come back") {
+  CHECK(again(host_tensor("x", {}, std::vector<double>{0.1})) == std::vector<double>{0.1});
+  CHECK(again(host_tensor("x", {3, 0, 2}, std::vector<float>{})).empty());
+}
+
+TEST_CASE("npy: arrays in Fortran order are read") {
   const HostTensor fortran = read_npy("tests/fuzz/corpus/npz/fortran.npy");
   CHECK(fortran.shape == std::vector<std::uint64_t>{2, 3, 4});
   std::vector<double> counting(24);
   for (int i = 0; i < 24; ++i) counting[static_cast<std::size_t>(i)] = i;
   CHECK(fortran.doubles() == counting);
-  CHECK(read_npy("tests/fuzz/corpus/npz/bfloat16.npy").floats() == std::vector<float>{1.0f, -2.0f});
   CHECK(refusal(npy_of("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 0)}", 0)).empty());
+}
+
+TEST_CASE("npy: a file of NumPy with bfloat16 is read") {
+  CHECK(read_npy("tests/fuzz/corpus/npz/bfloat16.npy").floats() == std::vector<float>{1.0f, -2.0f});
 }
 
 TEST_CASE("npy: the header may be written in other ways that mean the same") {
@@ -101,17 +117,21 @@ TEST_CASE("npy: the header may be written in other ways that mean the same") {
   CHECK(refusal(npy_of("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", 4, 3)).empty());
 }
 
-TEST_CASE("npy: a file cut anywhere, or with something behind it, is refused") {
+TEST_CASE("npy: a file cut anywhere is refused") {
   const std::string whole = write_npy_bytes(host_tensor("x", {5, 2}, std::vector<float>(10, 1.0f)));
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
     CAPTURE(bytes);
     CHECK_REFUSES(whole.substr(0, bytes), "x.npy: byte ");
   }
   CHECK_REFUSES(whole.substr(0, 130), "byte 130: the array needs 40 bytes but 2 are there; the file is truncated");
+}
+
+TEST_CASE("npy: bytes after the array are refused") {
+  const std::string whole = write_npy_bytes(host_tensor("x", {5, 2}, std::vector<float>(10, 1.0f)));
   CHECK_REFUSES(whole + '\0', "byte 168: 1 bytes after the array");
 }
 
-TEST_CASE("npy: what comes before the dict is checked") {
+TEST_CASE("npy: magic, version and header size are checked") {
   CHECK_REFUSES("PK\3\4", "byte 0: this is no .npy array");
   CHECK_REFUSES(npy_of("{}", 0, 4), "byte 6: version 4.0 of the format is not read");
   CHECK_REFUSES(std::string("\x93NUMPY\x01\x01", 8), "version 1.1");
@@ -143,7 +163,7 @@ TEST_CASE("npy: shapes that lie or overflow are refused before anything is alloc
   CHECK_REFUSES(npy_of_shape(many + ")", 4), "more than 32 dimensions");
 }
 
-TEST_CASE("npy: descr, order and keys are read strictly") {
+TEST_CASE("npy: a dict in any other form is refused") {
   CHECK_REFUSES(npy_of_descr("'O'"), "byte 20: pickled Python objects");
   CHECK_REFUSES(npy_of_descr("'|O'"), "pickled Python objects");
   CHECK_REFUSES(npy_of_descr("'>f4'"), "big-endian numbers (\">f4\")");
@@ -166,12 +186,13 @@ TEST_CASE("npy: descr, order and keys are read strictly") {
   CHECK_REFUSES(npy_of("", 0), "expected \"{\", found its end");
 }
 
-TEST_CASE("npy: what the format cannot hold is not written") {
+TEST_CASE("npy: tensors that the format cannot hold are not written") {
   const std::vector<std::uint16_t> numbers{1, 2};
   const auto data = std::as_bytes(std::span(numbers));
   CHECK_THROWS_WITH_AS(write_npy_bytes({"x", "U16", {2}, data}),
                        "tensor \"x\" cannot be written as .npy: the format has no dtype U16", InputError);
   CHECK_THROWS_WITH_AS(write_npy_bytes({"x", "F16", {3}, data}),
                        "tensor \"x\" cannot be written as .npy: has 4 bytes, but its shape needs 6", InputError);
-  CHECK_THROWS_AS(write_npy_bytes({"x", "F16", std::vector<std::uint64_t>(33, 1), data.first(2)}), InputError);
+  CHECK_THROWS_WITH_AS(write_npy_bytes({"x", "F16", std::vector<std::uint64_t>(33, 1), data.first(2)}),
+                       "tensor \"x\" cannot be written as .npy: more than 32 dimensions", InputError);
 }

@@ -1,4 +1,4 @@
-// Files of weights with a value in them that no training wrote.
+// Changes a value in a file of weights.
 #pragma once
 
 #include <cstring>
@@ -8,8 +8,8 @@
 
 namespace normlab {
 
-/// Writes `value` over one value of a F32 tensor of a safetensors file, and a checkpoint's hash anew: as a program
-/// would have written it whose arithmetic gave that value.
+/// Overwrites a value of an F32 tensor in a safetensors file and updates a checkpoint's hash, as if training had given
+/// that value.
 inline void poison(const std::filesystem::path& path, const std::string& tensor, std::size_t index, float value) {
   const SafetensorsFile file = SafetensorsFile::read(path);
   std::vector<TensorView> tensors = file.tensors();
@@ -28,7 +28,7 @@ inline void poison(const std::filesystem::path& path, const std::string& tensor,
   save_sealed_safetensors(path, metadata, tensors);
 }
 
-/// Values that are not finite, each of another kind.
+/// One value of each kind that is not finite.
 inline constexpr float kNonFinite[] = {__builtin_nanf(""), __builtin_inff(), -__builtin_inff()};
 
 }  // namespace normlab

@@ -47,10 +47,22 @@ double chi_square(const std::vector<double>& counts) {
   return sum;
 }
 
+/// The operations that timm applies to kDraws images.
+const std::vector<DrawnOp>& timm_operations() {
+  static const std::vector<DrawnOp> kOperations = [] {
+    const RandAugment augment(config_of(Dialect::timm));
+    std::vector<DrawnOp> all;
+    for (int i = 0; i < kDraws; ++i)
+      if (const auto drawn = augment.draw(1, 32, 32, draws_of(i))) all.push_back(*drawn);
+    return all;
+  }();
+  return kOperations;
+}
+
 }  // namespace
 
-TEST_CASE("randaugment: every operation of the list comes up as often, in each layer, independent of the other") {
-  // Upper 0.1% of chi-square with 13, 14, 15 and (n n - 1) degrees of freedom.
+TEST_CASE("randaugment: every pair of operations is drawn equally often") {
+  // Upper 0.1% points of chi-square with 13, 14, 15 and (n n - 1) degrees of freedom.
   const std::map<std::size_t, std::pair<double, double>> limits{
       {14, {34.53, 261.7}}, {15, {36.12, 295.2}}, {16, {37.70, 330.5}}};
   for (const Dialect dialect : {Dialect::big_vision, Dialect::torchvision, Dialect::timm}) {
@@ -78,7 +90,7 @@ TEST_CASE("randaugment: every operation of the list comes up as often, in each l
   }
 }
 
-TEST_CASE("randaugment: half of the arguments are negative, of the operations that have a sign") {
+TEST_CASE("randaugment: half of the arguments of signed operations are negative") {
   const std::map<Dialect, std::set<std::string_view>> expected{
       {Dialect::big_vision, {"rotate", "shear_x", "shear_y", "translate_x", "translate_y"}},
       {Dialect::torchvision,
@@ -108,31 +120,40 @@ TEST_CASE("randaugment: half of the arguments are negative, of the operations th
       CHECK(std::abs(seen.begin()->second - n / 2) < 3.3 * std::sqrt(n) / 2);
     }
   }
+}
+
+TEST_CASE("randaugment: color has no sign in timm unless it is increasing") {
   RandAugmentConfig plain = config_of(Dialect::timm);
   plain.increasing = false;
   CHECK_FALSE(RandAugment(plain).is_signed(AugmentOp::color));
 }
 
-TEST_CASE("randaugment: timm applies half of the operations, at normal levels cut to 0..10, with one of two filters") {
-  const RandAugment augment(config_of(Dialect::timm));
-  int applied = 0, turned = 0, bicubic = 0, top = 0;
+TEST_CASE("randaugment: timm applies half of the operations") {
+  CHECK(std::abs(int(timm_operations().size()) - kDraws / 2) < 3.3 * std::sqrt(kDraws) / 2);
+}
+
+TEST_CASE("randaugment: timm draws one of two filters equally often") {
+  const int applied = int(timm_operations().size());
+  int bicubic = 0;
+  for (const DrawnOp& drawn : timm_operations()) {
+    bicubic += drawn.interpolation == ResizeMethod::bicubic ? 1 : 0;
+    CHECK((drawn.interpolation == ResizeMethod::bicubic || drawn.interpolation == ResizeMethod::bilinear));
+  }
+  CHECK(std::abs(bicubic - applied / 2) < 3.3 * std::sqrt(applied) / 2);
+}
+
+TEST_CASE("randaugment: timm draws normal levels cut to 0..10") {
+  int turned = 0, top = 0;
   double sum = 0, squares = 0;
-  for (int i = 0; i < kDraws; ++i) {
-    const auto drawn = augment.draw(1, 32, 32, draws_of(i));
-    if (!drawn) continue;
-    ++applied;
-    bicubic += drawn->interpolation == ResizeMethod::bicubic ? 1 : 0;
-    CHECK((drawn->interpolation == ResizeMethod::bicubic || drawn->interpolation == ResizeMethod::bilinear));
-    if (drawn->op != AugmentOp::rotate) continue;
-    const double level = std::abs(drawn->argument) / 3;
+  for (const DrawnOp& drawn : timm_operations()) {
+    if (drawn.op != AugmentOp::rotate) continue;
+    const double level = std::abs(drawn.argument) / 3;
     REQUIRE(level <= 10);
     ++turned;
     top += level == 10 ? 1 : 0;
     sum += level;
     squares += (level - 9) * (level - 9);
   }
-  CHECK(std::abs(applied - kDraws / 2) < 3.3 * std::sqrt(kDraws) / 2);
-  CHECK(std::abs(bicubic - applied / 2) < 3.3 * std::sqrt(applied) / 2);
   // Deviation 0.5 about 9, of which 2.28% lie above 10 and count as 10: mean 9 - 0.5 * 0.00849, a little less spread.
   CHECK(sum / turned == doctest::Approx(8.99575).epsilon(0.004));
   CHECK(std::sqrt(squares / turned) == doctest::Approx(0.494).epsilon(0.03));
@@ -152,7 +173,7 @@ TEST_CASE("randaugment: the middle of a cutout is anywhere in the image") {
   CHECK(chi_square(columns) < 18.5);
 }
 
-TEST_CASE("randaugment: what is drawn for a layer does not depend on the number of layers, nor on the memory before") {
+TEST_CASE("randaugment: layers depend neither on their number nor on earlier images") {
   for (const Dialect dialect : {Dialect::big_vision, Dialect::torchvision, Dialect::timm}) {
     RandAugmentConfig config = config_of(dialect);
     const RandAugment two(config);
@@ -173,12 +194,10 @@ TEST_CASE("randaugment: what is drawn for a layer does not depend on the number 
   }
 }
 
-TEST_CASE("randaugment: big_vision at magnitude 0 is not the identity, and repairs its contrast and solarize") {
+TEST_CASE("randaugment: big_vision at magnitude 0 is not the identity") {
   RandAugmentConfig config = config_of(Dialect::big_vision);
   config.magnitude = 0;
   const RandAugment released(config);
-  config.repaired = true;
-  const RandAugment repaired(config);
   OpScratch scratch;
   int same = 0;
   for (const AugmentOp op : released.operations()) {
@@ -187,8 +206,25 @@ TEST_CASE("randaugment: big_vision at magnitude 0 is not the identity, and repai
     same += image.pixels == gradient(16, 16).pixels ? 1 : 0;
   }
   CHECK(same == 7);
+}
+
+TEST_CASE("randaugment: big_vision's solarize inverts all at magnitude 10 unless repaired") {
+  RandAugmentConfig config = config_of(Dialect::big_vision);
+  config.magnitude = 0;
+  const RandAugment released(config);
+  config.repaired = true;
+  const RandAugment repaired(config);
   CHECK(released.argument(AugmentOp::solarize, 10, false, 16, 16) == 0);
   CHECK(repaired.argument(AugmentOp::solarize, 10, false, 16, 16) == 256);
+}
+
+TEST_CASE("randaugment: big_vision's contrast uses the pixel count as the mean unless repaired") {
+  RandAugmentConfig config = config_of(Dialect::big_vision);
+  config.magnitude = 0;
+  const RandAugment released(config);
+  config.repaired = true;
+  const RandAugment repaired(config);
+  OpScratch scratch;
   Image by_size = gradient(16, 16), by_mean = by_size;
   released.run({AugmentOp::contrast, 0.0}, by_size, scratch);
   repaired.run({AugmentOp::contrast, 0.0}, by_mean, scratch);
@@ -196,7 +232,7 @@ TEST_CASE("randaugment: big_vision at magnitude 0 is not the identity, and repai
   CHECK(by_mean.pixels.front() > 100);
 }
 
-TEST_CASE("randaugment: fill is the dialect's own unless it is given") {
+TEST_CASE("randaugment: the fill is the dialect's own unless it is given") {
   OpScratch scratch;
   const auto corner = [&](RandAugmentConfig config, double shift) {
     Image image = gradient(9, 9);
@@ -213,7 +249,7 @@ TEST_CASE("randaugment: fill is the dialect's own unless it is given") {
   CHECK(corner(timm, 0.4) == Fill{1, 2, 3});
 }
 
-TEST_CASE("randaugment: settings that a dialect has not are refused by name") {
+TEST_CASE("randaugment: settings that a dialect lacks are refused by name") {
   const auto message = [](RandAugmentConfig c) -> std::string {
     try {
       const RandAugment augment(c);
@@ -233,9 +269,9 @@ TEST_CASE("randaugment: settings that a dialect has not are refused by name") {
   CHECK(message(c).find("nearest, bilinear or bicubic, not random") != std::string::npos);
   c = config_of(Dialect::timm);
   c.interpolation = ResizeMethod::lanczos;
-  CHECK(message(c).find("at random, not lanczos") != std::string::npos);
+  CHECK(message(c).find("random (one of the two), not lanczos") != std::string::npos);
   c.interpolation = ResizeMethod::nearest;
-  CHECK(message(c).find("at random, not nearest") != std::string::npos);
+  CHECK(message(c).find("random (one of the two), not nearest") != std::string::npos);
   c = config_of(Dialect::big_vision);
   c.magnitude = 21;
   CHECK(message(c).find("levels end at 20") != std::string::npos);
@@ -245,11 +281,15 @@ TEST_CASE("randaugment: settings that a dialect has not are refused by name") {
   CHECK(message({}).empty());
 }
 
-TEST_CASE("randaugment: without a dialect nothing changes; images of a pixel, a row and a column are taken") {
+TEST_CASE("randaugment: nothing changes without a dialect") {
   OpScratch scratch;
   Image image = gradient(5, 6);
   RandAugment(RandAugmentConfig{}).apply(image, draws_of(0), scratch);
   CHECK(image.pixels == gradient(5, 6).pixels);
+}
+
+TEST_CASE("randaugment: the smallest images keep their size") {
+  OpScratch scratch;
   for (const Dialect dialect : {Dialect::big_vision, Dialect::torchvision, Dialect::timm}) {
     RandAugmentConfig config = config_of(dialect);
     config.layers = 20;
@@ -260,7 +300,12 @@ TEST_CASE("randaugment: without a dialect nothing changes; images of a pixel, a 
       CHECK(small.pixels.size() == std::size_t(3 * height * width));
     }
   }
+}
+
+TEST_CASE("randaugment: images wider than 16384 pixels are refused") {
+  OpScratch scratch;
   Image wide;
   wide.resize(1, 16385);
-  CHECK_THROWS_AS(pillow_affine(wide, {}, ResizeMethod::nearest, {}, scratch), InputError);
+  CHECK_THROWS_WITH_AS(pillow_affine(wide, {}, ResizeMethod::nearest, {}, scratch),
+                       doctest::Contains("up to 16384 pixels per side; this one is 1 x 16385"), InputError);
 }
