@@ -1,5 +1,5 @@
-// Random and aimed damage to every file of a results folder, then every command that reads it: what was damaged is
-// named, or nothing that is shown changes.
+// Random and aimed damage to every file of a results folder, then every command that reads it: the command names the
+// damaged file, or its output does not change.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -79,9 +79,9 @@ class Rig {
       judge(seed, damage, command, outcome_of(command));
     }
     ++checks;
-    // A table that has not been shown before is put on record.
+    // A table that is shown for the first time is recorded.
     if (damage.removal && damage.paths.front().parent_path().filename() == "tabled") fs::remove(damage.paths.front());
-    if (listing_of(out_) != before) fail(seed, damage, "the commands that only look", "a file has changed");
+    if (listing_of(out_) != before) fail(seed, damage, "the commands that only read", "a file has changed");
     for (const Command& command : commands)
       if (command.writes) judge(seed, damage, command, outcome_of(command));
     restore();
@@ -266,7 +266,7 @@ class InMemory {
 
 }  // namespace
 
-TEST_CASE("damage: random damage to any file is named, or changes nothing that is shown") {
+TEST_CASE("damage: random damage to a file is named or changes no output") {
   const std::uint64_t count = setting("NORMLAB_DAMAGES", 50), seed = setting("NORMLAB_DAMAGE_SEED", 1),
                       first = setting("NORMLAB_DAMAGE_FIRST", 0);
   const InMemory in_memory;
@@ -277,7 +277,7 @@ TEST_CASE("damage: random damage to any file is named, or changes nothing that i
   CHECK(rig.failures == 0);
 }
 
-TEST_CASE("damage: a value of an unsealed result that stands elsewhere, too, is named when it changes") {
+TEST_CASE("damage: a changed value of an unsealed result is named where another file repeats it") {
   const InMemory in_memory;
   const TemporaryFolder folder;
   fs::copy("tests/experiments/results/unsealed", folder / "whole", fs::copy_options::recursive);

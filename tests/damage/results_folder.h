@@ -37,7 +37,7 @@ class ResultsFolder {
 
     const Experiment all = load("all");
     const std::vector<std::size_t>&dpn = all.rows[1].trials, &open = all.rows[3].trials;
-    train(all.trials[dpn[1]], 5);  // goes on below, as a second attempt
+    train(all.trials[dpn[1]], 5);  // continues below as a second attempt
     for (const char* stem : {"finished", "tuned", "staged", "kept"}) run({stem});
     run({"finished", "--retry", "diverged"});
     train(all.trials[open[0]], 6);

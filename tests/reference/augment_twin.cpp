@@ -1,4 +1,4 @@
-// The operations behind C functions, for augment_twin.py, which builds this into a library of its own.
+// The operations as C functions for augment_twin.py, which builds this file into its own library.
 #include <algorithm>
 
 #include "experiments/data/ops/color_jitter.h"

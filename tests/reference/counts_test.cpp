@@ -45,7 +45,7 @@ const Placement& placement_named(const std::string& label) {
   throw InputError(concat("no rule for the norms \"", label, '"'));
 }
 
-/// "ViT-S/16", "DeiT-B/16", "sandbox 64x4", each perhaps with " GAP" behind it.
+/// "ViT-S/16", "DeiT-B/16", "sandbox 64x4", each with or without " GAP" after it.
 ViTConfig sized(std::string model) {
   ViTConfig c;
   c.image_size = {224, 224};

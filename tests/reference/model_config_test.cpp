@@ -214,29 +214,40 @@ ModelCase read(const nlohmann::json& json) {
 
 }  // namespace
 
-TEST_CASE("reference: a model's config reaches the sites, and what it does not know is refused") {
+TEST_CASE("reference: the config of a model reaches its sites") {
   const ModelCase model = read(small_config());
   CHECK(placement_of(model.config).attn.pre.eps == 1e-4);
   CHECK(placement_of(model.config).mlp.pre == NormSpec{.kind = NormKind::rms_norm, .eps = 1e-4, .momentum = 0.2});
   CHECK(placement_of(model.config).attn.value == NormSpec{.kind = NormKind::batch_norm, .eps = 1e-3, .momentum = 0.2});
   CHECK(placement_of(model.config).final.kind == NormKind::dyt);
   CHECK(std::get<ViTConfig>(model.config).drop_path == 0.2);
+}
 
+TEST_CASE("reference: a config with an unknown key is refused") {
   nlohmann::json changed = small_config();
   changed["window"] = 4;
-  CHECK_THROWS_AS(read(changed), InputError);
-  changed = small_config();
+  CHECK_THROWS_WITH_AS(read(changed), doctest::Contains("\"window\""), InputError);
+}
+
+TEST_CASE("reference: a config with an unknown or missing site is refused") {
+  nlohmann::json changed = small_config();
   changed["attn"]["between"] = "none";
-  CHECK_THROWS_AS(read(changed), InputError);
+  CHECK_THROWS_WITH_AS(read(changed), doctest::Contains("the site attn.between"), InputError);
   changed = small_config();
   changed["attn"].erase("out");
-  CHECK_THROWS_AS(read(changed), InputError);
-  changed = small_config();
+  CHECK_THROWS_WITH_AS(read(changed), doctest::Contains("the site attn.out is missing"), InputError);
+}
+
+TEST_CASE("reference: a config with an unknown norm is refused") {
+  nlohmann::json changed = small_config();
   changed["final"] = "instance_norm";
-  CHECK_THROWS_AS(read(changed), InputError);
-  changed = small_config();
+  CHECK_THROWS_WITH_AS(read(changed), doctest::Contains("the norm \"instance_norm\""), InputError);
+}
+
+TEST_CASE("reference: a config whose drop-path rates do not rise along a line is refused") {
+  nlohmann::json changed = small_config();
   changed["drop"]["drop_path"] = {0.1, 0.1, 0.2};
-  CHECK_THROWS_AS(read(changed), InputError);
+  CHECK_THROWS_WITH_AS(read(changed), doctest::Contains("block 0 has rate 0.1"), InputError);
 }
 
 }  // namespace normlab::reference

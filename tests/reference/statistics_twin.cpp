@@ -1,4 +1,4 @@
-// The statistics behind C functions, for statistics_twin.py, which builds this into a library of its own.
+// The statistics as C functions for statistics_twin.py, which builds this file into its own library.
 #include <cmath>
 #include <vector>
 

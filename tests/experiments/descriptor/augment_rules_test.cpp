@@ -17,7 +17,7 @@ std::string problem(const std::string& train, const std::string& rest = R"("data
 
 }  // namespace
 
-TEST_CASE("augment rules: what makes no sense is refused where it stands") {
+TEST_CASE("augment rules: settings that make no sense are refused with their place") {
   CHECK(problem(R"({"augment": {"flip": true}})") == "");
   CHECK(problem(R"({"augment": {"flip": true}})", R"("dataset": "shapes")") ==
         "/train/augment/flip: a flip turns one class of shapes into another; leave it out");
@@ -41,7 +41,7 @@ TEST_CASE("augment rules: what makes no sense is refused where it stands") {
   CHECK(problem(R"({"augment": {"crop": "center"}, "eval_transform": {"crop": "center"}})") == "");
 }
 
-TEST_CASE("augment rules: a model may see another size than the images have where both kinds are resized") {
+TEST_CASE("augment rules: another image size needs both kinds of images resized") {
   const std::string rest = R"("dataset": "cifar10", "model": {"image_size": 64})";
   const std::string refusal =
       "/model/image_size: the dataset \"cifar10\" has image_size [32, 32]; for another size, set train.augment.crop "
@@ -52,7 +52,7 @@ TEST_CASE("augment rules: a model may see another size than the images have wher
   CHECK(problem("{}", rest) == refusal);
 }
 
-TEST_CASE("augment rules: smoothing over other classes needs some") {
+TEST_CASE("augment rules: smoothing over other classes needs other classes") {
   const std::string one = R"("dataset": {"name": "pets", "layout": "cifar"}, "model": {"num_classes": 1})";
   CHECK(problem(R"({"label_smoothing": 0.1, "smoothing": "others"})", one) ==
         "/train/smoothing: the label's class is the only one, so there are no other classes to spread to");

@@ -1,4 +1,4 @@
-// "blocks" of a placement: what descriptors say and are told.
+// "blocks" of a placement in descriptors.
 #include <doctest/doctest.h>
 
 #include "experiments/descriptor/canonical.h"
@@ -23,9 +23,25 @@ std::string with_blocks(const std::string& blocks, const std::string& base = "pr
   return R"({"model": {"depth": 4, "placement": {"base": ")" + base + R"(", "blocks": )" + blocks + "}}}";
 }
 
+const char* const kTwoRanges = R"({"0-1": {"attn": {"pre": "rms_norm"}}, "3": {"mlp": {"post": "dyt"}}})";
+
+TrialConfig config(const std::string& blocks) {
+  DescriptorFiles files;
+  return files.load(with_blocks(blocks)).trials.at(0).config;
+}
+
+/// Five blocks, the first three with RMSNorm by the base, with changes to it.
+ViTConfig model_on_blocks(const std::string& changes) {
+  DescriptorFiles files;
+  std::string text =
+      R"({"placements": {"mine": {"base": "pre_pre", "blocks": {"0-2": {"attn": {"pre": "rms_norm"}}}}},
+    "model": {"depth": 5, "placement": {"base": "mine", %}}})";
+  return model_of(files.load(text.replace(text.find('%'), 1, changes)));
+}
+
 }  // namespace
 
-TEST_CASE("descriptor: ranges, single blocks and the rest have sites on top of the row's") {
+TEST_CASE("descriptor: the sites of block ranges add to those of the placement") {
   DescriptorFiles files;
   const ViTConfig c = model_of(files.load(with_blocks(
       R"({"0-1": {"attn": {"pre": "rms_norm", "query": "dyt"}}, "3": {"mlp": {"pre": {"eps": 1e-5}}}, "rest": {"attn": {"post": "affine"}}})")));
@@ -39,23 +55,20 @@ TEST_CASE("descriptor: ranges, single blocks and the rest have sites on top of t
   CHECK(c.placement.final.kind == NormKind::layer_norm);
 }
 
-TEST_CASE("descriptor: blocks on top of a row that has blocks") {
-  DescriptorFiles files;
-  const std::string text =
-      R"({"placements": {"mine": {"base": "pre_pre", "blocks": {"0-2": {"attn": {"pre": "rms_norm"}}}}},
-    "model": {"depth": 5, "placement": {"base": "mine", %}}})";
-  const auto model = [&](const std::string& changes) {
-    std::string with = text;
-    return model_of(files.load(with.replace(with.find('%'), 1, changes)));
-  };
-  CHECK(pre_of(model(R"("final": "dyt")")) == "rms_norm rms_norm rms_norm layer_norm layer_norm");
-  CHECK(pre_of(model(R"("blocks": {"2-3": {"attn": {"pre": "dyt"}}})")) == "rms_norm rms_norm dyt dyt layer_norm");
-  // The rest is what this object gives no range, whoever gave it one before.
-  CHECK(pre_of(model(R"("blocks": {"2-3": {}, "rest": {"attn": {"pre": "dyt"}}})")) ==
+TEST_CASE("descriptor: block ranges add to those of the base") {
+  CHECK(pre_of(model_on_blocks(R"("final": "dyt")")) == "rms_norm rms_norm rms_norm layer_norm layer_norm");
+  CHECK(pre_of(model_on_blocks(R"("blocks": {"2-3": {"attn": {"pre": "dyt"}}})")) ==
+        "rms_norm rms_norm dyt dyt layer_norm");
+}
+
+TEST_CASE("descriptor: the rest is every block without a range in the same object") {
+  CHECK(pre_of(model_on_blocks(R"("blocks": {"2-3": {}, "rest": {"attn": {"pre": "dyt"}}})")) ==
         "dyt dyt rms_norm layer_norm dyt");
-  // A site given for all blocks is one of every range.
-  CHECK(pre_of(model(R"("attn": {"pre": "none"})")) == "none none none none none");
-  const ViTConfig c = model(R"("attn": {"out": "affine"})");
+}
+
+TEST_CASE("descriptor: a site for all blocks is a site of every range") {
+  CHECK(pre_of(model_on_blocks(R"("attn": {"pre": "none"})")) == "none none none none none");
+  const ViTConfig c = model_on_blocks(R"("attn": {"out": "affine"})");
   CHECK(pre_of(c) == "rms_norm rms_norm rms_norm layer_norm layer_norm");
   for (std::int64_t i = 0; i < 5; ++i) CHECK(c.placement.attention_sites(i).out.kind == NormKind::affine);
 }
@@ -70,15 +83,23 @@ TEST_CASE("descriptor: an axis may point into blocks") {
   CHECK(model_of(e, 1).placement.mlp_sites(3).pre.kind == NormKind::none);
   CHECK(model_of(e, 1).placement.mlp_sites(0).pre.kind == NormKind::layer_norm);
   CHECK(e.rows[1].label == "model.placement.blocks.0-2.attn.pre=rms_norm, model.placement.blocks.rest.mlp.pre=none");
+}
+
+TEST_CASE("descriptor: --set may point into blocks") {
+  DescriptorFiles files;
   CHECK(model_of(files.load("{}", {"model.placement.blocks.0.attn.pre=dyt"})).placement.attention_sites(0).pre.kind ==
         NormKind::dyt);
+}
+
+TEST_CASE("descriptor: axes into overlapping ranges are refused") {
+  DescriptorFiles files;
   CHECK(files.problems(R"({"sweep": {"model.placement.blocks.0-2.attn.pre": ["dyt"],
     "model.placement.blocks.2.attn.pre": ["dyt"]}})") ==
         "d.json:2:5: /sweep/model.placement.blocks.2.attn.pre: overlaps \"0-2\"; a block takes its sites from one "
         "range only");
 }
 
-TEST_CASE("descriptor: rows with blocks are labelled by their difference to the base") {
+TEST_CASE("descriptor: a row with blocks is labelled by its difference to the base") {
   DescriptorFiles files;
   const Experiment e = files.load(R"({"model": {"depth": 4},
     "placements": {"mine": {"base": "pre_pre", "blocks": {"0-1": {"attn": {"pre": "rms_norm"}}}}},
@@ -95,15 +116,7 @@ TEST_CASE("descriptor: rows with blocks are labelled by their difference to the 
   CHECK(e.rows[4].label == "pre_pre + attn.pre=none + blocks.2.attn.pre=layer_norm");
 }
 
-TEST_CASE("descriptor: what is wrong with blocks is told where it stands") {
-  DescriptorFiles files;
-  CHECK(files.problems(R"({"sweep": {"model.placement.blocks.0-2.attn.pre": ["dyt"],
-    "model.placement.blocks.2.attn.pre": ["dyt"]}})") ==
-        "d.json:2:5: /sweep/model.placement.blocks.2.attn.pre: overlaps \"0-2\"; a block takes its sites from one "
-        "range only");
-}
-
-TEST_CASE("descriptor: blocks beyond the depth") {
+TEST_CASE("descriptor: a range beyond the depth is refused") {
   DescriptorFiles files;
   CHECK(files.problems(with_blocks(R"({"1": {}, "2-4": {"mlp": {"pre": "none"}}})")) ==
         "d.json:1:84: /model/placement/blocks/2-4: there is no block 4: depth 4 has the blocks 0 to 3");
@@ -114,12 +127,8 @@ TEST_CASE("descriptor: blocks beyond the depth") {
         "d.json:2:75: /sweep/model.placement/1/blocks/5: there is no block 5: depth 4 has the blocks 0 to 3");
 }
 
-TEST_CASE("canonical: equal networks have one id however their blocks are written, both forms read back") {
-  DescriptorFiles files;
-  const auto config = [&](const std::string& blocks, const std::string& base = "pre_pre") {
-    return files.load(with_blocks(blocks, base)).trials.at(0).config;
-  };
-  const TrialConfig c = config(R"({"0-1": {"attn": {"pre": "rms_norm"}}, "3": {"mlp": {"post": "dyt"}}})");
+TEST_CASE("canonical: both forms of a placement with blocks read back") {
+  const TrialConfig c = config(kTwoRanges);
   CHECK(
       canonical_json(c) ==
       R"({"model":{"depth":4,"placement":{"attn":{"pre":"rms_norm"},"blocks":{"2":{"attn":{"pre":"layer_norm"}},)"
@@ -127,6 +136,10 @@ TEST_CASE("canonical: equal networks have one id however their blocks are writte
   CHECK(config_from_json(canonical_json(c), "canonical") == c);
   CHECK(config_from_json(full_json(c), "full") == c);
   CHECK(canonical_json(config_from_json(full_json(c), "full")) == canonical_json(c));
+}
+
+TEST_CASE("canonical: equal networks have one id however their blocks are written") {
+  const TrialConfig c = config(kTwoRanges);
   const char* spellings[] = {
       R"({"0": {"attn": {"pre": "rms_norm"}}, "1": {"attn": {"pre": "rms_norm"}}, "3": {"mlp": {"post": "dyt"}}})",
       R"({"2": {}, "3": {"mlp": {"post": "dyt"}}, "rest": {"attn": {"pre": "rms_norm"}}})",
@@ -135,13 +148,16 @@ TEST_CASE("canonical: equal networks have one id however their blocks are writte
   CHECK(trial_id(config(R"({"0-1": {}, "rest": {"attn": {}}})")) == trial_id(config("{}")));
   CHECK(trial_id(config(R"({"0-3": {"attn": {"pre": "rms_norm"}, "mlp": {"pre": "rms_norm"}}})")) ==
         trial_id(config(R"({"rest": {"mlp": {"pre": "rms_norm"}, "attn": {"pre": "rms_norm"}}})")));
-  CHECK(trial_id(config(R"({"0": {"attn": {"pre": "none"}}})")) !=
-        trial_id(config(R"({"1": {"attn": {"pre": "none"}}})")));
 
   TrialConfig by_hand = c;  // not in its simplest form
   vit_of(by_hand).placement = find_placement("pre_pre")->placement;
   vit_of(by_hand).placement.blocks = {{0, 3, vit_of(by_hand).placement.attn, vit_of(by_hand).placement.mlp}};
   CHECK(trial_id(by_hand) == trial_id(config("{}")));
+}
+
+TEST_CASE("canonical: different blocks with a norm have different ids") {
+  CHECK(trial_id(config(R"({"0": {"attn": {"pre": "none"}}})")) !=
+        trial_id(config(R"({"1": {"attn": {"pre": "none"}}})")));
 }
 
 TEST_CASE("schema: blocks are ranges of closed objects") {

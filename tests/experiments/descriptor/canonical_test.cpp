@@ -27,7 +27,7 @@ void check_round_trip(const TrialConfig& config) {
 
 }  // namespace
 
-TEST_CASE("canonical: only what is not at its default, keys sorted, the placement as sites") {
+TEST_CASE("canonical: only settings that are not at their default are written") {
   TrialConfig c = with_placement("dpn");
   CHECK(canonical_json(c) ==
         R"({"model":{"placement":{"attn":{"pre":"layer_norm"},"final":"layer_norm","mlp":{"pre":"layer_norm"},)"
@@ -41,10 +41,18 @@ TEST_CASE("canonical: only what is not at its default, keys sorted, the placemen
   CHECK(canonical_json(c) ==
         R"({"model":{"embed_dim":96,"placement":{"pooled":{"eps":1e-05,"kind":"layer_norm"}}},"schema":1,)"
         R"("seed":18446744073709551615,"train":{"optimizer":{"lr":1.0}}})");
+}
+
+TEST_CASE("canonical: the id is the SHA-256 of the canonical form") {
+  TrialConfig c = with_placement("none");
+  vit_of(c).placement.pooled = {.kind = NormKind::layer_norm, .eps = 1e-5};
+  vit_of(c).embed_dim = 96;
+  c.seed = UINT64_MAX;
+  c.train.optimizer.lr = 1;
   CHECK(trial_id(c) == sha256_hex(canonical_json(c)));
 }
 
-// The ids of finished results hang on these bytes: if this fails, a default or the form changed, and kConfigSchema
+// The ids of finished results depend on these bytes: if this fails, a default or the form changed, and kConfigSchema
 // rises.
 TEST_CASE("canonical: the id of the default trial stays what it was") {
   CHECK(
@@ -53,7 +61,7 @@ TEST_CASE("canonical: the id of the default trial stays what it was") {
   CHECK(trial_id(with_placement("pre_pre")) == "7ffb4a8e041bae5f45553cb8a4446eeb18d5122fe61d639545c61ef71af95bc1");
 }
 
-TEST_CASE("canonical: a setting that means nothing tells no trials apart") {
+TEST_CASE("canonical: a setting without a meaning does not change the id") {
   TrialConfig c = with_placement("pre_pre");
   vit_of(c).placement.stem.posembed_out = norm_of(NormKind::layer_norm);
   const std::string id = trial_id(c);
@@ -62,17 +70,24 @@ TEST_CASE("canonical: a setting that means nothing tells no trials apart") {
   c.train.optimizer.momentum = 0.1;             // of sgd
   vit_of(c).placement.attn.pre.alpha_init = 3;  // of dyt
   CHECK(trial_id(c) == id);
+}
+
+TEST_CASE("canonical: a setting of the class token changes the id where there is one") {
+  TrialConfig c = with_placement("pre_pre");
+  vit_of(c).placement.stem.posembed_out = norm_of(NormKind::layer_norm);
+  vit_of(c).placement.stem.posembed_out_includes_class = false;
+  vit_of(c).pos_embed_class = true;
   vit_of(c).pool = Pool::token;
   TrialConfig other = c;
   vit_of(other).placement.stem.posembed_out_includes_class = true;
   CHECK(trial_id(c) != trial_id(other));
 }
 
-TEST_CASE("canonical: both forms read back, for every named placement") {
+TEST_CASE("canonical: both forms of every named placement read back") {
   for (const NamedPlacement& row : named_placements()) check_round_trip(with_placement(row.name));
 }
 
-TEST_CASE("canonical: both forms read back with every setting away from its default") {
+TEST_CASE("canonical: both forms read back with no setting at its default") {
   TrialConfig c = with_placement("normformer_full");
   c.dataset = {.name = "pets",
                .path = "a/b",
@@ -124,7 +139,7 @@ TEST_CASE("canonical: both forms read back with every setting away from its defa
   CHECK(model_from_json(canonical_model_json(c.model), "model") == c.model);
 }
 
-TEST_CASE("canonical: short forms are part of the id where they are off, and where they leave something out") {
+TEST_CASE("canonical: short forms are in the id where they skip something") {
   TrialConfig c;
   const std::string plain = trial_id(c);
   vit_of(c).short_forms = false;
@@ -138,7 +153,7 @@ TEST_CASE("canonical: short forms are part of the id where they are off, and whe
   CHECK(trial_id(c) != full);
 }
 
-TEST_CASE("canonical: a Swin is written with its kind, and only what is not its default") {
+TEST_CASE("canonical: a Swin is written with its kind") {
   TrialConfig c;
   SwinConfig swin;
   swin.placement = swin_placement(find_placement("none")->placement);
@@ -149,6 +164,11 @@ TEST_CASE("canonical: a Swin is written with its kind, and only what is not its 
   CHECK(
       canonical_json(c) ==
       R"({"model":{"kind":"swin","placement":{"attn":{"pre":{"eps":1e-06,"kind":"layer_norm"}},"final":"layer_norm"}},"schema":1})");
+}
+
+TEST_CASE("canonical: both forms of a Swin read back with every placement") {
+  TrialConfig c;
+  SwinConfig swin;
   for (const NamedPlacement& row : named_placements()) {
     if (row.name == "stem_posembed") continue;
     CAPTURE(row.name);
@@ -162,8 +182,11 @@ TEST_CASE("canonical: a Swin is written with its kind, and only what is not its 
   }
 }
 
-TEST_CASE("canonical: the id of a ViT does not know of other kinds") {
+TEST_CASE("canonical: the id of a ViT has no keys of other kinds") {
   CHECK(canonical_json(with_placement("none")) == R"({"model":{"placement":{}},"schema":1})");
+}
+
+TEST_CASE("canonical: a distillation token is in the id") {
   TrialConfig c = with_placement("pre_pre");
   vit_of(c).pool = Pool::token;
   const std::string plain = trial_id(c);
@@ -179,7 +202,7 @@ TEST_CASE("canonical: a model alone always says its sizes") {
   CHECK(model_from_json(canonical_model_json(model), "model") == ModelConfig(model));
 }
 
-TEST_CASE("canonical: two spellings of one trial have one id") {
+TEST_CASE("canonical: all spellings of one trial have one id") {
   DescriptorFiles files;
   const auto id = [&](std::string_view text) { return files.load(text).trials.at(0).id; };
   const std::string plain = id("{}");
@@ -206,6 +229,12 @@ TEST_CASE("canonical: two spellings of one trial have one id") {
   CHECK(
       id(R"({"dataset": {"path": "p", "layout": "cifar"}, "model": {"num_classes": 2}})") ==
       id(R"({"dataset": {"name": "p", "path": "p", "layout": "cifar"}, "model": {"num_classes": 2, "channels": 3}})"));
+}
+
+TEST_CASE("canonical: a precision, seed or data set of its own has its own id") {
+  DescriptorFiles files;
+  const auto id = [&](std::string_view text) { return files.load(text).trials.at(0).id; };
+  const std::string plain = id("{}");
   CHECK(id(R"({"train": {"precision": "bf16"}})") != plain);
   CHECK(id(R"({"train": {"precision": "bf16_emulated"}})") != plain);
   CHECK(id(R"({"train": {"precision": "tf32"}})") != plain);
@@ -214,7 +243,7 @@ TEST_CASE("canonical: two spellings of one trial have one id") {
   CHECK(id(R"({"dataset": {"shapes_seed": 2}})") != plain);
 }
 
-TEST_CASE("canonical: any real number reads back as itself") {
+TEST_CASE("canonical: a real number reads back as itself") {
   std::mt19937_64 random(3);
   for (int i = 0; i < 300; ++i) {
     TrialConfig c = with_placement("pre_pre");
@@ -224,7 +253,7 @@ TEST_CASE("canonical: any real number reads back as itself") {
   }
 }
 
-TEST_CASE("canonical: a text of another schema, or with anything unknown, is refused") {
+TEST_CASE("canonical: a text of another schema or with an unknown key is refused") {
   const auto error = [](const char* text) -> std::string {
     try {
       config_from_json(text, "config.json");

@@ -17,9 +17,14 @@ Experiment load(DescriptorFiles& files, std::string_view text, const ClassCounts
   return load_experiment(files.write("d.json", text), sets, kMaxTrials, classes);
 }
 
+/// As many classes as the path, or else the name, has letters.
+std::int64_t by_length(const DatasetConfig& dataset) {
+  return static_cast<std::int64_t>(dataset.path.empty() ? dataset.name.size() : dataset.path.size());
+}
+
 }  // namespace
 
-TEST_CASE("class counts: the number that the data have is in the trial's settings and id, as if it were given") {
+TEST_CASE("class counts: a number that the data say is as if it were given") {
   DescriptorFiles files;
   const ClassCounts five = [](const DatasetConfig& dataset) {
     CHECK(dataset.path == "");  // the name says it
@@ -35,7 +40,7 @@ TEST_CASE("class counts: the number that the data have is in the trial's setting
   CHECK(config_from_json(full_json(left_out.config), "full") == left_out.config);
 }
 
-TEST_CASE("class counts: the data are not asked where the descriptor or the data set's name says the number") {
+TEST_CASE("class counts: the data are not asked for a known number") {
   DescriptorFiles files;
   const ClassCounts never = [](const DatasetConfig&) -> std::int64_t { throw InputError("asked"); };
   CHECK(num_classes(load(files, kPets, never, {"model.num_classes=7"}).trials.front().config.model) == 7);
@@ -45,11 +50,8 @@ TEST_CASE("class counts: the data are not asked where the descriptor or the data
   }
 }
 
-TEST_CASE("class counts: each row has those of its own data set, a tuned one too") {
+TEST_CASE("class counts: each row has the number of its own data set") {
   DescriptorFiles files;
-  const ClassCounts by_length = [](const DatasetConfig& dataset) {
-    return static_cast<std::int64_t>(dataset.path.empty() ? dataset.name.size() : dataset.path.size());
-  };
   const char* const swept = R"({"dataset": {"name": "p", "layout": "image_folder", "eval": "val"},
     "model": {"image_size": 16, "channels": 3}, "train": {"steps": 3},
     "sweep": {"dataset.path": ["ab", "abcdef"]}})";
@@ -57,6 +59,10 @@ TEST_CASE("class counts: each row has those of its own data set, a tuned one too
   REQUIRE(rows.trials.size() == 2);
   CHECK(num_classes(rows.trials[0].config.model) == 2);
   CHECK(num_classes(rows.trials[1].config.model) == 6);
+}
+
+TEST_CASE("class counts: the trials that tune a row have its number of classes") {
+  DescriptorFiles files;
   const Experiment tuned = load(
       files, kPets, by_length,
       {R"(tune=[{"axes": {"train.optimizer.lr": [1e-3, 1e-2]}, "dataset": {"train": "train[:90%]", "eval": "train[90%:]"}}])"});
@@ -66,7 +72,7 @@ TEST_CASE("class counts: each row has those of its own data set, a tuned one too
   CHECK(num_classes(tuned.tuned->final_config(0, second).model) == 4);
 }
 
-TEST_CASE("class counts: what cannot be counted is said, with what to do") {
+TEST_CASE("class counts: an error on data that cannot be counted says what to do") {
   DescriptorFiles files;
   const std::string without = files.problems(kPets);
   CHECK_MESSAGE(without == "d.json:2:12: /model: give num_classes, which is not known for the dataset \"pets\"",
@@ -81,7 +87,7 @@ TEST_CASE("class counts: what cannot be counted is said, with what to do") {
   }
 }
 
-TEST_CASE("class counts: more classes than a known data set has are taken where a class may have no image") {
+TEST_CASE("class counts: a known data set may have more classes where some are absent") {
   DescriptorFiles files;
   const std::string head = R"({"model": {"patch_size": 4, "num_classes": )",
                     tail = R"(}, "train": {"steps": 3}, "dataset": {"name": "cifar10")";

@@ -13,7 +13,7 @@
 
 using namespace normlab;
 
-TEST_CASE("descriptor: placements_cifar10.json is six rows, five seeds for the baseline and three for the others") {
+TEST_CASE("descriptor: placements_cifar10.json has six rows against one baseline") {
   const Experiment e = load_experiment("experiments/placements_cifar10.json");
   REQUIRE(e.rows.size() == 6);
   CHECK(e.trials.size() == 20);
@@ -24,6 +24,10 @@ TEST_CASE("descriptor: placements_cifar10.json is six rows, five seeds for the b
     CHECK(e.rows[r].baseline == 0);
     if (r > 0) CHECK(e.rows[r].trials.size() == 3);
   }
+}
+
+TEST_CASE("descriptor: placements_cifar10.json trains a small ViT on CIFAR-10") {
+  const Experiment e = load_experiment("experiments/placements_cifar10.json");
   const TrialConfig& c = e.trials[0].config;
   CHECK(c.dataset.name == "cifar10");
   CHECK(vit_of(c).embed_dim == 64);
@@ -33,18 +37,11 @@ TEST_CASE("descriptor: placements_cifar10.json is six rows, five seeds for the b
   CHECK(c.train.clip_norm == 1);
 }
 
-TEST_CASE("descriptor: recipes are in the program, and are those of the folder") {
-  const TemporaryFolder folder;
+TEST_CASE("descriptor: the recipes in the program are those of the folder") {
   for (const Recipe& recipe : recipes()) {
     CAPTURE(recipe.name);
     const std::string file = concat("experiments/recipes/", recipe.name, ".json");
     CHECK(recipe.text == read_file(file));
-    std::ofstream(folder / "by_name.json") << concat("{\"extends\": \"recipe:", recipe.name, "\"}");
-    const Experiment named = load_experiment(folder / "by_name.json"), read = load_experiment(file);
-    CHECK_FALSE(read.about.empty());
-    CHECK(named.about.empty());  // a question of one's own has words of its own
-    REQUIRE(named.trials.size() == read.trials.size());
-    for (std::size_t t = 0; t < read.trials.size(); ++t) CHECK(named.trials[t].id == read.trials[t].id);
   }
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator("experiments/recipes"))
@@ -52,16 +49,30 @@ TEST_CASE("descriptor: recipes are in the program, and are those of the folder")
   CHECK(recipes().size() == files);
 }
 
-TEST_CASE("descriptor: placements_gratings.json is twelve placements with five seeds") {
+TEST_CASE("descriptor: extending a recipe gives its trials without its question") {
+  const TemporaryFolder folder;
+  for (const Recipe& recipe : recipes()) {
+    CAPTURE(recipe.name);
+    const std::string file = concat("experiments/recipes/", recipe.name, ".json");
+    std::ofstream(folder / "by_name.json") << concat("{\"extends\": \"recipe:", recipe.name, "\"}");
+    const Experiment named = load_experiment(folder / "by_name.json"), read = load_experiment(file);
+    CHECK_FALSE(read.about.empty());
+    CHECK(named.about.empty());
+    REQUIRE(named.trials.size() == read.trials.size());
+    for (std::size_t t = 0; t < read.trials.size(); ++t) CHECK(named.trials[t].id == read.trials[t].id);
+  }
+}
+
+TEST_CASE("descriptor: placements_gratings.json has twelve placements with five seeds") {
   const Experiment e = load_experiment("experiments/placements_gratings.json");
   CHECK(e.rows.size() == 12);
   CHECK(e.trials.size() == 60);
   CHECK(e.trials[0].config.dataset.name == "gratings");
 }
 
-// Their ids hang on the canonical form of settings: a default that changes, or a key that is written where it says
-// nothing, would orphan them.
-TEST_CASE("descriptor: the results that are kept belong to the descriptors that are kept") {
+// Their ids depend on the canonical form of settings: a default that changes, or a key that is written where it means
+// nothing, would leave the results without a descriptor.
+TEST_CASE("descriptor: the published results are those of their descriptors") {
   std::set<std::string> ids, kept;
   for (const char* file : {"experiments/placements_cifar10.json", "experiments/bf16_cifar10.json"})
     for (const Trial& trial : load_experiment(file).trials) ids.insert(trial.id);

@@ -84,7 +84,7 @@ class RandomDescriptor {
       std::vector<Assignment> all;
       enumerate(grids_[g], 0, {}, all);
       combinations_.push_back(all);
-      // Each excludes one combination that is there, and whatever else has its values.
+      // Each excludes one combination of the grid, and all others with its values.
       if (below(3) == 0 && !all.front().empty()) {
         Assignment chosen = all[below(all.size())];
         std::shuffle(chosen.begin(), chosen.end(), random_);
@@ -205,7 +205,7 @@ class RandomDescriptor {
 
 }  // namespace
 
-TEST_CASE("descriptor: random unions of grids with zips, excludes and seeds expand as a slow enumeration says") {
+TEST_CASE("descriptor: random sweeps expand as a slow enumeration does") {
   DescriptorFiles files;
   std::size_t merged = 0, left_out = 0;
   for (unsigned seed = 1; seed <= 300; ++seed) {

@@ -1,4 +1,4 @@
-// Whatever a file holds, reading it ends in an experiment or in an InputError.
+// Reading a file ends in an experiment or in an InputError, whatever the file holds.
 #include <doctest/doctest.h>
 
 #include <random>
@@ -39,7 +39,7 @@ bool reads(DescriptorFiles& files, std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("descriptor: a sample with any one byte missing") {
+TEST_CASE("descriptor: a text with any one byte missing reads or is refused") {
   DescriptorFiles files;
   REQUIRE(reads(files, kSample));
   int read = 0;
@@ -52,12 +52,12 @@ TEST_CASE("descriptor: a sample with any one byte missing") {
   CHECK(read < int(kSample.size()) / 2);
 }
 
-TEST_CASE("descriptor: a sample cut off anywhere") {
+TEST_CASE("descriptor: a text that is cut off anywhere is refused") {
   DescriptorFiles files;
   for (std::size_t i = 0; i + 2 < kSample.size(); ++i) CHECK_FALSE(reads(files, kSample.substr(0, i)));
 }
 
-TEST_CASE("descriptor: a sample with bytes replaced, doubled or moved") {
+TEST_CASE("descriptor: a text with random changes of bytes reads or is refused") {
   DescriptorFiles files;
   std::mt19937 random(5);
   constexpr std::string_view kBytes = "{}[]\",:0123456789eE.-+/*\\ \ntfn\x80\xFF";
@@ -77,7 +77,7 @@ TEST_CASE("descriptor: a sample with bytes replaced, doubled or moved") {
   }
 }
 
-TEST_CASE("descriptor: every key with a value of every other kind") {
+TEST_CASE("descriptor: a key with a value of any other kind reads or is refused") {
   DescriptorFiles files;
   constexpr std::string_view kValues[] = {
       "null",    "true", "-1",   "0",  "18446744073709551615", "1e308",  "-1e-308",   "\"\"",

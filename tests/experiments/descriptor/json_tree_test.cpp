@@ -65,7 +65,7 @@ TEST_CASE("json_tree: a number directly before a comment keeps the next position
   CHECK(to_string(p.root.items[2].at) == "f.json:2:2");
 }
 
-TEST_CASE("json_tree: syntax errors are placed at the token's first byte") {
+TEST_CASE("json_tree: a syntax error is placed at the first byte of its token") {
   CHECK(begins(error_of(""), "f.json:1:1: "));
   CHECK(begins(error_of("{\"a\": 1,\n  \"b\" 2}"), "f.json:2:7: "));
   CHECK(begins(error_of("[1,,2]"), "f.json:1:4: "));
@@ -79,7 +79,7 @@ TEST_CASE("json_tree: syntax errors are placed at the token's first byte") {
   CHECK(error_of("[NaN]") != "");
 }
 
-TEST_CASE("json_tree: the usual slips are told in words") {
+TEST_CASE("json_tree: common slips are told in words") {
   CHECK(error_of("{\"a\": 1,\n}") == "f.json:2:1: the comma before } or ] is not allowed; remove it");
   CHECK(error_of("[1, 2, // two\n ]") == "f.json:2:2: the comma before } or ] is not allowed; remove it");
   CHECK(error_of("{\"a\": 1\n \"b\": 2}") == "f.json:2:2: a comma is missing before this");
@@ -96,7 +96,7 @@ TEST_CASE("json_tree: the usual slips are told in words") {
   CHECK(error_of("{\"a\": 1} // a comment\n") == "");
 }
 
-TEST_CASE("json_tree: bytes that are no JSON text are refused where they are") {
+TEST_CASE("json_tree: bytes that are not JSON text are refused with their place") {
   CHECK(error_of("\xEF\xBB\xBF{}") == "f.json:1:1: begins with a byte order mark; save it as UTF-8 without one");
   CHECK(error_of("{\n// \xFF\n}") == "f.json:2:4: this is not valid UTF-8; save the file as UTF-8");
   for (const char* bad :
@@ -106,7 +106,7 @@ TEST_CASE("json_tree: bytes that are no JSON text are refused where they are") {
   CHECK(error_of("[\"\xE2\x82\xAC\xF0\x9F\x98\x80\"]") == "");
 }
 
-TEST_CASE("json_tree: a duplicate key is a problem with its pointer, in any object") {
+TEST_CASE("json_tree: a duplicate key is a problem with its pointer") {
   CHECK(error_of("{\"a\": 1, \"b/c\": [{\"x\": 1,\n \"x\": {\"y\": [2]}}], \"a\": 2}") ==
         "f.json:2:2: /b~1c/0/x: this key occurs twice; remove one\nf.json:2:21: /a: this key occurs twice; remove one");
   CHECK(error_of("{\"a\": {\"k\": 1}, \"b\": {\"k\": 1}}") == "");
@@ -120,7 +120,7 @@ TEST_CASE("json_tree: depth and length are limited") {
   CHECK(begins(error_of(std::string(kMaxJsonBytes + 1, ' ')), "f.json:1:1: 1048577 bytes"));
 }
 
-TEST_CASE("json_tree: numbers keep their kind") {
+TEST_CASE("json_tree: a number keeps its kind") {
   const Parsed p = parse("[0, -1, 18446744073709551615, 18446744073709551616, 1.0, 1e3, -0]");
   const JsonKind kinds[] = {JsonKind::natural, JsonKind::integer, JsonKind::natural, JsonKind::real,
                             JsonKind::real,    JsonKind::real,    JsonKind::natural};
@@ -129,11 +129,14 @@ TEST_CASE("json_tree: numbers keep their kind") {
   CHECK(p.root.items[2].natural == UINT64_MAX);
 }
 
-TEST_CASE("json_tree: the compact form sorts by code point and writes the shortest reals") {
+TEST_CASE("json_tree: the compact form sorts keys by code point") {
   const Parsed p =
       parse("{\"b\": [1.0, 0.1, 1e-7, 5e2], \"a\": {\"\xC3\xA4\": null, \"z\": \"\\u0041\\n\"}, \"A\": true}");
   CHECK(write_json(p.root, JsonStyle::compact) ==
         "{\"A\":true,\"a\":{\"z\":\"A\\n\",\"\xC3\xA4\":null},\"b\":[1.0,0.1,1e-07,500.0]}");
+}
+
+TEST_CASE("json_tree: a real number has its shortest digits") {
   CHECK(shortest_real(0.1 + 0.2) == "0.30000000000000004");
   CHECK(shortest_real(1e22) == "1e+22");
 }

@@ -1,4 +1,4 @@
-// Settings that cannot mean what they say, and what a run would refuse whatever the data: each is told with its place.
+// Settings that contradict themselves or that a run refuses on any data: each is told with its place.
 #include <doctest/doctest.h>
 
 #include "experiments/descriptor/canonical.h"
@@ -35,7 +35,7 @@ Wrong dataset(const std::string& settings, const std::string& pointer, const std
 
 }  // namespace
 
-TEST_CASE("meaning: 0 is no length of a training, and none of the others is taken for it") {
+TEST_CASE("meaning: a training of length 0 is refused") {
   check_each({
       train(R"("steps": 0)", "/steps", "must be at least 1, got 0"),
       train(R"("images": 0)", "/images", "must be at least 1, got 0"),
@@ -48,7 +48,7 @@ TEST_CASE("meaning: 0 is no length of a training, and none of the others is take
         std::string::npos);
 }
 
-TEST_CASE("meaning: a warm-up of 0 steps takes the place of the base's epochs") {
+TEST_CASE("meaning: a warm-up of 0 steps replaces the epochs of the base") {
   DescriptorFiles files;
   files.write("base.json", concat(kHead, R"("train": {"schedule": {"warmup_epochs": 3}}})"));
   for (const char* text : {R"({"extends": "base.json", "train": {"schedule": {"warmup_steps": 0}}})",
@@ -57,6 +57,9 @@ TEST_CASE("meaning: a warm-up of 0 steps takes the place of the base's epochs") 
     CHECK(config.train.schedule.warmup_epochs == 0);
     CHECK(config.train.schedule.warmup_steps == 0);
   }
+}
+
+TEST_CASE("meaning: two settings of one thing are refused, 0 included") {
   check_each({
       train(R"("schedule": {"warmup_steps": 0, "warmup_epochs": 2})", "/schedule/warmup_epochs", "is given too"),
       train(R"("epochs": 2, "images": 5000)", "/images", "epochs is given too"),
@@ -64,7 +67,7 @@ TEST_CASE("meaning: a warm-up of 0 steps takes the place of the base's epochs") 
   });
 }
 
-TEST_CASE("meaning: numbers beyond what a setting can be") {
+TEST_CASE("meaning: a number beyond what a setting can be is refused") {
   check_each({
       train(R"("augment": {"mix": {"mixup": 1e300}})", "/augment/mix/mixup",
             "is more than a float can hold (3.4e38); got 1e300"),
@@ -94,7 +97,7 @@ TEST_CASE("meaning: numbers beyond what a setting can be") {
   });
 }
 
-TEST_CASE("meaning: a mean or deviation of pixels that is not a share of 255") {
+TEST_CASE("meaning: a pixel mean or deviation that is no share of 255 is refused") {
   check_each({
       dataset(R"("mean": [123.7, 0.4, 0.4])", "/mean/0",
               "must be at most 1, got 123.7; a pixel value of 255 counts as 1 here: divide by 255"),
@@ -109,7 +112,7 @@ TEST_CASE("meaning: a mean or deviation of pixels that is not a share of 255") {
   CHECK(files.problems(concat(kHead, R"("dataset": {"mean": [0, 1, 0.5], "std": [1, 1, 1]}})")) == "");
 }
 
-TEST_CASE("meaning: settings that contradict each other") {
+TEST_CASE("meaning: settings that contradict each other are refused") {
   check_each({
       train(R"("eval_every_epochs": 0, "early_stop": {"metric": "minival/loss"}}, "dataset": {"train": "train[:90%]",
             "minival": "train[90%:]")",
@@ -122,7 +125,7 @@ TEST_CASE("meaning: settings that contradict each other") {
   });
 }
 
-TEST_CASE("meaning: what a run refuses whatever is in the data") {
+TEST_CASE("meaning: settings that a run refuses on any data are refused") {
   check_each({
       train(R"("batch_size": 2001)", "/batch_size", "2001 is more than the 2000 training images"),
       train(R"("epochs": 1e-9)", "/epochs", "steps round to 0 steps"),
@@ -163,7 +166,7 @@ TEST_CASE("meaning: what a run refuses whatever is in the data") {
         "eval_shards": "b-0.tar"}, "model": {"num_classes": 3, "image_size": 16}})") == "");
 }
 
-TEST_CASE("meaning: what earlier versions wrote down stays readable") {
+TEST_CASE("meaning: settings of results of earlier versions stay readable") {
   DescriptorFiles files;
   TrialConfig config = files.load(concat(kHead, R"("train": {"epochs": 2}})")).trials.front().config;
   const auto reads = [&] { return config_from_json(full_json(config), "full") == config; };
@@ -177,7 +180,7 @@ TEST_CASE("meaning: what earlier versions wrote down stays readable") {
   CHECK(reads());
 }
 
-TEST_CASE("meaning: settings that have none beside the others, each with the reason") {
+TEST_CASE("meaning: settings without a meaning beside the others are refused") {
   check_each({
       train(R"("augment": {"randaugment": {"layers": 2}})", "/augment/randaugment/layers",
             "without a dialect RandAugment is off"),

@@ -1,11 +1,18 @@
-// What a reader of error messages is told.
+// The messages on wrong descriptors.
 #include <doctest/doctest.h>
 
 #include "tests/experiments/descriptor/descriptor_files.h"
 
 using namespace normlab;
 
-TEST_CASE("descriptor: misspelt values and axes of a sweep are told where they stand") {
+namespace {
+
+/// A sweep of four rows that ends before the next key.
+const std::string kSweep = R"({"sweep": {"model.placement": ["pre_pre", "dpn"], "model.depth": [1, 2]},)";
+
+}  // namespace
+
+TEST_CASE("descriptor: a misspelt value or axis of a sweep is told with its place") {
   DescriptorFiles files;
   CHECK(files.problems(R"({
   "about": "Does Sub-LN train without warm-up?",
@@ -15,7 +22,7 @@ TEST_CASE("descriptor: misspelt values and axes of a sweep are told where they s
         "d.json:4:62: /sweep/train.schedule.warmup_step: unknown key; did you mean \"warmup_steps\"?");
 }
 
-TEST_CASE("descriptor: all problems come at once, in file order") {
+TEST_CASE("descriptor: all problems are told at once in file order") {
   DescriptorFiles files;
   CHECK(files.problems(R"({
   "modle": {},
@@ -41,7 +48,7 @@ TEST_CASE("descriptor: all problems come at once, in file order") {
         "d.json:8:12: /about: expected a string, got 7");
 }
 
-TEST_CASE("descriptor: a key that is known elsewhere names its path, others the nearest") {
+TEST_CASE("descriptor: a key that is known elsewhere is told with its path") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"train": {"lr": 1e-3}})") ==
         "d.json:1:12: /train/lr: there is no such key here; did you mean \"train.optimizer.lr\"?");
@@ -53,12 +60,16 @@ TEST_CASE("descriptor: a key that is known elsewhere names its path, others the 
         "d.json:1:12: /sweep/placement: there is no such key here; did you mean \"model.placement\"?");
   CHECK(files.problems(R"({"model": {"batch_size": 8}})") ==
         "d.json:1:12: /model/batch_size: there is no such key here; did you mean \"train.batch_size\"?");
+}
+
+TEST_CASE("descriptor: an unknown key is told with the nearest one") {
+  DescriptorFiles files;
   CHECK(files.problems(R"({"train": {"epoch": 1}})") ==
         "d.json:1:12: /train/epoch: unknown key; did you mean \"epochs\"?");
   CHECK(files.problems(R"({"train": {"frobnicate": 1}})") == "d.json:1:12: /train/frobnicate: unknown key");
 }
 
-TEST_CASE("descriptor: where an object is expected the message shows one") {
+TEST_CASE("descriptor: a message shows the object that it expects") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"train": {"optimizer": "adam"}})") ==
         "d.json:1:25: /train/optimizer: expected an object such as {\"name\": \"adamw\"}, got \"adam\"");
@@ -72,7 +83,7 @@ TEST_CASE("descriptor: where an object is expected the message shows one") {
         "d.json:1:11: /sweep: expected an object of axes such as {\"model.placement\": [\"pre_pre\", \"dpn\"]}, got 3");
 }
 
-TEST_CASE("descriptor: sizes that do not fit point at the key at fault") {
+TEST_CASE("descriptor: a size that does not fit is told with its key") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"model": {"embed_dim": 64, "num_heads": 3}})") ==
         "d.json:1:42: /model/num_heads: 3 heads do not divide embed_dim 64");
@@ -86,7 +97,7 @@ TEST_CASE("descriptor: sizes that do not fit point at the key at fault") {
         "d.json:1:21: /model/depth: the integer 9223372036854775808 is too large");
 }
 
-TEST_CASE("descriptor: two settings for one thing are refused in one object") {
+TEST_CASE("descriptor: two settings of one thing in one object are refused") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"train": {"epochs": 3, "steps": 5}})") ==
         "d.json:1:25: /train/steps: epochs is given too; leave one of them out");
@@ -101,11 +112,15 @@ TEST_CASE("descriptor: two settings for one thing are refused in one object") {
         "d.json:1:34: /train/steps: must be at least 1, got 0");
 }
 
-TEST_CASE("descriptor: a setting that means nothing is refused, unless another trial uses it") {
+TEST_CASE("descriptor: a setting of an optimiser is refused unless a trial has that optimiser") {
   DescriptorFiles files;
   const std::string text = R"({"train": {"optimizer": {"momentum": 0.5}}, )";
   CHECK(files.problems(text + R"("seeds": 1})") == "d.json:1:26: /train/optimizer/momentum: adamw has no momentum");
   CHECK(files.problems(text + R"("sweep": {"train.optimizer.name": ["adamw", "sgd"]}})") == "");
+}
+
+TEST_CASE("descriptor: a setting of a norm or a gain that is not there is refused") {
+  DescriptorFiles files;
   CHECK(files.problems(R"({"model": {"placement": {"final": {"kind": "layer_norm", "momentum": 0.2}}}})") ==
         "d.json:1:58: /model/placement/final/momentum: a norm of kind layer_norm has no momentum");
   CHECK(files.problems(R"({"model": {"placement": {"final": {"eps": 1}}}})") ==
@@ -114,7 +129,7 @@ TEST_CASE("descriptor: a setting that means nothing is refused, unless another t
         "d.json:1:58: /model/placement/layer_scale/init: there is no layer_scale; give its \"kind\"");
 }
 
-TEST_CASE("descriptor: placements") {
+TEST_CASE("descriptor: a wrong placement is told with its place") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"model": {"placement": {"merge": "layer_norm"}}})") ==
         "d.json:1:26: /model/placement/merge: merge is a site of Swin; a ViT has none");
@@ -134,7 +149,7 @@ TEST_CASE("descriptor: placements") {
         "d.json:2:5: /model/placement: statistics_batch 4 of final does not divide batch_size 10");
 }
 
-TEST_CASE("descriptor: datasets") {
+TEST_CASE("descriptor: a wrong dataset is told with its place") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"dataset": "cifar"})") ==
         "d.json:1:13: /dataset: unknown dataset \"cifar\"; did you mean \"cifar10\"?; for a data set of your own give "
@@ -144,6 +159,10 @@ TEST_CASE("descriptor: datasets") {
   CHECK(files.problems(R"({"dataset": {"name": "cifar10", "order": "shards", "std": [0.2, 0, 0.2]}})") ==
         "d.json:1:65: /dataset/std/1: must be above 0, got 0");
   CHECK(files.problems(R"({"dataset": {"name": "shapes", "on_bad_image": "skip"}})") != "");
+}
+
+TEST_CASE("descriptor: a model whose sizes do not fit the dataset is refused") {
+  DescriptorFiles files;
   CHECK(files.problems(R"({"dataset": {"name": "tiny-imagenet-200", "eval": "val"}, "model": {"image_size": 128}})") ==
         "d.json:1:83: /model/image_size: the dataset \"tiny-imagenet-200\" has image_size [64, 64]; for another size, "
         "set train.augment.crop and train.eval_transform.crop");
@@ -159,7 +178,7 @@ TEST_CASE("descriptor: datasets") {
         "d.json:1:32: /dataset/path: shapes is generated and has no path");
 }
 
-TEST_CASE("descriptor: axes that cannot work") {
+TEST_CASE("descriptor: an axis that cannot work is refused") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"sweep": {"seeds": [1]}})") ==
         "d.json:1:12: /sweep/seeds: the seed cannot be an axis; set \"seeds\" next to \"sweep\"");
@@ -182,11 +201,19 @@ TEST_CASE("descriptor: axes that cannot work") {
   CHECK(files.problems(R"({"sweep": {"model.depth": [1], "model.depth,train.epochs": [[1, 1]]}})") ==
         "d.json:1:32: /sweep/model.depth,train.epochs: model.depth is an axis already");
   CHECK(files.problems(R"({"sweep": []})") == "d.json:1:11: /sweep: a list of grids needs at least one grid");
+}
+
+TEST_CASE("descriptor: seeds that cannot work are refused") {
+  DescriptorFiles files;
   CHECK(files.problems(R"({"sweep": [{"model.depth": [1], "seeds": 2}], "seeds": 3})") ==
         "d.json:1:47: /seeds: every grid has its own seeds; leave these out");
   CHECK(files.problems(R"({"seeds": [1, 2, 1, -1]})") ==
         "d.json:1:18: /seeds/2: seed 1 is given twice\n"
         "d.json:1:21: /seeds/3: expected an integer of at least 0, got -1");
+}
+
+TEST_CASE("descriptor: more than 100000 trials are refused") {
+  DescriptorFiles files;
   CHECK(files.problems(R"({"sweep": {"model.depth": [1, 2], "train.epochs": [1, 2]}, "seeds": 50000})") ==
         "d.json:1:2: /sweep: more than 100000 trials; split the descriptor");
 }
@@ -197,30 +224,37 @@ TEST_CASE("descriptor: a value that the sweep always replaces is still checked")
         "d.json:1:25: /model/placement: unknown placement \"subln\"; did you mean \"sub_ln\"?");
 }
 
-TEST_CASE("descriptor: baseline and exclude name axes and values of the sweep") {
+TEST_CASE("descriptor: a baseline names axes and values of the sweep") {
   DescriptorFiles files;
-  const std::string sweep = R"({"sweep": {"model.placement": ["pre_pre", "dpn"], "model.depth": [1, 2]},)";
-  CHECK(files.problems(sweep + R"("baseline": {"model.placemnt": "pre_pre"}})") ==
+  CHECK(files.problems(kSweep + R"("baseline": {"model.placemnt": "pre_pre"}})") ==
         "d.json:1:87: /baseline/model.placemnt: unknown axis \"model.placemnt\"; did you mean \"model.placement\"?");
-  CHECK(files.problems(sweep + R"("baseline": {"model.placement": "dnp"}})") ==
+  CHECK(files.problems(kSweep + R"("baseline": {"model.placement": "dnp"}})") ==
         "d.json:1:106: /baseline/model.placement: not a value of this axis: unknown value \"dnp\"; did you mean "
         "\"dpn\"?");
-  CHECK(files.problems(sweep + R"("baseline": {"model.depth": 1}, "exclude": [{"model.depth": 1}]})") ==
-        "d.json:1:86: /baseline: matches no combination of the sweep");
-  CHECK(
-      files.problems(
-          sweep +
-          R"("exclude": [{"model.depth": 1, "model.placement": "dpn"}, {"model.depth": 1, "model.placement": "dpn"}]})") ==
-      "");
-  CHECK(files.problems(sweep + R"("exclude": [{}]})") ==
-        "d.json:1:86: /exclude/0: expected an object {axis: value}, got an empty one");
-  CHECK(files.problems(sweep + R"("exclude": [{"model.depth": 1}, {"model.depth": 2}]})") ==
-        "d.json:1:74: /exclude: excludes every combination; leave at least one");
   CHECK(files.problems(R"({"baseline": {"model.depth": 1}})") ==
         "d.json:1:15: /baseline/model.depth: unknown axis \"model.depth\"");
 }
 
-TEST_CASE("descriptor: settings of the command line are told by their own words") {
+TEST_CASE("descriptor: a baseline that is excluded is refused") {
+  DescriptorFiles files;
+  CHECK(files.problems(kSweep + R"("baseline": {"model.depth": 1}, "exclude": [{"model.depth": 1}]})") ==
+        "d.json:1:86: /baseline: matches no combination of the sweep");
+}
+
+TEST_CASE("descriptor: a wrong exclude is told with its place") {
+  DescriptorFiles files;
+  CHECK(
+      files.problems(
+          kSweep +
+          R"("exclude": [{"model.depth": 1, "model.placement": "dpn"}, {"model.depth": 1, "model.placement": "dpn"}]})") ==
+      "");
+  CHECK(files.problems(kSweep + R"("exclude": [{}]})") ==
+        "d.json:1:86: /exclude/0: expected an object {axis: value}, got an empty one");
+  CHECK(files.problems(kSweep + R"("exclude": [{"model.depth": 1}, {"model.depth": 2}]})") ==
+        "d.json:1:74: /exclude: excludes every combination; leave at least one");
+}
+
+TEST_CASE("descriptor: a problem of --set is told with its own words") {
   DescriptorFiles files;
   CHECK(files.problems("{}", {"model.depth=x", "train.epoch=3", "trian.epochs=3", "model.depth.x=1"}) ==
         "--set model.depth=x: /model/depth: expected an integer, got \"x\"\n"
@@ -228,6 +262,10 @@ TEST_CASE("descriptor: settings of the command line are told by their own words"
         "--set trian.epochs=3: /trian: unknown key; did you mean \"train\"?\n"
         "--set model.depth.x=1: /model.depth.x: model.depth is \"x\" and has no keys");
   CHECK(files.problems("{}", {"nonsense"}) == "--set nonsense: expected path=value, such as --set train.epochs=2");
+}
+
+TEST_CASE("descriptor: --set cannot change an axis or the base") {
+  DescriptorFiles files;
   CHECK(files.problems(R"({"sweep": {"model.depth": [1]}})", {"model.depth=2"}) ==
         "--set model.depth=2: /model/depth: model.depth is an axis of the sweep, which would overwrite this value; set "
         "\"sweep\" instead");
@@ -235,10 +273,15 @@ TEST_CASE("descriptor: settings of the command line are told by their own words"
         "--set extends=x.json: /extends: can only be set in the file, not by --set");
 }
 
-TEST_CASE("descriptor: files that cannot be read or extend themselves") {
+TEST_CASE("descriptor: a file that is not a descriptor is refused") {
   DescriptorFiles files;
   CHECK_THROWS_AS(load_experiment(files.folder() / "absent.json"), InputError);
   CHECK_THROWS_AS(load_experiment(files.folder()), InputError);
+  CHECK(files.problems(R"([])") == "d.json:1:1: expected an object, got a list");
+}
+
+TEST_CASE("descriptor: a base that is not found is told with the nearest name") {
+  DescriptorFiles files;
   CHECK(files.problems(R"({"extends": "gone.json"})") == "d.json:1:13: /extends: there is no file gone.json");
   files.write("sub/nearly.json", "{}");
   CHECK(files.problems(R"({"extends": "sub/nearl.json"})") ==
@@ -248,11 +291,17 @@ TEST_CASE("descriptor: files that cannot be read or extend themselves") {
   CHECK(files.problems(R"({"extends": "recipe:cifar_smal"})") ==
         "d.json:1:13: /extends: unknown recipe \"recipe:cifar_smal\"; did you mean \"recipe:cifar_small\"?");
   CHECK(files.problems(R"({"extends": 3})") == "d.json:1:13: /extends: expected the path of a descriptor, got 3");
+}
+
+TEST_CASE("descriptor: a descriptor that extends itself is refused") {
+  DescriptorFiles files;
   files.write("sub/a.json", R"({"extends": "../d.json"})");
   CHECK(files.problems(R"({"extends": "sub/a.json"})") ==
         "sub/a.json:1:13: /extends: d.json extends itself through a cycle");
-  CHECK(files.problems(R"([])") == "d.json:1:1: expected an object, got a list");
-  // A problem of a base keeps the base's own place.
+}
+
+TEST_CASE("descriptor: a problem of a base is told with its place in the base") {
+  DescriptorFiles files;
   files.write("base.json", "{\n \"model\": {\"depht\": 3}}");
   CHECK(files.problems(R"({"extends": "base.json", "seed": 1})") ==
         "d.json:1:26: /seed: unknown key; did you mean \"seeds\"?\n"

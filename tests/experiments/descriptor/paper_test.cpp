@@ -9,14 +9,11 @@
 
 using namespace normlab;
 
-TEST_CASE("paper: source and deviations are read, and change no trial") {
+TEST_CASE("paper: the source and the deviations are read") {
   DescriptorFiles files;
-  const Experiment plain = files.load(R"({"train": {"steps": 20}})");
-  CHECK(plain.paper.empty());
   const Experiment e = files.load(R"({"train": {"steps": 20}, "paper": {"source": "A, table 1", "deviations": [
       {"key": "train.precision", "paper": "fp16", "here": "fp32", "why": "no fp16 here"},
       {"key": "model.placement.attn.pre.eps", "paper": 1e-5, "here": 1e-06, "why": "of that library"}]}})");
-  CHECK(e.trials.front().id == plain.trials.front().id);
   CHECK(e.paper.source == "A, table 1");
   REQUIRE(e.paper.deviations.size() == 2);
   const Deviation& d = e.paper.deviations[0];
@@ -28,7 +25,17 @@ TEST_CASE("paper: source and deviations are read, and change no trial") {
   CHECK(e.paper.deviations[1].here == "1e-06");
 }
 
-TEST_CASE("paper: a child inherits it key by key; its list replaces the base's") {
+TEST_CASE("paper: a source changes no trial") {
+  DescriptorFiles files;
+  const Experiment plain = files.load(R"({"train": {"steps": 20}})");
+  CHECK(plain.paper.empty());
+  const Experiment e = files.load(R"({"train": {"steps": 20}, "paper": {"source": "A, table 1", "deviations": [
+      {"key": "train.precision", "paper": "fp16", "here": "fp32", "why": "no fp16 here"},
+      {"key": "model.placement.attn.pre.eps", "paper": 1e-5, "here": 1e-06, "why": "of that library"}]}})");
+  CHECK(e.trials.front().id == plain.trials.front().id);
+}
+
+TEST_CASE("paper: a child inherits the source unless it gives one") {
   DescriptorFiles files;
   files.write("base.json", R"({"paper": {"source": "A", "deviations": [
       {"key": "train.epochs", "paper": 3, "here": 10, "why": "w"}]}})");
@@ -36,10 +43,16 @@ TEST_CASE("paper: a child inherits it key by key; its list replaces the base's")
   const Experiment renamed = files.load(R"({"extends": "base.json", "paper": {"source": "B"}})");
   CHECK(renamed.paper.source == "B");
   CHECK(renamed.paper.deviations.size() == 1);
+}
+
+TEST_CASE("paper: a child's list of deviations replaces that of its base") {
+  DescriptorFiles files;
+  files.write("base.json", R"({"paper": {"source": "A", "deviations": [
+      {"key": "train.epochs", "paper": 3, "here": 10, "why": "w"}]}})");
   CHECK(files.load(R"({"extends": "base.json", "paper": {"deviations": []}})").paper.deviations.empty());
 }
 
-TEST_CASE("paper: what is wrong is said with its place") {
+TEST_CASE("paper: a wrong value is told with its place") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"paper": 3})") == "d.json:1:11: /paper: expected an object, got 3");
   CHECK(files.problems(R"({"paper": {"deviations": []}})") == "d.json:1:11: /paper: the key \"source\" is missing");
@@ -71,7 +84,7 @@ TEST_CASE("paper: settings are the dotted paths of the field tables") {
     CHECK_MESSAGE(!is_setting(no), no);
 }
 
-TEST_CASE("paper: the schema knows it") {
+TEST_CASE("paper: the schema has the paper as a closed object") {
   const nlohmann::json paper = nlohmann::json::parse(json_schema())["properties"]["paper"];
   CHECK(paper["additionalProperties"] == false);
   CHECK(paper["required"] == nlohmann::json({"source"}));

@@ -7,13 +7,18 @@
 
 using namespace normlab;
 
-TEST_CASE("probes: a descriptor asks for steps, which are no part of a trial") {
+TEST_CASE("probes: steps are not part of a trial") {
   DescriptorFiles files;
   const Experiment plain = files.load(R"({"train": {"steps": 20}})");
   CHECK(plain.probes.empty());
   const Experiment e = files.load(R"({"train": {"steps": 20}, "probes": {"signal": [19, 0], "gradients": 5}})");
   CHECK(e.trials.front().id == plain.trials.front().id);
   CHECK(!e.probes.empty());
+}
+
+TEST_CASE("probes: a list is of steps, a number is every n-th step") {
+  DescriptorFiles files;
+  const Experiment e = files.load(R"({"train": {"steps": 20}, "probes": {"signal": [19, 0], "gradients": 5}})");
   for (std::int64_t step = 0; step < 20; ++step) {
     CHECK(e.probes.signal_at(step) == (step == 0 || step == 19));
     CHECK(e.probes.gradients_at(step) == (step % 5 == 0));
@@ -22,10 +27,14 @@ TEST_CASE("probes: a descriptor asks for steps, which are no part of a trial") {
   CHECK(listed.probes.gradients_at(3));
   CHECK(!listed.probes.gradients_at(0));
   CHECK(!listed.probes.signal_at(3));
+}
+
+TEST_CASE("probes: an empty list asks for none") {
+  DescriptorFiles files;
   CHECK(files.load(R"({"probes": {"signal": []}})").probes.empty());
 }
 
-TEST_CASE("probes: what is wrong is said with its place") {
+TEST_CASE("probes: a wrong value is told with its place") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"probes": {"signal": [0, -1, 5, 5, 1.5, "x"], "gradient": 3, "gradients": 0}})") ==
         "d.json:1:27: /probes/signal/1: must be at least 0, got -1\n"
@@ -40,6 +49,10 @@ TEST_CASE("probes: what is wrong is said with its place") {
         "d.json:1:23: /probes/signal: expected a list of steps, got 3");
   CHECK(files.problems(R"({"probes": {"gradients": true}})") ==
         "d.json:1:26: /probes/gradients: expected a list of steps, or a number n for every n-th step, got true");
+}
+
+TEST_CASE("probes: a step after the end of the training is refused") {
+  DescriptorFiles files;
   const std::string beyond =
       files.problems(R"({"train": {"steps": 10}, "probes": {"signal": [0, 10], "gradients": [9, 11]}})");
   CHECK_MESSAGE(
@@ -49,12 +62,15 @@ TEST_CASE("probes: what is wrong is said with its place") {
       beyond);
   CHECK(beyond.find("normlab probe --weights") != std::string::npos);
   CHECK(files.problems(R"({"train": {"steps": 10}, "probes": {"signal": [0, 9]}})").empty());
-  // A sweep over lengths: the shortest decides.
+}
+
+TEST_CASE("probes: the shortest training of a sweep decides which steps there are") {
+  DescriptorFiles files;
   CHECK(files.problems(R"({"sweep": {"train.steps": [10, 5]}, "probes": {"signal": [7]}})")
             .starts_with("d.json:1:59: /probes/signal/0: step 7 is after the end of the training of 5, seed 0"));
 }
 
-TEST_CASE("probes: the schema and the table of keys have them") {
+TEST_CASE("probes: the schema and the table of keys have the probes") {
   const std::string schema = json_schema();
   CHECK(schema.find("\"uniqueItems\": true") != std::string::npos);
   CHECK(describe_fields().find("| `probes` | object |") != std::string::npos);

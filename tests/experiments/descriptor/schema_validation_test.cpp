@@ -1,4 +1,4 @@
-// What an editor says of a descriptor, by a validator of another program: Python's jsonschema.
+// The messages of an editor on a descriptor, from another program's validator: Python's jsonschema.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -22,7 +22,7 @@ print(json.dumps([[error.json_path + " " + error.message for error in validator.
                   for descriptor in json.load(open("descriptors.json"))]))
 )";
 
-/// What the schema says of each; nothing where Python cannot be asked.
+/// The messages of the schema on each; none where Python lacks jsonschema.
 std::vector<std::vector<std::string>> complaints(const nlohmann::json& descriptors) {
   const TemporaryFolder folder;
   if (const std::string why = lacks_module(folder, "jsonschema"); !why.empty()) {
@@ -36,7 +36,7 @@ std::vector<std::vector<std::string>> complaints(const nlohmann::json& descripto
   return nlohmann::json::parse(done.out);
 }
 
-/// All ```json blocks of the README and of docs that are whole descriptors; `check` takes each.
+/// All ```json blocks of the README and of docs that are whole descriptors; `check` accepts each.
 std::vector<std::string> documented(DescriptorFiles& files) {
   fs::create_directory_symlink(fs::absolute("experiments"), files.folder() / "experiments");
   std::vector<fs::path> pages{"README.md"};
@@ -60,7 +60,7 @@ std::vector<std::string> documented(DescriptorFiles& files) {
 
 }  // namespace
 
-TEST_CASE("schema: every descriptor that comes with the program is strict JSON, and valid to jsonschema") {
+TEST_CASE("schema: every descriptor of the program and its pages is valid to jsonschema") {
   nlohmann::json descriptors = nlohmann::json::array();
   std::vector<std::string> names;
   for (const auto& entry : fs::recursive_directory_iterator("experiments")) {
@@ -84,7 +84,7 @@ TEST_CASE("schema: every descriptor that comes with the program is strict JSON, 
     CHECK_MESSAGE(found[i].empty(), names[i], ": ", found[i].empty() ? "" : found[i].front());
 }
 
-TEST_CASE("schema: what check takes in unusual forms is valid too") {
+TEST_CASE("schema: unusual forms that check accepts are valid to jsonschema") {
   DescriptorFiles files;
   files.write("base.json", R"({"model": {"kind": "swin", "depths": [1, 1], "num_heads": [2, 2], "embed_dim": 16},
                                "placements": {"mine": {"final": "rms_norm"}}})");
@@ -116,7 +116,7 @@ TEST_CASE("schema: what check takes in unusual forms is valid too") {
     CHECK_MESSAGE(found[i].empty(), right[i], ": ", found[i].empty() ? "" : found[i].front());
 }
 
-TEST_CASE("schema: a typo is refused by check and by jsonschema, in one message that names it") {
+TEST_CASE("schema: check and jsonschema refuse a typo by its name") {
   struct Typo {
     const char *text, *word;
   };

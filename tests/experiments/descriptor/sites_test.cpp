@@ -62,9 +62,16 @@ std::string with_site(std::string_view site, const std::string& norm) {
   return concat(R"({"base": "pre_pre", ")", site.substr(0, dot), "\": ", value, "}");
 }
 
+/// The gains of LayerScale in the last block before training.
+std::vector<float> layer_scale_start(const std::string& scale, std::int64_t depth) {
+  DescriptorFiles files;
+  return start_of(model_with(files, R"({"base": "pre_pre", "layer_scale": )" + scale + "}", depth),
+                  concat("blocks.", depth - 1, ".mlp.layer_scale"));
+}
+
 }  // namespace
 
-TEST_CASE("descriptor: RMSNorm and Dynamic Tanh stand at every site and learn there") {
+TEST_CASE("descriptor: RMSNorm and Dynamic Tanh learn at every site") {
   DescriptorFiles files;
   int sites = 0;
   const Placement empty;
@@ -87,33 +94,36 @@ TEST_CASE("descriptor: RMSNorm and Dynamic Tanh stand at every site and learn th
     for (const float beta : start_of(tanh, name + ".beta")) CHECK(beta == 1.0f);
   });
   CHECK(sites == 17);
+}
+
+TEST_CASE("descriptor: Dynamic Tanh starts with alpha 0.5 and no shift") {
+  DescriptorFiles files;
   const ViTConfig standard = model_with(files, R"("dyt")");
   CHECK(start_of(standard, "final.alpha") == std::vector<float>{0.5f});
   CHECK(start_of(standard, "final.beta") == std::vector<float>(12, 0.0f));
 }
 
-TEST_CASE("descriptor: LayerScale by its depth rule or a number, a gain a channel or a scalar") {
-  DescriptorFiles files;
-  const auto start = [&](const std::string& scale, std::int64_t depth) {
-    return start_of(model_with(files, R"({"base": "pre_pre", "layer_scale": )" + scale + "}", depth),
-                    concat("blocks.", depth - 1, ".mlp.layer_scale"));
-  };
+TEST_CASE("descriptor: LayerScale starts by the rule for its depth") {
   for (const char* automatic : {R"("channel")", R"({"kind": "channel", "init": "auto"})"}) {
-    CHECK(start(automatic, 18) == std::vector<float>(12, 0.1f));
-    CHECK(start(automatic, 19) == std::vector<float>(12, 1e-5f));
-    CHECK(start(automatic, 24) == std::vector<float>(12, 1e-5f));
-    CHECK(start(automatic, 25) == std::vector<float>(12, 1e-6f));
+    CHECK(layer_scale_start(automatic, 18) == std::vector<float>(12, 0.1f));
+    CHECK(layer_scale_start(automatic, 19) == std::vector<float>(12, 1e-5f));
+    CHECK(layer_scale_start(automatic, 24) == std::vector<float>(12, 1e-5f));
+    CHECK(layer_scale_start(automatic, 25) == std::vector<float>(12, 1e-6f));
   }
-  CHECK(start(R"({"kind": "channel", "init": 0.3})", 2) == std::vector<float>(12, 0.3f));
-  CHECK(start(R"({"kind": "scalar", "init": 0.3})", 2) == std::vector<float>{0.3f});
-  CHECK(start(R"("scalar")", 2) == std::vector<float>{0.1f});
+}
+
+TEST_CASE("descriptor: LayerScale may start at a number, by channel or as a scalar") {
+  DescriptorFiles files;
+  CHECK(layer_scale_start(R"({"kind": "channel", "init": 0.3})", 2) == std::vector<float>(12, 0.3f));
+  CHECK(layer_scale_start(R"({"kind": "scalar", "init": 0.3})", 2) == std::vector<float>{0.3f});
+  CHECK(layer_scale_start(R"("scalar")", 2) == std::vector<float>{0.1f});
   CHECK(start_of(vit_of(files.load(R"({"model": {"depth": 1, "layer_scale": {"kind": "scalar", "init": 0}}})")
                             .trials.at(0)
                             .config),
                  "blocks.0.attn.layer_scale") == std::vector<float>{0.0f});
 }
 
-TEST_CASE("descriptor: a scalar gain that starts at 0 lets its branch learn after itself (ReZero)") {
+TEST_CASE("descriptor: a scalar gain that starts at 0 (ReZero) learns before its branch") {
   DescriptorFiles files;
   const auto learns =
       gradients(model_with(files, R"({"base": "pre_pre", "layer_scale": {"kind": "scalar", "init": 0}})", 2));

@@ -34,12 +34,12 @@ TEST_CASE("slice: parts share no image and leave none out") {
   CHECK(indices("train[800:1000]", 1003).size() == 200);
 }
 
-TEST_CASE("slice: the permutation is fixed, mixes, and hangs on the dataset's name") {
+TEST_CASE("slice: the permutation is fixed by the dataset's name") {
   CHECK(indices("train[:5]", 100, "cifar10") == std::vector<std::int64_t>{18, 31, 37, 79, 83});
   CHECK(indices("train[:5]", 100, "cifar10") != indices("train[:5]", 100, "other"));
 }
 
-TEST_CASE("slice: empty ones and ones past the end are refused with both numbers") {
+TEST_CASE("slice: an empty slice or one past the end is refused") {
   CHECK_SAYS(input_error([] { indices("train[:101]", 100); }), "ends at 101, but the split has 100 images");
   CHECK_SAYS(input_error([] { indices("train[50:50]", 100); }), "is empty: from 50 to 50");
   CHECK_SAYS(input_error([] { indices("train[60:50]", 100); }), "is empty");
@@ -48,7 +48,7 @@ TEST_CASE("slice: empty ones and ones past the end are refused with both numbers
   CHECK_SAYS(input_error([] { indices("train[200:]", 100); }), "is empty");
 }
 
-TEST_CASE("slice: what is no slice is refused") {
+TEST_CASE("slice: a text that is not a slice is refused") {
   for (const char* bad :
        {"", "[:5]", "train[", "train[5]", "train[:5", "train[:5]x", "train[-5:]", "train[:1.5%]", "train[:101%]",
         "train[%:]", "train[1:2:3]", "tr ain", "train[:99999999999999999999]", "../train", "train]"}) {
@@ -82,33 +82,47 @@ using Counts = std::vector<std::int64_t>;
 
 }  // namespace
 
-TEST_CASE("slice: a subset of each class, within the slice, larger ones holding smaller ones") {
-  CHECK(subset("train", {}) == indices("train", 150));
-  const auto five = subset("train", {.per_class = 5, .seed = 1}), nine = subset("train", {.per_class = 9, .seed = 1});
+TEST_CASE("slice: a subset has the same number of images of each class") {
+  const auto five = subset("train", {.per_class = 5, .seed = 1});
   CHECK(counts(five) == Counts{5, 5, 5});
   CHECK(std::is_sorted(five.begin(), five.end()));
-  CHECK(std::includes(nine.begin(), nine.end(), five.begin(), five.end()));
   CHECK(subset("train", {.per_class = 5, .seed = 2}) != five);
+}
+
+TEST_CASE("slice: without a limit a subset is the whole slice") { CHECK(subset("train", {}) == indices("train", 150)); }
+
+TEST_CASE("slice: a larger subset holds a smaller one of the same seed") {
+  const auto five = subset("train", {.per_class = 5, .seed = 1}), nine = subset("train", {.per_class = 9, .seed = 1});
+  CHECK(std::includes(nine.begin(), nine.end(), five.begin(), five.end()));
+  const auto tenth = subset("train", {.fraction = 0.1}), half = subset("train", {.fraction = 0.5});
+  CHECK(std::includes(half.begin(), half.end(), tenth.begin(), tenth.end()));
+}
+
+TEST_CASE("slice: a subset lies within its slice") {
   const auto half = subset("train[:50%]", {.per_class = 2, .seed = 1}), slice = indices("train[:50%]", 150);
   CHECK(counts(half) == Counts{2, 2, 2});
   CHECK(std::includes(slice.begin(), slice.end(), half.begin(), half.end()));
 }
 
-TEST_CASE("slice: a fraction is of each class, and whole in sum") {
+TEST_CASE("slice: the fractions of the classes are whole in sum") {
   CHECK(counts(subset("train", {.fraction = 0.1})) == Counts{10, 4, 1});
   CHECK(counts(subset("train", {.fraction = 0.25})) == Counts{25, 10, 3});  // 37.5 images, 38 to the half up
   CHECK(counts(subset("train", {.fraction = 0.005})) == Counts{1, 0, 0});   // 0.75
   CHECK(counts(subset("train", {.fraction = 1e-9})) == Counts{1, 0, 0});
   CHECK(counts(subset("train", {.fraction = 0.999})) == Counts{100, 40, 10});
-  const auto tenth = subset("train", {.fraction = 0.1}), half = subset("train", {.fraction = 0.5});
-  CHECK(std::includes(half.begin(), half.end(), tenth.begin(), tenth.end()));
 }
 
-TEST_CASE("slice: a class that is too small for a subset is named; both kinds at once are refused") {
+TEST_CASE("slice: a class that is too small for a subset is named") {
   CHECK_SAYS(input_error([] { subset("train", {.per_class = 11}); }),
              "per_class is 11, but class \"c\" has 10 images there");
+}
+
+TEST_CASE("slice: a number per class beside a fraction is refused") {
   CHECK_SAYS(input_error([] { subset("train", {.per_class = 1, .fraction = 0.5}); }), "leave one of them out");
+}
+
+TEST_CASE("slice: a class without images does not limit a subset") {
   const std::vector<std::int32_t> labels(4, 0);
   const std::vector<std::string> names{"a", "b"};
-  CHECK(select_images(parse_slice("train"), {.per_class = 2}, "d", labels, names).size() == 2);  // b has none at all
+  CHECK(select_images(parse_slice("train"), {.per_class = 2}, "d", labels, names).size() == 2);
 }

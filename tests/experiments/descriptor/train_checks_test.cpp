@@ -6,7 +6,7 @@
 
 using namespace normlab;
 
-TEST_CASE("descriptor: factors of a compound schedule are words of Scenic that have what they need") {
+TEST_CASE("descriptor: the factors of a compound schedule have what they need") {
   DescriptorFiles files;
   const auto schedule = [&](const std::string& settings) {
     return files.problems(R"({"train": {"schedule": {"name": "compound", )" + settings + "}}}");
@@ -43,7 +43,7 @@ TEST_CASE("descriptor: a sweep may complete a compound schedule") {
   CHECK(e.trials[1].config.train.schedule.factors == "constant * cosine_decay");
 }
 
-TEST_CASE("descriptor: a multiplier that fits no parameter is told, with a pattern that does") {
+TEST_CASE("descriptor: a multiplier that matches no parameter is refused with a pattern that does") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"train": {"optimizer": {"multipliers": [{"name": "head.*", "lr": 2},
     {"name": "block.*.bias", "lr": 0.5}]}}})") ==
@@ -51,16 +51,24 @@ TEST_CASE("descriptor: a multiplier that fits no parameter is told, with a patte
         "\"blocks.*.bias\"?");
   CHECK(files.problems(R"({"train": {"optimizer": {"multipliers": [{"lr": 2}]}}})")
             .find("/train/optimizer/multipliers/0: no parameter matches \"\"") != std::string::npos);
+}
+
+TEST_CASE("descriptor: multipliers are part of a trial") {
+  DescriptorFiles files;
   const Experiment e =
       files.load(R"({"train": {"optimizer": {"multipliers": [{"name": "*.bias", "weight_decay": 0}]}}})");
   CHECK(e.trials[0].config.train.optimizer.multipliers == std::vector<Multiplier>{{"*.bias", 1.0, 0.0}});
   CHECK(config_from_json(canonical_json(e.trials[0].config), "c") == e.trials[0].config);
 }
 
-TEST_CASE("descriptor: parts must divide a batch, and statistics of a batch norm a part") {
+TEST_CASE("descriptor: accumulated parts must divide a batch") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"train": {"batch_size": 96, "accumulate": 5}})") ==
         "d.json:1:44: /train/accumulate: 5 does not divide batch_size 96");
+}
+
+TEST_CASE("descriptor: the images of a batch statistic must divide a part") {
+  DescriptorFiles files;
   const std::string model = R"({"model": {"placement": {"base": "bn_ffnbn", "final":
     {"kind": "batch_norm", "statistics_batch": 32}}}, "train": {"batch_size": 96, "accumulate": )";
   CHECK(files.problems(model + "1}}") == "");
@@ -71,7 +79,7 @@ TEST_CASE("descriptor: parts must divide a batch, and statistics of a batch norm
       std::string::npos);
 }
 
-TEST_CASE("descriptor: an early stop goes by the minival alone") {
+TEST_CASE("descriptor: an early stop needs a metric of the minival") {
   DescriptorFiles files;
   const auto rule = [&](const std::string& settings, const std::string& dataset = R"("minival": "train[90%:]")") {
     return files.problems(R"({"dataset": {"train": "train[:90%]", )" + dataset + R"(}, "train": {"early_stop": {)" +
@@ -91,7 +99,7 @@ TEST_CASE("descriptor: an early stop goes by the minival alone") {
   CHECK(rule(R"("metric": "minival/loss", "patience": 0)").find("/train/early_stop/patience") != std::string::npos);
 }
 
-TEST_CASE("descriptor: settings of one optimiser mean nothing to another") {
+TEST_CASE("descriptor: a setting of another optimiser is refused") {
   DescriptorFiles files;
   const auto optimizer = [&](const std::string& settings) {
     return files.problems(R"({"train": {"optimizer": {)" + settings + "}}}");
@@ -105,7 +113,10 @@ TEST_CASE("descriptor: settings of one optimiser mean nothing to another") {
   CHECK(optimizer(R"("name": "momentum_hp", "moment_product": "rounded")").find("bf16_moment is off") !=
         std::string::npos);
   CHECK(optimizer(R"("name": "momentum_hp", "bf16_moment": true, "moment_product": "rounded")") == "");
-  // What is left out is Muon's own, also after a base with another optimiser; both written forms read back.
+}
+
+TEST_CASE("descriptor: settings that Muon's descriptor leaves out are Muon's own") {
+  DescriptorFiles files;
   TrialConfig config = files.load(R"({"train": {"optimizer": {"name": "muon", "lr": 0.02}}})").trials.at(0).config;
   CHECK(config.train.optimizer.momentum == 0.95);
   CHECK(config.train.optimizer.nesterov);
@@ -113,5 +124,9 @@ TEST_CASE("descriptor: settings of one optimiser mean nothing to another") {
   CHECK(canonical_json(config).find("momentum") == std::string::npos);
   CHECK(config_from_json(canonical_json(config), "canonical") == config);
   CHECK(config_from_json(full_json(config), "full") == config);
+}
+
+TEST_CASE("descriptor: an average of weights needs a decay") {
+  DescriptorFiles files;
   CHECK(files.problems(R"({"train": {"ema": {"every_steps": 2}}})").find("without a decay") != std::string::npos);
 }

@@ -1,4 +1,4 @@
-// "tune", two-stage "seeds" and "tuned_for": what they expand to, and what a wrong one is told.
+// "tune", two-stage "seeds" and "tuned_for": what they expand to, and the errors on wrong ones.
 #include "experiments/descriptor/tune.h"
 #include "experiments/descriptor/known_images.h"
 
@@ -22,6 +22,14 @@ const char* const kTuned = R"({
   "baseline": {"model.placement": "pre_pre"}
 })";
 
+/// A sweep of four rows that ends before the next key.
+const std::string kSweep = R"({"sweep": {"model.placement": ["pre_pre", "dpn"], "model.depth": [1, 2]},)"
+                           "\n";
+
+/// A sweep of two rows that ends before the value of "seeds".
+const std::string kSeeds = R"({"sweep": {"model.placement": ["pre_pre", "dpn"]}, "baseline": {"model.placement": "dpn"},
+"seeds": )";
+
 /// A descriptor with this value of "tune".
 std::string with_tune(const std::string& tune) {
   return "{\"sweep\": {\"model.placement\": [\"pre_pre\", \"dpn\"]},\n\"tune\": " + tune + "}";
@@ -29,7 +37,7 @@ std::string with_tune(const std::string& tune) {
 
 }  // namespace
 
-TEST_CASE("tune: the first stage's trials exist, on their own slices, and belong to no cell") {
+TEST_CASE("tune: the trials of the first stage belong to no cell") {
   DescriptorFiles files;
   const Experiment e = files.load(kTuned);
   CHECK(e.more_to_come);
@@ -37,6 +45,12 @@ TEST_CASE("tune: the first stage's trials exist, on their own slices, and belong
   REQUIRE(e.trials.size() == 2 * 6 * 2);
   CHECK(e.rows[0].trials.empty());
   CHECK(e.rows[1].tuning.size() == 12);
+  CHECK(&first_trial(e, e.rows[1]) == &e.trials[12]);
+}
+
+TEST_CASE("tune: a trial of the first stage has its own slices and values") {
+  DescriptorFiles files;
+  const Experiment e = files.load(kTuned);
   const Trial& trial = e.trials[e.rows[1].tuning[3]];
   CHECK(trial.tuning);
   CHECK(trial.label == "dpn, tune 1: lr=1e-3, weight_decay=0.2, seed 1");
@@ -46,10 +60,9 @@ TEST_CASE("tune: the first stage's trials exist, on their own slices, and belong
   CHECK(trial.config.train.epochs == 10);
   CHECK(vit_of(trial.config).dropout == 0);
   CHECK(trial.config.seed == 1);
-  CHECK(&first_trial(e, e.rows[1]) == &e.trials[12]);
 }
 
-TEST_CASE("tune: later stages keep what was chosen, and the row itself has the descriptor's own data") {
+TEST_CASE("tune: a later stage keeps the values that were chosen") {
   DescriptorFiles files;
   Experiment e = files.load(kTuned);
   const TunedRows& tuned = *e.tuned;
@@ -63,6 +76,12 @@ TEST_CASE("tune: later stages keep what was chosen, and the row itself has the d
   CHECK(c.train.epochs == 3);
   CHECK(vit_of(c).dropout == 0.2);
   CHECK(e.trials[25].label == "dpn, tune 2: dropout=0.2, seed 0");
+}
+
+TEST_CASE("tune: a row runs with its chosen values on the descriptor's own data") {
+  DescriptorFiles files;
+  const Experiment e = files.load(kTuned);
+  const TunedRows& tuned = *e.tuned;
   const TrialConfig own = tuned.final_config(1, std::vector<std::size_t>{4, 1});
   CHECK(own.dataset.eval == "test");
   CHECK(own.dataset.train == "train");
@@ -70,11 +89,17 @@ TEST_CASE("tune: later stages keep what was chosen, and the row itself has the d
   CHECK(own.train.optimizer.lr == 0.01);
   CHECK(vit_of(own).dropout == 0.2);
   CHECK(tuned.seeds(1) == std::vector<std::uint64_t>{0, 1, 2});
+}
+
+TEST_CASE("tune: a lower loss is better") {
+  DescriptorFiles files;
+  const Experiment e = files.load(kTuned);
+  const TunedRows& tuned = *e.tuned;
   CHECK_FALSE(tuned.stages()[0].lower_is_better());
   CHECK(tuned.stages()[1].lower_is_better());
 }
 
-TEST_CASE("tune: a value at the edge of what was tried; 0 is none, and words have no edge") {
+TEST_CASE("tune: a number at the edge of those that were tried is marked") {
   DescriptorFiles files;
   const Experiment e = files.load(with_tune(R"([{"axes": {"train.optimizer.lr": [3e-3, 1e-3, 1e-2],
     "model.dropout": [0, 0.1], "train.optimizer.name": ["adamw", "lion"]},
@@ -85,13 +110,13 @@ TEST_CASE("tune: a value at the edge of what was tried; 0 is none, and words hav
     for (const TunedValue& value : stage.values(candidate)) out += value.at_edge ? "e" : "-";
     return out;
   };
-  CHECK(edges(0) == "---");      // 3e-3 lies between, wherever it stands; 0
+  CHECK(edges(0) == "---");      // 3e-3 lies between the others; 0 and words have no edge
   CHECK(edges(4) == "e--");      // 1e-3
   CHECK(edges(8 + 2) == "ee-");  // 1e-2, 0.1
   CHECK(stage.label(8 + 2 + 1) == "lr=1e-2, dropout=0.1, name=lion");
 }
 
-TEST_CASE("tune: problems come with their place") {
+TEST_CASE("tune: a wrong stage is told with its place") {
   DescriptorFiles files;
   CHECK(files.problems(with_tune("{}")) == "d.json:2:9: /tune: expected a list of stages, got an object");
   CHECK(files.problems(with_tune("[]")) == "d.json:2:9: /tune: expected a list of stages, got an empty one");
@@ -123,7 +148,7 @@ TEST_CASE("tune: problems come with their place") {
                   "this value; set \"tune\" instead") == 0);
 }
 
-TEST_CASE("tune: the slice that chooses shares no image with what is shown, nor with what is trained on") {
+TEST_CASE("tune: the slice that chooses shares no image with other slices") {
   DescriptorFiles files;
   const auto tuned_on = [&](const std::string& train, const std::string& eval) {
     return files.problems(with_tune(R"([{"axes": {"train.optimizer.lr": [1e-3]}, "dataset": {"train": ")" + train +
@@ -137,29 +162,36 @@ TEST_CASE("tune: the slice that chooses shares no image with what is shown, nor 
         "parts such as \"train[:90%]\" and \"train[90%:]\"");
   CHECK(tuned_on("train[:80%]", "train[1600:]") == "");  // of 2000 shapes
   CHECK(tuned_on("train[:80%]", "train[1599:]") != "");
+}
+
+TEST_CASE("tune: slices by percent and by number share images depending on the total") {
   CHECK(shared_images("train[:50%]", "train[500:]", 0) ==
         "may share images (one slice counts images, the other percent) with");
   CHECK(shared_images("train[:50%]", "train[500:]", 1000) == "");
   CHECK(shared_images("train[:50%]", "train[500:]", 1002) != "");
+}
+
+TEST_CASE("tune: disjoint slices and other splits share no image") {
   CHECK(shared_images("train[:800]", "train[800:1000]", 0) == "");
   CHECK(shared_images("train[:800]", "val[:800]", 0) == "");
 }
 
-TEST_CASE("two-stage seeds: what they are, and what a wrong one is told") {
+TEST_CASE("two-stage seeds: the first stage runs the first seeds of each row") {
   DescriptorFiles files;
-  const std::string sweep =
-      R"({"sweep": {"model.placement": ["pre_pre", "dpn"]}, "baseline": {"model.placement": "dpn"},
-"seeds": )";
-  const Experiment e = files.load(sweep + R"({"first": 3, "max": 20, "gain_halfwidth": 0.5}})");
+  const Experiment e = files.load(kSeeds + R"({"first": 3, "max": 20, "gain_halfwidth": 0.5}})");
   CHECK(e.two_stage == TwoStageSeeds{3, 20, 0.5, "eval/accuracy"});
   CHECK(e.trials.size() == 6);
   CHECK(e.more_to_come);
-  CHECK(files.problems(sweep + R"({"first": 1, "maxx": 9, "gain_halfwidth": 0}})") ==
+}
+
+TEST_CASE("two-stage seeds: wrong ones are told with their place") {
+  DescriptorFiles files;
+  CHECK(files.problems(kSeeds + R"({"first": 1, "maxx": 9, "gain_halfwidth": 0}})") ==
         "d.json:2:10: /seeds: the key \"max\" is missing\n"
         "d.json:2:20: /seeds/first: expected a number of seeds from 2 to 100000, got 1; a single seed shows no noise\n"
         "d.json:2:23: /seeds/maxx: unknown key; did you mean \"max\"?\n"
         "d.json:2:52: /seeds/gain_halfwidth: expected a number above 0, in the table's unit, got 0");
-  CHECK(files.problems(sweep + R"({"first": 5, "max": 4, "gain_halfwidth": 1}})") ==
+  CHECK(files.problems(kSeeds + R"({"first": 5, "max": 4, "gain_halfwidth": 1}})") ==
         "d.json:2:30: /seeds/max: is below \"first\", which is 5");
   CHECK(files.problems(R"({"sweep": {"model.depth": [1, 2]}, "seeds": {"first": 3, "max": 4, "gain_halfwidth": 1}})") ==
         "d.json:1:45: /seeds: two-stage seeds fix the width of the gains' intervals; add the \"baseline\" that gains "
@@ -170,26 +202,32 @@ TEST_CASE("two-stage seeds: what they are, and what a wrong one is told") {
   CHECK(files.problems(R"({"sweep": [{"model.depth": [1], "seeds": {"first": 2}}]})") ==
         "d.json:1:42: /sweep/0/seeds: expected a number of seeds from 1 to 100000, or a list of seeds, got an object; "
         "only \"seeds\" next to \"sweep\" can have two stages");
-  // A child's seeds replace the base's whole.
-  files.write("base.json", sweep + R"({"first": 3, "max": 20, "gain_halfwidth": 0.5}})");
+}
+
+TEST_CASE("two-stage seeds: a child's seeds replace those of its base whole") {
+  DescriptorFiles files;
+  files.write("base.json", kSeeds + R"({"first": 3, "max": 20, "gain_halfwidth": 0.5}})");
   CHECK(
       files.load(R"({"extends": "base.json", "seeds": {"first": 2, "max": 2, "gain_halfwidth": 1}})").two_stage->max ==
       2);
 }
 
-TEST_CASE("descriptor: a baseline that is not in the sweep") {
+TEST_CASE("descriptor: a baseline that is not in the sweep is refused") {
   DescriptorFiles files;
-  const std::string sweep = R"({"sweep": {"model.placement": ["pre_pre", "dpn"], "model.depth": [1, 2]},)"
-                            "\n";
-  CHECK(files.problems(sweep + R"("baseline": {"model.placement": "pre_post"}})") ==
+  CHECK(files.problems(kSweep + R"("baseline": {"model.placement": "pre_post"}})") ==
         "d.json:2:33: /baseline/model.placement: not a value of this axis: unknown value \"pre_post\"; one of: "
         "pre_pre, dpn");
-  CHECK(files.problems(sweep + R"("baseline": {"model.placment": "dpn"}})") ==
+  CHECK(files.problems(kSweep + R"("baseline": {"model.placment": "dpn"}})") ==
         "d.json:2:14: /baseline/model.placment: unknown axis \"model.placment\"; did you mean \"model.placement\"?");
-  CHECK(files.problems(sweep + R"("exclude": [{"model.placement": "dpn"}], "baseline": {"model.placement": "dpn"}})") ==
-        "d.json:2:54: /baseline: matches no combination of the sweep");
-  CHECK(files.problems(sweep + R"("tuned_for": {"model.depth": 3}})") ==
+  CHECK(
+      files.problems(kSweep + R"("exclude": [{"model.placement": "dpn"}], "baseline": {"model.placement": "dpn"}})") ==
+      "d.json:2:54: /baseline: matches no combination of the sweep");
+}
+
+TEST_CASE("descriptor: tuned_for names values of the sweep") {
+  DescriptorFiles files;
+  CHECK(files.problems(kSweep + R"("tuned_for": {"model.depth": 3}})") ==
         "d.json:2:30: /tuned_for/model.depth: not a value of this axis: unknown value 3; one of: 1, 2");
-  CHECK(files.load(sweep + R"("tuned_for": {"model.placement": "dpn", "model.depth": 2}})").tuned_for ==
+  CHECK(files.load(kSweep + R"("tuned_for": {"model.placement": "dpn", "model.depth": 2}})").tuned_for ==
         "placement=dpn, depth=2");
 }

@@ -149,9 +149,14 @@ const Lines kDpn{{"82: stem_ln='dpn'; ln0", "model.placement.stem.patch_in.kind"
                  {"82: stem_ln='dpn'; ln1", "model.placement.stem.patch_out.kind", kLN},
                  {"LayerNorm of the library", "model.placement.stem.patch_in.eps", "1e-6"}};
 
+/// A search on SUN397 by its number.
+Experiment search(const char* number) {
+  return load_experiment(file_of(std::string("papers/dual_patchnorm/sun397_") + number));
+}
+
 }  // namespace
 
-TEST_CASE("papers: Dual PatchNorm, appendix C: the AugReg recipe of every size") {
+TEST_CASE("papers: appendix C of Dual PatchNorm is the AugReg recipe of every size") {
   for (const Size& size : kSizes) {
     check_table(std::string("recipes/augreg") + size.file, "", kAppendixC + size.lines);
     const std::string paper = std::string("papers/dual_patchnorm/") + (*size.file ? size.file + 1 : "b16");
@@ -163,7 +168,7 @@ TEST_CASE("papers: Dual PatchNorm, appendix C: the AugReg recipe of every size")
   }
 }
 
-TEST_CASE("papers: Dual PatchNorm, section 4.1 and Figure 1: every placement it compares") {
+TEST_CASE("papers: Figure 1 of Dual PatchNorm has every placement that it compares") {
   const auto row = [](const char* name, const Lines& lines) {
     check_lines("papers/dual_patchnorm/figure1", std::string("placement=") + name, lines);
   };
@@ -189,7 +194,7 @@ TEST_CASE("papers: Dual PatchNorm, section 4.1 and Figure 1: every placement it 
   row("dpn", kDpn);
 }
 
-TEST_CASE("papers: Dual PatchNorm, Table 6: the ablations") {
+TEST_CASE("papers: Table 6 of Dual PatchNorm has the ablations") {
   const auto row = [](const char* name, const Lines& lines) {
     check_lines("papers/dual_patchnorm/table6", std::string("placement=") + name, lines);
   };
@@ -215,7 +220,7 @@ TEST_CASE("papers: Dual PatchNorm, Table 6: the ablations") {
   CHECK(post == 5);
 }
 
-TEST_CASE("papers: Dual PatchNorm, appendix F: the grids of SUN397") {
+TEST_CASE("papers: appendix F of Dual PatchNorm has the settings of SUN397") {
   const Lines common{
       {"C 46: data", "dataset.name", "\"sun397\""},
       {"C 52: a shuffle buffer; here an epoch is a permutation", "dataset.shuffle_buffer", "absent"},
@@ -239,6 +244,9 @@ TEST_CASE("papers: Dual PatchNorm, appendix F: the grids of SUN397") {
   check_table("recipes/sun397", "", common);
   for (const char* stage : {"1", "2", "3"})
     check_table(std::string("papers/dual_patchnorm/sun397_") + stage, "", common);
+}
+
+TEST_CASE("papers: appendix F of Dual PatchNorm has the grids of SUN397") {
   const auto values = [](const char* stage, const char* key) {
     std::set<double> out;
     for (const Trial& trial : load_experiment(file_of(std::string("papers/dual_patchnorm/sun397_") + stage)).trials) {
@@ -262,11 +270,8 @@ TEST_CASE("papers: Dual PatchNorm, appendix F: the grids of SUN397") {
   for (const char* stage : {"1", "2", "3"}) CHECK(values(stage, "model.patch_size") == std::set<double>{16, 32});
 }
 
-TEST_CASE("papers: Dual PatchNorm, appendix F: each search on the validation split fixes the one before") {
-  const auto of = [](const char* stage) {
-    return load_experiment(file_of(std::string("papers/dual_patchnorm/sun397_") + stage));
-  };
-  const Experiment one = of("1"), two = of("2"), three = of("3");
+TEST_CASE("papers: all searches of appendix F begin with the same trials") {
+  const Experiment one = search("1"), two = search("2"), three = search("3");
   for (const Experiment* e : {&one, &two, &three}) {
     CHECK(e->rows.size() == 2 * 2);
     REQUIRE(e->trials.size() == 3 * 2 * 2 * 2 * 2);  // the first search, which all three have in common
@@ -276,9 +281,14 @@ TEST_CASE("papers: Dual PatchNorm, appendix F: each search on the validation spl
       CHECK(e->trials[t].config.train.images == 300 * 76128);
     }
   }
+  CHECK(two.tuned->stages().size() == 2);
+  for (const Experiment* e : {&one, &two, &three}) CHECK(e->tuned->seeds(0).size() == 3);
+}
+
+TEST_CASE("papers: a later search of appendix F keeps the values of the one before") {
+  const Experiment three = search("3");
   Experiment later = three;
   const std::vector<std::size_t> first{3};  // lr 1e-3, decay 0.1, dropout 0.1
-  CHECK(two.tuned->stages().size() == 2);
   CHECK(three.tuned->add_stage(later, 0, first).size() == 3 * 4);
   std::set<double> mixup, magnitude;
   for (std::size_t t = three.trials.size(); t < later.trials.size(); ++t) {
@@ -291,6 +301,10 @@ TEST_CASE("papers: Dual PatchNorm, appendix F: each search on the validation spl
   }
   CHECK(mixup == std::set<double>{0.0, 0.2, 0.5});
   CHECK(magnitude == std::set<double>{0, 5, 10, 15});
+}
+
+TEST_CASE("papers: the last run of appendix F has the values of both searches") {
+  const Experiment three = search("3");
   const std::vector<std::size_t> both{3, 11};
   const TrialConfig last = three.tuned->final_config(0, both);
   CHECK(last.train.images == 600 * 76128);  // "for 600 epochs"
@@ -298,10 +312,9 @@ TEST_CASE("papers: Dual PatchNorm, appendix F: each search on the validation spl
   CHECK(last.train.augment.mix.mixup == 0.5);
   CHECK(last.train.augment.randaugment.magnitude == 15);
   CHECK(last.train.optimizer.lr == 1e-3);
-  for (const Experiment* e : {&one, &two, &three}) CHECK(e->tuned->seeds(0).size() == 3);
 }
 
-TEST_CASE("papers: Dual PatchNorm, Table 1: the rows of DeiT") {
+TEST_CASE("papers: Table 1 of Dual PatchNorm has the rows of DeiT") {
   for (const char* variant : {"DeiT-S/16", "DeiT-B/16"})
     check_lines("papers/dual_patchnorm/deit", std::string("variant=") + variant,
                 {{"S or B", "model.embed_dim", std::string(variant) == "DeiT-S/16" ? "384" : "768"},

@@ -106,7 +106,7 @@ const Lines kDeiT{
 
 }  // namespace
 
-TEST_CASE("papers: the DyT blog: its summary and its code") {
+TEST_CASE("papers: the descriptor of the DyT blog has the settings of its code") {
   const char* const file = "papers/dyt/tiny_imagenet";
   check_table("recipes/dyt_blog", "", kBlog);
   check_table(file, "", kBlog);
@@ -128,12 +128,12 @@ TEST_CASE("papers: the DyT blog: its summary and its code") {
                {"beta from 0 in its paper", "model.placement.final.beta_init", "0"}});
 }
 
-TEST_CASE("papers: DeiT's defaults, for Dual PatchNorm and LayerScale") {
+TEST_CASE("papers: every descriptor that follows DeiT has its defaults") {
   for (const char* file : {"recipes/deit", "papers/dual_patchnorm/deit", "papers/layer_scale/depth"})
     check_table(file, "", kDeiT);
 }
 
-TEST_CASE("papers: LayerScale starts by depth, a gain a channel or one a branch") {
+TEST_CASE("papers: LayerScale starts by depth, one gain a channel or a branch") {
   const char* const file = "papers/layer_scale/depth";
   const Experiment experiment = load_experiment(file_of(file));
   REQUIRE(experiment.rows.size() == 16);

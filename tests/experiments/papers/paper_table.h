@@ -1,4 +1,4 @@
-// Holds what a paper prints, line by line, against the descriptors that repeat it.
+// Compares what a paper prints, line by line, with the descriptors that repeat it.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -16,9 +16,8 @@
 namespace normlab {
 
 /// What the paper prints, the setting that means it, and its value as JSON. Beside settings: "steps", "warmup_steps",
-/// "parameters", "peak_lr", "layer_scale_init", and "M parameters", "G macs" (a norm's
-/// numbers counted) and "G products" rounded to the digits given. "absent": the
-/// setting must not apply.
+/// "parameters", "peak_lr", "layer_scale_init", and "M parameters", "G macs" (a norm's numbers counted) and
+/// "G products" rounded to the digits given. "absent": the setting must not apply.
 struct Line {
   const char *printed, *key, *value;
 };

@@ -60,7 +60,7 @@ const Lines k90{{"90 epochs = round(1281167 / 1024 * 90)", "steps", "112603"}};
 
 }  // namespace
 
-TEST_CASE("papers: the simple ViT, 90 and 150 epochs") {
+TEST_CASE("papers: the simple ViT trains for 90 or for 150 epochs") {
   const Lines all = kSimpleViT + kAugmentation + kPlain;
   check_table("recipes/simple_vit", "", all + k90);
   check_table("papers/vit_baseline/simple_vit", "115305030", all + k90);
@@ -68,7 +68,7 @@ TEST_CASE("papers: the simple ViT, 90 and 150 epochs") {
   CHECK(load_experiment(file_of("papers/vit_baseline/simple_vit")).rows.size() == 2);
 }
 
-TEST_CASE("papers: variants of the simple ViT differ in what they name and in nothing else") {
+TEST_CASE("papers: a variant of the simple ViT differs only in what it names") {
   const char* const file = "papers/vit_baseline/variants";
   const auto without = [](Lines lines, const char* key) {
     std::erase_if(lines, [&](const Line& line) { return line.key == std::string(key); });
@@ -94,7 +94,7 @@ TEST_CASE("papers: variants of the simple ViT differ in what they name and in no
                         {"no mixup", "train.augment.mix.mixup", "0"}});
 }
 
-TEST_CASE("papers: S/16+ of Dual PatchNorm is the simple ViT with its MLP head, 300 epochs of 99 %") {
+TEST_CASE("papers: S/16+ of Dual PatchNorm is the simple ViT with an MLP head") {
   Lines lines = kSimpleViT + kAugmentation;
   std::erase_if(lines, [](const Line& line) { return line.key == std::string("dataset.train"); });
   check_table("papers/dual_patchnorm/s16_plus", "",
@@ -108,7 +108,7 @@ TEST_CASE("papers: S/16+ of Dual PatchNorm is the simple ViT with its MLP head, 
                {"DPN", "model.placement.stem.patch_out.kind", "\"layer_norm\""}});
 }
 
-TEST_CASE("papers: implementations of the simple ViT, one difference at a time") {
+TEST_CASE("papers: each implementation of the simple ViT differs in one part") {
   const char* const file = "papers/vit_baseline/implementations";
   const Experiment experiment = load_experiment(file_of(file));
   REQUIRE(experiment.rows.size() == 5);

@@ -9,7 +9,11 @@
 
 using namespace normlab;
 
-TEST_CASE("axis: round steps that hold the range, evenly, not too many, each with a name of its own") {
+namespace {
+
+/// Calls `check` with random ranges, numbers of ticks and their axes.
+template <class Check>
+void for_random_axes(const Check& check) {
   std::mt19937 random(3);
   std::uniform_real_distribution<double> exponent(-5, 6), where(-1, 1);
   for (int round = 0; round < 2000; ++round) {
@@ -19,25 +23,47 @@ TEST_CASE("axis: round steps that hold the range, evenly, not too many, each wit
     CAPTURE(low);
     CAPTURE(high);
     CAPTURE(wanted);
-    const PlotAxis axis = make_axis(low, high, wanted);
+    check(make_axis(low, high, wanted), low, high, wanted);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("axis: an axis covers its range with less than a step on each side") {
+  for_random_axes([](const PlotAxis& axis, double low, double high, std::size_t) {
+    const double width = high - low;
     CHECK(axis.low <= low + 1e-6 * width);
     CHECK(axis.high >= high - 1e-6 * width);
     CHECK(axis.low > low - 1.001 * axis.step);
     CHECK(axis.high < high + 1.001 * axis.step);
-    CHECK(axis.ticks.size() >= 2);
-    CHECK(axis.ticks.size() <= 2 * wanted + 3);
-    const double leading = axis.step / std::pow(10.0, std::floor(std::log10(axis.step) + 1e-9));
-    CHECK((std::abs(leading - 1) < 1e-6 || std::abs(leading - 2) < 1e-6 || std::abs(leading - 5) < 1e-6));
-    std::set<std::string> names;
-    for (std::size_t i = 0; i < axis.ticks.size(); ++i) {
-      names.insert(tick_label(axis.ticks[i], axis.step));
-      if (i > 0) CHECK(axis.ticks[i] - axis.ticks[i - 1] == doctest::Approx(axis.step).epsilon(1e-6));
-    }
-    CHECK(names.size() == axis.ticks.size());
-  }
+  });
 }
 
-TEST_CASE("axis: known ranges") {
+TEST_CASE("axis: the number of ticks is near the one that is wanted") {
+  for_random_axes([](const PlotAxis& axis, double, double, std::size_t wanted) {
+    CHECK(axis.ticks.size() >= 2);
+    CHECK(axis.ticks.size() <= 2 * wanted + 3);
+  });
+}
+
+TEST_CASE("axis: ticks are one round step apart") {
+  for_random_axes([](const PlotAxis& axis, double, double, std::size_t) {
+    const double leading = axis.step / std::pow(10.0, std::floor(std::log10(axis.step) + 1e-9));
+    CHECK((std::abs(leading - 1) < 1e-6 || std::abs(leading - 2) < 1e-6 || std::abs(leading - 5) < 1e-6));
+    for (std::size_t i = 1; i < axis.ticks.size(); ++i)
+      CHECK(axis.ticks[i] - axis.ticks[i - 1] == doctest::Approx(axis.step).epsilon(1e-6));
+  });
+}
+
+TEST_CASE("axis: each tick has its own name") {
+  for_random_axes([](const PlotAxis& axis, double, double, std::size_t) {
+    std::set<std::string> names;
+    for (const double tick : axis.ticks) names.insert(tick_label(tick, axis.step));
+    CHECK(names.size() == axis.ticks.size());
+  });
+}
+
+TEST_CASE("axis: known ranges have the expected ticks") {
   const PlotAxis gains = make_axis(-6.3, 1.7, 7);
   CHECK(gains.low == -7);
   CHECK(gains.high == 2);
@@ -46,7 +72,7 @@ TEST_CASE("axis: known ranges") {
   CHECK(steps.ticks == std::vector<double>{0, 1000, 2000, 3000, 4000});
 }
 
-TEST_CASE("axis: one value, nothing, and what is no number still give an axis") {
+TEST_CASE("axis: a range without a width or of no numbers has an axis") {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   for (const auto& range : {std::pair{0.0, 0.0},
                             {5.0, 5.0},
@@ -69,7 +95,7 @@ TEST_CASE("axis: one value, nothing, and what is no number still give an axis") 
   }
 }
 
-TEST_CASE("axis: names of ticks") {
+TEST_CASE("axis: the name of a tick has the digits of the step") {
   CHECK(tick_label(0.25, 0.05) == "0.25");
   CHECK(tick_label(1, 0.5) == "1.0");
   CHECK(tick_label(-2, 1) == "\u22122");
@@ -83,7 +109,7 @@ TEST_CASE("axis: names of ticks") {
   CHECK(tick_label(2e7, 1e7) == "20M");
 }
 
-TEST_CASE("axis: a scale maps the ends to the ends, also upside down") {
+TEST_CASE("axis: a scale maps the ends of the axis to those of the picture") {
   const LinearScale y{10, 20, 150, 50};
   CHECK(y(10) == 150);
   CHECK(y(20) == 50);

@@ -4,7 +4,7 @@
 
 using namespace normlab;
 
-TEST_CASE("config difference: each setting that differs, seeds aside") {
+TEST_CASE("config difference: each setting that differs is named, the seed is not") {
   TrialConfig base, other;
   other.seed = 7;
   CHECK(config_differences(base, other).empty());
@@ -21,7 +21,7 @@ TEST_CASE("config difference: each setting that differs, seeds aside") {
   CHECK(found[2].other == "0.002");
 }
 
-TEST_CASE("config difference: a setting that only one side has") {
+TEST_CASE("config difference: a setting of one side only has no value on the other") {
   TrialConfig base, other;
   other.train.optimizer.name = OptimizerName::sgd;  // has a momentum, AdamW has none
   bool only_base = false, only_other = false;

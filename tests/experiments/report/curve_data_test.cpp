@@ -32,9 +32,18 @@ std::string message_of(const ExperimentCurves& curves, const std::string& metric
   return "";
 }
 
+/// A row whose label needs quotes, and one without values.
+MetricCurves quoted_curves() {
+  MetricCurves curves;
+  curves.metric = "train/loss";
+  curves.rows = {{0, "a,\"b\"", {{3, TrialState::done, {{10, 0.5}, {20, kNan}}}}, {{10, 0.5, 0.25, 0.75, 2}}},
+                 {1, "plain", {}, {}}};
+  return curves;
+}
+
 }  // namespace
 
-TEST_CASE("curves: a band is the mean and the range of the finite values of each step") {
+TEST_CASE("curves: a band is over the finite values of each step") {
   const std::vector<SeedCurve> seeds{{0, TrialState::done, {{10, 1.0}, {20, 2.0}, {30, kNan}}},
                                      {1, TrialState::diverged, {{10, 4.0}, {20, kInf}}},
                                      {2, TrialState::done, {{10, 1.0}, {20, 5.0}, {30, -kInf}, {40, 0.1}}}};
@@ -53,27 +62,36 @@ TEST_CASE("curves: a band is the mean and the range of the finite values of each
   CHECK(seed_band({}).empty());
 }
 
-TEST_CASE("curves: CSV by step and by seed, labels quoted where they need it") {
-  MetricCurves curves;
-  curves.metric = "train/loss";
-  curves.rows = {{0, "a,\"b\"", {{3, TrialState::done, {{10, 0.5}, {20, kNan}}}}, {{10, 0.5, 0.25, 0.75, 2}}},
-                 {1, "plain", {}, {}}};
+TEST_CASE("curves: CSV has a line a step, its labels quoted") {
+  const MetricCurves curves = quoted_curves();
   CHECK(curves_csv(curves, false) == "row,step,mean,low,high,n\n\"a,\"\"b\"\"\",10,0.5,0.25,0.75,2\n");
+}
+
+TEST_CASE("curves: CSV by seed has a line a seed and step") {
+  const MetricCurves curves = quoted_curves();
   CHECK(curves_csv(curves, true) == "row,seed,step,value\n\"a,\"\"b\"\"\",3,10,0.5\n\"a,\"\"b\"\"\",3,20,nan\n");
 }
 
-TEST_CASE(
-    "curves: read from the attempt that a result names, else from the latest; trials without metrics are left out") {
+TEST_CASE("curves: a curve is that of the attempt that its result names") {
+  const TemporaryFolder folder;
+  const Experiment experiment = experiment_of(folder, kTwoRows);
+  const ResultStore store(folder / "results");
+  fake_done(store, experiment.trials[0], 0.8);
+  const auto lost = store.trial(experiment.trials[0].id).metrics(2);
+  std::filesystem::create_directories(lost.parent_path());
+  MetricsLog(lost).append({10, 0.2, {{"eval/accuracy", 0.99}}});
+  const ExperimentCurves curves = read_curves(experiment, store, {"eval/accuracy", "train/loss"});
+  CHECK(curves.problems.empty());
+  REQUIRE(curves.metrics[0].rows[0].seeds.size() == 1);
+  CHECK(curves.metrics[0].rows[0].seeds[0].values.at(10) == doctest::Approx(0.8 * (1 - std::exp(-1.0))));
+}
+
+TEST_CASE("curves: a row has the curves of its trials with metrics") {
   const TemporaryFolder folder;
   const Experiment experiment = experiment_of(folder, kTwoRows);
   const ResultStore store(folder / "results");
   REQUIRE(experiment.trials.size() == 6);
   fake_done(store, experiment.trials[0], 0.8);
-  {  // a second attempt, which lost
-    const auto other = store.trial(experiment.trials[0].id).metrics(2);
-    std::filesystem::create_directories(other.parent_path());
-    MetricsLog(other).append({10, 0.2, {{"eval/accuracy", 0.99}}});
-  }
   fake_metrics(store, experiment.trials[1], 0.6, 2);
   fake_diverged(store, experiment.trials[3], 25);
   const ExperimentCurves curves = read_curves(experiment, store, {"eval/accuracy", "train/loss"});
@@ -82,7 +100,6 @@ TEST_CASE(
   const auto& rows = curves.metrics[0].rows;
   REQUIRE(rows.size() == 2);
   REQUIRE(rows[0].seeds.size() == 2);
-  CHECK(rows[0].seeds[0].values.at(10) == doctest::Approx(0.8 * (1 - std::exp(-1.0))));
   CHECK(rows[0].band[0].mean == doctest::Approx(0.7 * (1 - std::exp(-1.0))));
   CHECK(rows[0].band[0].n == 2);
   CHECK(rows[0].band[4].n == 1);
@@ -91,7 +108,7 @@ TEST_CASE(
   CHECK(std::isnan(curves.metrics[1].rows[1].seeds[0].values.at(25)));
 }
 
-TEST_CASE("curves: a damaged file costs its trial alone, and is named") {
+TEST_CASE("curves: a damaged file is named, its trial alone left out") {
   const TemporaryFolder folder;
   const Experiment experiment = experiment_of(folder, kTwoRows);
   const ResultStore store(folder / "results");
@@ -104,9 +121,9 @@ TEST_CASE("curves: a damaged file costs its trial alone, and is named") {
   CHECK(curves.metrics[0].rows[0].seeds.size() == 2);
 }
 
-TEST_CASE("curves: a metric that nobody has is an error with the one that was meant") {
+TEST_CASE("curves: an unknown metric is an error that names the nearest") {
   ExperimentCurves curves;
-  CHECK(message_of(curves, "eval/acuracy").empty());  // nothing has run yet: nobody can say
+  CHECK(message_of(curves, "eval/acuracy").empty());  // nothing has run yet, so no metric is known
   curves.known = {"eval/accuracy", "train/loss"};
   CHECK(message_of(curves, "eval/accuracy").empty());
   const std::string message = message_of(curves, "eval/acuracy");

@@ -20,9 +20,15 @@ SeedCurve line(std::uint64_t seed, double slope, int steps = 5, TrialState state
   return curve;
 }
 
+/// One row of two seeds, the second of which diverged after step 200.
+CurvePlot plot_with_divergence() {
+  const MetricCurves curves{"train/loss", {row(0, "a", {line(0, 1.0), line(1, 2.0, 2, TrialState::diverged)})}};
+  return curve_plot(curves, {0}, {std::nullopt}, "", 1);
+}
+
 }  // namespace
 
-TEST_CASE("curve plot: lines and bands stand where the ticks say") {
+TEST_CASE("curve plot: a line and its band are where the ticks say") {
   MetricCurves curves{"eval/accuracy",
                       {row(0, "base", {line(0, 0.10), line(1, 0.12)}), row(1, "dpn", {line(0, 0.14), line(1, 0.16)})}};
   const CurvePlot plot = curve_plot(curves, {0, 1}, {0, 0}, "%", 100);
@@ -54,17 +60,21 @@ TEST_CASE("curve plot: lines and bands stand where the ticks say") {
   CHECK(std::abs(base.back() - place(values, 55)) < 0.02);
 }
 
-TEST_CASE("curve plot: where a seed ends the line breaks off, and a cross marks one that diverged") {
-  MetricCurves curves{"train/loss", {row(0, "a", {line(0, 1.0), line(1, 2.0, 2, TrialState::diverged)})}};
-  const CurvePlot plot = curve_plot(curves, {0}, {std::nullopt}, "", 1);
+TEST_CASE("curve plot: a line has a gap where a seed ends") {
+  const CurvePlot plot = plot_with_divergence();
   const std::string svg = curve_panel(plot, 0, "id");
   const std::string path = drawn(svg, "path", "p-line").front().attributes.at("d");
   CHECK(occurrences(path, "M") == 2);
+  CHECK(curve_text(plot, plot.panels[0]).find("from 1.5 at step 100 to 5 at step 500") != std::string::npos);
+}
+
+TEST_CASE("curve plot: a cross marks a seed that diverged") {
+  const CurvePlot plot = plot_with_divergence();
+  const std::string svg = curve_panel(plot, 0, "id");
   const auto crosses = drawn(svg, "path", "p-cross");
   REQUIRE(crosses.size() == 1);
   CHECK(svg.find("seed 1: diverged after step 200") != svg.npos);
   CHECK(curve_text(plot, plot.panels[0]).find("seed 1 diverged after step 200.") != std::string::npos);
-  CHECK(curve_text(plot, plot.panels[0]).find("from 1.5 at step 100 to 5 at step 500") != std::string::npos);
 }
 
 TEST_CASE("curve plot: a loss that explodes does not flatten the others") {
@@ -81,7 +91,7 @@ TEST_CASE("curve plot: a loss that explodes does not flatten the others") {
   CHECK(plot.values.high < 5);
 }
 
-TEST_CASE("curve plot: long curves are thinned, the last point stays") {
+TEST_CASE("curve plot: a long curve is thinned up to its last point") {
   std::vector<BandPoint> band;
   for (int k = 1; k <= 1003; ++k) band.push_back({k, 1, 1, 1, 1});
   const auto few = thinned(band, 100);
@@ -94,14 +104,22 @@ TEST_CASE("curve plot: long curves are thinned, the last point stays") {
   CHECK(curve_plot(curves, {0}, {std::nullopt}, "", 1).every == 9);
 }
 
-TEST_CASE("curve plot: nothing yet, one point, and sixty panels on a sheet") {
+TEST_CASE("curve plot: a row without values says so") {
   MetricCurves curves{"train/loss", {row(0, "empty", {}), row(1, "<one>", {line(0, 1.0, 1), line(1, 2.0, 1)})}};
   const CurvePlot plot = curve_plot(curves, {0, 1}, {std::nullopt, std::nullopt}, "", 1);
   CHECK(curve_panel(plot, 0, "id").find("no values yet") != std::string::npos);
+}
+
+TEST_CASE("curve plot: a row with one value has a point and a bar") {
+  MetricCurves curves{"train/loss", {row(0, "empty", {}), row(1, "<one>", {line(0, 1.0, 1), line(1, 2.0, 1)})}};
+  const CurvePlot plot = curve_plot(curves, {0, 1}, {std::nullopt, std::nullopt}, "", 1);
   const std::string one = curve_panel(plot, 1, "id");
   CHECK(drawn(one, "circle", "p-point").size() == 1);
   CHECK(drawn(one, "path", "p-bar").size() == 1);
   CHECK(one.find("<one>") == one.npos);
+}
+
+TEST_CASE("curve plot: a sheet has a panel for each of sixty rows") {
   std::vector<RowCurves> rows;
   std::vector<std::size_t> shown;
   for (std::size_t r = 0; r < 60; ++r) {

@@ -21,6 +21,7 @@ std::string descriptor(const std::string& sweep, int seeds, const std::string& b
                      about, sweep, seeds, baseline.empty() ? "" : ", \"baseline\": " + baseline);
 }
 
+const std::string kTwoRows = R"({"model.placement": ["pre_pre", "dpn"]})";
 const std::string kBaseline = R"({"model.placement": "pre_pre"})";
 
 struct Made {
@@ -36,7 +37,23 @@ Made make(const Experiment& experiment, const ResultStore& store) {
   return {table, report_html(input), report_pictures(input)};
 }
 
-/// Each element that is opened is closed, in order. Good enough for what the report writes.
+/// Two rows of three trials each, all done.
+struct FinishedSweep {
+  TemporaryFolder folder;
+  Experiment experiment = experiment_of(folder, descriptor(kTwoRows, 3, kBaseline, "Does it help? Two rows."));
+  Made made;
+
+  FinishedSweep() {
+    const ResultStore store(folder / "results");
+    for (const Trial& trial : experiment.trials)
+      fake_done(
+          store, trial,
+          0.5 + 0.01 * double(trial.config.seed) + (trial.row == 1 ? 0.05 + 0.002 * double(trial.config.seed) : 0.0));
+    made = make(experiment, store);
+  }
+};
+
+/// Whether each element that is opened is closed, in order; for the markup that the report writes.
 bool well_formed(const std::string& html) {
   static const std::vector<std::string> kVoid{"meta", "input", "link", "br", "hr", "!doctype"};
   std::vector<std::string> open;
@@ -51,7 +68,7 @@ bool well_formed(const std::string& html) {
       open.pop_back();
     } else if (!empty && std::find(kVoid.begin(), kVoid.end(), tag) == kVoid.end()) {
       open.push_back(tag);
-      // The text of scripts and styles is no markup.
+      // Scripts and styles have text, not markup.
       if (tag == "script" || tag == "style") at = html.find("</" + tag, at) - 1;
     }
   }
@@ -60,35 +77,46 @@ bool well_formed(const std::string& html) {
 
 }  // namespace
 
-TEST_CASE("report: question, table, gains, curves and trials of a finished sweep") {
-  const TemporaryFolder folder;
-  const Experiment experiment = experiment_of(
-      folder, descriptor(R"({"model.placement": ["pre_pre", "dpn"]})", 3, kBaseline, "Does it help? Two rows."));
-  const ResultStore store(folder / "results");
-  for (const Trial& trial : experiment.trials)
-    fake_done(
-        store, trial,
-        0.5 + 0.01 * double(trial.config.seed) + (trial.row == 1 ? 0.05 + 0.002 * double(trial.config.seed) : 0.0));
-  const Made made = make(experiment, store);
+TEST_CASE("report: a finished sweep has its question above its table") {
+  const FinishedSweep sweep;
+  const Made& made = sweep.made;
   CHECK(well_formed(made.html));
   CHECK(made.html.find("<h1>Does it help?</h1>") != std::string::npos);
   CHECK(made.html.find("<p>Two rows.</p>") != std::string::npos);
   CHECK(made.html.find("2 rows, 6 trials: 6 done.") != std::string::npos);
   for (const TableSentence& sentence : made.table.footer)
     CHECK(occurrences(made.html, sentence.text.substr(0, 20)) >= 1);
-  for (const Trial& trial : experiment.trials) CHECK(occurrences(made.html, "id=\"trial-" + trial.id + "\"") == 1);
-  CHECK(made.html.find("<code>model.placement.stem.patch_in</code>") != std::string::npos);
-  CHECK(made.html.find("&quot;patch_size&quot;: 8") != std::string::npos);
-  CHECK(made.html.find("a &lt;cpu&gt; &amp; more") != std::string::npos);
-  // Nothing comes from elsewhere.
+}
+
+TEST_CASE("report: every trial has its settings and its provenance") {
+  const FinishedSweep sweep;
+  const std::string& html = sweep.made.html;
+  for (const Trial& trial : sweep.experiment.trials) CHECK(occurrences(html, "id=\"trial-" + trial.id + "\"") == 1);
+  CHECK(html.find("<code>model.placement.stem.patch_in</code>") != std::string::npos);
+  CHECK(html.find("&quot;patch_size&quot;: 8") != std::string::npos);
+  CHECK(html.find("a &lt;cpu&gt; &amp; more") != std::string::npos);
+}
+
+TEST_CASE("report: a page loads nothing from elsewhere") {
+  const FinishedSweep sweep;
   for (const char* part : {"http://", "https://", "src=", "@import", "url("}) {
     CAPTURE(part);
-    CHECK(made.html.find(part) == std::string::npos);
+    CHECK(sweep.made.html.find(part) == std::string::npos);
   }
+}
+
+TEST_CASE("report: the pictures are the gains and the curves") {
+  const FinishedSweep sweep;
+  const Made& made = sweep.made;
   REQUIRE(made.pictures.size() == 3);
   CHECK(made.pictures[0].name == "gains.svg");
   CHECK(made.pictures[1].name == "curves-eval-accuracy.svg");
   CHECK(made.pictures[2].name == "curves-train-loss.svg");
+}
+
+TEST_CASE("report: the plot of gains has the numbers of the table") {
+  const FinishedSweep sweep;
+  const Made& made = sweep.made;
   const auto plots = strip_plots(made.table);
   REQUIRE(plots.size() == 1);
   REQUIRE(plots[0].strips[0].lanes.size() == 1);
@@ -96,13 +124,12 @@ TEST_CASE("report: question, table, gains, curves and trials of a finished sweep
   REQUIRE(lane.dots.size() == 3);
   CHECK(lane.dots[2].value == doctest::Approx(5.4));
   CHECK(*lane.mean == doctest::Approx(5.2));
-  // As the table prints it, its mark included.
   CHECK(lane.numbers == made.table.grid[1].cells[2].text());
   CHECK(lane.numbers.ends_with(" *"));
   CHECK(made.html.find("<span>gain " + lane.numbers + "</span>") != std::string::npos);
 }
 
-TEST_CASE("report: one value per row is a sentence, not a panel with a lone dot") {
+TEST_CASE("report: one value per row is a sentence and no panel") {
   const TemporaryFolder folder;
   const Experiment experiment =
       experiment_of(folder, descriptor(R"({"model.placement": ["pre_pre", "dpn", "sub_ln"]})", 1, kBaseline, "Why?"));
@@ -115,7 +142,13 @@ TEST_CASE("report: one value per row is a sentence, not a panel with a lone dot"
   CHECK(occurrences(lone.html, "class=\"panel\"") == 0);
   CHECK(occurrences(lone.html, "<td>10</td><td>") == 4);  // the numbers stay
   for (const PictureFile& picture : lone.pictures) CHECK(picture.name == "gains.svg");
-  // Beside rows that have a curve.
+}
+
+TEST_CASE("report: a row with one value beside curves is named and not drawn") {
+  const TemporaryFolder folder;
+  const Experiment experiment =
+      experiment_of(folder, descriptor(R"({"model.placement": ["pre_pre", "dpn", "sub_ln"]})", 1, kBaseline, "Why?"));
+  const auto trial = [&](std::size_t row) { return experiment.trials[experiment.rows[row].trials[0]]; };
   const ResultStore mixed(folder / "mixed");
   fake_metrics(mixed, trial(0), 0.5, 1);
   fake_metrics(mixed, trial(1), 0.5, 3);
@@ -125,7 +158,7 @@ TEST_CASE("report: one value per row is a sentence, not a panel with a lone dot"
   CHECK(occurrences(some.html, "class=\"panel\" data-row=\"0\"") == 0);
 }
 
-TEST_CASE("report: every state of a trial shows, with its reason") {
+TEST_CASE("report: every state of a trial is shown with its reason") {
   const TemporaryFolder folder;
   const Experiment experiment = experiment_of(
       folder, descriptor(R"({"model.placement": ["pre_pre", "dpn", "sub_ln", "dyt"]})", 3, kBaseline, ""));
@@ -154,44 +187,45 @@ TEST_CASE("report: every state of a trial shows, with its reason") {
   CHECK(made.html.find("no values yet") != std::string::npos);
 }
 
-TEST_CASE("report: nothing has run, one seed, no baseline") {
+TEST_CASE("report: a sweep that has not run says so") {
   const TemporaryFolder folder;
-  const std::string rows = R"({"model.placement": ["pre_pre", "dpn"]})";
-  {
-    const Experiment experiment = experiment_of(folder, descriptor(rows, 2, kBaseline, "Why?"));
-    const Made made = make(experiment, ResultStore(folder / "nothing"));
-    CHECK(well_formed(made.html));
-    CHECK(made.html.find("No trial has written metrics yet.") != std::string::npos);
-    CHECK(made.html.find("4 missing") != std::string::npos);
-  }
-  {
-    const Experiment experiment = experiment_of(folder, descriptor(rows, 1, kBaseline, "Why?"));
-    const ResultStore store(folder / "one");
-    for (const Trial& trial : experiment.trials) fake_done(store, trial, 0.6);
-    const Made made = make(experiment, store);
-    CHECK(well_formed(made.html));
-    CHECK(made.html.find("No bars: one seed has no interval.") != std::string::npos);
-    CHECK(occurrences(made.pictures[0].svg, "class=\"p-dot\"") == 1);
-  }
-  {
-    const Experiment experiment = experiment_of(folder, descriptor(rows, 3, "", "Why?"));
-    const ResultStore store(folder / "no-baseline");
-    for (const Trial& trial : experiment.trials) fake_done(store, trial, 0.6 + 0.01 * double(trial.config.seed));
-    const Made made = make(experiment, store);
-    CHECK(well_formed(made.html));
-    CHECK(made.pictures[0].name == "values.svg");
-    CHECK(made.html.find("No baseline to compare with, so values are shown.") != std::string::npos);
-    CHECK(drawn(made.pictures[0].svg, "path", "p-zero").empty());
-    const auto plots = strip_plots(made.table);
-    REQUIRE(plots.size() == 1);
-    std::vector<double> values;
-    for (const PlotDot& dot : plots[0].strips[0].lanes[0].dots) values.push_back(dot.value);
-    REQUIRE(values.size() == 3);
-    CHECK(values[1] == doctest::Approx(61));
-  }
+  const Experiment experiment = experiment_of(folder, descriptor(kTwoRows, 2, kBaseline, "Why?"));
+  const Made made = make(experiment, ResultStore(folder / "nothing"));
+  CHECK(well_formed(made.html));
+  CHECK(made.html.find("No trial has written metrics yet.") != std::string::npos);
+  CHECK(made.html.find("4 missing") != std::string::npos);
 }
 
-TEST_CASE("report: strips by model, each lane named by what differs inside its strip") {
+TEST_CASE("report: one seed has no bars") {
+  const TemporaryFolder folder;
+  const Experiment experiment = experiment_of(folder, descriptor(kTwoRows, 1, kBaseline, "Why?"));
+  const ResultStore store(folder / "one");
+  for (const Trial& trial : experiment.trials) fake_done(store, trial, 0.6);
+  const Made made = make(experiment, store);
+  CHECK(well_formed(made.html));
+  CHECK(made.html.find("No bars: one seed has no interval.") != std::string::npos);
+  CHECK(occurrences(made.pictures[0].svg, "class=\"p-dot\"") == 1);
+}
+
+TEST_CASE("report: without a baseline the values are plotted") {
+  const TemporaryFolder folder;
+  const Experiment experiment = experiment_of(folder, descriptor(kTwoRows, 3, "", "Why?"));
+  const ResultStore store(folder / "no-baseline");
+  for (const Trial& trial : experiment.trials) fake_done(store, trial, 0.6 + 0.01 * double(trial.config.seed));
+  const Made made = make(experiment, store);
+  CHECK(well_formed(made.html));
+  CHECK(made.pictures[0].name == "values.svg");
+  CHECK(made.html.find("No baseline to compare with, so values are shown.") != std::string::npos);
+  CHECK(drawn(made.pictures[0].svg, "path", "p-zero").empty());
+  const auto plots = strip_plots(made.table);
+  REQUIRE(plots.size() == 1);
+  std::vector<double> values;
+  for (const PlotDot& dot : plots[0].strips[0].lanes[0].dots) values.push_back(dot.value);
+  REQUIRE(values.size() == 3);
+  CHECK(values[1] == doctest::Approx(61));
+}
+
+TEST_CASE("report: strips are by model, lanes by what differs within a strip") {
   const TemporaryFolder folder;
   const Experiment experiment = experiment_of(
       folder, descriptor(R"({"model.placement": ["pre_pre", "dpn"], "model.depth": [1, 2]})", 2, kBaseline, ""));
@@ -210,7 +244,7 @@ TEST_CASE("report: strips by model, each lane named by what differs inside its s
   }
 }
 
-TEST_CASE("report: hostile labels and messages stay text") {
+TEST_CASE("report: labels and messages are escaped") {
   const TemporaryFolder folder;
   const std::string evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>";
   const Experiment experiment = experiment_of(folder, fmt::format(R"({{"about": "{0}",
@@ -241,7 +275,7 @@ TEST_CASE("report: hostile labels and messages stay text") {
   }
 }
 
-TEST_CASE("report: two hundred rows stay one file of a few megabytes") {
+TEST_CASE("report: two hundred rows are one file of a few megabytes") {
   const TemporaryFolder folder;
   std::string rates;
   for (int i = 1; i <= 50; ++i) rates += fmt::format("{}{}e-4", i == 1 ? "" : ", ", i);

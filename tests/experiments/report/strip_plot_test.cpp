@@ -28,6 +28,14 @@ StripPlot example() {
   return plot;
 }
 
+/// One lane of one seed with gain 0.
+StripPlot one_seed() {
+  StripPlot plot;
+  plot.axis = "gain";
+  plot.strips = {{"", "0 = a", {{"b", {{"seed 0", 0.0}}, 0.0, std::nullopt, false, "0.0", ""}}}};
+  return plot;
+}
+
 /// Where a value lies, by the ticks that a reader sees: a line through the first and the last of them.
 class ReadScale {
  public:
@@ -50,7 +58,7 @@ class ReadScale {
 
 }  // namespace
 
-TEST_CASE("strip plot: dots, means and bars stand where the ticks say") {
+TEST_CASE("strip plot: values are where the ticks say") {
   for (const StripWidth width : {StripWidth::wide, StripWidth::narrow}) {
     const StripPlot plot = example();
     const std::string svg = strip_plot(plot, "id", width, false);
@@ -87,7 +95,7 @@ TEST_CASE("strip plot: dots, means and bars stand where the ticks say") {
   }
 }
 
-TEST_CASE("strip plot: marks, notes and names are drawn once, all inside the picture") {
+TEST_CASE("strip plot: each mark and note is drawn once") {
   const std::string svg = strip_plot(example(), "id", StripWidth::wide, true);
   const auto clear = drawn(svg, "path", "p-clear");
   REQUIRE(clear.size() == 1);
@@ -95,6 +103,10 @@ TEST_CASE("strip plot: marks, notes and names are drawn once, all inside the pic
   CHECK(occurrences(svg, "3/3 missing") == 1);
   CHECK(occurrences(svg, ">variant=S/4<") == 1);
   CHECK(occurrences(svg, "<title>dpn, seed 1: +2.5</title>") == 1);
+}
+
+TEST_CASE("strip plot: all texts are inside the picture") {
+  const std::string svg = strip_plot(example(), "id", StripWidth::wide, true);
   const double width = drawn(svg, "svg").front().number("width"), height = drawn(svg, "svg").front().number("height");
   for (const DrawnElement& text : drawn(svg, "text")) {
     CHECK(text.number("x") <= width);
@@ -102,7 +114,7 @@ TEST_CASE("strip plot: marks, notes and names are drawn once, all inside the pic
   }
 }
 
-TEST_CASE("strip plot: no label, number or note is written across the zero line or the grid, at both widths") {
+TEST_CASE("strip plot: no text crosses the zero line or the grid") {
   StripPlot plot = example();
   plot.strips[0].lanes[0].note = "a note as long as the picture is wide: 1/3 diverged @1200, 2/3 running 43%, and more";
   for (const StripWidth width : {StripWidth::wide, StripWidth::narrow}) {
@@ -127,23 +139,34 @@ TEST_CASE("strip plot: no label, number or note is written across the zero line 
   }
 }
 
-TEST_CASE("strip plot: empty, one seed, equal values and values that are no numbers still give a picture") {
+TEST_CASE("strip plot: a plot without strips has no dots") {
   StripPlot plot;
   plot.axis = "gain";
   CHECK(drawn(strip_plot(plot, "id", StripWidth::wide, false), "circle").empty());
+}
+
+TEST_CASE("strip plot: a strip without lanes says so") {
+  StripPlot plot;
+  plot.axis = "gain";
   plot.strips = {{"", "", {}}};
   CHECK(strip_plot(plot, "id", StripWidth::wide, false).find("no row to compare") != std::string::npos);
-  plot.strips = {{"", "0 = a", {{"b", {{"seed 0", 0.0}}, 0.0, std::nullopt, false, "0.0", ""}}}};
-  const std::string one = strip_plot(plot, "id", StripWidth::narrow, false);
+}
+
+TEST_CASE("strip plot: one seed has a dot and no bar") {
+  const std::string one = strip_plot(one_seed(), "id", StripWidth::narrow, false);
   CHECK(drawn(one, "circle").size() == 1);
   CHECK(drawn(one, "path", "p-bar").empty());
+}
+
+TEST_CASE("strip plot: no number that is not finite is drawn") {
+  StripPlot plot = one_seed();
   plot.strips[0].lanes[0].half_width = std::numeric_limits<double>::infinity();
   const std::string wild = strip_plot(plot, "id", StripWidth::wide, false);
   CHECK(wild.find("nan") == wild.npos);
   CHECK(wild.find("inf") == wild.npos);
 }
 
-TEST_CASE("strip plot: labels cannot leave their text") {
+TEST_CASE("strip plot: labels are escaped") {
   StripPlot plot;
   plot.strips = {{"</text><script>",
                   "",

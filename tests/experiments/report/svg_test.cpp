@@ -17,7 +17,7 @@ TEST_CASE("svg: numbers are short and never minus zero") {
   CHECK(svg_number(std::numeric_limits<double>::quiet_NaN()) == "0");
 }
 
-TEST_CASE("svg: elements nest, and texts and attributes are escaped") {
+TEST_CASE("svg: texts and attributes of nested elements are escaped") {
   SvgWriter svg;
   svg.open("g", {{"class", "a\"b"}});
   svg.element("circle", {{"cx", 1.5}, {"class", ""}});
@@ -30,7 +30,7 @@ TEST_CASE("svg: elements nest, and texts and attributes are escaped") {
   CHECK(svg.take().empty());
 }
 
-TEST_CASE("svg: a picture has a role, a title and a description that it points to") {
+TEST_CASE("svg: a picture in a page points to its title and description") {
   SvgWriter writer;
   open_picture(writer, {"one", "a title", "<words>", 30, 20, false});
   writer.close();
@@ -41,7 +41,11 @@ TEST_CASE("svg: a picture has a role, a title and a description that it points t
   CHECK(drawn(svg, "title").front().attributes.at("id") == "one-title");
   CHECK(drawn(svg, "title").front().content == "a title");
   CHECK(drawn(svg, "desc").front().content == "&lt;words&gt;");
-  CHECK(svg.find("<style") == svg.npos);  // the page has it
+  CHECK(svg.find("<style") == svg.npos);  // it is the page's
+}
+
+TEST_CASE("svg: a picture in a file has a namespace and a style") {
+  SvgWriter writer;
   open_picture(writer, {"two", "a title", "", 30, 20, true});
   writer.close();
   const std::string file = writer.take();
@@ -49,7 +53,7 @@ TEST_CASE("svg: a picture has a role, a title and a description that it points t
   CHECK(occurrences(file, "<style>") == 1);
 }
 
-TEST_CASE("svg: text is cut to the room there is") {
+TEST_CASE("svg: a text is cut to its room") {
   CHECK(fitted("short", 200, 12) == "short");
   const std::string cut = fitted(std::string(100, 'x'), 100, 12);
   CHECK(cut.find("…") != cut.npos);

@@ -54,15 +54,23 @@ std::ptrdiff_t place_of(const DataTable& table, const std::string& column) {
   return found - table.columns.begin();
 }
 
+/// The curves of the trials, one of which ends at minus infinity.
+DataTable curves_with_infinity(const Sweep& sweep) {
+  {
+    MetricsLog log(sweep.store.trial(sweep.experiment.trials[3].id).metrics(1));
+    log.append({30, 0.6, {{"train/loss", -std::numeric_limits<double>::infinity()}}});
+  }
+  return curve_data({sweep.store, &sweep.experiment});
+}
+
 }  // namespace
 
-TEST_CASE("trial data: a row a trial of the plan with its place, its settings by path and its metrics, all typed") {
+TEST_CASE("trial data: every trial of the plan has a row with every column") {
   const Sweep sweep;
   const DataTable table = sweep.trials();
   const std::vector<json> rows = lines_of(data_text(table, DataFormat::jsonl));
   REQUIRE(rows.size() == 8);
-  for (const json& row : rows) CHECK(row.size() == table.columns.size());  // every column in every line
-
+  for (const json& row : rows) CHECK(row.size() == table.columns.size());
   const json& done = rows[0];
   CHECK(done["trial"] == sweep.experiment.trials[0].id);
   CHECK(done["experiment"] == "small");
@@ -71,6 +79,11 @@ TEST_CASE("trial data: a row a trial of the plan with its place, its settings by
   CHECK(done["tuning"] == false);
   CHECK(rows[1]["seed"] == 1);
   CHECK(done["eval/accuracy"] == 0.1 + 0.2);
+  CHECK(done["provenance.cpu"] == "a <cpu> & more");
+}
+
+TEST_CASE("trial data: a setting has its path as name and its type") {
+  const json done = lines_of(data_text(Sweep().trials(), DataFormat::jsonl)).at(0);
   CHECK(done["train.optimizer.lr"] == 1e-3);
   CHECK(done["train.epochs"].is_number_float());
   CHECK(done["train.batch_size"] == 20);
@@ -79,6 +92,11 @@ TEST_CASE("trial data: a row a trial of the plan with its place, its settings by
   CHECK(done["model.image_size"] == json({32, 32}));
   CHECK(done["model.variant"] == "Ti/8");
   CHECK(done["model.patch_size"] == 8);
+}
+
+TEST_CASE("trial data: a placement has its name and its sites") {
+  const std::vector<json> rows = lines_of(data_text(Sweep().trials(), DataFormat::jsonl));
+  const json& done = rows.at(0);
   CHECK(done["model.placement"] == "pre_pre");
   CHECK(done["model.placement.attn.pre"] == "layer_norm");
   CHECK(done["model.placement.attn.pre.eps"] == 1e-6);
@@ -87,14 +105,18 @@ TEST_CASE("trial data: a row a trial of the plan with its place, its settings by
   CHECK(rows[4]["model.placement"] == "my, \"own\"");
   CHECK(rows[4]["model.placement.attn.query"] == "rms_norm");
   CHECK(rows[4]["model.placement.attn.query.eps"] == 1e-5);
-  CHECK(done["provenance.cpu"] == "a <cpu> & more");
 }
 
-TEST_CASE("trial data: every state has its word, and what a trial does not have is missing") {
+TEST_CASE("trial data: every state has its own word") {
   const Sweep sweep;
   const std::vector<json> rows = lines_of(data_text(sweep.trials(), DataFormat::jsonl));
   const char* const states[] = {"done", "diverged", "failed", "stopped", "missing"};
   for (std::size_t i = 0; i < 5; ++i) CHECK(rows[i]["state"] == states[i]);
+}
+
+TEST_CASE("trial data: a trial has the values of its state and no others") {
+  const Sweep sweep;
+  const std::vector<json> rows = lines_of(data_text(sweep.trials(), DataFormat::jsonl));
   CHECK(rows[1]["diverged_step"] == 30);
   CHECK(rows[1]["diverged_site"] == "blocks.1.mlp.pre");
   CHECK(rows[1]["eval/accuracy"].is_null());
@@ -104,7 +126,7 @@ TEST_CASE("trial data: every state has its word, and what a trial does not have 
   CHECK(rows[4]["train.optimizer.name"] == "adamw");
 }
 
-TEST_CASE("trial data: columns stand in the order that docs/tables.md gives") {
+TEST_CASE("trial data: columns are in the order that docs/tables.md gives") {
   const Sweep sweep;
   const DataTable table = sweep.trials();
   const char* const order[] = {"trial",
@@ -137,7 +159,7 @@ TEST_CASE("trial data: columns stand in the order that docs/tables.md gives") {
   for (std::size_t i = 1; i < std::size(order); ++i) CHECK(place_of(table, order[i - 1]) < place_of(table, order[i]));
 }
 
-TEST_CASE("trial data: CSV quotes what it must and has all digits; nothing stands for nothing") {
+TEST_CASE("trial data: CSV has all digits and empty cells for missing values") {
   const Sweep sweep;
   DataTable table = sweep.trials();
   table.columns = {"row", "seed", "tuning", "eval/accuracy", "model.image_size", "model.variant"};
@@ -146,31 +168,39 @@ TEST_CASE("trial data: CSV quotes what it must and has all digits; nothing stand
       text.starts_with("row,seed,tuning,eval/accuracy,model.image_size,model.variant\n"
                        "\"placement=pre_pre, variant=Ti/8\",0,false,0.30000000000000004,\"[32,32]\",Ti/8\n"
                        "\"placement=pre_pre, variant=Ti/8\",1,false,,\"[32,32]\",Ti/8\n"));
+}
+
+TEST_CASE("trial data: CSV quotes commas and quotes") {
+  const Sweep sweep;
+  DataTable table = sweep.trials();
+  table.columns = {"row", "seed", "tuning", "eval/accuracy", "model.image_size", "model.variant"};
+  const std::string text = data_text(table, DataFormat::csv);
   CHECK(text.find("\"placement=my, \"\"own\"\", variant=Ti/16\",1,") != text.npos);
 }
 
-TEST_CASE("trial data: curves are a row a trial, step and metric; what is not finite is said in words") {
+TEST_CASE("trial data: each metric of each step is a row") {
   const Sweep sweep;
-  {
-    MetricsLog log(sweep.store.trial(sweep.experiment.trials[3].id).metrics(1));
-    log.append({30, 0.6, {{"train/loss", -std::numeric_limits<double>::infinity()}}});
-  }
-  const DataTable table = curve_data({sweep.store, &sweep.experiment});
+  const DataTable table = curves_with_infinity(sweep);
   const std::vector<json> rows = lines_of(data_text(table, DataFormat::jsonl));
   REQUIRE(rows.size() == 5 * 3 + 2 * 3 + 1 + 2 * 3 + 1);
   CHECK(rows[14]["metric"] == "train/loss");
   CHECK(rows[14]["step"] == 50);
   CHECK(rows[14]["value"] == fake_values(sweep.experiment.trials[0], 0.3, 5)["train/loss"]);
   CHECK(rows[14]["nonfinite"].is_null());
-  CHECK(rows[21]["value"].is_null());
-  CHECK(rows[21]["nonfinite"] == "nan");
-  CHECK(rows.back()["value"].is_null());
-  CHECK(rows.back()["nonfinite"] == "-inf");
   CHECK(data_text(table, DataFormat::csv)
             .starts_with("trial,experiment,row,seed,step,progress,metric,value,nonfinite\n"));
 }
 
-TEST_CASE("trial data: a folder gives the same rows as its descriptor, by id, and also trials of no plan") {
+TEST_CASE("trial data: a value of a curve that is not finite is a word") {
+  const Sweep sweep;
+  const std::vector<json> rows = lines_of(data_text(curves_with_infinity(sweep), DataFormat::jsonl));
+  CHECK(rows[21]["value"].is_null());
+  CHECK(rows[21]["nonfinite"] == "nan");
+  CHECK(rows.back()["value"].is_null());
+  CHECK(rows.back()["nonfinite"] == "-inf");
+}
+
+TEST_CASE("trial data: a folder gives the rows of its plan and of other trials") {
   const Sweep sweep;
   const Experiment other = load_experiment(sweep.folder / "small.json", std::vector<std::string>{"seeds=[9]"});
   sweep.store.trial(other.trials[0].id).write_config(full_json(other.trials[0].config));
@@ -187,7 +217,7 @@ TEST_CASE("trial data: a folder gives the same rows as its descriptor, by id, an
   }
 }
 
-TEST_CASE("trial data: a trial that cannot be read keeps its row, and the reason is told") {
+TEST_CASE("trial data: a trial that cannot be read keeps its row") {
   const Sweep sweep;
   std::ofstream(sweep.store.trial(sweep.experiment.trials[0].id).path() / "result.json") << "{}";
   const DataTable table = sweep.trials();

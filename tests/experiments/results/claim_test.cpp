@@ -25,6 +25,21 @@ void write_claim(const std::filesystem::path& folder, const Owner& owner) {
                                   << "\",\"lease_seconds\":" << owner.lease_seconds << "}\n";
 }
 
+/// This process, as the owner of a first attempt.
+Owner own() {
+  Owner owner = this_process();
+  owner.attempt = 1;
+  owner.lease_seconds = kLeaseSeconds;
+  return owner;
+}
+
+/// A claim as versions wrote it that knew neither containers nor leases.
+void write_old_claim(const std::filesystem::path& folder, const Owner& owner) {
+  std::ofstream(folder / "claim") << "{\"host\":\"" << owner.host << "\",\"boot_id\":\"" << owner.boot_id
+                                  << "\",\"pid\":" << owner.pid << ",\"start_time\":" << owner.start_time
+                                  << ",\"attempt\":1}\n";
+}
+
 /// Claims the trial in a child that is then killed; its claim stays. Returns when the child is dead but not yet reaped.
 pid_t claim_and_die(const std::filesystem::path& trial) {
   const pid_t child = start_child([&] {
@@ -41,7 +56,7 @@ pid_t claim_and_die(const std::filesystem::path& trial) {
 
 }  // namespace
 
-TEST_CASE("claim: one process has it until it gives it back") {
+TEST_CASE("claim: one process holds it until it releases it") {
   const TemporaryFolder folder;
   {
     const auto claim = Claim::acquire(folder.path());
@@ -60,7 +75,7 @@ TEST_CASE("claim: one process has it until it gives it back") {
   CHECK(Claim::acquire(folder.path())->attempt() == 2);
 }
 
-TEST_CASE("claim: who is killed is taken over at once") {
+TEST_CASE("claim: the claim of a killed process is taken over at once") {
   const TemporaryFolder folder;
   for (int round = 1; round <= 3; ++round) {
     const pid_t child = claim_and_die(folder.path());
@@ -71,13 +86,16 @@ TEST_CASE("claim: who is killed is taken over at once") {
     CHECK(!std::filesystem::exists(attempt_folder(folder.path(), 2 * round - 1) / ".checkpoint.host.1.1.tmp"));
     CHECK(wait_for_child(child) == -SIGKILL);
   }
-  // A taker that died between its folder and its claim only costs a number.
+}
+
+TEST_CASE("claim: an attempt whose process died before it claimed costs its number") {
+  const TemporaryFolder folder;
   wait_for_child(claim_and_die(folder.path()));
   make_folders(folder / "attempt-8");
   CHECK(Claim::acquire(folder.path())->attempt() == 9);
 }
 
-TEST_CASE("claim: of several that see the same dead owner, one keeps its place") {
+TEST_CASE("claim: of several processes that see a dead owner, one keeps its claim") {
   for (int round = 0; round < 8; ++round) {
     const TemporaryFolder folder;
     wait_for_child(claim_and_die(folder.path()));
@@ -91,7 +109,7 @@ TEST_CASE("claim: of several that see the same dead owner, one keeps its place")
         const auto claim = Claim::acquire(folder.path(), kShortestLease);
         std::ofstream(folder / concat("tried-", i)) << "tried";
         for (int other = 0; other < 4; ++other) wait_for(concat("tried-", other));  // alive while the others try
-        // Who took a claim for a dead one's just as another took its place has found out by its next beat.
+        // A process that took the claim of another for the dead one's has found out by its next beat.
         std::this_thread::sleep_for(std::chrono::milliseconds(300));
         return claim && !claim->lost() ? 1 : 0;
       }));
@@ -102,7 +120,7 @@ TEST_CASE("claim: of several that see the same dead owner, one keeps its place")
   }
 }
 
-TEST_CASE("claim: only the owner that was judged loses its claim") {
+TEST_CASE("claim: only the owner that was judged dead loses its claim") {
   const TemporaryFolder folder;
   const auto claim = Claim::acquire(folder.path());
   Owner other = *read_claim(folder.path());
@@ -114,48 +132,51 @@ TEST_CASE("claim: only the owner that was judged loses its claim") {
   CHECK(!break_claim(folder.path(), other));
 }
 
-TEST_CASE("claim: a process id that came back is another process, other hosts and containers are never judged") {
+TEST_CASE("claim: an owner with a reused process id or of an earlier boot is dead") {
+  CHECK(!is_dead(own()));
+  Owner reused = own();
+  reused.start_time += 1;
+  CHECK(is_dead(reused));
+  Owner before = own();
+  before.boot_id = "before";
+  CHECK(is_dead(before));
   const TemporaryFolder folder;
-  Owner owner = this_process();
-  owner.attempt = 1;
-  owner.lease_seconds = kLeaseSeconds;
-  CHECK(!is_dead(owner));
-  Owner other = owner;
-  other.start_time += 1;
-  CHECK(is_dead(other));
-  other.pid_namespace = "pid:[1]";
-  CHECK(!is_dead(other));
-  other = owner;
+  write_claim(folder.path(), reused);
+  CHECK(Claim::acquire(folder.path())->attempt() == 2);
+}
+
+TEST_CASE("claim: an owner on another host or in another container is never judged") {
+  Owner contained = own();
+  contained.start_time += 1;
+  contained.pid_namespace = "pid:[1]";
+  CHECK(!is_dead(contained));
+  Owner other = own();
   other.boot_id = "before";
-  CHECK(is_dead(other));
   other.host = "elsewhere";
   CHECK(!is_dead(other));
+  const TemporaryFolder folder;
   write_claim(folder.path(), other);
   CHECK(!Claim::acquire(folder.path()));
   const TrialStatus status = TrialFolder(folder.path()).status();
   CHECK(status.state == TrialState::running);
   CHECK(status.message == concat("process ", other.pid, " on elsewhere"));
-  other = owner;
-  other.start_time += 1;
-  write_claim(folder.path(), other);
-  CHECK(Claim::acquire(folder.path())->attempt() == 2);
 }
 
-TEST_CASE("claim: one of an earlier version is read, and refused where nobody could tell whether its owner lives") {
+TEST_CASE("claim: the owner of a claim of an earlier version is judged on this host") {
   const TemporaryFolder folder;
-  const auto write_old = [&](const Owner& owner) {
-    std::ofstream(folder / "claim") << "{\"host\":\"" << owner.host << "\",\"boot_id\":\"" << owner.boot_id
-                                    << "\",\"pid\":" << owner.pid << ",\"start_time\":" << owner.start_time
-                                    << ",\"attempt\":1}\n";
-  };
   Owner owner = this_process();
-  write_old(owner);
+  write_old_claim(folder.path(), owner);
   CHECK(!Claim::acquire(folder.path()));  // alive
   owner.start_time += 1;
-  write_old(owner);
+  write_old_claim(folder.path(), owner);
   CHECK(Claim::acquire(folder.path())->attempt() == 2);  // dead
+}
+
+TEST_CASE("claim: a claim of an earlier version on another host is refused") {
+  const TemporaryFolder folder;
+  Owner owner = this_process();
   owner.host = "elsewhere";
-  write_old(owner);
+  write_old_claim(folder.path(), owner);
   try {
     Claim::acquire(folder.path());
     FAIL("taken");
@@ -166,17 +187,23 @@ TEST_CASE("claim: one of an earlier version is read, and refused where nobody co
   }
 }
 
-TEST_CASE("claim: whose claim was taken notices, at the next beat or when it asks after a pause") {
+TEST_CASE("claim: a process whose claim was taken notices at its next beat") {
   const TemporaryFolder folder;
   const auto claim = Claim::acquire(folder.path(), 1.0);
   CHECK(!claim->lost());
   REQUIRE(break_claim(folder.path(), *read_claim(folder.path())));
   for (int i = 0; i < 200 && !claim->lost(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   CHECK(claim->lost());
+}
+
+TEST_CASE("claim: a process whose claim was taken does not release the next one") {
+  const TemporaryFolder folder;
+  const auto claim = Claim::acquire(folder.path(), 1.0);
+  REQUIRE(break_claim(folder.path(), *read_claim(folder.path())));
   const auto next = Claim::acquire(folder.path());
   REQUIRE(next);
   CHECK(next->attempt() == 2);
-  const_cast<Claim&>(*claim).release();  // not its own any more
+  const_cast<Claim&>(*claim).release();
   CHECK(read_claim(folder.path())->attempt == 2);
 }
 
@@ -196,7 +223,7 @@ TEST_CASE("claim: a damaged claim is an error that says what to do") {
   }
 }
 
-TEST_CASE("claim: of processes that race for trials, each trial is finished once") {
+TEST_CASE("claim: each trial that several processes race for is finished once") {
   constexpr int kProcesses = 6, kTrials = 12;
   const TemporaryFolder folder;
   const ResultStore store(folder.path());
@@ -215,7 +242,7 @@ TEST_CASE("claim: of processes that race for trials, each trial is finished once
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         TrialResult result;
         result.id = id;
-        // Who lost its claim in the very moment of a takeover comes second here, and its work counts for nothing.
+        // A process that lost its claim at the moment of a takeover comes second here; its work does not count.
         if (!trial.publish_result(result)) continue;
         std::ofstream(folder / "finished", std::ios::app) << id << std::endl;
       }

@@ -21,7 +21,7 @@ std::string error_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("correctness: what was written is read, at every remainder of eight") {
+TEST_CASE("correctness: a file reads back for every remainder of eight") {
   const TemporaryFolder folder;
   for (const std::int64_t images : {0, 1, 7, 8, 9, 16, 1003}) {
     CAPTURE(images);
@@ -42,7 +42,7 @@ TEST_CASE("correctness: what was written is read, at every remainder of eight") 
   }
 }
 
-TEST_CASE("correctness: the bytes of the file") {
+TEST_CASE("correctness: a file is a line of text and one bit an image") {
   const TemporaryFolder folder;
   Correctness ten(10, "h");
   for (const int image : {0, 3, 8}) ten.set(image, true);
@@ -50,7 +50,7 @@ TEST_CASE("correctness: the bytes of the file") {
   CHECK(read_file(folder / "bits") == "normlab correct 1 10 h\n\x09\x01");
 }
 
-TEST_CASE("correctness: damaged files are refused with file and byte") {
+TEST_CASE("correctness: a damaged file is refused with its name and byte") {
   const TemporaryFolder folder;
   const auto with = [&](const std::string& bytes) {
     write_atomically(folder / "bits", bytes);
@@ -75,7 +75,14 @@ TEST_CASE("correctness: damaged files are refused with file and byte") {
   says(with("normlab correct 1 10 h\n\x09\x01\x01"), "10 images need 2 bytes, there are 3");
   says(with("normlab correct 1 9223372036854775807 h\n\x09"), "there are 1");
   says(with("normlab correct 1 10 h\n\x09\x04"), "byte 24: bits after the last image are set");
+}
+
+TEST_CASE("correctness: a file that is missing is an error of the environment") {
+  const TemporaryFolder folder;
   CHECK_THROWS_AS(read_correctness(folder / "none"), EnvironmentError);
+}
+
+TEST_CASE("correctness: a negative count or a bad data hash is refused") {
   CHECK_THROWS_AS(Correctness(-1, "h"), InputError);
   CHECK_THROWS_AS(Correctness(1, ""), InputError);
   CHECK_THROWS_AS(Correctness(1, "a b"), InputError);

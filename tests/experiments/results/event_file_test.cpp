@@ -20,7 +20,7 @@ std::uint64_t little_endian(std::string_view bytes) {
   return value;
 }
 
-/// The contents of a TFRecord file, its checks looked at.
+/// The contents of a TFRecord file. Its lengths and checksums are checked.
 std::vector<std::string> records(std::string_view file) {
   std::vector<std::string> out;
   while (!file.empty()) {
@@ -35,17 +35,24 @@ std::vector<std::string> records(std::string_view file) {
 
 }  // namespace
 
-TEST_CASE("event file: CRC-32C as in RFC 3720 B.4, masked as TensorFlow does") {
+TEST_CASE("event file: CRC-32C gives the values of RFC 3720 B.4") {
   CHECK(crc32c(std::string(32, '\0')) == 0x8A9136AAU);
   CHECK(crc32c(std::string(32, '\xFF')) == 0x62A8AB43U);
   CHECK(crc32c("123456789") == 0xE3069283U);
   CHECK(crc32c("") == 0);
+}
 
+TEST_CASE("event file: a record is its content within 16 bytes of length and checksums") {
   CHECK(little_endian(std::string_view(tf_record("abc")).substr(0, 8)) == 3);
   CHECK(tf_record("").size() == 16);
 }
 
-TEST_CASE("event file: messages as protocol buffers have them") {
+TEST_CASE("event file: checksums are masked as TensorFlow masks them") {
+  // CRC-32C 0xE3069283, rotated right by 15 bits, plus 0xA282EAD8.
+  CHECK(little_endian(std::string_view(tf_record("123456789")).substr(21)) == 0xC78AB0E5U);
+}
+
+TEST_CASE("event file: an event is a message of protocol buffers") {
   const std::string event = scalar_event({300, 0.5, {{"eval/loss", 1.5}}}, 2.0);
   std::string expected;
   expected += "\x09";
@@ -70,5 +77,8 @@ TEST_CASE("event file: a resumed trial's file has each step once") {
   CHECK(all[0].find("brain.Event:2") != std::string::npos);
   CHECK(all[1].substr(9) == scalar_event(first, 0).substr(9));
   CHECK(all[2].substr(9) == scalar_event(second, 0).substr(9));
+}
+
+TEST_CASE("event file: a folder that cannot be made is an error of the environment") {
   CHECK_THROWS_AS(EventFile("/proc/none", {}), EnvironmentError);
 }

@@ -78,9 +78,28 @@ std::string changed(const std::string& line, const std::string& pointer, const J
   return json.dump() + "\n";
 }
 
+/// A line of another program.
+std::string line_of_a_twin() {
+  Json twin{{"schema", 1}, {"program", "a twin"}, {"seed", 0}, {"test_accuracy", 0.99}};
+  seal_json(twin);
+  return twin.dump() + "\n";
+}
+
+/// Trials with a note on the number of seeds of a table.
+struct NotedTrials : FiveTrials {
+  std::string note;  // its line
+
+  NotedTrials() {
+    const auto notes = store.out() / "experiments/small/tabled";
+    make_folders(notes);
+    write_atomically(notes / "seeds-3.json", write_note({{"seeds", 3}, {"by_rule", false}}));
+    note = export_note(store, "small/tabled", "seeds-3.json");
+  }
+};
+
 }  // namespace
 
-TEST_CASE("exported: what is written is read, by id") {
+TEST_CASE("exported: a file reads back by the ids of its trials") {
   const FiveTrials five;
   const auto trials = five.read(five.sealed + five.unsealed + five.diverged + five.failed);
   CHECK(trials.size() == 4);
@@ -104,7 +123,7 @@ TEST_CASE("exported: what is written is read, by id") {
   CHECK(!std::filesystem::exists(five.file.string() + "/" + five.experiment.trials[4].id));
 }
 
-TEST_CASE("exported: without curves, commands that need them say so") {
+TEST_CASE("exported: a file without curves is refused where curves are needed") {
   const FiveTrials five;
   const std::string id = five.experiment.trials[0].id;
   five.read(export_line(five.trial(0), false));
@@ -116,7 +135,7 @@ TEST_CASE("exported: without curves, commands that need them say so") {
                        doctest::Contains("--bootstrap needs to know"), InputError);
 }
 
-TEST_CASE("exported: a line whose seal is broken is refused, with its number and the place in it") {
+TEST_CASE("exported: a changed value is refused with its line and place") {
   const FiveTrials five;
   for (const std::string* line : {&five.sealed, &five.unsealed}) {
     const bool sealed = line == &five.sealed;
@@ -145,7 +164,7 @@ TEST_CASE("exported: a line whose seal is broken is refused, with its number and
   }
 }
 
-TEST_CASE("exported: a seal that fits makes no result of what is none") {
+TEST_CASE("exported: a fitting seal does not make a damaged trial valid") {
   const FiveTrials five;
   const auto says = [&](const std::string& pointer, const Json& value, const std::string& part) {
     CAPTURE(pointer);
@@ -167,7 +186,7 @@ TEST_CASE("exported: a seal that fits makes no result of what is none") {
   says("/more", 3, ":1: \"more\": unknown key");
 }
 
-TEST_CASE("exported: any byte that changes a value is seen") {
+TEST_CASE("exported: a change of any byte that changes a value is refused") {
   const FiveTrials five;
   for (const std::string* line : {&five.sealed, &five.unsealed})
     for (std::size_t at = 0; at < line->size(); ++at) {
@@ -179,7 +198,7 @@ TEST_CASE("exported: any byte that changes a value is seen") {
     }
 }
 
-TEST_CASE("exported: files that are cut, doubled, empty or no files") {
+TEST_CASE("exported: a damaged text is refused with its line") {
   const FiveTrials five;
   const std::string& line = five.sealed;
   const auto says = [&](const std::string& text, const std::string& part) {
@@ -201,7 +220,10 @@ TEST_CASE("exported: files that are cut, doubled, empty or no files") {
   says(line + std::string(100'000'000, '1') + "\n", ":2: has 100000000 bytes; the limit for a line is ");
   says(line + std::string(20'000'000, '[') + "\n", ":2: nested too deeply");
   says("normlab correct 1 10 h\n", ":1: byte 1: not valid JSON");
+}
 
+TEST_CASE("exported: a path that is no regular file is refused") {
+  const FiveTrials five;
   const auto no_file = [&](const std::filesystem::path& path, const std::string& part) {
     CHECK_THROWS_WITH_AS(read_export(path), doctest::Contains(part.c_str()), InputError);
   };
@@ -211,18 +233,21 @@ TEST_CASE("exported: files that are cut, doubled, empty or no files") {
   no_file(five.folder / "nothing", "cannot be read: No such file");
 }
 
-TEST_CASE("exported: lines of other programs hold no trial, and are sealed as well") {
+TEST_CASE("exported: lines of other programs are passed over") {
   const FiveTrials five;
-  Json twin{{"schema", 1}, {"program", "a twin"}, {"seed", 0}, {"test_accuracy", 0.99}};
-  seal_json(twin);
-  const std::string line = twin.dump() + "\n";
+  const std::string line = line_of_a_twin();
   CHECK(five.read(line + five.sealed + line).size() == 1);
   CHECK(has(five.refused(line), ": holds no trials of normlab"));
-  CHECK(has(five.refused(five.sealed + changed(line, "/test_accuracy", 0.98)), ":2: is damaged: the SHA-256"));
+}
+
+TEST_CASE("exported: lines of other programs are sealed") {
+  const FiveTrials five;
+  CHECK(has(five.refused(five.sealed + changed(line_of_a_twin(), "/test_accuracy", 0.98)),
+            ":2: is damaged: the SHA-256"));
   CHECK(has(five.refused(changed(five.sealed, "/program", "a twin")), ":1: is damaged: the SHA-256"));
 }
 
-TEST_CASE("exported: what is damaged in the folder is not written") {
+TEST_CASE("exported: a trial whose curve is damaged or missing is not written") {
   const FiveTrials five;
   const auto metrics = five.trial(0).metrics(1);
   const std::string good = read_file(metrics);
@@ -230,27 +255,35 @@ TEST_CASE("exported: what is damaged in the folder is not written") {
   CHECK_THROWS_WITH_AS(export_line(five.trial(0), true), doctest::Contains(metrics.c_str()), InputError);
   remove_file(metrics);
   CHECK_THROWS_WITH_AS(export_line(five.trial(0), true), doctest::Contains(": does not exist"), InputError);
+}
+
+TEST_CASE("exported: a trial without a result is not written") {
+  const FiveTrials five;
   CHECK_THROWS_WITH_AS(export_line(five.trial(4), true), doctest::Contains("the trial has no result"), InputError);
+}
+
+TEST_CASE("exported: a trial with the settings of another is not written") {
+  const FiveTrials five;
   write_atomically(five.trial(1).path() / "config.json", full_json(five.experiment.trials[2].config));
   CHECK_THROWS_AS(export_line(five.trial(1), true), InputError);
 }
 
-TEST_CASE("exported: notes that tables depend on come along, sealed") {
-  const FiveTrials five;
-  const auto folder = five.store.out() / "experiments/small/tabled";
-  make_folders(folder);
-  write_atomically(folder / "seeds-3.json", write_note({{"seeds", 3}, {"by_rule", false}}));
+TEST_CASE("exported: the notes of an experiment are exported with its trials") {
+  const NotedTrials five;
   CHECK(five.store.note_names("small/tabled") == std::vector<std::string>{"seeds-3.json"});
-  const std::string note = export_note(five.store, "small/tabled", "seeds-3.json");
-  five.read(five.sealed + note);
+  five.read(five.sealed + five.note);
   const ResultStore store = ResultStore::exported(five.file);
   CHECK(store.note_names("small/tabled") == five.store.note_names("small/tabled"));
   CHECK(store.note("small/tabled", "seeds-3.json") == five.store.note("small/tabled", "seeds-3.json"));
   CHECK(store.note("small/tabled", "seeds-4.json").is_null());
   CHECK(store.note_names("small/fixed").empty());
-  CHECK(has(five.refused(five.sealed + changed(note, "/content/seeds", 2, true)),
+}
+
+TEST_CASE("exported: a note that is damaged, doubled or without trials is refused") {
+  const NotedTrials five;
+  CHECK(has(five.refused(five.sealed + changed(five.note, "/content/seeds", 2, true)),
             ":2: /content: is damaged: the SHA-256"));
-  CHECK(has(five.refused(five.sealed + changed(note, "/note", "seeds-4.json")), ":2: is damaged: the SHA-256"));
-  CHECK(has(five.refused(five.sealed + note + note), ":3: note \"seeds-3.json\" appears again"));
-  CHECK(has(five.refused(note), ": holds no trials of normlab"));
+  CHECK(has(five.refused(five.sealed + changed(five.note, "/note", "seeds-4.json")), ":2: is damaged: the SHA-256"));
+  CHECK(has(five.refused(five.sealed + five.note + five.note), ":3: note \"seeds-3.json\" appears again"));
+  CHECK(has(five.refused(five.note), ": holds no trials of normlab"));
 }

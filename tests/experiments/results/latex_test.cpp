@@ -1,4 +1,4 @@
-// LaTeX tables, and whether LaTeX takes them.
+// LaTeX tables, and whether LaTeX accepts them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ int shell(const std::string& command) {
   return std::system(("{ " + command + "; } >/dev/null 2>&1 </dev/null").c_str());
 }
 
-/// "" where pdflatex takes the table, otherwise what it says.
+/// "" where pdflatex accepts the table, otherwise its log.
 std::string refusal(const TemporaryFolder& folder, const std::string& preamble, const std::string& latex) {
   std::ofstream(folder / "table.tex") << "\\documentclass{article}\n"
                                       << preamble << "\\begin{document}\n"
@@ -61,7 +61,7 @@ std::string refusal(const TemporaryFolder& folder, const std::string& preamble, 
 
 }  // namespace
 
-TEST_CASE("latex: pdflatex takes every table with the preamble that its comment names") {
+TEST_CASE("latex: pdflatex accepts every table with the preamble of its comment") {
   const TemporaryFolder folder;
   if (shell("pdflatex --version") != 0) {
     MESSAGE("skipped: no pdflatex on this machine (Debian's texlive-latex-base)");
@@ -88,16 +88,22 @@ TEST_CASE("latex: pdflatex takes every table with the preamble that its comment 
   check(latex_of(letters, letters));
 }
 
-TEST_CASE("latex: the comment names an encoding where letters need it, and another program for others") {
+TEST_CASE("latex: the comment of a table in ASCII names booktabs alone") {
   CHECK(first_line(latex_of("plain", "", "")) == "% In the preamble: \\usepackage{booktabs} for better rules");
+}
+
+TEST_CASE("latex: the comment names an encoding where letters need it") {
   CHECK(first_line(latex_of("größe")) ==
         "% In the preamble: \\usepackage{booktabs} for better rules, \\usepackage[T1]{fontenc} for letters");
+}
+
+TEST_CASE("latex: the comment names another program for letters that pdflatex lacks") {
   CHECK(first_line(latex_of("日本 ħ 日")) ==
         "% In the preamble: \\usepackage{booktabs} for better rules; by lualatex "
         "or xelatex, a font that has 日本ħ, which pdflatex lacks");
 }
 
-TEST_CASE("latex: the first cell of a row is no argument of the line break before it") {
+TEST_CASE("latex: a row may begin with a star") {
   TableInput input = table_with("plain");
   input.rows[1].axes[0] = "*star";
   CHECK(render_table(table_model(input, {}), TableFormat::latex).find("\\\\\n{}*star &") != std::string::npos);

@@ -13,7 +13,13 @@
 using namespace normlab;
 using namespace std::chrono_literals;
 
-TEST_CASE("lease: stale is what has not changed for the lease time of the observer's own clock") {
+namespace {
+
+void write_lease(const TemporaryFolder& folder) { Heartbeat(folder / "claim", "me", folder.path(), 0.5); }
+
+}  // namespace
+
+TEST_CASE("lease: a counter is stale once it has not changed for the lease time") {
   LeaseWatch watch;
   const LeaseWatch::Clock::time_point begin{};
   const auto at = [&](double seconds, const std::string& seen, const std::string& trial = "a") {
@@ -27,13 +33,13 @@ TEST_CASE("lease: stale is what has not changed for the lease time of the observ
   watch.forget("a");
   CHECK(!at(62, "1"));
   for (int second = 64; second < 120; second += 2) CHECK(!at(second, "1"));
-  CHECK(!at(120, "2"));  // it moved: all begins again
+  CHECK(!at(120, "2"));  // it moved: the time begins again
   CHECK(!at(178, "2"));
-  CHECK(!at(182, "1"));  // whatever changes counts, also backwards
+  CHECK(!at(182, "1"));  // any change counts, also backwards
 }
 
-TEST_CASE("lease: a gap between two looks, as when all processes were paused, counts for a quarter at most") {
-  LeaseWatch watch;
+TEST_CASE("lease: a gap between two looks counts for at most a quarter of the lease") {
+  LeaseWatch watch;  // such as one whose process was paused
   const LeaseWatch::Clock::time_point begin{};
   CHECK(!watch.stale("a", "1", 60, begin));
   CHECK(!watch.stale("a", "1", 60, begin + 24h));
@@ -42,7 +48,7 @@ TEST_CASE("lease: a gap between two looks, as when all processes were paused, co
   CHECK(watch.stale("a", "1", 60, begin + 96h));
 }
 
-TEST_CASE("lease: the counter moves, says what is noted, and stays in its place") {
+TEST_CASE("lease: a heartbeat counts and records the notes of the training") {
   const TemporaryFolder folder;
   write_atomically(folder / "claim", "me");
   CHECK(!read_lease(folder.path()));
@@ -65,14 +71,22 @@ TEST_CASE("lease: the counter moves, says what is noted, and stays in its place"
   CHECK(later->note.images_per_second == 1234.5);
   CHECK(std::isnan(later->note.loss.value()));
   CHECK(later->age_seconds < 5);
-  CHECK(std::filesystem::file_size(folder / "lease") == size);
+  CHECK(std::filesystem::file_size(folder / "lease") == size);  // it is overwritten in place
+}
+
+TEST_CASE("lease: a heartbeat that was stopped counts no more") {
+  const TemporaryFolder folder;
+  write_atomically(folder / "claim", "me");
+  Heartbeat heart(folder / "claim", "me", folder.path(), 0.5);
+  heart.start();
+  REQUIRE(read_lease(folder.path()));
   heart.stop();
   const auto stopped = read_lease(folder.path())->count;
   std::this_thread::sleep_for(300ms);
   CHECK(read_lease(folder.path())->count == stopped);
 }
 
-TEST_CASE("lease: lost is known once the claim says another name, is gone, or the folder is") {
+TEST_CASE("lease: a heartbeat finds out that its claim or its folder is gone") {
   const auto found_out = [](Heartbeat& heart) {
     for (int i = 0; i < 300 && !heart.lost(); ++i) std::this_thread::sleep_for(10ms);
     return heart.lost();
@@ -93,24 +107,33 @@ TEST_CASE("lease: lost is known once the claim says another name, is gone, or th
   }
 }
 
-TEST_CASE("lease: an interrupted or short write goes on, and a full disk is named as what it is") {
+TEST_CASE("lease: an interrupted or short write continues") {
   const TemporaryFolder folder;
   static int asked;
-  const auto write_lease = [&] { Heartbeat(folder / "claim", "me", folder.path(), 0.5); };
   for (const int first : {EINTR, kShort}) {
     static int what;
     what = first, asked = 0;
     answer = [](Call call) { return call == Call::pwrite && asked++ == 0 ? what : 0; };
-    CHECK_NOTHROW(write_lease());
+    CHECK_NOTHROW(write_lease(folder));
     answer = nullptr;
     CHECK(read_lease(folder.path()));
     CHECK(asked == 2);
     remove_file(folder / "lease");
   }
+}
+
+TEST_CASE("lease: a full disk is an error that names its cause") {
+  const TemporaryFolder folder;
+  static int asked;
   asked = 0;
   answer = [](Call call) { return call != Call::pwrite ? 0 : asked++ == 0 ? kShort : ENOSPC; };
-  CHECK_THROWS_WITH_AS(write_lease(), doctest::Contains("No space left on device"), EnvironmentError);
+  CHECK_THROWS_WITH_AS(write_lease(folder), doctest::Contains("No space left on device"), EnvironmentError);
+  answer = nullptr;
+}
+
+TEST_CASE("lease: an interrupted close is no error") {
+  const TemporaryFolder folder;
   answer = [](Call call) { return call == Call::close ? -EINTR : 0; };
-  CHECK_NOTHROW(write_lease());
+  CHECK_NOTHROW(write_lease(folder));
   answer = nullptr;
 }

@@ -4,14 +4,14 @@
 
 using namespace normlab;
 
-TEST_CASE("markup: what means something to HTML and XML becomes an entity") {
+TEST_CASE("markup: characters with a meaning in HTML and XML become entities") {
   CHECK(escaped("a & b < c > d \"e\" 'f'") == "a &amp; b &lt; c &gt; d &quot;e&quot; &#39;f&#39;");
   CHECK(escaped("</script><svg onload=x>") == "&lt;/script&gt;&lt;svg onload=x&gt;");
   CHECK(escaped("") == "");
   CHECK(escaped("±0.3 „µ“ 中 🙂\t\n") == "±0.3 „µ“ 中 🙂\t\n");
 }
 
-TEST_CASE("markup: bytes that XML cannot hold become the replacement character, one each") {
+TEST_CASE("markup: each byte that XML cannot hold becomes a replacement character") {
   const std::string bad = "\xEF\xBF\xBD";
   CHECK(escaped(std::string_view("a\0b", 3)) == "a" + bad + "b");
   CHECK(escaped("\x1b[31m\x7f") == bad + "[31m" + bad);

@@ -11,13 +11,11 @@
 
 using namespace normlab;
 
-TEST_CASE("metrics: lines, their bytes, and values that JSON has no word for") {
+TEST_CASE("metrics: a log is read as it was written") {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
-  CHECK(!last_metrics_line(path));
   {
     MetricsLog log(path);
-    CHECK(!last_metrics_line(path));
     log.append({.step = 1, .progress = 0.5, .values = {{"train/loss", 2.25}}});
     CHECK(log.bytes() == std::string("{\"step\":1,\"progress\":0.5,\"train/loss\":2.25}\n").size());
     log.append(
@@ -27,6 +25,7 @@ TEST_CASE("metrics: lines, their bytes, and values that JSON has no word for") {
     log.sync();
     CHECK(log.bytes() == std::filesystem::file_size(path));
   }
+  // JSON has no word for numbers that are not finite.
   CHECK(read_file(path) ==
         "{\"step\":1,\"progress\":0.5,\"train/loss\":2.25}\n"
         "{\"step\":2,\"progress\":1.0,\"a\":null,\"b\":null,\"nonfinite\":{\"a\":\"nan\",\"b\":\"-inf\"}}\n");
@@ -38,7 +37,15 @@ TEST_CASE("metrics: lines, their bytes, and values that JSON has no word for") {
   CHECK(last_metrics_line(path)->step == 2);
 }
 
-TEST_CASE("metrics: the last line is found however long it is, and whatever stands before it") {
+TEST_CASE("metrics: a log without lines has no last one") {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  CHECK(!last_metrics_line(path));
+  const MetricsLog log(path);
+  CHECK(!last_metrics_line(path));
+}
+
+TEST_CASE("metrics: the last whole line is found whatever its length") {
   const TemporaryFolder folder;
   for (const std::size_t size : {10, 4000, 4096, 5000, 70'000, 1'100'000})
     for (const bool alone : {true, false}) {
@@ -53,7 +60,7 @@ TEST_CASE("metrics: the last line is found however long it is, and whatever stan
     }
 }
 
-TEST_CASE("metrics: what no training measures is refused, with its place") {
+TEST_CASE("metrics: a value that no training measures is refused with its place") {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
   const auto refusal = [&](const std::string& line) {
@@ -72,13 +79,18 @@ TEST_CASE("metrics: what no training measures is refused, with its place") {
   CHECK(refusal("{\"step\":6,\"progress\":1,\"eval/accuracy\":1.25}") ==
         where + "\"eval/accuracy\": 1.25 is not an accuracy, which is between 0 and 1");
   CHECK(refusal("{\"step\":6,\"progress\":1,\"train/loss\":-0.5}") == where + "\"train/loss\": -0.5 is not a loss");
+}
+
+TEST_CASE("metrics: a negative step in the last line is refused") {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
   std::ofstream(path) << "{\"step\":-1,\"progress\":0.5}\n";
   CHECK_THROWS_WITH_AS(last_metrics_line(path), doctest::Contains("\"step\": -1 is not a number of steps"), InputError);
 }
 
-TEST_CASE("metrics: an accuracy beside a loss that is not finite is none, as older versions wrote it") {
+TEST_CASE("metrics: an accuracy beside a loss that is not finite reads as NaN") {
   const TemporaryFolder folder;
-  const auto path = folder / "metrics.jsonl";
+  const auto path = folder / "metrics.jsonl";  // as older versions wrote it
   std::ofstream(path)
       << R"({"step":1,"progress":0.5,"eval/accuracy":0.5,"eval/loss":1.5,"minival/accuracy":0.4,"train/loss":2.0})"
          "\n"
@@ -102,12 +114,18 @@ TEST_CASE("metrics: a number that no double holds is refused with the line") {
                        InputError);
 }
 
-TEST_CASE("metrics: a torn last line is dropped, a damaged one in between is not") {
+TEST_CASE("metrics: a torn last line is dropped") {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
   std::ofstream(path) << "{\"step\":1,\"progress\":0.5}\n{\"step\":2,\"prog";
-  CHECK(read_metrics(path).size() == 1);
-  CHECK(last_metrics_line(path)->step == 1);
+  const MetricsLine whole{.step = 1, .progress = 0.5, .values = {}};
+  CHECK(read_metrics(path) == std::vector<MetricsLine>{whole});
+  CHECK(last_metrics_line(path) == whole);
+}
+
+TEST_CASE("metrics: a damaged line between others is refused") {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
   std::ofstream(path) << "{\"step\":1,\"progress\":0.5}\n{\"step\":2,\"prog\n{\"step\":3,\"progress\":0.5}\n";
   CHECK(last_metrics_line(path)->step == 3);
   try {

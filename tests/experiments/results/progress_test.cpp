@@ -37,7 +37,7 @@ SweepProgress sweep(std::size_t workers) {
 
 }  // namespace
 
-TEST_CASE("progress: a worker's line gives way from its dispensable parts") {
+TEST_CASE("progress: a worker's line drops its least important parts to fit") {
   CHECK(worker_line(worker(), 120) ==
         "placement=pre_post seed 2 | step 120/3900 | 1834 img/s | loss 1.234 | 12m05s left");
   CHECK(worker_line(worker(), 70) == "placeme…seed 2 | step 120/3900 | 1834 img/s | loss 1.234 | 12m05s left");
@@ -48,11 +48,14 @@ TEST_CASE("progress: a worker's line gives way from its dispensable parts") {
     CHECK(display_width(worker_line(worker(), columns)) <= columns);
 }
 
-TEST_CASE("progress: what is not known is left out") {
+TEST_CASE("progress: unknown parts are left out of the sweep's line") {
   SweepProgress all;
   all.total = 2;
   CHECK(sweep_line(all, 80) == "0/2 done");
   CHECK(sweep_line(sweep(1), 80) == "3/25 done | 2 run elsewhere | 3600 img/s | 2h05m left");
+}
+
+TEST_CASE("progress: unknown parts are left out of a worker's line") {
   WorkerProgress one;
   one.label = "trial";
   CHECK(worker_line(one, 80) == "trial");
@@ -60,21 +63,27 @@ TEST_CASE("progress: what is not known is left out") {
   CHECK(worker_line(one, 80) == "trial | loss nan");
 }
 
-TEST_CASE("progress: a line for the sweep and one for each worker, as many as fit") {
+TEST_CASE("progress: the sweep and each worker have a line") {
   const auto lines = progress_lines(sweep(3), 80, 23);
   REQUIRE(lines.size() == 4);
   CHECK(lines[0] == sweep_line(sweep(3), 80));
-  CHECK(lines[3] == "  " + worker_line(worker(), 78));
+  for (const std::size_t l : {1, 2, 3}) CHECK(lines[l] == "  " + worker_line(worker(), 78));
+  CHECK(progress_lines(sweep(0), 80, 5) == std::vector<std::string>{sweep_line(sweep(0), 80)});
+}
+
+TEST_CASE("progress: a line counts the workers that do not fit") {
   CHECK(progress_lines(sweep(3), 80, 4).size() == 4);
   CHECK(progress_lines(sweep(3), 80, 3).back() == "  ... and 2 more");
   CHECK(progress_lines(sweep(3), 80, 3).size() == 3);
-  CHECK(progress_lines(sweep(3), 80, 1).size() == 1);
-  CHECK(progress_lines(sweep(0), 80, 5).size() == 1);
+  CHECK(progress_lines(sweep(3), 80, 1) == std::vector<std::string>{sweep_line(sweep(3), 80)});
+}
+
+TEST_CASE("progress: no line is wider than the terminal") {
   for (std::size_t columns = 1; columns < 100; ++columns)
     for (const std::string& line : progress_lines(sweep(30), columns, 10)) CHECK(display_width(line) <= columns);
 }
 
-TEST_CASE("progress: durations") {
+TEST_CASE("progress: a duration is written in its two largest units") {
   CHECK(duration_text(-1) == "0s");
   CHECK(duration_text(59.9) == "59s");
   CHECK(duration_text(245) == "4m05s");
@@ -83,7 +92,7 @@ TEST_CASE("progress: durations") {
   CHECK(duration_text(INFINITY) == "11574074d01h");
 }
 
-TEST_CASE("progress: a pipe gets few and plain lines, and none for what is over soon") {
+TEST_CASE("progress: a pipe gets no progress lines of a short run") {
   const TemporaryFolder folder;
   std::FILE* stream = std::fopen((folder / "stderr").c_str(), "w");
   {

@@ -34,7 +34,7 @@ void append_steps(const std::filesystem::path& path, int first, int last) {
 
 }  // namespace
 
-TEST_CASE("store: config and plan, and no name leads out of the folder") {
+TEST_CASE("store: the first config of a trial stays") {
   const TemporaryFolder folder;
   const ResultStore store(folder / "out");
   CHECK(store.trial_ids().empty());
@@ -42,17 +42,28 @@ TEST_CASE("store: config and plan, and no name leads out of the folder") {
   trial.write_config("{}");
   trial.write_config("{\"other\":1}");
   CHECK(trial.read_config() == "{}");
+  CHECK(store.trial_ids() == std::vector<std::string>{"a1"});
+}
+
+TEST_CASE("store: the last plan of an experiment stays") {
+  const TemporaryFolder folder;
+  const ResultStore store(folder / "out");
   store.write_plan("placements", "[1]");
   store.write_plan("placements", "[2]");
   CHECK(text_in(folder / "out/experiments/placements/plan.json") == "[2]");
-  CHECK(store.trial_ids() == std::vector<std::string>{"a1"});
+  CHECK(store.trial_ids().empty());
+}
+
+TEST_CASE("store: a name that leads out of the folder is refused") {
+  const TemporaryFolder folder;
+  const ResultStore store(folder / "out");
   for (const char* name : {"", ".", "..", "../x", "/x", "a/b"}) {
     CHECK_THROWS_AS(store.trial(name), InputError);
     CHECK_THROWS_AS(store.write_plan(name, ""), InputError);
   }
 }
 
-TEST_CASE("store: the first result wins, a failed one gives way to one that is not") {
+TEST_CASE("store: the first result that has not failed stays") {
   const TemporaryFolder folder;
   const ResultStore store(folder.path());
   const TrialFolder trial = store.trial("a");
@@ -70,13 +81,19 @@ TEST_CASE("store: the first result wins, a failed one gives way to one that is n
   CHECK(store.finished("a"));
   CHECK(!trial.claim());
   CHECK(!std::filesystem::exists(trial.path() / "claim"));
-
-  std::filesystem::create_directories(store.trial("b").path());
-  std::filesystem::copy(trial.path() / "result.json", store.trial("b").path() / "result.json");
-  CHECK_THROWS_AS(store.finished("b"), InputError);  // it says that it is the result of another trial
 }
 
-TEST_CASE("store: a result that is retried moves to the new attempt; one that is there by then stays") {
+TEST_CASE("store: a result that names another trial is refused") {
+  const TemporaryFolder folder;
+  const ResultStore store(folder.path());
+  const TrialFolder trial = store.trial("a");
+  REQUIRE(trial.publish_result(result_of("a", TrialEnd::diverged)));
+  std::filesystem::create_directories(store.trial("b").path());
+  std::filesystem::copy(trial.path() / "result.json", store.trial("b").path() / "result.json");
+  CHECK_THROWS_AS(store.finished("b"), InputError);
+}
+
+TEST_CASE("store: a failed trial that is retried resumes from its checkpoint") {
   const TemporaryFolder folder;
   const TrialFolder trial = ResultStore(folder.path()).trial("a");
   std::vector<std::string> problems;
@@ -90,21 +107,31 @@ TEST_CASE("store: a result that is retried moves to the new attempt; one that is
     CHECK(claim->attempt() == 2);
     CHECK(!trial.result_text());
     CHECK(text_in(claim->attempt_folder() / "failed.json") == failed);
-    CHECK(trial.latest_checkpoint(problems)->attempt == 1);  // a failed one goes on
+    CHECK(trial.latest_checkpoint(problems)->attempt == 1);
     trial.publish_result(result_of("a", TrialEnd::diverged));
   }
-  CHECK(!trial.claim(kLeaseSeconds, failed));  // that is not what stands there now
+  // A result that was published meanwhile is not the one that was to be retried.
+  CHECK(!trial.claim(kLeaseSeconds, failed));
+}
+
+TEST_CASE("store: a diverged trial that is retried starts anew") {
+  const TemporaryFolder folder;
+  const TrialFolder trial = ResultStore(folder.path()).trial("a");
+  std::vector<std::string> problems;
+  make_folders(attempt_folder(trial.path(), 1));
+  save_safetensors(trial.checkpoint(1), {{kMetricsBytesKey, "0"}}, {});
+  trial.publish_result(result_of("a", TrialEnd::diverged));
   {
     const auto claim = trial.claim(kLeaseSeconds, trial.result_text());
     REQUIRE(claim);
     CHECK(std::filesystem::exists(claim->attempt_folder() / "diverged.json"));
-    CHECK(!trial.latest_checkpoint(problems));  // a diverged one starts anew
+    CHECK(!trial.latest_checkpoint(problems));
   }
   CHECK(trial.status().state == TrialState::missing);
   CHECK(!std::filesystem::exists(trial.path() / "claim"));
 }
 
-TEST_CASE("store: states follow the files") {
+TEST_CASE("store: the state of a trial follows its files") {
   const TemporaryFolder folder;
   const TrialFolder trial = ResultStore(folder.path()).trial("a");
   CHECK(trial.status().state == TrialState::missing);
@@ -126,7 +153,7 @@ TEST_CASE("store: states follow the files") {
   CHECK(trial.status().state == TrialState::done);
 }
 
-TEST_CASE("store: an attempt resumes from the last checkpoint that can be read, with the metrics up to it") {
+TEST_CASE("store: an attempt resumes from the last checkpoint with the metrics up to it") {
   const TemporaryFolder folder;
   const TrialFolder trial = ResultStore(folder.path()).trial("a");
   std::vector<std::string> problems;
@@ -157,8 +184,18 @@ TEST_CASE("store: an attempt resumes from the last checkpoint that can be read, 
   const auto lines = read_metrics(trial.metrics(2));
   REQUIRE(lines.size() == 10);
   for (int i = 0; i < 10; ++i) CHECK(lines[std::size_t(i)].step == i + 1);
+}
 
-  // A damaged checkpoint, one that knows of more metrics than there are and one without a length are passed over aloud.
+TEST_CASE("store: checkpoints that cannot be used are passed over with the reason") {
+  const TemporaryFolder folder;
+  const TrialFolder trial = ResultStore(folder.path()).trial("a");
+  std::vector<std::string> problems;
+  for (const int attempt : {1, 2}) make_folders(attempt_folder(trial.path(), attempt));
+  append_steps(trial.metrics(1), 1, 4);
+  const auto bytes = std::to_string(std::filesystem::file_size(trial.metrics(1)));
+  save_safetensors(trial.checkpoint(1), {{kMetricsBytesKey, bytes}, {"normlab.step", "4"}}, {});
+  REQUIRE(trial.latest_checkpoint(problems)->attempt == 1);
+  REQUIRE(problems.empty());
   std::ofstream(trial.checkpoint(2)) << "half a header";
   for (const char* length : {"1000000", "many"}) {
     const auto attempt = last_attempt(trial.path()) + 1;
@@ -175,8 +212,7 @@ TEST_CASE("store: an attempt resumes from the last checkpoint that can be read, 
   CHECK(problems[3].find("attempt-2/checkpoint.safetensors: byte 0: a header of") != std::string::npos);
 }
 
-TEST_CASE(
-    "store: what a killed process left of a trial that has a result is cleared away, what a live one holds stays") {
+TEST_CASE("store: files that a killed process left of a finished trial are cleared away") {
   const TemporaryFolder folder;
   const TrialFolder trial = ResultStore(folder / "out").trial("a1");
   make_folders(trial.path());
@@ -192,7 +228,7 @@ TEST_CASE(
   CHECK(!read_claim(trial.path()));
 }
 
-TEST_CASE("store: each state of a trial has a word of its own") {
+TEST_CASE("store: each state of a trial has its own word") {
   std::set<std::string_view> words;
   for (const TrialState state :
        {TrialState::missing, TrialState::running, TrialState::failed, TrialState::diverged, TrialState::done})

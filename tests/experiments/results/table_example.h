@@ -1,4 +1,4 @@
-// Tables that tests look at.
+// Tables that tests render.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -92,6 +92,13 @@ inline TableInput strips_table() {
 inline std::string rendered(const TableInput& input, TableFormat format, const TableOptions& options = {},
                             std::size_t width = kTableWidth) {
   return render_table(table_model(input, options), format, {.width = width, .caption = {}, .label = {}});
+}
+
+/// The sentence of the footer with this key; "" if it has none.
+inline std::string footer(const TableModel& model, const std::string& key) {
+  for (const TableSentence& sentence : model.footer)
+    if (sentence.key == key) return sentence.text;
+  return "";
 }
 
 inline void check_fits(const std::string& text, std::size_t width = kTableWidth) {

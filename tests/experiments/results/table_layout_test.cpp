@@ -6,7 +6,7 @@
 
 using namespace normlab;
 
-TEST_CASE("table: long labels and messages wrap and keep every word") {
+TEST_CASE("table: long labels and messages wrap within the width") {
   TableInput input = states_table();
   input.about = std::string(200, 'a') + " and a question that is longer than a line of eighty columns can be, mind you";
   input.rows[1].axes[0] = "model.placement.stem.patch_in=layer_norm, train.schedule.warmup_steps=500, ünïcödé";
@@ -21,7 +21,7 @@ TEST_CASE("table: long labels and messages wrap and keep every word") {
   check_fits(rendered(input, TableFormat::text, {}, 200), 200);
 }
 
-TEST_CASE("table: columns that do not fit go into blocks, each with the labels") {
+TEST_CASE("table: columns that do not fit go into blocks with the labels") {
   TableInput input;
   input.axes = {"model.placement", "train.optimizer.lr"};
   for (const char* placement : {"pre_pre", "dpn"})
@@ -38,7 +38,7 @@ TEST_CASE("table: columns that do not fit go into blocks, each with the labels")
   for (int i = 1; i <= 9; ++i) CHECK(count(text, "lr=" + std::to_string(i)) == 1);
 }
 
-TEST_CASE("table: more settings than fit stand in one column") {
+TEST_CASE("table: more settings than fit share one column") {
   TableInput input;
   for (int a = 0; a < 12; ++a) input.axes.push_back("train.setting_" + std::to_string(a));
   for (int r = 0; r < 3; ++r) {
@@ -53,7 +53,7 @@ TEST_CASE("table: more settings than fit stand in one column") {
   CHECK(has(text, "52.00 (1)"));
 }
 
-TEST_CASE("table: what means something in a format is escaped") {
+TEST_CASE("table: characters with a meaning in a format are escaped") {
   TableInput input = states_table();
   input.rows[0].axes[0] = "a|b";
   CHECK(has(rendered(input, TableFormat::markdown), "| a\\|b |"));
@@ -66,13 +66,21 @@ TEST_CASE("table: what means something in a format is escaped") {
   CHECK(has(rendered(input, TableFormat::html), "<th scope=\"row\">50% of {a}_b &amp; &lt;c&gt; \\ ~^#$</th>"));
   input.rows[0].axes[0] = "<script>\"x\"";
   CHECK(!has(rendered(input, TableFormat::html), "<script"));
-  input.rows[4].seeds[0].message = "not UTF-8: \xff";
-  CHECK_NOTHROW(rendered(input, TableFormat::json));
+}
+
+TEST_CASE("table: a LaTeX row may begin with a bracket") {
+  TableInput input = states_table();
   input.rows[0].axes[0] = "[0,1]";
   CHECK(has(rendered(input, TableFormat::latex), "\n{}[0,1] &"));
 }
 
-TEST_CASE("table: an empty table") {
+TEST_CASE("table: JSON holds a message that is not UTF-8") {
+  TableInput input = states_table();
+  input.rows[4].seeds[0].message = "not UTF-8: \xff";
+  CHECK_NOTHROW(rendered(input, TableFormat::json));
+}
+
+TEST_CASE("table: a table without rows renders in every format") {
   for (std::size_t format = 0; format < kWordCount<TableFormat>; ++format)
     CHECK(!rendered(TableInput{}, static_cast<TableFormat>(format)).empty());
 }

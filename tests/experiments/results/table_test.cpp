@@ -54,7 +54,7 @@ TableInput random_table(std::uint32_t number) {
 
 }  // namespace
 
-TEST_CASE("table: text") {
+TEST_CASE("table: text shows every state of a trial") {
   const std::string text = rendered(states_table(), TableFormat::text);
   check_fits(text);
   CHECK(text == R"golden(Does Dual PatchNorm help?
@@ -87,7 +87,7 @@ did not; † marks gains over the pairs in which both finished.
 )golden");
 }
 
-TEST_CASE("table: markdown") {
+TEST_CASE("table: Markdown shows every state of a trial") {
   CHECK(rendered(states_table(), TableFormat::markdown) == R"golden(Does Dual PatchNorm help?
 
 | placement | eval/accuracy [%] | gain | notes |
@@ -123,14 +123,9 @@ std::vector<std::vector<std::string>> csv_cells(const std::string& csv) {
   return rows;
 }
 
-TEST_CASE("table: csv has all digits, and words where there is no number") {
+TEST_CASE("table: CSV has all digits") {
   const TableModel model = table_model(states_table(), {});
-  const std::string csv = render_table(model, TableFormat::csv);
-  CHECK(
-      csv.starts_with("model.placement,eval/accuracy [%],half_width,n,planned,gain,gain_half_width,gain_low,"
-                      "gain_high,pairs,p,differs,notes\n"));
-  CHECK(has(csv, ",,0,3,,,,,0,,,\"1/3 failed: out of memory, 1/3 stopped at 50%, 1/3 missing\"\n"));
-  const auto cells = csv_cells(csv);
+  const auto cells = csv_cells(render_table(model, TableFormat::csv));
   REQUIRE(cells.size() == 7);
   for (const std::size_t r : {0, 1, 3}) {
     CAPTURE(r);
@@ -148,17 +143,25 @@ TEST_CASE("table: csv has all digits, and words where there is no number") {
     CHECK(std::stod(row[10]) == *line.p.value);
     CHECK(row[11] == (line.differs ? "yes" : "no"));
   }
-  CHECK(cells[3].back() == "2/3 diverged @1200 (rate 9 to 99%)");
 }
 
-TEST_CASE("table: latex with a caption and a label is a table of its own") {
+TEST_CASE("table: CSV has words where there is no number") {
+  const std::string csv = rendered(states_table(), TableFormat::csv);
+  CHECK(
+      csv.starts_with("model.placement,eval/accuracy [%],half_width,n,planned,gain,gain_half_width,gain_low,"
+                      "gain_high,pairs,p,differs,notes\n"));
+  CHECK(has(csv, ",,0,3,,,,,0,,,\"1/3 failed: out of memory, 1/3 stopped at 50%, 1/3 missing\"\n"));
+  CHECK(csv_cells(csv).at(3).back() == "2/3 diverged @1200 (rate 9 to 99%)");
+}
+
+TEST_CASE("table: LaTeX with a caption and a label is a floating table") {
   const std::string latex = render_table(table_model(states_table(), {}), TableFormat::latex,
                                          {.caption = "50% of \"it\"", .label = "tab:it"});
   CHECK(has(latex, "\\begin{table}\n\\centering\n\\caption{50\\% of ``it''}\n\\label{tab:it}\n\\begin{tabular}"));
   CHECK(latex.ends_with("\\end{table}\n"));
 }
 
-TEST_CASE("table: latex") {
+TEST_CASE("table: LaTeX shows every state of a trial") {
   CHECK(rendered(states_table(), TableFormat::latex) ==
         R"golden(% In the preamble: \usepackage{booktabs} for better rules
 \providecommand{\toprule}{\hline}\providecommand{\midrule}{\hline}\providecommand{\bottomrule}{\hline}
@@ -189,7 +192,7 @@ Diverged runs count in neither mean nor gain, which describe only the runs that 
 )golden");
 }
 
-TEST_CASE("table: html") {
+TEST_CASE("table: HTML shows every state of a trial") {
   CHECK(rendered(states_table(), TableFormat::html) ==
         R"golden(<table class="normlab-table" data-metric="eval/accuracy">
 <caption>Does Dual PatchNorm help?</caption>
@@ -219,7 +222,7 @@ TEST_CASE("table: html") {
 )golden");
 }
 
-TEST_CASE("table: axes across, as text and csv") {
+TEST_CASE("table: text shows one axis across") {
   CHECK(rendered(strips_table(), TableFormat::text, gains_across()) == R"golden(Which placement, at which rate?
 
 placement  lr=0.001     lr=0.003
@@ -242,6 +245,9 @@ points (0.4 to 1.1, as the sd itself is uncertain).
 Runs of one seed share their draws: over the rows their values correlate by
 0.52.
 )golden");
+}
+
+TEST_CASE("table: CSV has one axis across") {
   const TableModel model = table_model(strips_table(), {});
   const auto cells = csv_cells(rendered(strips_table(), TableFormat::csv, gains_across()));
   CHECK(cells[1] == std::vector<std::string>{"pre_pre", "baseline", "", "", "baseline", "", ""});
@@ -254,7 +260,7 @@ Runs of one seed share their draws: over the rows their values correlate by
     }
 }
 
-TEST_CASE("table: json has each seed in full") {
+TEST_CASE("table: JSON has each seed in full") {
   const auto json = nlohmann::json::parse(rendered(states_table(), TableFormat::json));
   REQUIRE(json["rows"].size() == 6);
   CHECK(json["rows"][1]["seeds"][0]["value"] == 0.76672);
@@ -264,16 +270,22 @@ TEST_CASE("table: json has each seed in full") {
   CHECK(json["rows"][2]["seeds"][1]["diverged_step"] == 1200);
   CHECK(json["rows"][3]["seeds"][2]["progress"] == 0.437);
   CHECK(json["rows"][0]["axes"]["model.placement"] == "pre_pre");
-  const auto typed = nlohmann::json::parse(rendered(strips_table(), TableFormat::json));
-  CHECK(typed["rows"][0]["axes"]["train.optimizer.lr"] == 0.001);
   CHECK(json["footer"].size() == table_model(states_table(), {}).footer.size());
   CHECK(!json.contains("grid"));
+}
+
+TEST_CASE("table: JSON has a number for an axis of numbers") {
+  const auto typed = nlohmann::json::parse(rendered(strips_table(), TableFormat::json));
+  CHECK(typed["rows"][0]["axes"]["train.optimizer.lr"] == 0.001);
+}
+
+TEST_CASE("table: JSON has the grid of a table with an axis across") {
   const auto pivot = nlohmann::json::parse(rendered(strips_table(), TableFormat::json, gains_across()));
   CHECK(pivot["grid"][1][0] == "dpn");
   CHECK(pivot["columns"][2] == "lr=0.003");
 }
 
-TEST_CASE("table: the same digits in all formats for people, all digits in those for programs") {
+TEST_CASE("table: every format has the numbers of a random table") {
   for (std::uint32_t number = 0; number < 60; ++number) {
     CAPTURE(number);
     const TableInput input = random_table(number);
@@ -302,7 +314,7 @@ TEST_CASE("table: the same digits in all formats for people, all digits in those
         CHECK(has(markdown, "| " + cell + " |"));
         CHECK(has(latex, cell));
         CHECK(has(html, ">" + cell + "<"));
-        if (!row.cells[c].sort || row.cells[c].value.empty()) continue;  // "baseline" stands in no CSV
+        if (!row.cells[c].sort || row.cells[c].value.empty()) continue;  // a CSV has no "baseline"
         CHECK(has(csv, fmt::format("{}", *row.cells[c].sort)));
       }
     const auto same = [](const nlohmann::json& value, const Figure& figure) {

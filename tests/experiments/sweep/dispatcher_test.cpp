@@ -12,7 +12,7 @@
 
 using namespace normlab;
 
-TEST_CASE("dispatcher: a trial that cannot be handed to a worker goes to another one, and the worker is let go") {
+TEST_CASE("dispatcher: a trial that cannot be sent to a worker goes to another") {
   const TemporaryFolder folder;
   std::ofstream(folder / "two.json") << R"({
     "dataset": {"name": "shapes", "train_images": 40, "eval_images": 20},
@@ -20,7 +20,7 @@ TEST_CASE("dispatcher: a trial that cannot be handed to a worker goes to another
     "train": {"epochs": 1, "batch_size": 20},
     "sweep": {"model.placement": ["pre_pre", "post_post"]}, "seeds": 1})";
   const int code = wait_for_child(start_child([&] {
-    ::alarm(60);  // both sides waiting for each other is how this fails
+    ::alarm(60);  // on failure, both sides wait for each other
     static pid_t parent;
     parent = ::getpid();
     answer = [](Call call) {

@@ -1,4 +1,4 @@
-// What a plan says of the one before it, and which seed counts a table has shown.
+// The changes of a plan since the one before, and the numbers of seeds that a table has shown.
 #include "experiments/sweep/plan_file.h"
 
 #include <doctest/doctest.h>
@@ -27,9 +27,21 @@ void finish(const Experiment& e, const ResultStore& store) {
   }
 }
 
+/// A folder with the plan of two rows and two seeds.
+struct Planned {
+  DescriptorFiles files;
+  TemporaryFolder folder;
+  ResultStore store{folder / "r"};
+
+  Planned() {
+    const Experiment before = files.load(sweep("[1, 2]", "2"));
+    store.write_plan(before.stem, plan_json(before));
+  }
+};
+
 }  // namespace
 
-TEST_CASE("plan: an edited descriptor's new trials and those that it has no more") {
+TEST_CASE("plan: a plan that never ran or is the same has no change") {
   DescriptorFiles files;
   const TemporaryFolder folder;
   const ResultStore store(folder / "r");
@@ -38,27 +50,44 @@ TEST_CASE("plan: an edited descriptor's new trials and those that it has no more
   CHECK(read_plan_files(store).empty());
   store.write_plan(before.stem, plan_json(before));
   CHECK(plan_change(before, store).empty());
-  const Experiment after = files.load(sweep("[1, 3]", "3"));
-  const PlanChange change = plan_change(after, store);
+}
+
+TEST_CASE("plan: an edited descriptor names its new trials and those that it dropped") {
+  Planned planned;
+  const Experiment after = planned.files.load(sweep("[1, 3]", "3"));
+  const PlanChange change = plan_change(after, planned.store);
   CHECK(change.added == std::vector<std::size_t>{2, 3, 4, 5});
   REQUIRE(change.dropped.size() == 2);
   CHECK(change.dropped[0].row == "2");
   CHECK(describe(change, after) ==
         "since the last run 4 trials are new (1, seed 2; 3, seed 0; 3, seed 1; 3, seed 2); 2 are no longer part of the "
         "plan and stay on disk (2, seed 0; 2, seed 1)");
-  const Experiment many = files.load(sweep("[1, 2]", "8"));
-  CHECK(describe(plan_change(many, store), many) ==
-        "since the last run 12 trials are new (1, seed 2; 1, seed 3; 1, seed 4; 1, seed 5 and 8 more)");
-  const std::vector<PlanFile> plans = read_plan_files(store);
-  REQUIRE(plans.size() == 1);
-  CHECK(plans[0].stem == "d");
-  CHECK(plans[0].descriptor == (files.folder() / "d.json").string());
-  CHECK(plans[0].trials.size() == 4);
-  write_atomically(folder / "r/experiments/d/plan.json", "{\"rows\": 5}");
-  CHECK_THROWS_WITH_AS(read_plan_file(store, "d"), doctest::Contains("is not a plan; delete this file"), InputError);
 }
 
-TEST_CASE("table: seeds raised by hand after it was read are counted") {
+TEST_CASE("plan: of many new trials the first are named") {
+  Planned planned;
+  const Experiment many = planned.files.load(sweep("[1, 2]", "8"));
+  CHECK(describe(plan_change(many, planned.store), many) ==
+        "since the last run 12 trials are new (1, seed 2; 1, seed 3; 1, seed 4; 1, seed 5 and 8 more)");
+}
+
+TEST_CASE("plan: a plan on disk names its descriptor and its trials") {
+  const Planned planned;
+  const std::vector<PlanFile> plans = read_plan_files(planned.store);
+  REQUIRE(plans.size() == 1);
+  CHECK(plans[0].stem == "d");
+  CHECK(plans[0].descriptor == (planned.files.folder() / "d.json").string());
+  CHECK(plans[0].trials.size() == 4);
+}
+
+TEST_CASE("plan: a file that is not a plan is refused") {
+  const Planned planned;
+  write_atomically(planned.folder / "r/experiments/d/plan.json", "{\"rows\": 5}");
+  CHECK_THROWS_WITH_AS(read_plan_file(planned.store, "d"), doctest::Contains("is not a plan; delete this file"),
+                       InputError);
+}
+
+TEST_CASE("table: seeds that were raised by hand after it was read are counted") {
   DescriptorFiles files;
   const TemporaryFolder folder;
   const ResultStore store(folder / "r");
@@ -84,12 +113,23 @@ TEST_CASE("table: seeds raised by hand after it was read are counted") {
   CHECK(raised_seeds_note(eight, store)
             .find("Seeds were raised 2 times after the table had been read (with 3, then 5; "
                   "now 8)") == 0);
-  // Another experiment under the same name has shown nothing yet.
+}
+
+TEST_CASE("table: another experiment of the same name has shown no seeds") {
+  DescriptorFiles files;
+  const TemporaryFolder folder;
+  const ResultStore store(folder / "r");
+  for (const char* seeds : {"3", "5"}) {
+    const Experiment e = files.load(sweep("[1, 2]", seeds));
+    store.write_plan(e.stem, plan_json(e));
+    finish(e, store);
+    CHECK(note_tabled_seeds(e, store));
+  }
   const Experiment other = files.load(R"({"sweep": {"model.depth": [7, 8]}, "seeds": 9})");
   CHECK(raised_seeds_note(other, store) == "");
 }
 
-TEST_CASE("table: a number that the rule of two stages fixed is no raise by hand") {
+TEST_CASE("table: a number of seeds that two stages fixed is not raised by hand") {
   DescriptorFiles files;
   const TemporaryFolder folder;
   const ResultStore store(folder / "r");

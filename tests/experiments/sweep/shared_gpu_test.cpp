@@ -13,7 +13,7 @@ using namespace normlab;
 
 namespace {
 
-/// In place of NVIDIA's program: writes down how it was called, and ends with `code`.
+/// Takes the place of NVIDIA's program: records each call and ends with `code`.
 class FakeControl {
  public:
   explicit FakeControl(int code) : path_(std::getenv("PATH")) {
@@ -38,7 +38,7 @@ class FakeControl {
 
 }  // namespace
 
-TEST_CASE("shared GPU: the service runs as long as the workers, and they find it by their environment") {
+TEST_CASE("shared GPU: the service runs as long as the workers") {
   const FakeControl control(0);
   std::string pipes;
   {
@@ -54,9 +54,14 @@ TEST_CASE("shared GPU: the service runs as long as the workers, and they find it
   CHECK(!std::filesystem::exists(pipes));
 }
 
-TEST_CASE("shared GPU: one worker needs no service, nor do those of a user who has one") {
+TEST_CASE("shared GPU: one worker starts no service") {
   const FakeControl control(0);
   { const SharedGpu shared(1); }
+  CHECK(control.calls().empty());
+}
+
+TEST_CASE("shared GPU: workers use the service that the user runs") {
+  const FakeControl control(0);
   setenv("CUDA_MPS_PIPE_DIRECTORY", "/tmp/mine", 1);
   {
     const SharedGpu shared(4);
@@ -67,7 +72,7 @@ TEST_CASE("shared GPU: one worker needs no service, nor do those of a user who h
   CHECK(control.calls().empty());
 }
 
-TEST_CASE("shared GPU: where the service is not there or fails, a line says that workers take turns") {
+TEST_CASE("shared GPU: a message says that the service failed") {
   {
     const FakeControl control(1);
     const SharedGpu shared(2);
@@ -75,6 +80,9 @@ TEST_CASE("shared GPU: where the service is not there or fails, a line says that
     CHECK(shared.message() == "2 workers take turns on the GPU: nvidia-cuda-mps-control ended with code 1");
   }
   CHECK(std::getenv("CUDA_MPS_PIPE_DIRECTORY") == nullptr);
+}
+
+TEST_CASE("shared GPU: a message says that the service is not installed") {
   const std::string path = std::getenv("PATH");
   setenv("PATH", "/nowhere", 1);
   const SharedGpu shared(2);

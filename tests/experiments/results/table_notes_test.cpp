@@ -1,0 +1,130 @@
+// What a table says beside its numbers: notes, footer and the grid of axes across.
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "experiments/results/table_model.h"
+#include "tests/experiments/base/text.h"
+#include "tests/experiments/results/table_example.h"
+
+using namespace normlab;
+
+namespace {
+
+/// The placements down and the rates across.
+TableModel rates_across(TableCellContent cells) {
+  TableOptions options;
+  options.rows = {"placement"};
+  options.cols = {"lr"};
+  options.cells = cells;
+  return table_model(strips_table(), options);
+}
+
+}  // namespace
+
+TEST_CASE("table_model: notes and footer number mixed environments") {
+  TableInput input = strips_table();
+  input.rows[0].seeds[0].environment = "gpu";
+  const TableModel model = table_model(input, {});
+  CHECK(model.lines[0].notes == std::vector<std::string>{"env 1+2"});
+  CHECK(model.lines[1].notes == std::vector<std::string>{"env 2"});
+  CHECK(footer(model, "environments") == "Mixed environments (env): 1 = gpu; 2 = cpu.");
+}
+
+TEST_CASE("table_model: notes and footer name runs that stopped early") {
+  TableInput input = strips_table();
+  input.rows[0].seeds[0].environment = "gpu";
+  input.rows[1].seeds[0].early_stopped_step = 400;
+  input.rows[1].seeds[1].early_stopped_step = 700;
+  input.rows[1].seeds[0].early_stop_rule = "no better minival/loss for 3 evaluations";
+  const TableModel model = table_model(input, {});
+  CHECK(model.lines[1].notes == std::vector<std::string>{"2/5 stopped early @400..700", "env 2"});
+  CHECK(footer(model, "early_stop") ==
+        "Runs could be stopped early by a rule: no better minival/loss for 3 evaluations.");
+}
+
+TEST_CASE("table_model: a note counts runs without the metric") {
+  TableInput input = strips_table();
+  input.rows[2].seeds[4].value.reset();
+  CHECK(table_model(input, {}).lines[2].notes.front() == "1/5 without eval/accuracy");
+}
+
+TEST_CASE("table_model: remarks stand in the notes or the footer") {
+  TableInput input = strips_table();
+  input.rows[3].remarks = {"tuned lr=0.003 (edge)"};
+  input.remarks = {"Weight decay was fixed for all rows; it was chosen for pre_pre."};
+  const TableModel model = table_model(input, {});
+  CHECK(model.lines[3].notes.front() == "tuned lr=0.003 (edge)");
+  CHECK(footer(model, "remark") == input.remarks.front());
+}
+
+TEST_CASE("table_model: the footer counts results of different orders of addition") {
+  TableInput input = strips_table();
+  for (TableRow& row : input.rows)
+    for (TableSeed& seed : row.seeds) seed.arithmetic = "4";
+  CHECK(footer(table_model(input, {}), "arithmetic").empty());
+  input.rows[1].seeds[0].arithmetic = "3";
+  input.rows[2].seeds[0].arithmetic = "";
+  const std::string text = footer(table_model(input, {}), "arithmetic");
+  CHECK(text.starts_with("Mixed arithmetic: 3 (1 run), 4 ("));
+  CHECK(has(text, " runs), not recorded (1 run). Versions of normlab"));
+}
+
+TEST_CASE("table_model: the footer counts images that were left out") {
+  TableInput input = strips_table();
+  CHECK(footer(table_model(input, {}), "bad_images").empty());
+  input.rows[0].seeds[1].bad_images = 4;
+  input.rows[3].seeds[0].bad_images = 2;
+  CHECK(footer(table_model(input, {}), "bad_images").starts_with("Images that could not be decoded were left out"));
+  CHECK(has(footer(table_model(input, {}), "bad_images"), "up to 4 in 2 runs"));
+}
+
+TEST_CASE("table_model: an axis may go across, one column a value") {
+  const TableModel model = rates_across(TableCellContent::mean);
+  REQUIRE(model.columns.size() == 3);
+  CHECK(model.columns[1].heading == "lr=0.001");
+  REQUIRE(model.grid.size() == 3);
+  CHECK(model.grid[1].cells[0].text() == "dpn");
+  CHECK(model.grid[1].cells[1].text() == model.lines[2].mean.text + " ±" + model.lines[2].half_width.text + " (5) *");
+  CHECK(model.grid[1].lines == std::vector<std::size_t>{2, 3});
+  CHECK(model.grid[0].is_baseline);
+}
+
+TEST_CASE("table_model: cells of an axis across may be gains") {
+  const TableModel model = rates_across(TableCellContent::gain);
+  CHECK(model.grid[1].cells[2].text() == model.lines[3].gain.text + " ±" + model.lines[3].gain_half_width.text + " *");
+  CHECK(model.grid[0].cells[1].text() == "baseline");
+}
+
+TEST_CASE("table_model: axes that --rows leaves out go across") {
+  TableOptions options;
+  options.rows = {"model.placement"};
+  CHECK(table_model(strips_table(), options).columns.size() == 3);
+}
+
+TEST_CASE("table_model: an axis cannot go down and across") {
+  TableOptions options;
+  options.rows = {"lr"};
+  options.cols = {"lr"};
+  CHECK_THROWS_WITH(table_model(strips_table(), options), "--rows, --cols: train.optimizer.lr cannot be both");
+}
+
+TEST_CASE("table_model: a table with all axes across has one row") {
+  TableOptions options;
+  options.cols = {"placement"};
+  const TableModel model = table_model(states_table(), options);
+  REQUIRE(model.grid.size() == 1);
+  CHECK(model.grid[0].cells[0].text() == "patch_norm");
+  CHECK(model.grid[0].cells[5].text() == "1/3 failed: out of memory");
+  CHECK(has(footer(model, "note"), "post_post: 2/3 diverged @1200"));
+}
+
+TEST_CASE("table_model: an empty table has no lines") { CHECK(table_model(TableInput{}, {}).lines.empty()); }
+
+TEST_CASE("table_model: rows without a baseline have no gains") {
+  TableInput input = strips_table();
+  for (TableRow& row : input.rows) row.baseline.reset();
+  const TableModel model = table_model(input, {});
+  CHECK(model.strips.empty());
+  CHECK(footer(model, "gain").empty());
+  CHECK(model.columns.size() == 3);
+}

@@ -1,0 +1,134 @@
+// Tables of results folders, without their descriptors.
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "core/error.h"
+#include "experiments/sweep/plan_file.h"
+#include "tests/experiments/sweep/small_sweep.h"
+
+using namespace normlab;
+
+namespace {
+
+std::filesystem::path trial_five(const SmallSweep& sweep) {
+  return sweep.store.trial(sweep.experiment.trials[5].id).path();
+}
+
+/// A folder of results with the plan of an experiment that names a placement.
+struct FolderOfPlans {
+  TemporaryFolder folder;
+  ResultStore store{folder / "out"};
+
+  FolderOfPlans() {
+    publish("own", "", R"("placements": {"mine": {"base": "pre_pre", "stem": {"patch_in": "rms_norm"}}},
+    "sweep": {"model.placement": ["pre_pre", "dpn", "mine"]})",
+            true);
+  }
+  /// Results of a descriptor, and its plan if it is `planned`.
+  void publish(const std::string& stem, const std::string& model, const std::string& more, bool planned) const {
+    std::ofstream(folder / (stem + ".json"))
+        << R"({"dataset": {"name": "shapes"}, "seeds": 1,
+      "model": {"kind": "vit", "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2)"
+        << model << R"(}, "train": {"steps": 10, "batch_size": 4}, )" << more << "}";
+    const Experiment experiment = load_experiment(folder / (stem + ".json"));
+    for (const Trial& trial : experiment.trials) {
+      store.trial(trial.id).write_config(full_json(trial.config));
+      TrialResult result;
+      result.id = trial.id;
+      result.attempt = 1;
+      result.metrics = {{"eval/accuracy", 0.5}};
+      store.trial(trial.id).publish_result(result);
+    }
+    if (!planned) return;
+    std::filesystem::create_directories(store.out() / "experiments" / stem);
+    std::ofstream(store.out() / "experiments" / stem / "plan.json") << plan_json(experiment);
+  }
+  /// The labels of the table of the folder, one a line.
+  std::string labels() const {
+    std::string out;
+    for (const TableLine& line : folders_table_model(std::vector{store.out()}, {}).lines) out += line.label + "\n";
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("sweep_table: a folder without a descriptor has a row for each difference") {
+  const SmallSweep sweep;
+  sweep.publish_all();
+  const std::filesystem::path out = sweep.store.out();
+  const TableModel model = folders_table_model(std::vector{out}, {});
+  CHECK(model.axes == std::vector<std::string>{"model.placement", "train.optimizer.lr"});
+  REQUIRE(model.lines.size() == 4);
+  CHECK(model.lines[0].axes == std::vector<std::string>{"dpn", "0.001"});
+  CHECK(model.lines[3].axes == std::vector<std::string>{"pre_pre", "0.01"});
+  CHECK(model.lines[0].seeds.size() == 2);
+  CHECK(model.lines[0].seeds[1].seed == 1);
+  const TableModel by_plan = sweep.model();
+  CHECK(model.lines[3].mean.value == by_plan.lines[1].mean.value);
+}
+
+TEST_CASE("sweep_table: a trial that is given twice counts once") {
+  const SmallSweep sweep;
+  sweep.publish_all();
+  CHECK(folders_table_model(std::vector{sweep.store.out(), trial_five(sweep)}, {}).lines.size() == 4);
+}
+
+TEST_CASE("sweep_table: the folder of one trial is a row named by its placement") {
+  const SmallSweep sweep;
+  sweep.publish_all();
+  const std::filesystem::path one = trial_five(sweep);
+  const TableModel single = folders_table_model(std::vector{one}, {});
+  REQUIRE(single.lines.size() == 1);
+  CHECK(single.lines[0].label == "dpn");
+}
+
+TEST_CASE("sweep_table: a trial with a damaged config has its own row") {
+  const SmallSweep sweep;
+  sweep.publish_all();
+  std::ofstream(trial_five(sweep) / "config.json") << "{";
+  const TableModel damaged = folders_table_model(std::vector{sweep.store.out()}, {});
+  CHECK(damaged.lines.size() == 5);
+  CHECK(damaged.problems.size() == 1);
+}
+
+TEST_CASE("sweep_table: a folder without trials is refused") {
+  const SmallSweep sweep;
+  sweep.publish_all();
+  CHECK_THROWS_AS(folders_table_model(std::vector{sweep.folder.path()}, {}), InputError);
+}
+
+TEST_CASE("sweep_table: rows of a folder have the names that the plan gives to placements") {
+  const FolderOfPlans folder;
+  CHECK(folder.labels() ==
+        "placement=dpn\n"
+        "placement=mine\n"
+        "placement=pre_pre\n");
+}
+
+TEST_CASE("sweep_table: a placement without a name is told by what is not at its default") {
+  const FolderOfPlans folder;
+  folder.publish("unnamed", R"(, "placement": {"attn": {"query": {"kind": "rms_norm", "eps": 0.001}}})",
+                 R"("about": "")", false);
+  CHECK(folder.labels() ==
+        "placement=dpn\n"
+        "placement=mine\n"
+        "placement=other, query=rms_norm, eps=0.001\n"
+        "placement=pre_pre\n");
+}
+
+TEST_CASE("sweep_table: two placements with one name are told apart by their settings") {
+  const FolderOfPlans folder;
+  folder.publish("unnamed", R"(, "placement": {"attn": {"query": {"kind": "rms_norm", "eps": 0.001}}})",
+                 R"("about": "")", false);
+  folder.publish("again", "", R"("placements": {"mine": {"base": "pre_pre", "final": "none"}},
+    "sweep": {"model.placement": ["mine"]})",
+                 true);
+  CHECK(folder.labels() ==
+        "placement=dpn\n"
+        "placement=mine\n"
+        "placement=mine, final=layer_norm, patch_in=rms_norm\n"
+        "placement=other, query=rms_norm, eps=0.001\n"
+        "placement=pre_pre\n");
+}
