@@ -49,7 +49,7 @@ struct BenchModels : BenchOptions {
     const LoadMeter meter;
     if (!json()) {
       print_text(
-          "{}\n{} images of {} px per step, {}. Images/s and their ratio to LN's, measured here\nand published (V100, "
+          "{}\n{} images of {} px per step, {}. Images/s and their ratio to LN's, measured\nhere and published (V100, "
           "Leveraging Batch Normalization for Vision Transformers,\nTable 6). *: batch norm merged into the adjacent "
           "linear layers.\n\n",
           on_gpu() ? device_words(computer.backend()) : threads_words(threads), images, image, precision);

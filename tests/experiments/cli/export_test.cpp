@@ -126,7 +126,7 @@ TEST_CASE("export: a bootstrap from a file is refused") {
   const std::string table = "table " + two.file, from = " --from " + two.jsonl;
   CHECK(two.export_to("--full").code == 0);
   two.fails(table + from + " --bootstrap", "--bootstrap needs to know which test images each run gets right");
-  two.fails("report " + two.file + from + " --bootstrap", "--bootstrap: needs to know");
+  two.fails("report " + two.file + from + " --bootstrap", "--bootstrap needs to know");
 }
 
 TEST_CASE("export: --from is refused where it does not apply") {

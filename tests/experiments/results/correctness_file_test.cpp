@@ -62,18 +62,18 @@ TEST_CASE("correctness: a damaged file is refused with its name and byte") {
     CHECK(text.starts_with((folder / "bits").string() + ": byte "));
   };
   CHECK(with("normlab correct 1 10 h\n\x09\x01").empty());
-  says(with(""), "byte 0: this does not begin with");
+  says(with(""), "byte 0: the file does not begin with");
   says(with("normlab correct 1 10 h"), "the first line does not end");
   says(with("normlab correct 2 10 h\n\x09\x01"), "byte 16: version \"2\", this program reads 1");
   says(with("normlab correct 1 ten h\n\x09\x01"), "byte 18: the number of images is not a number");
   says(with("normlab correct 1 -8 h\n"), "the number of images is not a number");
   says(with("normlab correct 1 99999999999999999999 h\n"), "the number of images is not a number");
   says(with("normlab correct 1 10\n\x09\x01"), "the data hash is missing");
-  says(with("normlab correct 1 10 h i\n\x09\x01"), "the data hash is missing or has characters");
-  says(with("normlab correct 1\n\x09\x01"), "no number");
-  says(with("normlab correct 1 10 h\n\x09"), "byte 24: 10 images need 2 bytes, there are 1");
-  says(with("normlab correct 1 10 h\n\x09\x01\x01"), "10 images need 2 bytes, there are 3");
-  says(with("normlab correct 1 9223372036854775807 h\n\x09"), "there are 1");
+  says(with("normlab correct 1 10 h i\n\x09\x01"), "the data hash is missing or has invalid characters");
+  says(with("normlab correct 1\n\x09\x01"), "byte 17: the number of images is not a number");
+  says(with("normlab correct 1 10 h\n\x09"), "byte 24: 10 images need 2 bytes, but there are 1");
+  says(with("normlab correct 1 10 h\n\x09\x01\x01"), "10 images need 2 bytes, but there are 3");
+  says(with("normlab correct 1 9223372036854775807 h\n\x09"), "but there are 1");
   says(with("normlab correct 1 10 h\n\x09\x04"), "byte 24: bits after the last image are set");
 }
 

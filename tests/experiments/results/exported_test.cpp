@@ -209,7 +209,7 @@ TEST_CASE("exported: a damaged text is refused with its line") {
   says("\n", ":1: byte 0: not valid JSON");
   says(line + "\n" + five.failed, ":2: byte 0: not valid JSON");
   says(line + five.failed.substr(0, 100), ":2: the last line is incomplete; the file is truncated");
-  says(line.substr(0, line.size() - 1), ":1: the line has no end");
+  says(line.substr(0, line.size() - 1), ":1: the last line is incomplete");
   says(line.substr(0, 100) + "\n" + five.failed, ":1: byte 100: not valid JSON");
   says(line + five.diverged + line, ":3: trial " + five.experiment.trials[0].id + ", which ");
   says(std::string(line).insert(1, "\"schema\":1,"), ":1: duplicate key \"schema\"");
