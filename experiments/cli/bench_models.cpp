@@ -50,7 +50,7 @@ struct BenchModels : BenchOptions {
     if (!json()) {
       print_text(
           "{}\n{} images of {} px per step, {}. Images/s and their ratio to LN's, measured\nhere and published (V100, "
-          "Leveraging Batch Normalization for Vision Transformers,\nTable 6). *: batch norm merged into the adjacent "
+          "Leveraging Batch Normalization for Vision\nTransformers, Table 6). *: batch norm merged into the adjacent "
           "linear layers.\n\n",
           on_gpu() ? device_words(computer.backend()) : threads_words(threads), images, image, precision);
       print_text("{:<7}{:<10}{:>9}{:>7}{:>9}{:>7}{:>7}{:>9}{:>7}{:>7}\n", "model", "norm", "params", "GMACs", "train",

@@ -149,7 +149,7 @@ TEST_CASE("init: what is no data set is refused") {
   refused("later", "has no split \"train\" to train on, only val");
   write_file(place.sets / "shard" / "classes.txt", "a\nb\n");
   write_tar(place.sets / "shard" / "train-000000.tar", {{"0.png", make_png(24, 24, 1)}, {"0.cls", "0"}});
-  refused("shard", "slice \"train[:80%]\"");
+  refused("shard", "all pixels of its training images have the same value in some channel");
   for (const char* name : {"a/0.png", "b/0.png"})
     write_file(place.sets / "broken" / name, make_png(20, 20, 5).substr(0, 60));
   refused("broken", "none of its training images can be decoded");
