@@ -246,13 +246,14 @@ void MlpBranch::prepare(Backend& backend, std::int64_t rows, DType dtype) const 
 }
 
 Var Block::first_token(const Var& x, const Context& ctx) const {
-  Context quiet = ctx;
   if (ctx.observe || ctx.observe_branch) {
     const Tape::Unrecorded values_alone(ctx.tape);
     (*this)(x, ctx);
-    quiet.observe = quiet.observe_branch = nullptr;
   }
-  return mlp(attention.first_token(x, quiet), quiet);
+  return ctx.in_part(place, x, [&](Context quiet) {
+    quiet.observe = quiet.observe_branch = nullptr;
+    return mlp(attention.first_token(x, quiet), quiet);
+  });
 }
 
 void Block::prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const {

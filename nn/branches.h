@@ -110,18 +110,22 @@ struct Block {
   AttentionBranch attention;
   MlpBranch mlp;
   std::string attention_name, mlp_name;
+  Place place;
   Block(ParameterSet& parameters, const BranchConfig& config, const std::optional<Windows>& windows = {})
       : attention(parameters, config, windows),
         mlp(parameters, config),
         attention_name(config.place.prefix() + "attn"),
-        mlp_name(config.place.prefix() + "mlp") {}
+        mlp_name(config.place.prefix() + "mlp"),
+        place(config.place) {}
   Var operator()(const Var& x, const Context& ctx) const {
-    const auto both = [&] {
-      const Var z = ctx.show(attention_name, attention(x, ctx));
-      return ctx.show(mlp_name, mlp(z, ctx));
-    };
-    const bool kept = ctx.tape.recording() || ctx.observe || ctx.observe_branch;
-    return kept ? both() : ctx.tape.value_alone(x, both);
+    return ctx.in_part(place, x, [&](const Context& here) {
+      const auto both = [&] {
+        const Var z = here.show(attention_name, attention(x, here));
+        return here.show(mlp_name, mlp(z, here));
+      };
+      const bool kept = here.tape.recording() || here.observe || here.observe_branch;
+      return kept ? both() : here.tape.value_alone(x, both);
+    });
   }
   /// Only the first token of the result, see AttentionBranch. For observers all tokens are computed.
   Var first_token(const Var& x, const Context& ctx) const;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "autograd/ops.h"
@@ -65,6 +66,18 @@ struct Context {
     const Tape::Unrecorded values_alone(tape);
     observe_branch(name, branch());
   }
+  /// body(context) for the stem or block at `place` and its input `x` (none: the images). A frozen one computes as in
+  /// evaluation; if nothing before it is trained either, nothing is kept for a backward pass.
+  template <class Body>
+  Var in_part(const Place& place, const Var& x, const Body& body) const {
+    if (!training || !parameters.is_frozen_part(place)) return body(*this);
+    Context frozen = *this;
+    frozen.training = false;
+    frozen.lane = -1;
+    std::optional<Tape::Unrecorded> values_alone;
+    if (!x || !x.needs_grad()) values_alone.emplace(tape);
+    return body(frozen);
+  }
   bool drops(double rate) const { return training && rate > 0.0; }
   /// The mask for `site` in this step; empty if nothing is dropped.
   Tensor mask(const Shape& shape, double rate, const std::string& site) const;
@@ -73,11 +86,11 @@ struct Context {
   /// The rows of a given mask that belong to the kept images.
   Tensor of_kept(const Tensor& mask, const Shape& shape) const;
   Var parameter(int number, Tensor value) const {
-    if (lane < 0) return tape.parameter(value, Tensor());
+    if (lane < 0 || parameters.is_frozen(number)) return tape.parameter(value, Tensor());
     return tape.parameter(value, parameters.gradient(lane, number), parameters.written(lane, number, 1));
   }
   Var stacked(std::span<const int> numbers, Tensor value) const {
-    if (lane < 0) return tape.parameter(value, Tensor());
+    if (lane < 0 || parameters.is_frozen(numbers.front())) return tape.parameter(value, Tensor());
     return tape.parameter(value, parameters.stacked_gradient(lane, numbers),
                           parameters.written(lane, numbers.front(), static_cast<int>(numbers.size())));
   }

@@ -1,6 +1,7 @@
 #include "nn/engine.h"
 
 #include "core/backend.h"
+#include "nn/freeze.h"
 
 #include <algorithm>
 #include <cmath>
@@ -28,6 +29,13 @@ void require_targets(const Tensor& images, const Tensor& targets, std::int64_t c
           concat("image ", i, " of the batch has label ", label, ", but the network has ", classes, " classes"));
 }
 
+std::unique_ptr<Model> make_model_to_train(ParameterSet& parameters, const ModelConfig& config,
+                                           const StepSettings& settings) {
+  auto model = make_model(parameters, config);
+  parameters.freeze(frozen_by(settings.freeze, parameters.parameters()));
+  return model;
+}
+
 }  // namespace
 
 Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings)
@@ -36,9 +44,9 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
       settings_(settings),
       config_(config),
       parameters_(backend.memory()),
-      model_(make_model(parameters_, config)),
+      model_(make_model_to_train(parameters_, config, settings)),
       cut_{config_,
-           parameters_.flat_size(),
+           parameters_.trained_size(),
            std::int64_t(size_of(dtype())),
            settings.max_batch,
            settings.accumulate,

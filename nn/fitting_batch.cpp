@@ -5,6 +5,7 @@
 
 #include "core/backend.h"
 #include "core/memory_error.h"
+#include "nn/freeze.h"
 
 namespace normlab {
 namespace {
@@ -52,10 +53,11 @@ std::int64_t fitting_part(Backend& backend, ShardPool& pool, const ModelConfig& 
 
 std::size_t standing_bytes(const ModelConfig& config, const EngineSettings& settings) {
   const std::size_t value = size_of(acc_of(dtype_of(settings.precision)));
-  const std::size_t each = 2 * value + static_cast<std::size_t>(moment_bytes(settings.optimizer)) +
-                           (settings.ema.decay > 0 ? value : 0) +
+  const std::size_t each = value + (settings.ema.decay > 0 ? value : 0) +
                            (dtype_of(settings.precision) == DType::bf16 ? size_of(DType::bf16) : 0);
-  return each * static_cast<std::size_t>(model_cost(config).parameters);
+  const std::size_t each_trained = value + static_cast<std::size_t>(moment_bytes(settings.optimizer));
+  return each * static_cast<std::size_t>(model_cost(config).parameters) +
+         each_trained * static_cast<std::size_t>(trained_values(config, settings.freeze));
 }
 
 }  // namespace normlab

@@ -77,8 +77,8 @@ Norm::Norm(ParameterSet& parameters, const Place& place, SiteMember site, const 
   if (parts.gamma) gamma_ = add(".gamma", width, 1.0);
   if (parts.beta) beta_ = add(".beta", width, parts.has(&NormSpec::beta_init) ? spec_.beta_init : 0.0);
   if (parts.statistics == Statistics::batch) {
-    running_mean_ = parameters.add_buffer(name_ + ".running_mean", width, 0.0);
-    running_var_ = parameters.add_buffer(name_ + ".running_var", width, 1.0);
+    running_mean_ = parameters.add_buffer(name_ + ".running_mean", place, width, 0.0);
+    running_var_ = parameters.add_buffer(name_ + ".running_var", place, width, 1.0);
   }
 }
 
@@ -106,7 +106,8 @@ Var Norm::operator()(const Var& x, const Context& ctx) const {
     }
     case NormKind::batch_norm: {
       const Tensor mean = ctx.parameters.buffer(running_mean_), var = ctx.parameters.buffer(running_var_);
-      if (!ctx.training) return batch_norm_frozen(x, p(gamma_), p(beta_), mean, var, spec_.eps);
+      if (!ctx.training || ctx.parameters.is_frozen(gamma_))
+        return batch_norm_frozen(x, p(gamma_), p(beta_), mean, var, spec_.eps);
       return batch_norm(x, p(gamma_), p(beta_), mean, var, ctx.slice,
                         {spec_.eps, spec_.momentum, spec_.statistics_batch});
     }

@@ -28,15 +28,15 @@ std::int64_t moment_bytes(const OptimizerSettings& settings, DType parameters) {
 Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const OptimizerSettings& settings,
                      std::span<const UpdateFactors> factors, ClipForm clip_form)
     : backend_(backend), parameters_(parameters), settings_(settings), clip_form_(clip_form) {
-  const std::int64_t n = parameters.flat_size();
+  const std::int64_t n = parameters.trained_size();
   chunk_ = backend.whole_batch() ? std::max<std::int64_t>(1, n) : kChunk;
-  moments_.push_back({"m", parameters.make_flat(moment_dtype(settings, parameters.dtype()))});
-  if (has_second_moment(settings.name)) moments_.push_back({"v", parameters.make_flat()});
+  moments_.push_back({"m", parameters.make_trained(moment_dtype(settings, parameters.dtype()))});
+  if (has_second_moment(settings.name)) moments_.push_back({"v", parameters.make_trained(parameters.dtype())});
   for (const ParameterInfo& p : parameters.parameters()) decaying_.push_back(p.decays || !settings.decay_matrices_only);
   by_muon_.resize(decaying_.size());
   if (settings_.is_muon()) find_matrices(factors);
   cut_into_pieces(factors);
-  decay_ = parameters.make_flat(DType::u8);
+  decay_ = parameters.make_trained(DType::u8);
   squares_ = parameters.make_zeroed({static_cast<std::int64_t>(begins_.size()) - 1}, DType::f64);
   if (settings_.name == OptimizerName::lamb) {
     lamb_squares_ = parameters.make_zeroed({static_cast<std::int64_t>(pieces_.size()), 2}, DType::f64);
@@ -44,6 +44,7 @@ Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const Optimizer
   }
   backend.synchronize();  // zeroed memory is writable from here on
   for (std::size_t p = 0; p < decaying_.size(); ++p) {
+    if (parameters.is_frozen(static_cast<int>(p))) continue;
     const Tensor of = parameters.view_flat(decay_, static_cast<int>(p));
     std::fill_n(of.data<std::uint8_t>(), of.size(), decaying_[p]);
   }
@@ -53,7 +54,7 @@ Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const Optimizer
 void Optimizer::find_matrices(std::span<const UpdateFactors> factors) {
   const std::vector<ParameterInfo>& all = parameters_.parameters();
   for (std::size_t p = 0; p < all.size(); ++p) {
-    by_muon_[p] = is_linear(all[p].role) && all[p].place.block >= 0 && all[p].shape.rank() == 2;
+    by_muon_[p] = !all[p].frozen && is_linear(all[p].role) && all[p].place.block >= 0 && all[p].shape.rank() == 2;
     if (!by_muon_[p]) continue;
     matrices_.push_back({all[p].offset, all[p].shape.size(), factors.empty() ? UpdateFactors{} : factors[p], p});
     if (parameters_.update().copy) backend_.prepare_muon(all[p].shape[0], all[p].shape[1]);
@@ -64,13 +65,17 @@ void Optimizer::cut_into_pieces(std::span<const UpdateFactors> factors) {
   const std::vector<ParameterInfo>& all = parameters_.parameters();
   if (!factors.empty() && factors.size() != all.size())
     throw InputError(concat("optimizer: ", factors.size(), " factors for ", all.size(), " parameters"));
-  const std::int64_t n = parameters_.flat_size();
-  std::size_t p = 0;  // parameters are in order
+  std::vector<std::size_t> trained;  // in the order of their offsets
+  for (std::size_t p = 0; p < all.size(); ++p)
+    if (!all[p].frozen) trained.push_back(p);
+  const std::int64_t n = parameters_.trained_size();
+  std::size_t at = 0;
   for (std::int64_t chunk = 0; chunk < n; chunk += chunk_) {
     begins_.push_back(pieces_.size());
     for (std::int64_t first = chunk, end = std::min(n, chunk + chunk_); first < end;) {
-      while (p + 1 < all.size() && all[p + 1].offset <= first) ++p;
-      const std::int64_t last = p + 1 < all.size() ? std::min(end, all[p + 1].offset) : end;
+      while (at + 1 < trained.size() && all[trained[at + 1]].offset <= first) ++at;
+      const std::size_t p = trained[at];
+      const std::int64_t last = at + 1 < trained.size() ? std::min(end, all[trained[at + 1]].offset) : end;
       const UpdateFactors own = factors.empty() ? UpdateFactors{} : factors[p];
       const bool joins = pieces_.size() > begins_.back() && !per_parameter() && pieces_.back().factors == own;
       if (joins)
@@ -97,7 +102,7 @@ void Optimizer::begin_step(StepState& state) const {
 }
 
 Tensor Optimizer::chunk_of(const Tensor& flat, std::int64_t b) const {
-  return flat.slice(b * chunk_, std::min(chunk_, flat.size() - b * chunk_));
+  return flat.slice(b * chunk_, std::min(chunk_, parameters_.trained_size() - b * chunk_));
 }
 
 void Optimizer::sum_gradients(ShardPool& pool) {

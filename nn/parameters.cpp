@@ -14,6 +14,11 @@ constexpr std::int64_t kAlignElements = 16;
 constexpr std::uint8_t kOld = 0, kZero = 2;  // besides kWritten: states of a gradient at the start of a step
 std::int64_t padded(std::int64_t n) { return (n + kAlignElements - 1) / kAlignElements * kAlignElements; }
 
+/// The same stem, block, merging or end of the network, whatever the branch.
+bool same_part(const Place& a, const Place& b) {
+  return a.layer == b.layer && a.block == b.block && a.stage == b.stage;
+}
+
 int find_in(const std::vector<ParameterInfo>& list, std::string_view name) {
   for (std::size_t i = 0; i < list.size(); ++i)
     if (list[i].name == name) return static_cast<int>(i);
@@ -24,12 +29,32 @@ int find_in(const std::vector<ParameterInfo>& list, std::string_view name) {
 int ParameterSet::add(std::string name, const Shape& shape, const ParameterUse& use) {
   if (use.stacked) flat_size_ = parameters_.back().offset + parameters_.back().shape.size();
   parameters_.push_back({use, std::move(name), shape, flat_size_});
-  flat_size_ = padded(flat_size_ + shape.size());
+  trained_size_ = flat_size_ = padded(flat_size_ + shape.size());
   return static_cast<int>(parameters_.size()) - 1;
 }
 
-int ParameterSet::add_buffer(std::string name, std::int64_t width, double initial) {
-  buffers_.push_back({{}, std::move(name), {width}, buffer_size_});
+void ParameterSet::freeze(const std::vector<bool>& marks) {
+  for (std::size_t p = 0; p < parameters_.size(); ++p) parameters_[p].frozen = marks[p];
+  for (const ParameterInfo& p : parameters_) {
+    const auto of_part = [&](const ParameterInfo& other) { return !same_part(other.place, p.place) || other.frozen; };
+    if (!is_frozen_part(p.place) && std::all_of(parameters_.begin(), parameters_.end(), of_part))
+      frozen_parts_.push_back(p.place);
+  }
+  std::int64_t end = 0;
+  for (const bool frozen : {false, true}) {
+    std::int64_t last = 0;  // without padding
+    for (ParameterInfo& p : parameters_) {
+      if (p.frozen != frozen) continue;
+      p.offset = p.stacked ? last : end;
+      last = p.offset + p.shape.size();
+      end = padded(last);
+    }
+    (frozen ? flat_size_ : trained_size_) = end;
+  }
+}
+
+int ParameterSet::add_buffer(std::string name, const Place& place, std::int64_t width, double initial) {
+  buffers_.push_back({{.role = Role::norm, .place = place}, std::move(name), {width}, buffer_size_});
   buffer_initial_.push_back(initial);
   buffer_size_ += padded(width);
   return static_cast<int>(buffers_.size()) - 1;
@@ -45,8 +70,6 @@ Tensor ParameterSet::make_zeroed(const Shape& shape, DType dtype) {
   device_memory_.clear(t.raw(), t.bytes());
   return t;
 }
-
-Tensor ParameterSet::make_flat(DType dtype) { return make_zeroed({flat_size_}, dtype); }
 
 Tensor ParameterSet::make_flat_buffers() { return make_zeroed({buffer_size_}, dtype_); }
 
@@ -69,7 +92,7 @@ void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy, std
       if (has_panels(parameters_[p])) in_panels_.push_back(static_cast<int>(p));
   }
   if (lanes > 0) {
-    gradients_ = make_zeroed({lanes, flat_size_}, dtype);
+    gradients_ = make_zeroed({lanes, trained_size_}, dtype);
     const std::size_t flags = static_cast<std::size_t>(lanes) * parameters_.size();
     written_ = std::make_unique<std::uint8_t[]>(flags);
     std::fill_n(written_.get(), flags, kZero);
@@ -103,7 +126,7 @@ void ParameterSet::end_step() {
   for (std::int64_t lane = 0; lane < lanes_; ++lane)
     for (int p = 0; p < static_cast<int>(parameters_.size()); ++p) {
       std::uint8_t& flag = written(lane, p, 1)[0];
-      if (flag != kOld) continue;
+      if (flag != kOld || is_frozen(p)) continue;
       const Tensor g = gradient(lane, p);
       device_memory_.clear(g.raw(), g.bytes());
       flag = kZero;
@@ -113,9 +136,20 @@ void ParameterSet::end_step() {
 int ParameterSet::find(std::string_view name) const { return find_in(parameters_, name); }
 int ParameterSet::find_buffer(std::string_view name) const { return find_in(buffers_, name); }
 
+bool ParameterSet::is_frozen_part(const Place& place) const {
+  return std::any_of(frozen_parts_.begin(), frozen_parts_.end(),
+                     [&](const Place& part) { return same_part(part, place); });
+}
+
 std::int64_t ParameterSet::count() const {
   std::int64_t n = 0;
   for (const ParameterInfo& p : parameters_) n += p.shape.size();
+  return n;
+}
+
+std::int64_t ParameterSet::trained_count() const {
+  std::int64_t n = 0;
+  for (const ParameterInfo& p : parameters_) n += p.frozen ? 0 : p.shape.size();
   return n;
 }
 
@@ -172,7 +206,7 @@ Tensor ParameterSet::stacked_view(const Tensor& flat, std::span<const int> param
   return flat.slice(first.offset, count * first.shape.size()).reshape(shape);
 }
 
-Tensor ParameterSet::flat_lane(std::int64_t lane) const { return gradients_.slice(lane, 1).reshape({flat_size_}); }
+Tensor ParameterSet::flat_lane(std::int64_t lane) const { return gradients_.slice(lane, 1).reshape({trained_size_}); }
 
 Tensor ParameterSet::gradient(std::int64_t lane, int parameter) const {
   return view(flat_lane(lane), parameters_[static_cast<std::size_t>(parameter)]);

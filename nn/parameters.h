@@ -33,6 +33,7 @@ struct ParameterInfo : ParameterUse {
   std::string name;
   Shape shape;
   std::int64_t offset;  // in elements of the flat buffer
+  bool frozen = false;  // never changes, and has no gradient
 };
 
 class ParameterSet {
@@ -41,10 +42,13 @@ class ParameterSet {
   explicit ParameterSet(Memory& memory = host_memory()) : device_memory_(memory), memory_(memory) {}
   /// Declares a parameter and returns its number. Only before allocate().
   int add(std::string name, const Shape& shape, const ParameterUse& use = {});
-  /// Declares a running statistic of `width` channels that starts at `initial`.
-  int add_buffer(std::string name, std::int64_t width, double initial);
+  /// Declares a running statistic of `width` channels at `place` that starts at `initial`.
+  int add_buffer(std::string name, const Place& place, std::int64_t width, double initial);
   /// Declares a constant table outside of checkpoints; allocate() calls `values`.
   int add_constant(const Shape& shape, std::function<std::vector<double>()> values);
+  /// Freezes the marked parameters, one mark for each: they get no gradients and no optimiser state. Their values lie
+  /// after all others in the flat buffer. Parameters declared as stacked are marked together. Only before allocate().
+  void freeze(const std::vector<bool>& marks);
   /// Allocates: `dtype` f32 or f64, `lanes` gradient buffers (0 for none). All zero, buffers at their start values.
   /// `bf16_copy`, for f32: keeps a rounded copy of all values for weight(). `panel_rows`: weight() comes with panels of
   /// that many rows (Backend::panel_rows()); 0: without.
@@ -57,6 +61,10 @@ class ParameterSet {
   int find_buffer(std::string_view name) const;
   /// Number of learnable values.
   std::int64_t count() const;
+  std::int64_t trained_count() const;  // without frozen parameters
+  bool is_frozen(int parameter) const { return parameters_[static_cast<std::size_t>(parameter)].frozen; }
+  /// Whether the stem, block or merging at `place` has parameters, all of them frozen.
+  bool is_frozen_part(const Place& place) const;
 
   /// Writable by the caller. With a bf16 copy, the tensor is stale (throws) from the next step on; that step's
   /// refresh_copy() picks up what was written.
@@ -90,21 +98,23 @@ class ParameterSet {
     return {written_.get() + at, static_cast<std::size_t>(count)};
   }
 
-  /// The flat buffers including padding (zero): [flat_size].
+  /// The flat buffers including padding (zero): [flat_size], of which the first trained_size() belong to parameters
+  /// that are not frozen.
   std::int64_t flat_size() const { return flat_size_; }
+  std::int64_t trained_size() const { return trained_size_; }
   Tensor flat_values() const;
   /// For the optimiser, which writes both: the values, and their rounded copy or an empty tensor.
   struct Update {
     Tensor values, copy;
   };
   Update update() const { return {values_, copy_}; }
-  Tensor flat_lane(std::int64_t lane) const;
+  Tensor flat_lane(std::int64_t lane) const;  // [trained_size]
   std::int64_t lanes() const { return lanes_; }
   DType dtype() const { return dtype_; }
-  /// A zeroed tensor in the layout of the flat buffer, for optimiser state; `view_flat` returns its slices. Has the
-  /// type of the parameters unless one is given.
-  Tensor make_flat() { return make_flat(dtype_); }
-  Tensor make_flat(DType dtype);
+  /// A zeroed tensor in the layout of the flat buffer; `view_flat` returns its slices.
+  Tensor make_flat() { return make_zeroed({flat_size_}, dtype_); }
+  /// The same for optimiser state: of trained parameters only.
+  Tensor make_trained(DType dtype) { return make_zeroed({trained_size_}, dtype); }
   /// A zeroed tensor in the same memory.
   Tensor make_zeroed(const Shape& shape, DType dtype);
   Tensor view_flat(const Tensor& flat, int parameter) const {
@@ -144,7 +154,8 @@ class ParameterSet {
   // copy ends.
   mutable bool handed_out_ = false;
   std::uint64_t epoch_ = 1;
-  std::int64_t flat_size_ = 0, buffer_size_ = 0, lanes_ = 0;
+  std::vector<Place> frozen_parts_;
+  std::int64_t flat_size_ = 0, trained_size_ = 0, buffer_size_ = 0, lanes_ = 0;
   DType dtype_ = DType::f32;
 };
 

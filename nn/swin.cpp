@@ -49,10 +49,12 @@ void Swin::prepare(Backend& backend, std::int64_t images, DType dtype) const {
 Var Swin::operator()(const Var& images, const Context& ctx) const {
   const SwinConfig& c = config_;
   require_shape("swin", "images", images.shape(), {images.shape()[0], c.image_size[0], c.image_size[1], c.channels});
-  ctx.tape.at("patch_embed");
-  const Var patches = patch_in_(patchify(images, c.patch_size, c.patch_size), ctx);
-  const Var embedded = ctx.show("stem", patch_out_(patch_embed_(patches, ctx), ctx));
-  Var z = ctx.dropout(embedded, c.dropout, "stem");  // [B, N, D]
+  Var z = ctx.in_part({}, {}, [&](const Context& of_stem) {  // [B, N, D]
+    ctx.tape.at("patch_embed");
+    const Var patches = patch_in_(patchify(images, c.patch_size, c.patch_size), of_stem);
+    const Var embedded = ctx.show("stem", patch_out_(patch_embed_(patches, of_stem), of_stem));
+    return of_stem.dropout(embedded, c.dropout, "stem");
+  });
   const SwinStage* before = nullptr;
   for (const Stage& stage : stages_) {
     if (before) {

@@ -150,6 +150,7 @@ struct StepSettings {
   double label_smoothing = 0.0;  // of labels; soft targets already contain it
   Smoothing smoothing = Smoothing::all;
   AverageSettings ema{};
+  std::vector<std::string> freeze{};  // see stands_for() in nn/freeze.h
   bool operator==(const StepSettings&) const = default;
 };
 

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "core/visible_text.h"
-#include "nn/model.h"
 
 namespace normlab {
 
@@ -25,14 +24,6 @@ bool fits(std::string_view pattern, std::string_view name) {
   }
   while (p < pattern.size() && pattern[p] == '*') ++p;
   return p == pattern.size();
-}
-
-std::vector<std::string> parameter_names(const ModelConfig& config) {
-  ParameterSet set;
-  make_model(set, config);
-  std::vector<std::string> names;
-  for (const ParameterInfo& p : set.parameters()) names.push_back(p.name);
-  return names;
 }
 
 std::vector<UpdateFactors> update_factors(const ModelConfig& config, std::span<const ParameterInfo> parameters,

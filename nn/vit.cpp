@@ -80,7 +80,9 @@ Var ViT::stem(const Var& images, const Context& ctx) const {
 Var ViT::operator()(const Var& images, const Context& ctx) const {
   const ViTConfig& c = config_;
   require_shape("vit", "images", images.shape(), {images.shape()[0], c.image_size[0], c.image_size[1], c.channels});
-  Var z = ctx.dropout(ctx.show("stem", stem(images, ctx)), c.dropout, "stem");                // [B, N, D]        (1)
+  Var z = ctx.in_part({}, {}, [&](const Context& of_stem) {  // [B, N, D]  (1)
+    return of_stem.dropout(ctx.show("stem", stem(images, of_stem)), c.dropout, "stem");
+  });
   for (const Block& block : std::span(blocks_).first(blocks_.size() - 1)) z = block(z, ctx);  // (2), (3)
   z = class_token_alone_ ? blocks_.back().first_token(z, ctx) : blocks_.back()(z, ctx);
   return logits(final_(z, ctx), ctx);

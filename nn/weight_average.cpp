@@ -24,7 +24,7 @@ void WeightAverage::start() {
 void WeightAverage::step(ShardPool& pool, std::int64_t done, const StepState* state) {
   if (done % settings_.every_steps != 0) return;
   const Tensor values = parameters_.update().values;
-  const std::int64_t n = values.size();
+  const std::int64_t n = parameters_.trained_size();  // the others do not change
   // Elements; two float arrays of this size fit the second-level cache.
   const std::int64_t block = backend_.whole_batch() ? std::max<std::int64_t>(1, n) : 65536;
   pool.for_blocks((n + block - 1) / block, [&](std::int64_t b) {

@@ -55,6 +55,9 @@ class SafetensorsFile {
   std::map<std::string, std::size_t> index_;
 };
 
+/// The files that an index lists, sorted. InputError as SafetensorsFile::read().
+std::vector<std::filesystem::path> safetensors_files(const std::filesystem::path& index);
+
 /// The bytes of a file: widest dtypes first, then by name; the header is padded to a multiple of 8. Adds "format": "pt"
 /// unless the metadata have a format, since some Python loaders require it. InputError for data that do not match the
 /// shape, a duplicate name, or a name that the format cannot hold.

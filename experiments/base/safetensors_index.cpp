@@ -17,28 +17,49 @@ void require_plain_name(const std::string& index, const std::string& tensor, con
                             " is not the plain name of a file in the same folder"));
 }
 
-}  // namespace
+struct Index {
+  nlohmann::json document;
+  std::map<std::string, std::string> weight_map;
+  const nlohmann::json* metadata = nullptr;       // in `document`
+  std::map<std::string, std::size_t> tensors_of;  // file -> number of tensors that the index assigns to it
+};
 
-SafetensorsFile SafetensorsFile::read_index(const std::filesystem::path& path) {
+std::unique_ptr<Index> load_index(const std::filesystem::path& path) {
   const std::string index = path.string(), text = read_file(path);
   if (text.size() > kMaxSafetensorsHeader)
     throw InputError(concat(index, ": ", text.size(), " bytes are over the limit of ", kMaxSafetensorsHeader));
-  const nlohmann::json document = parse_strict_json(text, index);
-  ObjectReader reader(document, index);
-  const std::map<std::string, std::string> weight_map = reader.strings("weight_map");
-  const nlohmann::json* metadata = reader.optional("metadata");
+  auto out = std::make_unique<Index>();
+  out->document = parse_strict_json(text, index);
+  ObjectReader reader(out->document, index);
+  out->weight_map = reader.strings("weight_map");
+  out->metadata = reader.optional("metadata");
   reader.finish();
-  if (weight_map.empty()) reader.fail("weight_map", "names no tensor");
+  if (out->weight_map.empty()) reader.fail("weight_map", "names no tensor");
+  for (const auto& [tensor, file] : out->weight_map) {
+    require_plain_name(index, tensor, file);
+    ++out->tensors_of[file];
+  }
+  return out;
+}
 
+}  // namespace
+
+std::vector<std::filesystem::path> safetensors_files(const std::filesystem::path& index) {
+  std::vector<std::filesystem::path> files;
+  const std::unique_ptr<Index> loaded = load_index(index);
+  for (const auto& [file, count] : loaded->tensors_of) files.push_back(index.parent_path() / file);
+  return files;
+}
+
+SafetensorsFile SafetensorsFile::read_index(const std::filesystem::path& path) {
+  const std::string index = path.string();
+  const std::unique_ptr<Index> loaded = load_index(path);
+  const auto& weight_map = loaded->weight_map;
+  const nlohmann::json* const metadata = loaded->metadata;
   SafetensorsFile result;
   result.file_ = index;
-  std::map<std::string, std::size_t> tensors_of;  // file -> number of tensors that the index assigns to it
-  for (const auto& [tensor, file] : weight_map) {
-    require_plain_name(index, tensor, file);
-    ++tensors_of[file];
-  }
   std::uint64_t total = 0;
-  for (const auto& [file, count] : tensors_of) {
+  for (const auto& [file, count] : loaded->tensors_of) {
     SafetensorsFile shard = parse(read_file(path.parent_path() / file), (path.parent_path() / file).string());
     require_sealed_safetensors(shard, shard.file_);
     for (TensorView& tensor : shard.tensors_) {

@@ -8,12 +8,14 @@
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
 #include "nn/fitting_batch.h"
+#include "nn/model.h"
 
 namespace normlab {
 namespace {
 
 struct BenchStep : BenchOptions {
   std::int64_t batch = 0, depth = 0, images_per_shard = 0;  // 0: the shape's, and the default rule for shards
+  bool frozen = false;                                      // all but the head
 
   int operator()() const {
     const ComputeDevice computer(device);
@@ -25,6 +27,7 @@ struct BenchStep : BenchOptions {
       throw InputError(concat("--depth: ", s.swin, " has a depth per stage; leave --depth out"));
     EngineSettings cut = settings(s.batch);
     cut.images_per_shard = images_per_shard;
+    if (frozen) cut.freeze = all_but_the_head(config);
     try {
       return measure(computer.backend(), config, cut, s);
     } catch (const DeviceMemoryError& error) {
@@ -33,6 +36,15 @@ struct BenchStep : BenchOptions {
   }
 
  private:
+  static std::vector<std::string> all_but_the_head(const ModelConfig& config) {
+    ParameterSet set;
+    make_model(set, config);
+    std::vector<std::string> names;
+    for (const ParameterInfo& p : set.parameters())
+      if (p.role != Role::head && p.role != Role::head_dist) names.push_back(p.name);
+    return names;
+  }
+
   int measure(Backend& backend, const ModelConfig& config, const EngineSettings& cut, const BenchShape& s) const {
     std::optional<Roofline> limits;
     const auto measure_limits = [&] {
@@ -47,13 +59,14 @@ struct BenchStep : BenchOptions {
     const LoadMeter meter;
     const std::vector<double> times = call_times(seconds, 3, [&] { bench.step(); });
     const double step = median(times), rate = double(s.batch) / step;
-    // The backward pass costs twice the forward's products.
-    const double flops = 3 * 2 * double(model_cost(config).macs) * double(s.batch);
+    // The backward pass costs twice the forward's products. Frozen layers have none.
+    const double flops = (frozen ? 1 : 3) * 2 * double(model_cost(config).macs) * double(s.batch);
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     const double peak_mb = double(usage.ru_maxrss) / 1024;
     const double device_mb = double(bench.engine->arena_bytes() + standing_bytes(config, cut)) / (1 << 20);
     if (with_roofline && !limits) measure_limits();  // last: keeps the peak memory that of the network
+    const double inference = frozen ? double(s.batch) / inference_speed(backend, threads, config, cut, seconds) : 0;
     const double bytes = limits ? bytes_of_step(bench) : 0;
     const double products_ms = limits ? 1e3 * flops / limits->flops_per_second : 0,
                  bytes_ms = limits ? 1e3 * bytes / limits->bytes_per_second : 0,
@@ -74,6 +87,7 @@ struct BenchStep : BenchOptions {
                     {"batch", s.batch},
                     {"depth", s.depth},
                     {"step_ms", rounded(1e3 * step, 4)}};
+      if (frozen) document.update(Json{{"frozen", true}, {"inference_ms", rounded(1e3 * inference, 4)}});
       if (limits)
         document.update(Json{{"roofline", roofline_json(*limits)},
                              {"bytes", bytes},
@@ -86,6 +100,9 @@ struct BenchStep : BenchOptions {
                shape, precision, placement, rate, 1e3 * step);
     print_text("  gflops {:.1f}  peak_mb {:.0f}  threads {}  batch {}  depth {}  (median of {})\n", flops / step * 1e-9,
                peak_mb, threads, s.batch, s.depth, times.size());
+    if (frozen)
+      print_text("  all but the head frozen: {:.2f} times inference, which takes {:.3f} ms\n", step / inference,
+                 1e3 * inference);
     if (limits)
       print_text(
           "  network_mb {:.0f}; {}\n  bounds: products {:.3f} ms, {}B {:.3f} ms; the longer is {:.0f}% of the step\n",
@@ -118,6 +135,7 @@ void add_bench_step(Command& bench) {
   command.add_number("--images-per-shard", step.images_per_shard,
                      "images per shard, the part of a batch that one thread computes; 0: chosen automatically", 0,
                      1 << 20);
+  command.add_flag("--frozen", step.frozen, "freeze all but the head, and measure inference too");
   step.add_roofline(command);
   step.add_seconds(command);
   step.add_format(command);

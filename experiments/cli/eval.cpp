@@ -12,6 +12,7 @@
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/train/evaluate_again.h"
+#include "experiments/train/keep.h"
 #include "experiments/train/trial.h"
 #include "experiments/weights/convert.h"
 #include "experiments/weights/convert_files.h"
@@ -21,29 +22,6 @@
 
 namespace normlab {
 namespace {
-
-/// A trial's weights, and its result if there is one.
-struct TrialWeights {
-  std::filesystem::path file;
-  std::optional<TrialResult> result;
-};
-
-/// The weights of the trial's result; without a result, the latest that are kept.
-TrialWeights weights_of(const TrialFolder& trial) {
-  TrialWeights found{{}, trial.load_result()};
-  const std::int64_t last = found.result ? result_attempt(trial, *found.result) : last_attempt(trial.path());
-  const std::int64_t first = found.result ? last : 1;
-  for (std::int64_t attempt = last; attempt >= first; --attempt)
-    for (const auto& file : {trial.checkpoint(attempt), attempt_folder(trial.path(), attempt) / kWeightsFile})
-      if (std::filesystem::exists(file)) {
-        found.file = file;
-        return found;
-      }
-  throw InputError(
-      fmt::format("{}: has no weights; a trial keeps them if its descriptor sets \"checkpoint\": {{\"keep\": "
-                  "\"last\"}} or \"weights\"",
-                  trial.path().string()));
-}
 
 struct EvalCommand {
   std::string trial, out = "results", weights;
@@ -60,9 +38,12 @@ struct EvalCommand {
   int operator()() {
     if (trial.empty() == weights.empty()) throw InputError("eval: give either a trial or --weights FILE");
     const ComputeDevice computer(device);
-    std::optional<TrialWeights> from;
-    if (!trial.empty()) from = weights_of(trial_named(trial, out));
-    if (from) weights = from->file.string();
+    std::optional<TrialResult> result;
+    if (!trial.empty()) {
+      const TrialFolder folder = trial_named(trial, out);
+      result = folder.load_result();
+      weights = kept_weights(folder).string();
+    }
     WeightFile file = read_weight_file(weights);
     const std::optional<TrainedOn> trained = trained_on(file.metadata, weights);
     if (source.data.empty() && !trained)
@@ -77,7 +58,7 @@ struct EvalCommand {
     if (source.data.empty() && source.other_class_names)
       throw InputError("--allow-other-class-names: applies to other images than the training's; give them with --data");
     if (source.data.empty() && !ema && !logits && !any_given(changes) && !any_given(of_transform))
-      return repeat_evaluation(*trained, network, file, from ? from->result : std::nullopt, computer.backend());
+      return repeat_evaluation(*trained, network, file, result, computer.backend());
     if (ema) take_average(file, weights);
     if (trained && !any_given(of_transform)) source.transform = trained->config.train.eval_transform;
     if (source.data.empty() && !slice.given()) source.slice = trained->config.dataset.eval;

@@ -74,6 +74,21 @@ std::string init_word(const ModelConfig& model) {
   return std::string(word_of(vit != nullptr ? vit->init : Init::timm));
 }
 
+/// "the last weights of pretrain: dpn, seed 0 (1f3a…), without the head if the number of classes differs".
+std::string start_words(const Experiment& experiment, const StartConfig& start) {
+  if (!start.given()) return "";
+  std::string from = start.file;
+  for (const Trial& trial : experiment.trials)
+    if (!start.trial.empty() && trial.id == start.trial) from = trial.label;
+  std::string out = fmt::format("the {} weights of {} ({})", start.weights == StartWeights::ema ? "averaged" : "last",
+                                from, (start.trial.empty() ? start.sha256 : start.trial).substr(0, 12));
+  for (const std::string& pattern : start.leave_out)
+    out += pattern == "auto" ? "; without the head if the number of classes differs" : "; without " + pattern;
+  if (start.resize_positions != StartPositions::same)
+    out += fmt::format("; positions resized by {}", word_of(start.resize_positions));
+  return out;
+}
+
 void print_row(const Experiment& experiment, const Cell& row) {
   constexpr std::size_t kIndent = 13;
   const auto model_of = [&](const Cell& cell) -> const ModelConfig& {
@@ -84,11 +99,13 @@ void print_row(const Experiment& experiment, const Cell& row) {
   print_formulas(model, kIndent);
   const std::string rates = std::visit([](const auto& c) { return drops(c); }, model);
   if (!rates.empty()) print_wrapped("training", kIndent, rates);
-  std::string start = init_word(model);
+  std::string init = init_word(model);
   const std::int64_t depth = std::visit([](const auto& c) { return block_count(c); }, model);
   if (const double gain = init_gain(placement_of(model).init_gain, depth); gain != 1)
-    start += fmt::format("; v, proj, fc1 and fc2 times {:.4g}", gain);
-  print_wrapped("init", kIndent, start);
+    init += fmt::format("; v, proj, fc1 and fc2 times {:.4g}", gain);
+  print_wrapped("init", kIndent, init);
+  if (const std::string words = start_words(experiment, first_trial(experiment, row).config.start); !words.empty())
+    print_wrapped("start", kIndent, words);
   const ModelCost cost = model_cost(model);
   print_wrapped("cost", kIndent,
                 fmt::format("{} parameters, {} macs per image, {} flops", cost.parameters, cost.macs, 2 * cost.macs));

@@ -44,7 +44,7 @@ struct Find {
           if (trial.id == id)
             print_text("  plan    {}{}: {}, {}seed {}\n", visible_line(plan.stem),
                        plan.descriptor.empty() ? "" : " (" + visible_line(plan.descriptor) + ")",
-                       visible_line(trial.row), trial.tuning ? "tuning, " : "", trial.seed);
+                       visible_line(trial.row), trial.purpose_words(), trial.seed);
       if (status.result)
         for (const auto& [name, value] : status.result->metrics)
           print_text("  metric  {} {:.6g}\n", visible_line(name), value);

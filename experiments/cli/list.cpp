@@ -42,7 +42,7 @@ struct List {
     for (const PlanFile& plan : read_plan_files(store)) {
       Listed& listed = all.emplace_back(Listed{plan.stem, plan.descriptor, {}, 0});
       for (const PlannedTrial& trial : plan.trials) {
-        if (!planned.insert(trial.id).second && trial.tuning) continue;
+        if (!planned.insert(trial.id).second && trial.purpose != Purpose::table) continue;
         ++listed.trials;
         ++listed.states[state_on_disk(store.trial(trial.id))];
       }

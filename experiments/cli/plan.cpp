@@ -19,6 +19,7 @@
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/sweep/slurm.h"
+#include "experiments/sweep/start_weights.h"
 #include "experiments/train/probes.h"
 #include "experiments/train/step_time.h"
 
@@ -118,7 +119,12 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
     throw InputError("plan --slurm --device cuda: estimates are for CPUs; give a trial's time with --hours");
   std::vector<std::size_t> missing;
   for (std::size_t t = 0; t < experiment.trials.size(); ++t)  // a failed trial has a result; `run` skips it too
-    if (!store.trial(experiment.trials[t].id).load_result()) missing.push_back(t);
+    if (!store.trial(experiment.trials[t].id).load_result()) {
+      if (waits_for_start(experiment.trials[t].config.start, store))
+        ++job.waiting;
+      else
+        missing.push_back(t);
+    }
   job.missing = missing.size();
   Costs costs(experiment, hours > 0 ? std::vector<std::size_t>() : missing, descriptor, gflops);
   for (const std::size_t t : missing) {
@@ -205,15 +211,17 @@ struct Plan {
     const std::set<std::size_t> added(change.added.begin(), change.added.end());
     std::vector<TrialStatus> status;
     std::vector<std::size_t> left;
-    std::size_t tuning = 0;
+    std::size_t tuning = 0, starts = 0;
     for (const Trial& trial : experiment.trials) {
       if (!status.emplace_back(store.trial(trial.id).status()).finished()) left.push_back(status.size() - 1);
-      tuning += trial.tuning;
+      tuning += trial.purpose == Purpose::tuning;
+      starts += trial.purpose == Purpose::start;
     }
     const std::size_t done = status.size() - left.size();
     print_paragraph(experiment.about);
     print_text("{}, {}", plural(experiment.rows.size(), "row"), plural(experiment.trials.size(), "trial"));
     if (tuning > 0) print_text(", {} of them to tune", tuning);
+    if (starts > 0) print_text(", {} of them to start from", starts);
     if (experiment.duplicates > 0) print_text(", {} duplicates left out", experiment.duplicates);
     print_text("; {} done already\n", done);
     if (const std::string words = describe(change, experiment); !words.empty()) print_paragraph("Changed: " + words);
@@ -227,11 +235,11 @@ struct Plan {
     TrialCost cost;
     for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
       const Trial& trial = experiment.trials[t];
-      if (parts.empty() || parts.back().row != trial.row || parts.back().tunes != trial.tuning) {
+      if (parts.empty() || parts.back().row != trial.row || parts.back().purpose != trial.purpose) {
         cost = costs.cost(trial.config);
         const bool timed = cost.steps && costs.timed(t);
         parts.push_back({trial.row,
-                         trial.tuning,
+                         trial.purpose,
                          costs_of(trial.config, cost),
                          timed ? duration_text(costs.seconds(t, cost)) : "",
                          {}});

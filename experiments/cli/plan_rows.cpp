@@ -12,15 +12,18 @@
 namespace normlab {
 namespace {
 
+std::string words_of(Purpose purpose) {
+  return purpose == Purpose::tuning ? " to tune" : purpose == Purpose::start ? " to start from" : "";
+}
+
 /// "rows 1-3", "row 2 to tune".
 std::string rows_text(const std::vector<const PlanPart*>& parts) {
   std::vector<std::string> names;
-  for (const bool tunes : {false, true}) {
+  for (const Purpose purpose : {Purpose::table, Purpose::tuning, Purpose::start}) {
     std::vector<std::int64_t> rows;
     for (const PlanPart* part : parts)
-      if (part->tunes == tunes) rows.push_back(std::int64_t(part->row) + 1);
-    if (!rows.empty())
-      names.push_back((rows.size() > 1 ? "rows " : "row ") + runs_name(rows) + (tunes ? " to tune" : ""));
+      if (part->purpose == purpose) rows.push_back(std::int64_t(part->row) + 1);
+    if (!rows.empty()) names.push_back((rows.size() > 1 ? "rows " : "row ") + runs_name(rows) + words_of(purpose));
   }
   return joined(names, ", ");
 }
@@ -76,13 +79,16 @@ void print_trials(const Experiment& experiment, const std::vector<PlanPart>& par
       std::vector<std::int64_t> seeds;
       for (; i < part.trials.size() && state_of(part.trials[i]) == state; ++i) {
         const Trial& trial = experiment.trials[part.trials[i]];
-        if (!group.ids.empty()) group.ids += part.tunes ? "; " : " ";
-        if (part.tunes) group.ids += trial.label.substr(experiment.rows[part.row].label.size() + 2) + " ";
+        const bool in_table = part.purpose == Purpose::table;
+        if (!group.ids.empty()) group.ids += in_table ? " " : "; ";
+        if (part.purpose == Purpose::tuning)
+          group.ids += trial.label.substr(experiment.rows[part.row].label.size() + 2) + " ";
+        if (part.purpose == Purpose::start) group.ids += trial.label + " ";
         group.ids += trial.id.substr(0, digits);
         seeds.push_back(std::int64_t(trial.config.seed));
       }
       const bool ordered = std::is_sorted(seeds.begin(), seeds.end());
-      if (!part.tunes)
+      if (part.purpose == Purpose::table)
         group.what = fmt::format("{} {} ", seeds.size() > 1 ? "seeds" : "seed",
                                  ordered ? runs_name(seeds) : fmt::format("{}", fmt::join(seeds, ", ")));
       group.what += state;
@@ -95,9 +101,9 @@ void print_trials(const Experiment& experiment, const std::vector<PlanPart>& par
   print_line(fmt::format("Rows{} and their trials{}:", timed ? ", the time of a trial on one core," : "",
                          kinds.size() == 1 ? ", " + *kinds.begin() : ""));
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    std::string line =
-        fmt::format("{} {}{}{}:", parts[p].row + 1, experiment.rows[parts[p].row].label,
-                    parts[p].tunes ? ", to tune" : "", parts[p].time.empty() ? "" : ", " + parts[p].time);
+    std::string line = fmt::format("{} {}{}{}:", parts[p].row + 1, experiment.rows[parts[p].row].label,
+                                   parts[p].purpose == Purpose::table ? "" : "," + words_of(parts[p].purpose),
+                                   parts[p].time.empty() ? "" : ", " + parts[p].time);
     for (const Group& group : of_parts[p])
       line += (line.ends_with(":") ? " " : "; ") + (kinds.size() == 1 ? "" : group.what + " ") + group.ids;
     print_line("  " + line);

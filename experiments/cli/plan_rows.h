@@ -14,10 +14,10 @@ namespace normlab {
 /// Lines about the cost of a trial; unknown ones are empty.
 using TrialCosts = std::array<std::string, 5>;
 
-/// A row's trials, or the trials that tune it; within a part all cost the same.
+/// A row's trials of one purpose; within a part all cost the same.
 struct PlanPart {
   std::size_t row = 0;
-  bool tunes = false;
+  Purpose purpose = Purpose::table;
   TrialCosts costs;
   std::string time;                 // per remaining trial, on one core; empty if unknown
   std::vector<std::size_t> trials;  // indices into Experiment::trials

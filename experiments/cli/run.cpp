@@ -68,6 +68,8 @@ struct RunCommand {
     if (summary.failed_before > 0)
       tell("{} failed in an earlier run and were not trained again; add --retry failed to resume them\n",
            summary.failed_before);
+    if (summary.waiting > 0)
+      tell("{} were not begun, because the trial that they start from has no weights yet\n", summary.waiting);
     if (summary.elsewhere > 0)
       tell("{} are left to other processes because of --no-wait or --max-trials\n", summary.elsewhere);
     tell("{}", note);

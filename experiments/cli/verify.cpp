@@ -9,6 +9,7 @@
 #include "experiments/results/store.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/runner.h"
+#include "experiments/sweep/start_weights.h"
 #include "experiments/sweep/verify_files.h"
 #include "experiments/train/verify.h"
 
@@ -16,7 +17,7 @@ namespace normlab {
 namespace {
 
 struct Verify {
-  std::string run, out = "results", data;
+  std::string run, out = "results", data, start_file;
   std::int64_t from = -1;
   VerifyOptions options;
   DeviceKind device = DeviceKind::cpu;
@@ -54,6 +55,10 @@ struct Verify {
     if (options.threads == 0) options.threads = available_cores();
     const DataPair pair = load_dataset(
         config.dataset, data.empty() ? std::nullopt : std::optional<std::filesystem::path>(data), available_cores());
+    options.start = [&]() -> std::filesystem::path {
+      return start_file.empty() ? start_weights(config.start, ResultStore(trial.path().parent_path().parent_path()))
+                                : std::filesystem::path(start_file);
+    };
     const VerifyReport report = verify_trial(config, trial, pair, options);
     const std::string id = trial.path().filename().string().substr(0, 12);
     print_text("{}: from {} at step {} to step {}\n", id, report.start, report.from, report.to);
@@ -87,6 +92,7 @@ void add_verify(Command& app) {
           "--from", verify.from,
           "step of the checkpoint to start from; 0: the initial values (default: the last that can be compared)")
       .not_negative();
+  command.add_option("--start", verify.start_file, "the file of weights that the trial starts from, if it does");
   command.add_option("--data", verify.data, "folder of the data sets (default: NORMLAB_DATA, else ./data)");
   command
       .add_option("--threads", verify.options.threads, "how many cores to use; does not change results (default: all)")

@@ -144,6 +144,7 @@ JsonNode trial_tree(const TrialConfig& config, bool everything) {
   const bool same = known != nullptr && known->image_size == image_size(defaults.model) &&
                     known->channels == channels(defaults.model) && known->num_classes == num_classes(defaults.model);
   add("model", model_tree(config.model, same ? known : nullptr, everything));
+  if (config.start.given()) add("start", tree(config.start, options));
   add("train", tree(config.train, options));
   if (options.everything || config.seed != defaults.seed) root.add("seed", config.seed);
   return root;

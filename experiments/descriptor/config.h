@@ -7,6 +7,7 @@
 
 #include "experiments/descriptor/augment_config.h"
 #include "experiments/descriptor/dataset_config.h"
+#include "experiments/descriptor/start_config.h"
 #include "nn/model_config.h"
 #include "nn/schedule.h"
 #include "nn/train_settings.h"
@@ -98,6 +99,9 @@ constexpr auto rows_of(const T*) {
       field<&T::smoothing>("classes that label_smoothing is spread over")
           .when({[](const StepSettings& c) { return c.label_smoothing > 0; }, "label_smoothing is 0"}),
       field<&T::ema>("an average of the weights, evaluated along with them"),
+      field<&T::freeze>(
+          "parts that keep their initial values: \"stem\", \"blocks.0-3\", or names, in which `*` matches "
+          "any text"),
       field<&T::augment>("applied to every training image"),
       field<&T::eval_transform>("applied to every evaluation image"),
       field<&T::precision>("precision of activations and products; weights stay in fp32. bf16 needs a CPU or GPU with "
@@ -115,6 +119,7 @@ constexpr auto rows_of(const T*) {
 struct TrialConfig {
   DatasetConfig dataset{};
   ModelConfig model{};
+  StartConfig start{};
   TrainConfig train{};
   std::uint64_t seed = 0;
   bool operator==(const TrialConfig&) const = default;
@@ -122,6 +127,7 @@ struct TrialConfig {
 template <std::same_as<TrialConfig> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{field<&T::dataset>("a name, or an object"), field<&T::model>("the network"),
+                    field<&T::start>("the weights that training starts from: a file, or an object"),
                     field<&T::train>("the training"), field<&T::seed>("seed of all random draws")};
 }
 

@@ -1,6 +1,7 @@
 #include "experiments/descriptor/experiment.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
 #include "core/error.h"
@@ -9,6 +10,7 @@
 #include "experiments/descriptor/keys.h"
 #include "experiments/descriptor/merge.h"
 #include "experiments/descriptor/reader.h"
+#include "experiments/descriptor/start_source.h"
 #include "experiments/descriptor/sweep.h"
 #include "experiments/descriptor/tune.h"
 #include "experiments/descriptor/unknown_setting.h"
@@ -78,7 +80,7 @@ class Expansion {
     read_choices();
     if (two_stage_) check_two_stage();
 
-    for (const char* key : {"dataset", "model", "train"})
+    for (const char* key : {"dataset", "model", "start", "train"})
       if (const JsonMember* member = root_.find(key)) base_.members.push_back(*member);
     base_.kind = JsonKind::object;
     base_.at = root_.at;
@@ -227,15 +229,68 @@ class Expansion {
     else
       row.config = read_trial(tree, placements_, ReadMode::descriptor, problems_, classes_);
     if (!problems_.empty()) return;
-    if (!tuned_) identity = canonical_json(row.config);
-    row.seeds = seeds_of(grid);
     row.cell.label = label_of(row);
+    resolve_start(grid, row);
+    if (!problems_.empty()) return;
+    // Two seeds tell whether the trial to start from has a seed of its own.
+    for (const std::uint64_t seed : {0, 1})
+      if (!tuned_) identity += canonical_json(with_seed(row.config, row.cell.start, row.cell.start ? seed : 0)) + "\n";
+    row.seeds = seeds_of(grid);
     if (tuned_) row.tree = std::move(tree);
     const auto [known, added] = row_of_config_.try_emplace(std::move(identity), rows_.size());
     if (added)
       rows_.push_back(std::move(row));
     else
       add_seeds(rows_[known->second], row.seeds);
+  }
+
+  /// Finds the file or the trial that a row starts from.
+  void resolve_start(const Grid& grid, Row& row) {
+    StartConfig& start = row.config.start;
+    if (!start.file.empty()) return take_file_hash(start, problems_);
+    if (!start.from) return;
+    std::shared_ptr<StartRow> found =
+        start.from->descriptor.empty() ? row_of_this(grid, row.cell.axes, start)
+                                       : start_row(start, row.cell.axes, placements_, max_trials_, classes_, problems_);
+    if (!found) return;
+    found->seed = start.from->seed;
+    check_start(row.config, found->config, problems_);
+    start.from.reset();
+    row.cell.start = std::move(found);
+  }
+
+  /// The row of this descriptor with the axis values of "from", and otherwise those in `axes`.
+  std::shared_ptr<StartRow> row_of_this(const Grid& grid, const AxisLabels& axes, const StartConfig& start) {
+    const auto fail = [&](const std::string& what) {
+      problems_.add(start.at, what);
+      return nullptr;
+    };
+    if (tuned_) return fail("a row of a descriptor with \"tune\" cannot be started from");
+    if (++start_depth_ > kMostStarts) return fail("starts from itself");
+    const AxisChoice wanted = read_choice(start.from->row, grids_, problems_);
+    Row row;
+    JsonNode tree = base_;
+    for (const AxisGroup& group : grid.groups)
+      for (const Axis& axis : group) {
+        const auto given = std::find_if(wanted.values.begin(), wanted.values.end(),
+                                        [&](const auto& choice) { return choice.first == axis.path; });
+        const std::string& label =
+            std::find_if(axes.begin(), axes.end(), [&](const auto& own) { return own.first == axis.path; })->second;
+        for (std::size_t v = 0; v < axis.values.size(); ++v) {
+          if (given == wanted.values.end() ? axis.values[v].label != label : axis.values[v].text != given->second)
+            continue;
+          lay(tree, axis, v, problems_);
+          row.cell.axes.emplace_back(axis.path, axis.values[v].label);
+          break;
+        }
+      }
+    if (!problems_.empty()) return nullptr;
+    row.config = read_trial(tree, placements_, ReadMode::descriptor, problems_, classes_);
+    if (!problems_.empty()) return nullptr;
+    row.cell.label = label_of(row);
+    resolve_start(grid, row);
+    --start_depth_;
+    return std::make_shared<StartRow>(StartRow{row.config, row.cell.label, {}, row.cell.start});
   }
 
   void add_seeds(Row& row, const std::vector<std::uint64_t>& seeds) {
@@ -306,7 +361,7 @@ class Expansion {
       Row& row = rows_[r];
       out.rows.push_back(std::move(row.cell));
       if (tuned_)
-        tuned_->add_row(std::move(row.tree), std::move(row.seeds));
+        tuned_->add_row(std::move(row.tree), row.config.start, std::move(row.seeds));
       else
         for (const std::uint64_t seed : row.seeds) add_trial(out, r, row.config, seed);
     }
@@ -349,6 +404,7 @@ class Expansion {
   std::vector<Row> rows_;
   std::unordered_map<std::string, std::size_t> row_of_config_;
   std::size_t duplicates_ = 0;
+  int start_depth_ = 0;
 };
 
 }  // namespace
@@ -358,8 +414,36 @@ void add_trial(Experiment& out, std::size_t row, const TrialConfig& config, std:
   Trial& trial =
       out.trials.emplace_back(Trial{config, {}, row, cell.trials.size(), concat(cell.label, ", seed ", seed)});
   cell.trials.push_back(out.trials.size() - 1);
-  trial.config.seed = seed;
+  trial.config = with_seed(config, cell.start, seed);
   trial.id = trial_id(trial.config);
+}
+
+TrialConfig with_seed(const TrialConfig& config, const std::shared_ptr<const StartRow>& start, std::uint64_t seed) {
+  TrialConfig out = config;
+  out.seed = seed;
+  if (start) out.start.trial = trial_id(with_seed(start->config, start->start, start->seed.value_or(seed)));
+  return out;
+}
+
+void add_start_trials(Experiment& e) {
+  std::erase_if(e.trials, [](const Trial& trial) { return trial.purpose == Purpose::start; });
+  std::set<std::string> known;
+  for (const Trial& trial : e.trials) known.insert(trial.id);
+  for (Cell& row : e.rows) row.starts.clear();
+  const std::size_t of_rows = e.trials.size();
+  for (std::size_t t = 0; t < of_rows; ++t) {
+    const std::size_t r = e.trials[t].row;
+    std::uint64_t seed = e.trials[t].config.seed;
+    for (std::shared_ptr<const StartRow> start = e.rows[r].start; start; start = start->start) {
+      seed = start->seed.value_or(seed);
+      Trial trial{with_seed(start->config, start->start, seed), {}, r, 0, concat(start->label, ", seed ", seed)};
+      trial.id = trial_id(trial.config);
+      trial.purpose = Purpose::start;
+      if (!known.insert(trial.id).second) continue;
+      e.rows[r].starts.push_back(e.trials.size());
+      e.trials.push_back(std::move(trial));
+    }
+  }
 }
 
 const Trial& first_trial(const Experiment& experiment, const Cell& row) {
@@ -375,6 +459,7 @@ Experiment load_experiment(const std::filesystem::path& file, std::span<const st
   JsonNode root = load_merged(file, *sources, problems, out.files);
   const std::vector<std::string> set_paths = apply_sets(root, sets, *sources, problems);
   Expansion(std::move(root), out.stem, classes, max_trials, sources, problems).run(set_paths, out);
+  add_start_trials(out);
   return out;
 }
 

@@ -41,15 +41,28 @@ struct TunedValue {
   bool at_edge = false;  // the largest value tried, or the least unless it is 0
 };
 
+/// The trial that a row's trials start from.
+struct StartRow {
+  TrialConfig config;  // without its seed, and without the trial that it starts from in turn
+  std::string label;
+  std::optional<std::uint64_t> seed{};      // none: that of the trial that starts from it
+  std::shared_ptr<const StartRow> start{};  // what it starts from in turn
+};
+
 /// A combination of axis values, for all seeds.
 struct Cell {
   std::vector<std::pair<std::string, std::string>> axes;  // axis path -> label of its value, in the grid's order
   std::string label;  // "placement=dpn, warmup_steps=500"; "dpn" for one axis; the file's stem for none
-  std::optional<std::size_t> baseline;  // row it is compared with; itself for a baseline
-  std::vector<std::size_t> trials;      // indices in the order of the row's seeds; empty until tuning ends
-  std::vector<std::size_t> tuning;      // indices of trials that tune this row; not in the table
-  std::vector<TunedValue> chosen;       // values from the completed stages of "tune", in order
+  std::optional<std::size_t> baseline;      // row it is compared with; itself for a baseline
+  std::vector<std::size_t> trials;          // indices in the order of the row's seeds; empty until tuning ends
+  std::vector<std::size_t> tuning;          // indices of trials that tune this row; not in the table
+  std::vector<std::size_t> starts;          // indices of trials that this row starts from; not in the table
+  std::vector<TunedValue> chosen;           // values from the completed stages of "tune", in order
+  std::shared_ptr<const StartRow> start{};  // null unless it starts from trials
 };
+
+/// tuning: chooses a value on a minival (Cell::tuning). start: trains the weights of others (Cell::starts).
+enum class Purpose : std::uint8_t { table, tuning, start };
 
 struct Trial {
   TrialConfig config;
@@ -57,7 +70,7 @@ struct Trial {
   std::size_t row = 0;
   std::size_t seed_index = 0;  // among the row's seeds
   std::string label;           // the row's label and the seed
-  bool tuning = false;         // chooses a value on a minival; in Cell::tuning, not Cell::trials
+  Purpose purpose = Purpose::table;
 };
 
 struct Experiment {
@@ -66,7 +79,7 @@ struct Experiment {
   std::vector<std::filesystem::path> files;  // the descriptor and the files it extends
   std::vector<std::string> axes;             // paths, in order of first appearance
   std::vector<Cell> rows;
-  std::vector<Trial> trials;  // by row: its tuning trials, then its seeds in order
+  std::vector<Trial> trials;  // by row: its tuning trials, then its seeds in order; then the trials they start from
   CheckpointConfig checkpoint;
   ProbeConfig probes;
   PaperConfig paper;
@@ -79,6 +92,12 @@ struct Experiment {
   std::optional<std::string> tuned_for;    // label of the row for which the shared settings were chosen
   bool more_to_come = false;               // finishing these trials leads to more
 };
+
+/// The row's settings with that seed and the id of the trial that they start from.
+TrialConfig with_seed(const TrialConfig& config, const std::shared_ptr<const StartRow>& start, std::uint64_t seed);
+/// Adds the trials that others start from, unless they are trials of the experiment already. Call it once all others
+/// are known; a former call's trials are replaced.
+void add_start_trials(Experiment& experiment);
 
 /// After the row's other seeds.
 void add_trial(Experiment& out, std::size_t row, const TrialConfig& config, std::uint64_t seed);

@@ -120,6 +120,38 @@ void FieldReader::value(const JsonNode& node, OptimizerSettings& out, Range) {
   object(node, out);
 }
 
+void FieldReader::value(const JsonNode& node, StartFrom& out, Range) {
+  object(node, out, {"row", "seed"});
+  if (!node.is_object()) return;
+  if (const JsonMember* row = node.find("row")) {
+    out.row = row->value;
+    if (!row->value.is_object()) report(row->value.at, "expected an object {axis: value}, got " + describe(row->value));
+  }
+  if (const JsonMember* seed = node.find("seed")) value(seed->value, out.seed.emplace(), {});
+}
+
+/// null, the name of a file, or an object with either "file" or "from".
+void FieldReader::value(const JsonNode& node, StartConfig& out, Range) {
+  if (mode_ == ReadMode::canonical) return object(node, out);
+  if (node.kind == JsonKind::null) return;
+  StartKeys keys;
+  if (node.is_string())
+    keys.file = node.text;
+  else
+    object(node, keys);
+  static_cast<StartRule&>(out) = keys;
+  out.at = node.at;
+  out.file = keys.file;
+  out.sha256 = keys.sha256;
+  const JsonMember* const from = node.is_object() ? node.find("from") : nullptr;
+  if (from != nullptr) out.from = keys.from;
+  if (node.is_object() && keys.file.empty() && from == nullptr)
+    report(node.at, "expected \"file\" or \"from\", which say where the weights are");
+  if (from != nullptr && !keys.sha256.empty()) report(node.at, "only a file has a \"sha256\"");
+  if (from != nullptr && keys.names != StartNames::stated)
+    report(node.at, "only a file has \"names\"; a trial's weights have those of normlab");
+}
+
 void FieldReader::value(const JsonNode& node, NormSpec& out, Range) {
   NormKind kind{};
   const auto read_kind = [&](const JsonNode& word) {

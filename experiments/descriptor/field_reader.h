@@ -64,6 +64,8 @@ class FieldReader {
   void value(const JsonNode& node, ModelConfig& out, Range);
   void value(const JsonNode& node, DatasetConfig& out, Range);
   void value(const JsonNode& node, OptimizerSettings& out, Range);
+  void value(const JsonNode& node, StartFrom& out, Range);
+  void value(const JsonNode& node, StartConfig& out, Range);
 
   template <class T>
   void value(const JsonNode& node, std::vector<T>& out, Range range) {

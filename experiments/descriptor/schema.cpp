@@ -57,6 +57,16 @@ JsonNode shape(Type<std::array<double, 2>>, Range range) { return pair_of(number
 JsonNode shape(Type<std::vector<double>>, Range range) { return list_of(number("number", range)); }
 JsonNode shape(Type<std::vector<std::int64_t>>, Range range) { return list_of(number("integer", range)); }
 JsonNode shape(Type<std::vector<Multiplier>>, Range) { return list_of(closed_object(properties<Multiplier>())); }
+JsonNode shape(Type<std::vector<std::string>>, Range) { return list_of(type("string")); }
+JsonNode shape(Type<StartFrom>, Range) {
+  JsonNode members = properties<StartFrom>();
+  members.add("row", reference("choice"));
+  members.add("seed", from("integer", 0));
+  return closed_object(std::move(members));
+}
+JsonNode shape(Type<StartConfig>, Range) {
+  return any_of({type("null"), type("string"), closed_object(properties<StartKeys>())});
+}
 JsonNode shape(Type<NormSpec>, Range) { return reference("norm"); }
 JsonNode shape(Type<Placement>, Range) { return reference("placement"); }
 JsonNode shape(Type<LayerScale>, Range) {

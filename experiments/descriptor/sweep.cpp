@@ -26,12 +26,16 @@ std::vector<std::string> split_names(std::string_view names) {
   return out;
 }
 
-std::string label_of(std::string_view path, const JsonNode& node, PlacementRows& rows) {
+}  // namespace
+
+std::string axis_label(std::string_view path, const JsonNode& node, PlacementRows& rows) {
   if (path == "model.placement" && node.is_object()) return visible_line(placement_label(node, rows));
   if (node.is_string()) return visible_line(node.text);
   return node.kind == JsonKind::real && !node.text.empty() ? node.text
                                                            : visible_line(write_json(node, JsonStyle::compact));
 }
+
+namespace {
 
 class SweepReader {
  public:
@@ -87,18 +91,18 @@ class SweepReader {
   }
 
   bool is_axis(const std::string& name, const JsonMember& member) {
-    for (const std::string_view root : {"dataset", "model", "train"})
+    for (const std::string_view root : {"dataset", "model", "start", "train"})
       if (is_within(name, root)) return true;
     const std::string first = name.substr(0, name.find('.'));
     if (name == "seed" || name == "seeds")
       problems_.add(member.key_at, "the seed cannot be an axis; set \"seeds\" next to \"sweep\"");
     else
-      problems_.add(member.key_at, unknown_setting(first, {"dataset", "model", "train"}));
+      problems_.add(member.key_at, unknown_setting(first, {"dataset", "model", "start", "train"}));
     return false;
   }
 
   void add_value(Axis& axis, const JsonNode& item) {
-    axis.values.push_back({item, value_text(item), label_of(axis.path, item, rows_)});
+    axis.values.push_back({item, value_text(item), axis_label(axis.path, item, rows_)});
   }
 
   /// Refuses a group whose axes overwrite another axis of the grid.

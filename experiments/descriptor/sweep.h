@@ -43,6 +43,9 @@ struct AxisChoice {
   std::vector<std::pair<std::string, std::string>> values;  // path -> value_text
 };
 
+/// A value of an axis for people: "dpn", "1e-3".
+std::string axis_label(std::string_view path, const JsonNode& node, PlacementRows& rows);
+
 /// An object or a list of objects. Invalid entries are reported and omitted.
 std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Problems& problems);
 

@@ -6,6 +6,8 @@
 #include "core/visible_text.h"
 #include "experiments/base/suggest.h"
 #include "experiments/descriptor/randaugment_rules.h"
+#include "nn/freeze.h"
+#include "nn/model.h"
 #include "nn/update_factors.h"
 
 namespace normlab {
@@ -33,6 +35,34 @@ std::vector<std::string> likely_patterns(const std::vector<std::string>& names) 
     }
   }
   return {patterns.begin(), patterns.end()};
+}
+
+/// Of the parameters' names: what follows "no parameter matches ...".
+std::string advice(const std::string& pattern, const std::vector<std::string>& names) {
+  const std::vector<std::string> likely = likely_patterns(names);
+  const std::string_view near = nearest(pattern, {likely.begin(), likely.end()});
+  return near.empty() ? concat("; parameters have names such as \"", names.front(), "\" and \"", names.back(), "\"")
+                      : concat("; did you mean \"", near, "\"?");
+}
+
+/// Of the multipliers and of train.freeze.
+void check_patterns(const TrialConfig& trial, const Report& report) {
+  const std::vector<Multiplier>& multipliers = trial.train.optimizer.multipliers;
+  const std::vector<std::string>& freeze = trial.train.freeze;
+  if (multipliers.empty() && freeze.empty()) return;
+  ParameterSet set;
+  make_model(set, trial.model);
+  std::vector<std::string> names;
+  for (const ParameterInfo& p : set.parameters()) names.push_back(p.name);
+  for (std::size_t i = 0; i < multipliers.size(); ++i) {
+    const std::string& pattern = multipliers[i].name;
+    if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return fits(pattern, name); })) continue;
+    report(concat("train.optimizer.multipliers.", i, ".name"),
+           concat("no parameter matches ", in_quotes(pattern), advice(pattern, names)));
+  }
+  if (const auto problem = problem_of_freeze(freeze, set.parameters()))
+    report(concat("train.freeze.", problem->pattern),
+           problem->message + (problem->matches_none ? advice(freeze[problem->pattern], names) : ""));
 }
 
 std::string problem_of_early_stop(const EarlyStopConfig& rule, const std::string& minival, bool averages) {
@@ -127,20 +157,7 @@ void check_training(const TrialConfig& trial, const Report& report) {
       report("train.schedule.factors", "linear_cooldown needs cooldown_steps");
   }
 
-  const std::vector<Multiplier>& multipliers = train.optimizer.multipliers;
-  if (multipliers.empty()) return;
-  const std::vector<std::string> names = parameter_names(trial.model);
-  for (std::size_t i = 0; i < multipliers.size(); ++i) {
-    const std::string& pattern = multipliers[i].name;
-    if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return fits(pattern, name); })) continue;
-    const std::vector<std::string> likely = likely_patterns(names);
-    const std::string_view near = nearest(pattern, {likely.begin(), likely.end()});
-    report(concat("train.optimizer.multipliers.", i, ".name"),
-           concat("no parameter matches ", in_quotes(pattern),
-                  near.empty()
-                      ? concat("; parameters have names such as \"", names.front(), "\" and \"", names.back(), "\"")
-                      : concat("; did you mean \"", near, "\"?")));
-  }
+  check_patterns(trial, report);
 }
 
 }  // namespace normlab

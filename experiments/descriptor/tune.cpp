@@ -200,8 +200,9 @@ TrialConfig TunedRows::read(std::size_t row, std::span<const std::size_t> chosen
   Problems problems;
   for (std::size_t s = 0; s < chosen.size(); ++s) apply(tree, s, chosen[s], problems);
   if (overlay != nullptr) merge_over(tree, *overlay);
-  const TrialConfig config = read_trial(tree, rows_, ReadMode::descriptor, problems, classes_);
+  TrialConfig config = read_trial(tree, rows_, ReadMode::descriptor, problems, classes_);
   problems.throw_if_any();
+  config.start = starts_.at(row);
   return config;
 }
 
@@ -216,8 +217,7 @@ std::vector<std::vector<std::size_t>> TunedRows::add_stage(Experiment& out, std:
     const TrialConfig config = read(row, all, &stage.overlay);
     for (std::size_t s = 0; s < stage.seeds.size(); ++s) {
       Cell& cell = out.rows[row];
-      Trial trial{config, {}, row, s, {}, /*tuning=*/true};
-      trial.config.seed = stage.seeds[s];
+      Trial trial{with_seed(config, cell.start, stage.seeds[s]), {}, row, s, {}, Purpose::tuning};
       trial.id = trial_id(trial.config);
       const auto known = std::find_if(cell.tuning.begin(), cell.tuning.end(),
                                       [&](std::size_t t) { return out.trials[t].id == trial.id; });

@@ -60,8 +60,10 @@ class TunedRows {
   /// as a trial of that stage and as the row's own trial. Problems are collected. Returns the row's settings with the
   /// first candidates, and a text that is equal for rows whose trials are all the same.
   std::pair<TrialConfig, std::string> check_row(const JsonNode& tree, PlacementRows& rows, Problems& problems) const;
-  void add_row(JsonNode tree, std::vector<std::uint64_t> seeds) {
+  /// `start`: with the file's hash, or without the trial, which depends on the seed.
+  void add_row(JsonNode tree, StartConfig start, std::vector<std::uint64_t> seeds) {
     trees_.push_back(std::move(tree));
+    starts_.push_back(std::move(start));
     seeds_.push_back(std::move(seeds));
   }
   /// Takes ownership of what the trees' placements refer to.
@@ -82,6 +84,7 @@ class TunedRows {
   JsonNode root_;
   mutable PlacementRows rows_;  // reads rows on first use
   std::vector<JsonNode> trees_;
+  std::vector<StartConfig> starts_;
   std::vector<std::vector<std::uint64_t>> seeds_;
 };
 

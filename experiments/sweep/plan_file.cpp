@@ -29,8 +29,8 @@ std::string first_few(const List& list, Words&& words) {
   return list.size() > kShown ? concat(out, " and ", list.size() - kShown, " more") : out;
 }
 
-void take_trials(const nlohmann::json& list, PlannedTrial trial, bool tuning, std::vector<PlannedTrial>& out) {
-  trial.tuning = tuning;
+void take_trials(const nlohmann::json& list, PlannedTrial trial, Purpose purpose, std::vector<PlannedTrial>& out) {
+  trial.purpose = purpose;
   for (const nlohmann::json& entry : list) {
     trial.id = entry.at("id").get<std::string>();
     trial.seed = entry.at("seed").get<std::uint64_t>();
@@ -45,6 +45,7 @@ std::string plan_json(const Experiment& experiment) {
   for (const Cell& row : experiment.rows) {
     Json out{{"label", row.label}, {"trials", trials_json(experiment, row.trials)}};
     if (!row.tuning.empty()) out["tuning"] = trials_json(experiment, row.tuning);
+    if (!row.starts.empty()) out["start"] = trials_json(experiment, row.starts);
     // Objects are built completely first: nlohmann marks a null as an object before it allocates, and a failed
     // allocation then triggers an assertion.
     Json chosen = Json::object(), axes = Json::object();
@@ -65,9 +66,11 @@ std::string plan_json(const Experiment& experiment) {
 std::vector<PlannedTrial> planned_trials(const Experiment& experiment) {
   std::vector<PlannedTrial> planned;
   std::unordered_set<std::string> seen;
-  for (const bool tuning : {false, true})
+  for (const Purpose purpose : {Purpose::table, Purpose::tuning, Purpose::start})
     for (const Cell& row : experiment.rows)
-      for (const std::size_t t : tuning ? row.tuning : row.trials) {
+      for (const std::size_t t : purpose == Purpose::table    ? row.trials
+                                 : purpose == Purpose::tuning ? row.tuning
+                                                              : row.starts) {
         const Trial& trial = experiment.trials[t];
         if (!seen.insert(trial.id).second) continue;
         planned.push_back({trial.id,
@@ -75,7 +78,7 @@ std::vector<PlannedTrial> planned_trials(const Experiment& experiment) {
                            row.baseline ? experiment.rows[*row.baseline].label : "",
                            {row.axes.begin(), row.axes.end()},
                            trial.config.seed,
-                           tuning});
+                           purpose});
       }
   return planned;
 }
@@ -95,8 +98,9 @@ std::optional<PlanFile> read_plan_file(const ResultStore& store, const std::stri
       trial.row = row.at("label").get<std::string>();
       if (row.contains("baseline")) trial.baseline = row.at("baseline").get<std::string>();
       if (row.contains("axes")) trial.axes = row.at("axes").get<std::map<std::string, std::string>>();
-      if (row.contains("tuning")) take_trials(row.at("tuning"), trial, true, out.trials);
-      take_trials(row.at("trials"), trial, false, out.trials);
+      if (row.contains("start")) take_trials(row.at("start"), trial, Purpose::start, out.trials);
+      if (row.contains("tuning")) take_trials(row.at("tuning"), trial, Purpose::tuning, out.trials);
+      take_trials(row.at("trials"), trial, Purpose::table, out.trials);
     }
   } catch (const nlohmann::json::exception&) {
     throw InputError(concat(path.string(), ": is not a plan; delete this file, and the next run writes it again"));
@@ -134,13 +138,13 @@ std::string describe(const PlanChange& change, const Experiment& experiment) {
     out = concat(change.added.size(), change.added.size() == 1 ? " trial is new (" : " trials are new (",
                  first_few(change.added, [&](std::size_t t) { return experiment.trials[t].label; }), ")");
   if (!change.dropped.empty())
-    out += concat(
-        out.empty() ? "" : "; ", change.dropped.size(),
-        change.dropped.size() == 1 ? " is no longer part of the plan and stays on disk ("
-                                   : " are no longer part of the plan and stay on disk (",
-        first_few(change.dropped,
-                  [](const PlannedTrial& t) { return concat(t.row, t.tuning ? ", tuning" : "", ", seed ", t.seed); }),
-        ")");
+    out +=
+        concat(out.empty() ? "" : "; ", change.dropped.size(),
+               change.dropped.size() == 1 ? " is no longer part of the plan and stays on disk ("
+                                          : " are no longer part of the plan and stay on disk (",
+               first_few(change.dropped,
+                         [](const PlannedTrial& t) { return concat(t.row, ", ", t.purpose_words(), "seed ", t.seed); }),
+               ")");
   return out.empty() ? "" : "since the last run " + out;
 }
 

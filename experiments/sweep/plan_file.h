@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
+#include "core/words.h"
 #include "experiments/descriptor/experiment.h"
 #include "experiments/results/store.h"
 
@@ -18,10 +20,12 @@ struct PlannedTrial {
   std::string id, row, baseline;            // labels of its row and of the row that its gain refers to, "" for none
   std::map<std::string, std::string> axes;  // of its row: path -> label
   std::uint64_t seed = 0;
-  bool tuning = false;
+  Purpose purpose = Purpose::table;
+  /// "", "tuning, " or "start, ", to go before the seed.
+  std::string purpose_words() const { return purpose == Purpose::table ? "" : concat(word_of(purpose), ", "); }
 };
 
-/// The trials of an experiment, row by row, followed by tuning trials that are not part of a row.
+/// The trials of an experiment, row by row, followed by those of other purposes that are not part of a row.
 std::vector<PlannedTrial> planned_trials(const Experiment& experiment);
 
 struct PlanFile {

@@ -12,6 +12,7 @@
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/signals.h"
 #include "experiments/sweep/stages.h"
+#include "experiments/sweep/start_weights.h"
 #include "experiments/sweep/worker.h"
 #include "experiments/train/batches.h"
 
@@ -47,6 +48,7 @@ DataSets load_data(const Experiment& experiment, const ResultStore& store, const
 struct Pending {
   std::vector<std::size_t> trials;
   std::map<std::size_t, std::string> retried;
+  std::size_t waiting = 0;  // for the trial that they start from
 };
 
 /// `tried`: trials that earlier stages of this run handled; the new ones are added.
@@ -66,6 +68,10 @@ Pending pending_trials(const Experiment& experiment, const ResultStore& store, c
       ++(result->status == TrialEnd::failed ? summary.failed_before : summary.done_before);
       continue;
     }
+    if (waits_for_start(experiment.trials[t].config.start, store)) {
+      ++pending.waiting;
+      continue;
+    }
     pending.trials.push_back(t);
     tried.insert(id);
     if (retried) pending.retried[t] = folder.result_text().value_or("");
@@ -82,13 +88,14 @@ int available_cores() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-/// Trains these trials if they lack a result, except those in `tried`.
-static void run_trials(const Experiment& experiment, const ResultStore& store, const RunOptions& options,
+/// Trains these trials if they lack a result, except those in `tried`. Returns whether others can begin afterwards.
+static bool run_trials(const Experiment& experiment, const ResultStore& store, const RunOptions& options,
                        std::set<std::string>& tried, RunSummary& summary) {
   store.write_plan(experiment.stem, plan_json(experiment));
   summary.trials = experiment.trials.size();
-  const auto [pending, retried] = pending_trials(experiment, store, options, tried, summary);
-  if (pending.empty()) return;
+  const auto [pending, retried, waiting] = pending_trials(experiment, store, options, tried, summary);
+  summary.waiting = waiting;
+  if (pending.empty()) return false;
   std::set<Precision> precisions;
   for (const std::size_t t : pending) precisions.insert(experiment.trials[t].config.train.precision);
   require_device(options.device, precisions);  // reports what is missing before any work starts
@@ -96,6 +103,7 @@ static void run_trials(const Experiment& experiment, const ResultStore& store, c
   if (!experiment.probes.empty())
     for (const std::size_t t : pending) {
       const TrialConfig& c = experiment.trials[t].config;
+      if (experiment.trials[t].purpose == Purpose::start) continue;
       require_within_training(experiment.probes, count_steps(c.train, data.at(data_key(c.dataset)).train.size()).total,
                               "the training of " + experiment.trials[t].label);
     }
@@ -103,6 +111,7 @@ static void run_trials(const Experiment& experiment, const ResultStore& store, c
   const WorkerSettings settings{
       .experiment = &experiment, .store = &store, .data = &data, .options = &options, .retried = &retried};
   Dispatcher(settings, pending, summary).run();
+  return waiting > 0;
 }
 
 RunSummary run_experiment(const Experiment& descriptor, const RunOptions& options) {
@@ -111,8 +120,10 @@ RunSummary run_experiment(const Experiment& descriptor, const RunOptions& option
   std::set<std::string> tried;
   Experiment experiment = next_stage(descriptor, store, Record::yes);
   while (true) {
-    run_trials(experiment, store, options, tried, summary);
-    const bool ended = summary.stopped || summary.elsewhere > 0 || (options.stop_on_failure && summary.failed > 0);
+    const bool others_wait = run_trials(experiment, store, options, tried, summary);
+    const bool ended = summary.stopped || summary.elsewhere > 0 || (options.stop_on_failure && summary.failed > 0) ||
+                       (options.max_trials > 0 && summary.begun >= options.max_trials);
+    if (others_wait && !ended) continue;
     if (!experiment.more_to_come || ended) return summary;
     Experiment next = next_stage(descriptor, store, Record::yes);
     if (next.trials.size() == experiment.trials.size()) return summary;  // a failed trial holds up the others

@@ -35,6 +35,7 @@ struct RunSummary {
   std::size_t refused = 0;        // invalid input; nothing was written for these trials
   std::size_t failed_before = 0;  // not retried: RunOptions::retry_failed
   std::size_t elsewhere = 0;      // left to other processes: RunOptions::no_wait
+  std::size_t waiting = 0;        // for the trial that they start from
   std::size_t begun = 0;          // by this process; limited by RunOptions::max_trials
   bool stopped = false;           // by a signal
   std::size_t workers = 0;        // maximum over the stages

@@ -40,7 +40,7 @@ std::string slurm_script(const SlurmJob& job) {
   for (const char c : job.name) name += c == '%' || std::isspace(static_cast<unsigned char>(c)) != 0 ? '_' : c;
   return fmt::format(R"(#!/bin/bash
 # Missing trials: {missing}. Tasks: {tasks}, each a worker that takes unclaimed trials{most}.
-# Submit with sbatch, adding the --partition, --account or --mem your cluster needs; submit again if trials are missing.
+{waiting}# Submit with sbatch, adding the --partition, --account or --mem your cluster needs; submit again if trials are missing.
 #SBATCH --job-name={name}
 #SBATCH --array=0-{last}
 #SBATCH --ntasks=1
@@ -65,6 +65,10 @@ if [ "$code" = 138 ]; then # ended by USR1, with a checkpoint
 fi
 exit "$code"
 )",
+                     fmt::arg("waiting", job.waiting == 0 ? ""
+                                                          : fmt::format("# {} more start from these trials; make and "
+                                                                        "submit a script for them afterwards.\n",
+                                                                        job.waiting)),
                      fmt::arg("missing", job.missing), fmt::arg("tasks", tasks),
                      fmt::arg("most", most > 0 ? fmt::format(", {} at most", most) : ""), fmt::arg("name", name),
                      fmt::arg("last", tasks - 1), fmt::arg("cpus", job.cpus), fmt::arg("minutes", minutes),

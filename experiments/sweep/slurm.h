@@ -13,6 +13,7 @@ struct SlurmJob {
   std::string name;                  // of the job and its log files
   std::vector<std::string> command;  // program and arguments that run the sweep, not shell-quoted
   std::size_t missing = 0;
+  std::size_t waiting = 0;          // for the trials that they start from
   std::size_t tasks = 0;            // 0: from trials_per_task
   std::size_t trials_per_task = 0;  // 0: as many as a task finds; if both are 0: one
   double trial_seconds = 0;         // of the longest trial, on cpus cores

@@ -266,7 +266,9 @@ class Stages {
 
 Experiment next_stage(Experiment loaded, const ResultStore& store, Record record) {
   if (!loaded.tuned && !loaded.two_stage) return loaded;
-  return Stages(std::move(loaded), store, record).run();
+  Experiment next = Stages(std::move(loaded), store, record).run();
+  add_start_trials(next);
+  return next;
 }
 
 }  // namespace normlab

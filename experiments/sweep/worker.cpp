@@ -24,6 +24,7 @@
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/fields.h"
 #include "experiments/sweep/signals.h"
+#include "experiments/sweep/start_weights.h"
 
 namespace normlab {
 namespace {
@@ -140,7 +141,12 @@ class TrialWork {
     options.backend = &device_->backend();
     options.threads = assignment_.threads;
     options.checkpoint = settings_.experiment->checkpoint;
-    options.probes = settings_.experiment->probes;
+    if (trial_.purpose == Purpose::start) {
+      if (options.checkpoint.keep == KeepCheckpoint::none) options.checkpoint.keep = KeepCheckpoint::weights;
+    } else {
+      options.probes = settings_.experiment->probes;
+    }
+    options.start = [this] { return start_weights(trial_.config.start, *settings_.store); };
     options.allow_different_bits = settings_.options->allow_different_bits;
     options.data_threads = settings_.options->data_threads;
     if (!settings_.options->tensorboard.empty())

@@ -46,6 +46,7 @@ void for_each_state_tensor(Engine& engine, const std::function<void(const std::s
   for (std::size_t i = 0; i < set.parameters().size(); ++i) {
     const int number = static_cast<int>(i);
     see(set.parameters()[i].name, set.value(number));
+    if (set.is_frozen(number)) continue;
     for (const Optimizer::Moment& moment : engine.optimizer().moments())
       see(fmt::format("optimizer.{}/{}", moment.name, set.parameters()[i].name), set.view_flat(moment.flat, number));
   }

@@ -1,5 +1,6 @@
 #include "experiments/train/cost.h"
 
+#include "nn/freeze.h"
 #include "nn/optimizer.h"
 
 #include <algorithm>
@@ -28,8 +29,8 @@ TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes) {
   const std::size_t bytes = size_of(dtype_of(train.precision));
   TrialCost out;
   out.model = model_cost(config.model);
-  out.shards =
-      plan_shards(config.model, train.batch_size / train.accumulate, out.model.parameters, std::int64_t(bytes));
+  const std::int64_t trained = trained_values(config.model, train.freeze);
+  out.shards = plan_shards(config.model, train.batch_size / train.accumulate, trained, std::int64_t(bytes));
   out.train_images = sizes.train;
   if (out.train_images) {
     out.steps = count_steps(train, *out.train_images);
@@ -42,12 +43,12 @@ TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes) {
     out.evaluation_flops = 2 * double(out.model.macs) * out.evaluated;
   }
   // Weights and gradients in float, one gradient per lane; in bf16 also a copy of the weights.
-  const std::int64_t each =
-      4 * (1 + out.shards.lanes) + moment_bytes(train.optimizer) + (bytes == 2 ? 2 : 0) + (train.ema.decay > 0 ? 4 : 0);
-  out.state_bytes = double(out.model.parameters) * double(each);
+  const std::int64_t each = 4 + (bytes == 2 ? 2 : 0) + (train.ema.decay > 0 ? 4 : 0),
+                     each_trained = 4 * out.shards.lanes + moment_bytes(train.optimizer);
+  out.state_bytes = double(out.model.parameters) * double(each) + double(trained) * double(each_trained);
   const double values = double(out.model.parameters) * (train.ema.decay > 0 ? 2 : 1);
   out.weights_bytes = 4 * values;
-  out.checkpoint_bytes = out.weights_bytes + double(out.model.parameters) * double(moment_bytes(train.optimizer));
+  out.checkpoint_bytes = out.weights_bytes + double(trained) * double(moment_bytes(train.optimizer));
   out.shard_bytes = double(bytes) * double(out.shards.images) * kept_values(config.model);
   const std::array<std::int64_t, 2>& size = image_size(config.model);
   out.batch_bytes = double(bytes) * double(train.batch_size * size[0] * size[1] * channels(config.model));

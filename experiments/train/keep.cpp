@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "core/error.h"
 #include "experiments/base/files.h"
 #include "experiments/base/safetensors.h"
 #include "experiments/results/trial_files.h"
@@ -77,6 +78,17 @@ std::vector<Removal> temporary_files(const fs::path& folder) {
   for (const fs::path& path : list_folder(folder))
     if (is_temporary(path) && fs::is_regular_file(path)) add(removals, path);
   return removals;
+}
+
+fs::path kept_weights(const TrialFolder& trial) {
+  const std::optional<TrialResult> result = trial.load_result();
+  const std::int64_t last = result ? result_attempt(trial, *result) : last_attempt(trial.path());
+  for (std::int64_t attempt = last; attempt >= (result ? last : 1); --attempt)
+    for (const fs::path& file : {trial.checkpoint(attempt), attempt_folder(trial.path(), attempt) / kWeightsFile})
+      if (fs::exists(file)) return file;
+  throw InputError(concat(trial.path().string(),
+                          ": has no weights; a trial keeps them if its descriptor sets \"checkpoint\": "
+                          "{\"keep\": \"last\"} or \"weights\""));
 }
 
 std::vector<Removal> superfluous_files(const TrialFolder& trial, KeepCheckpoint keep) {

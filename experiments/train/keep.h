@@ -20,6 +20,9 @@ struct Removal {
 /// and for one that a process works on.
 std::vector<Removal> superfluous_files(const TrialFolder& trial, KeepCheckpoint keep);
 
+/// The weights of the trial's result; without a result, the latest that are kept. InputError if there are none.
+std::filesystem::path kept_weights(const TrialFolder& trial);
+
 /// Files left in a folder by killed processes.
 std::vector<Removal> temporary_files(const std::filesystem::path& folder);
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <sstream>
 
 #include "core/backend.h"
 #include "experiments/base/build_info.h"
@@ -22,6 +23,7 @@
 #include "experiments/train/pipeline.h"
 #include "experiments/train/probes.h"
 #include "experiments/train/provenance.h"
+#include "experiments/weights/start.h"
 #include "experiments/weights/trained_on.h"
 #include "nn/engine.h"
 #include "nn/init.h"
@@ -119,6 +121,10 @@ class TrialRun {
     if (!from) {
       options_.backend->choose_products("");
       initialise(engine_.parameters(), config_.model, config_.seed);
+      if (config_.start.given()) {
+        std::istringstream report(load_start(config_, options_.start(), engine_.parameters()));
+        for (std::string line; std::getline(report, line);) log(line);
+      }
       return;
     }
     const std::string bits = info_.bits;

@@ -29,10 +29,11 @@ struct TrialOptions {
   ProbeConfig probes{};  // measurements written to metrics.jsonl
   bool allow_different_bits = false;
   Backend* backend = &cpu_backend();
-  const std::atomic<bool>* stop = nullptr;  // set by a signal: ends at the next step, with a checkpoint
-  std::int64_t stop_at = 0;                 // the same after this many steps; 0: never
-  std::set<std::int64_t> record_at{};       // additional steps after which the state is recorded
-  std::filesystem::path tensorboard{};      // folder for an event file of this trial; empty: none
+  const std::atomic<bool>* stop = nullptr;         // set by a signal: ends at the next step, with a checkpoint
+  std::int64_t stop_at = 0;                        // the same after this many steps; 0: never
+  std::set<std::int64_t> record_at{};              // additional steps after which the state is recorded
+  std::function<std::filesystem::path()> start{};  // finds the file of the weights that config.start identifies
+  std::filesystem::path tensorboard{};             // folder for an event file of this trial; empty: none
   std::function<void(const TrialProgress&)> report = nullptr;
   WorkClock* clock = nullptr;  // may be null
 };

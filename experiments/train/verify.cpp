@@ -161,6 +161,7 @@ class Verification {
     TrialOptions options;
     options.backend = options_.backend;
     options.threads = options_.threads;
+    options.start = options_.start;
     options.allow_different_bits = true;  // checked in require_same_program()
     options.checkpoint.seconds = std::numeric_limits<double>::infinity();
     for (const auto& [step, record] : records_)

@@ -1,6 +1,7 @@
 // Repeats part of a trial and compares it with the trial's records.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "experiments/train/trial.h"
@@ -13,6 +14,7 @@ struct VerifyOptions {
   int threads = 1;
   Backend* backend = &cpu_backend();
   bool allow_different_bits = false;
+  std::function<std::filesystem::path()> start{};  // as in TrialOptions
 };
 
 struct VerifyReport {

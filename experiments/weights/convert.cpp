@@ -8,6 +8,7 @@
 
 #include "core/visible_text.h"
 #include "experiments/weights/npz.h"
+#include "nn/freeze.h"
 #include "nn/resize_positions.h"
 #include "nn/vit.h"
 
@@ -73,14 +74,15 @@ std::vector<double> fixed_positions(const ViTConfig& c) {
 class Import {
  public:
   Import(const Tensors& file, NameScheme scheme, const ModelConfig& config, ParameterSet& into,
-         std::optional<Resampling> resize, ConversionReport& report)
+         const ImportOptions& options, ConversionReport& report, const OptionNames& names)
       : file_(file),
         scheme_(scheme),
         config_(config),
         vit_(std::get_if<ViTConfig>(&config)),
         into_(into),
-        resize_(resize),
-        report_(report) {}
+        options_(options),
+        report_(report),
+        option_names_(names) {}
 
   void run() {
     check_network();
@@ -88,7 +90,8 @@ class Import {
     for (const TensorLink& link : link_tensors(scheme_, config_, into_)) take(link);
     compare_fixed_positions();
     for (const auto& [name, source] : sources_)
-      if (!used_.contains(source.name_in_file)) report_.left_over.push_back(source.name_in_file);
+      if (!used_.contains(source.name_in_file) && !is_left_out({{}, name, {}, 0}))
+        report_.left_over.push_back(source.name_in_file);
     // A scanned tensor occurs once per block.
     report_.left_over.erase(std::unique(report_.left_over.begin(), report_.left_over.end()), report_.left_over.end());
     report_.matched = used_.size();
@@ -132,6 +135,16 @@ class Import {
       return;
     }
     const auto found = sources_.find(link.theirs);
+    const ParameterInfo& ours =
+        (link.is_buffer ? into_.buffers() : into_.parameters())[static_cast<std::size_t>(link.number)];
+    const bool other_head = found != sources_.end() && found->second.tensor.shape != link.their_shape &&
+                            (link.role == Role::head || link.role == Role::head_dist) &&
+                            std::count(options_.leave_out.begin(), options_.leave_out.end(), "auto") > 0;
+    if (other_head || is_left_out(ours)) {
+      report_.left_out.push_back(link.ours);
+      if (found != sources_.end()) used_.insert(found->second.name_in_file);
+      return;
+    }
     if (found == sources_.end()) {
       if (report_.missing.empty() || report_.missing.back() != link.theirs) report_.missing.push_back(link.theirs);
       return;
@@ -141,6 +154,11 @@ class Import {
     if (link.role == Role::positions && source.tensor.shape != link.their_shape) return take_positions(link, source);
     if (!fits(source, link.their_shape)) return;
     link.to_ours(floats(source), target(link).data<float>());
+  }
+
+  bool is_left_out(const ParameterInfo& parameter) const {
+    return std::any_of(options_.leave_out.begin(), options_.leave_out.end(),
+                       [&](const std::string& pattern) { return pattern != "auto" && stands_for(pattern, parameter); });
   }
 
   bool fits(const SourceTensor& source, const std::vector<std::uint64_t>& shape) {
@@ -182,13 +200,13 @@ class Import {
     const bool fold = class_row && stored_as_npz(scheme_);
     const std::uint64_t rows = shape[1] - (fold ? 1 : 0);
     const std::int64_t side = rows > prefix ? side_of(rows - prefix) : 0;
-    if (rows != needed && !(resize_ && side > 0)) {
+    if (rows != needed && !(options_.resize_positions && side > 0)) {
       fits(source, link.their_shape);
       if (class_row)
         problems_.back() += "; its class token has a position: \"pos_embed_class\": true";
       else if (side > 0)
         problems_.back() +=
-            fmt::format("; --resize-positions resizes its grid of {}x{} to that of this model", side, side);
+            fmt::format("; {} its grid of {}x{} to that of this model", option_names_.resize_positions, side, side);
       return;
     }
     std::vector<float> table = source.tensor.floats();
@@ -201,8 +219,8 @@ class Import {
     }
     if (rows != needed) {
       const Grid to{vit_->image_size[0] / vit_->patch_size, vit_->image_size[1] / vit_->patch_size};
-      ResizedPositions resized =
-          resize_positions(table, vit_->embed_dim, {side, side}, to, static_cast<std::int64_t>(prefix), *resize_);
+      ResizedPositions resized = resize_positions(table, vit_->embed_dim, {side, side}, to,
+                                                  static_cast<std::int64_t>(prefix), *options_.resize_positions);
       table = std::move(resized.table);
       report_.positions = resized.done;
       report_.notes.push_back(resized.done);
@@ -248,8 +266,9 @@ class Import {
   const ModelConfig& config_;
   const ViTConfig* vit_;  // null for a Swin
   ParameterSet& into_;
-  const std::optional<Resampling> resize_;
+  const ImportOptions& options_;
   ConversionReport& report_;
+  const OptionNames& option_names_;
   SourceTensors sources_;
   std::set<std::string> used_;  // names in the file
   std::vector<std::string> problems_;
@@ -265,9 +284,11 @@ std::string ConversionReport::text() const {
   std::size_t passed_over = 0;
   for (const auto& [why, names] : skipped) passed_over += names.size();
   if (passed_over > 0) out += fmt::format(", {} skipped", passed_over);
+  if (!left_out.empty()) out += fmt::format(", {} left out", left_out.size());
   out += '\n';
   for (const std::string& name : missing) out += fmt::format("  missing    {}\n", shown(name));
   for (const std::string& name : left_over) out += fmt::format("  left over  {}\n", shown(name));
+  for (const std::string& name : left_out) out += fmt::format("  left out   {}\n", shown(name));
   for (const auto& [why, names] : skipped)
     out += names.size() == 1
                ? fmt::format("  skipped    {} ({})\n", shown(names.front()), why)
@@ -277,17 +298,16 @@ std::string ConversionReport::text() const {
 }
 
 void import_weights(const Tensors& file, NameScheme scheme, const ModelConfig& config, const ImportOptions& options,
-                    ParameterSet& into, ConversionReport& report) {
-  Import(file, scheme, config, into, options.resize_positions, report).run();
+                    ParameterSet& into, ConversionReport& report, const OptionNames& names) {
+  Import(file, scheme, config, into, options, report, names).run();
   std::string refusal;
   const auto refuse = [&](std::size_t count, bool allowed, std::string_view what, std::string_view advice) {
     if (count > 0 && !allowed)
       refusal +=
           fmt::format("{}{}: {} tensors {}; {}", refusal.empty() ? "" : "\n", file.source(), count, what, advice);
   };
-  refuse(report.missing.size(), options.allow_missing, "are missing",
-         "--allow-missing keeps the model's initial values for them");
-  refuse(report.left_over.size(), options.allow_left_over, "are left over", "--allow-left-over drops them");
+  refuse(report.missing.size(), options.allow_missing, "are missing", names.missing);
+  refuse(report.left_over.size(), options.allow_left_over, "are left over", names.left_over);
   if (!refusal.empty()) throw InputError(refusal);
 }
 

@@ -18,6 +18,7 @@ struct ConversionReport {
   std::size_t matched = 0;
   std::vector<std::string> missing;                         // in the network, but not in the file
   std::vector<std::string> left_over;                       // in the file, but not in the network
+  std::vector<std::string> left_out;                        // ours that keep their values, as asked
   std::map<std::string, std::vector<std::string>> skipped;  // reason -> names that are known but not needed
   std::vector<std::string> notes;                           // one sentence each
   std::string positions;                                    // how positions were resized; "" if they were not
@@ -29,15 +30,28 @@ struct ConversionReport {
 struct ImportOptions {
   bool allow_missing = false;  // missing tensors keep their initial values
   bool allow_left_over = false;
+  /// Patterns of parameters that keep their values (stands_for() in nn/freeze.h); "auto" is the head if its shape
+  /// differs. Names of the file that match are left over without an error.
+  std::vector<std::string> leave_out{};
   std::optional<Resampling> resize_positions{};  // resamples a position table of another (square) grid to the model's
 };
+
+/// What options are called where they come from, for messages.
+struct OptionNames {
+  std::string_view resize_positions, missing, left_over;
+};
+inline constexpr OptionNames kConvertNames{"--resize-positions resizes",
+                                           "--allow-missing keeps the model's initial values for them",
+                                           "--allow-left-over drops them"},
+    kStartNames{"\"resize_positions\" resizes", "\"leave_out\" keeps the model's initial values for them",
+                "\"leave_out\" drops them"};
 
 /// Fills `into`, which `config` declared and initialise() may have filled, converting float64, float16 and bfloat16.
 /// InputError lists every tensor of a wrong shape or type or refused by the scheme, the missing or left-over names
 /// that are not allowed, and a network whose maths these names cannot express. `report` is complete even if names
 /// are the error.
 void import_weights(const Tensors& file, NameScheme scheme, const ModelConfig& config, const ImportOptions& options,
-                    ParameterSet& into, ConversionReport& report);
+                    ParameterSet& into, ConversionReport& report, const OptionNames& names = kConvertNames);
 
 /// All tensors of the network under a scheme's names. InputError lists everything in the network that the other program
 /// lacks, by site.

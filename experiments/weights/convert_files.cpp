@@ -70,7 +70,7 @@ void require_container(const std::filesystem::path& path, NameScheme scheme) {
                                  stored_as_npz(scheme) ? ".npz" : ".safetensors"));
 }
 
-NameScheme stated_names(const WeightFile& file, std::optional<NameScheme> given) {
+NameScheme stated_names(const WeightFile& file, std::optional<NameScheme> given, std::string_view option) {
   const std::string& source = file.tensors.source();
   std::optional<NameScheme> said;
   if (const auto names = file.metadata.find(kNamesKey); names != file.metadata.end()) {
@@ -82,9 +82,9 @@ NameScheme stated_names(const WeightFile& file, std::optional<NameScheme> given)
   }
   if (said && given && *said != *given)
     throw InputError(
-        fmt::format("{}: --from is {}, but the file says {}", source, to_string(*given), to_string(*said)));
+        fmt::format("{}: {} is {}, but the file says {}", source, option, to_string(*given), to_string(*said)));
   if (!said && !given)
-    throw InputError(fmt::format("{}: the file does not say which names its tensors have; give --from", source));
+    throw InputError(fmt::format("{}: the file does not say which names its tensors have; give {}", source, option));
   const NameScheme scheme = given ? *given : *said;
   require_container(source, scheme);
   return scheme;

@@ -32,8 +32,9 @@ WeightFile read_weight_file(const std::filesystem::path& path);
 void require_container(const std::filesystem::path& path, NameScheme scheme);
 
 /// The naming scheme of the tensors: `given`, or "normlab.names" of the metadata. A file with only "normlab.model" has
-/// normlab's names. InputError if neither says it, if the two differ, or if the kind of file does not fit.
-NameScheme stated_names(const WeightFile& file, std::optional<NameScheme> given);
+/// normlab's names. InputError if neither says it, if the two differ, or if the kind of file does not fit. `option` is
+/// what `given` is called.
+NameScheme stated_names(const WeightFile& file, std::optional<NameScheme> given, std::string_view option = "--from");
 
 /// The network: `given` (a JSON text or the path of a JSON file) or "normlab.model" of the metadata. If both exist they
 /// must be the same network in evaluation, except for the image size if positions are resized; initial values, drop

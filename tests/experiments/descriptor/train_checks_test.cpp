@@ -61,6 +61,22 @@ TEST_CASE("descriptor: multipliers are part of a trial") {
   CHECK(config_from_json(canonical_json(e.trials[0].config), "c") == e.trials[0].config);
 }
 
+TEST_CASE("descriptor: a freeze pattern that matches no parameter is refused with one that does") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"train": {"freeze": ["stem",
+    "block.0"]}})") == "d.json:2:5: /train/freeze/1: no parameter matches \"block.0\"; did you mean \"blocks.*\"?");
+  CHECK(files.problems(R"({"train": {"freeze": ["blocks.0-12"]}})").find("there is no block 12") != std::string::npos);
+}
+
+TEST_CASE("descriptor: what is frozen is part of a trial") {
+  DescriptorFiles files;
+  const Experiment e = files.load(R"({"sweep": {"train.freeze": [[], ["stem", "blocks.0"]]}})");
+  REQUIRE(e.trials.size() == 2);
+  CHECK(e.trials[1].config.train.freeze == std::vector<std::string>{"stem", "blocks.0"});
+  CHECK(config_from_json(canonical_json(e.trials[1].config), "c") == e.trials[1].config);
+  CHECK(e.trials[0].id == trial_id(files.load("{}").trials[0].config));
+}
+
 TEST_CASE("descriptor: accumulated parts must divide a batch") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"train": {"batch_size": 96, "accumulate": 5}})") ==

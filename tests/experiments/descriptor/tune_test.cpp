@@ -52,7 +52,7 @@ TEST_CASE("tune: a trial of the first stage has its own slices and values") {
   DescriptorFiles files;
   const Experiment e = files.load(kTuned);
   const Trial& trial = e.trials[e.rows[1].tuning[3]];
-  CHECK(trial.tuning);
+  CHECK(trial.purpose == Purpose::tuning);
   CHECK(trial.label == "dpn, tune 1: lr=1e-3, weight_decay=0.2, seed 1");
   CHECK(trial.config.dataset.eval == "train[80%:]");
   CHECK(trial.config.dataset.train == "train[:80%]");

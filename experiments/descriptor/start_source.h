@@ -1,0 +1,38 @@
+// What a descriptor's "start" refers to: a file, or a row of another descriptor.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/descriptor/class_counts.h"
+#include "experiments/descriptor/experiment.h"
+#include "experiments/descriptor/problems.h"
+#include "experiments/descriptor/reader.h"
+
+namespace normlab {
+
+/// Of a row: axis path -> label.
+using AxisLabels = std::vector<std::pair<std::string, std::string>>;
+
+/// Trials that start from one another in a chain; more are a mistake.
+inline constexpr int kMostStarts = 8;
+
+/// SHA-256 of a file of weights; of a model in several files, that of the index and of each of them. InputError if a
+/// file cannot be read.
+std::string weights_sha256(const std::filesystem::path& path);
+
+/// Makes `start.file` relative to the current folder, and writes its hash to `start.sha256`. If a hash is given, the
+/// file may be absent. A missing or different file is a problem.
+void take_file_hash(StartConfig& start, Problems& problems);
+
+/// The row of `start.from` in another descriptor. Axes that it does not name have the labels in `axes`. Null, with a
+/// problem, if there is no such row or more than one. InputError with the other descriptor's problems.
+std::shared_ptr<StartRow> start_row(const StartConfig& start, const AxisLabels& axes, PlacementRows& placements,
+                                    std::size_t max_trials, const ClassCounts& classes, Problems& problems);
+
+/// Reports parameters of `trial` that the network of `from` lacks or has in another shape, unless they are left out.
+void check_start(const TrialConfig& trial, const TrialConfig& from, Problems& problems);
+
+}  // namespace normlab

@@ -1,0 +1,17 @@
+// Fills a network with the weights that its trial starts from.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "experiments/descriptor/config.h"
+#include "nn/parameters.h"
+
+namespace normlab {
+
+/// Loads `path` into `weights`, which initialise() has filled. Optimiser state is not taken over. Returns a report of
+/// every tensor that was not taken as it is. InputError for a file that does not fit, names the tensors and what to do;
+/// also if the file is not the one that `config.start` identifies, or has no finite weights.
+std::string load_start(const TrialConfig& config, const std::filesystem::path& path, ParameterSet& weights);
+
+}  // namespace normlab

@@ -1,0 +1,37 @@
+// Which parameters a training leaves as they are.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nn/model_config.h"
+#include "nn/parameters.h"
+
+namespace normlab {
+
+/// Whether `pattern` stands for a parameter. Besides patterns of names, in which `*` matches any text, there are
+///   "stem"           everything before the first block
+///   "blocks.0-3"     blocks 0 to 3, also "stages.1.blocks.0-1"
+///   "blocks.0.attn"  a name up to a dot: all parameters below it
+bool stands_for(std::string_view pattern, const ParameterInfo& parameter);
+
+/// One per parameter: whether a pattern stands for it. Throws InputError for the first of problem_of_freeze().
+std::vector<bool> frozen_by(std::span<const std::string> patterns, std::span<const ParameterInfo> parameters);
+
+/// A pattern that stands for no parameter, or for some of queries, keys and values, which one product computes; or
+/// patterns that together leave no parameter to train.
+struct FreezeProblem {
+  std::size_t pattern = 0;
+  bool matches_none = false;
+  std::string message;
+};
+std::optional<FreezeProblem> problem_of_freeze(std::span<const std::string> patterns,
+                                               std::span<const ParameterInfo> parameters);
+
+/// Values of the parameters that such a network trains.
+std::int64_t trained_values(const ModelConfig& config, std::span<const std::string> patterns);
+
+}  // namespace normlab
