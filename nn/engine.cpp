@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
 
 namespace normlab {
 namespace {
@@ -82,7 +83,7 @@ Var Engine::loss(const Var& logits, Tensor labels) const {
 }
 
 void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
-                      FunctionRef<void(Workspace&, const BatchSlice&, const Var&, const Var&)> then) {
+                      FunctionRef<void(Workspace&, const BatchSlice&, const Var&, const Var&)> then, const See& see) {
   const bool training = pass != Pass::evaluation;
   runner_.run(plan, part.images.shape()[0], [&](Workspace& w, const BatchSlice& slice) {
     const auto of_shard = [&](const Tensor& t) { return t.slice(slice.first_image, slice.images); };
@@ -101,6 +102,7 @@ void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
                 .rehearses = pass == Pass::rehearsal,
                 .spare_memory = training && plan.lockstep};
     if (probe_ && (pass == Pass::training || pass == Pass::search)) probe_->observe(ctx);
+    if (see) ctx.observe = [&](const std::string& name, const Var& value) { see(slice, name, value); };
     const Var logits = (*model_)(w.tape.input(of_shard(part.images)), ctx);
     then(w, slice, logits, part.labels ? loss(logits, of_shard(part.labels)) : Var());
   });
@@ -241,6 +243,27 @@ std::optional<NonFiniteAnswer> Engine::evaluate(Tensor images, Tensor labels, st
            });
   backend_.synchronize();
   return write_answers(all_logits, all_losses, losses, predictions, logits);
+}
+
+void Engine::features(Tensor images, std::vector<double>& out) {
+  const std::int64_t batch = images.shape()[0];
+  prepare(batch);
+  const Part part{backend_.upload(Upload::evaluated_images, images), {}, 0, batch};
+  std::mutex resizing;
+  run_part(
+      part, cut_.evaluation(batch), Pass::evaluation, [](auto&&...) {},
+      [&](const BatchSlice& slice, const std::string& name, const Var& value) {
+        if (name != "pre_logits") return;
+        const std::int64_t width = value.shape().back();
+        std::vector<double> copied;
+        const Tensor of_shard = as_tensor(copied, {slice.images, width}, value.value().dtype());
+        backend_.read(value.value(), of_shard.raw());
+        backend_.synchronize();
+        const std::lock_guard lock(resizing);
+        out.resize(static_cast<std::size_t>(batch * width));
+        for (std::int64_t i = 0; i < of_shard.size(); ++i)
+          out[static_cast<std::size_t>(slice.first_image * width + i)] = number_at(of_shard, i);
+      });
 }
 
 bool Engine::state_is_finite() {

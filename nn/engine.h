@@ -2,10 +2,12 @@
 // data sets.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "nn/answers.h"
@@ -63,6 +65,9 @@ class Engine {
   [[nodiscard]] std::optional<NonFiniteAnswer> evaluate(Tensor images, Tensor labels, std::span<double> losses,
                                                         std::span<std::int32_t> predictions,
                                                         std::span<double> logits = {});
+  /// The inputs of the head for B images, as in evaluation: after pooling, its norm and the representation layer.
+  /// Writes [B, width].
+  void features(Tensor images, std::vector<double>& out);
   /// Whether everything that the next step reads is finite: parameters, running statistics, moments, weight average.
   bool state_is_finite();
 
@@ -97,8 +102,11 @@ class Engine {
   using Workspace = ShardRunner::Workspace;
   /// Runs the network and the loss on each shard of a part, then calls `then` with logits [images, classes] and losses
   /// [images] (Var() without labels).
+  /// `see`, if given, gets named values, as Context::observe.
+  using See = std::function<void(const BatchSlice&, const std::string&, const Var&)>;
   void run_part(const Part& part, const ShardPlan& plan, Pass pass,
-                FunctionRef<void(Workspace&, const BatchSlice&, const Var& logits, const Var& losses)> then);
+                FunctionRef<void(Workspace&, const BatchSlice&, const Var& logits, const Var& losses)> then,
+                const See& see = nullptr);
   Var loss(const Var& logits, Tensor labels) const;
   /// Runs the backward pass of a shard's losses, whose mean over the whole step is the step's loss. Returns the
   /// gradient that it starts from.

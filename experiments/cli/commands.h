@@ -18,6 +18,7 @@ void add_convert(Command& app);
 void add_curves(Command& app);
 void add_export(Command& app);
 void add_eval(Command& app);
+void add_fewshot(Command& app);
 void add_bench(Command& app);
 void add_data(Command& app);
 void add_diff(Command& app);

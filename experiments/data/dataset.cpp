@@ -76,24 +76,45 @@ DatasetPlace place_of(const DatasetConfig& config, const std::optional<fs::path>
   return find_dataset_place(config, find_data_root(data_from_command_line));
 }
 
+/// Numbers the labels by their position in `classes`.
+void number_classes(ImageSet& images, const std::vector<std::string>& classes) {
+  if (classes.empty()) return;
+  std::vector<std::int32_t> label_of(images.class_names.size(), -1);
+  for (std::size_t c = 0; c < classes.size(); ++c)
+    label_of[static_cast<std::size_t>(std::find(images.class_names.begin(), images.class_names.end(), classes[c]) -
+                                      images.class_names.begin())] = static_cast<std::int32_t>(c);
+  for (std::int32_t& label : images.labels) label = label_of[static_cast<std::size_t>(label)];
+  images.class_names = classes;
+  images.num_classes = static_cast<std::int64_t>(classes.size());
+  if (!images.encoded) return;  // others are hashed later
+  SetHash hash;
+  hash.text(images.hash);
+  for (const std::string& name : classes) hash.text(name);
+  images.hash = hash.hex();
+}
+
 DataPair read_slices(const DatasetConfig& config, const DatasetPlace& place, int threads, bool keep_encoded) {
   SliceRequest request;
   request.slice = parse_slice(config.train);
   request.dataset = config.name;
-  request.subset = {config.per_class, config.fraction, config.subset_seed};
+  request.subset = {config.per_class, config.fraction, config.subset_seed, config.classes};
   request.skip_bad = config.on_bad_image == OnBadImage::skip && !keep_encoded;
   request.keep_encoded = keep_encoded;
   request.threads = threads;
   DataPair pair;
   pair.train = read_dataset(config, place, config.train_shards, request);
   request.slice = parse_slice(config.eval);
-  request.subset = {};
+  request.subset = {.classes = config.classes};
   request.class_names = pair.train.class_names;
   pair.eval = read_dataset(config, place, config.eval_shards, request);
-  if (config.minival.empty()) return pair;
-  request.slice = parse_slice(config.minival);
-  const bool as_eval = request.slice.split == parse_slice(config.eval).split;
-  pair.minival = read_dataset(config, place, as_eval ? config.eval_shards : config.train_shards, request);
+  if (!config.minival.empty()) {
+    request.slice = parse_slice(config.minival);
+    const bool as_eval = request.slice.split == parse_slice(config.eval).split;
+    pair.minival = read_dataset(config, place, as_eval ? config.eval_shards : config.train_shards, request);
+    number_classes(*pair.minival, config.classes);
+  }
+  number_classes(pair.train, config.classes);
+  number_classes(pair.eval, config.classes);
   return pair;
 }
 

@@ -31,6 +31,7 @@ const std::vector<KnownPlaces>& known_places() {
       {"kmnist", {{"kmnist", Layout::idx}, {"KMNIST/raw", Layout::idx}}},
       {"tiny-imagenet-200", {{"tiny-imagenet-200", Layout::tiny_imagenet}, {"", Layout::tiny_imagenet}}},
       {"imagenet", {{"imagenet", Layout::image_folder}}},
+      {"imagenet21k", {{"imagenet21k", Layout::webdataset}, {"imagenet21k", Layout::image_folder}}},
       {"sun397", {{"sun397", Layout::image_folder}}}};
   return kPlaces;
 }

@@ -10,7 +10,7 @@ namespace {
 class AxisPaths {
  public:
   explicit AxisPaths(const JsonNode& root) : root_(root) {
-    for (const char* key : {"dataset", "train"}) add(key, concat("#/properties/", key));
+    for (const char* key : {"dataset", "start", "train", "eval"}) add(key, concat("#/properties/", key));
     add("model", "#/$defs/model");
   }
 
@@ -33,7 +33,7 @@ class AxisPaths {
     const JsonNode values = lists ? object({{"type", "array"}, {"minItems", 1}}) : json_object();
     patterns.add("^model\\.placement\\.blocks" + segments + "$", values);
     if (lists) {
-      const std::string path = "(dataset|model|train)" + segments;
+      const std::string path = "(dataset|model|start|train|eval)" + segments;
       JsonNode joint = list_of(object({{"type", "array"}, {"minItems", 2}}));
       joint.add("minItems", 1);
       patterns.add(concat("^ *", path, "( *, *", path, ")+ *$"), std::move(joint));

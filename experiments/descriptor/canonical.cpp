@@ -146,6 +146,7 @@ JsonNode trial_tree(const TrialConfig& config, bool everything) {
   add("model", model_tree(config.model, same ? known : nullptr, everything));
   if (config.start.given()) add("start", tree(config.start, options));
   add("train", tree(config.train, options));
+  if (!config.eval.fewshot.shots.empty()) add("eval", tree(config.eval, options));
   if (options.everything || config.seed != defaults.seed) root.add("seed", config.seed);
   return root;
 }

@@ -7,6 +7,7 @@
 
 #include "experiments/descriptor/augment_config.h"
 #include "experiments/descriptor/dataset_config.h"
+#include "experiments/descriptor/eval_config.h"
 #include "experiments/descriptor/start_config.h"
 #include "nn/model_config.h"
 #include "nn/schedule.h"
@@ -121,14 +122,18 @@ struct TrialConfig {
   ModelConfig model{};
   StartConfig start{};
   TrainConfig train{};
+  EvalConfig eval{};
   std::uint64_t seed = 0;
   bool operator==(const TrialConfig&) const = default;
 };
 template <std::same_as<TrialConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field<&T::dataset>("a name, or an object"), field<&T::model>("the network"),
+  return std::tuple{field<&T::dataset>("a name, or an object"),
+                    field<&T::model>("the network"),
                     field<&T::start>("the weights that training starts from: a file, or an object"),
-                    field<&T::train>("the training"), field<&T::seed>("seed of all random draws")};
+                    field<&T::train>("the training"),
+                    field<&T::eval>("further measurements at each evaluation"),
+                    field<&T::seed>("seed of all random draws")};
 }
 
 }  // namespace normlab

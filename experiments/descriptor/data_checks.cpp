@@ -16,6 +16,10 @@ class DataChecks {
 
   void run() const {
     statistics();
+    for (std::size_t i = 0; i < data().classes.size(); ++i)
+      if (std::count(data().classes.begin(), data().classes.end(), data().classes[i]) > 1)
+        return report_(concat("dataset.classes.", i),
+                       concat("the class ", in_quotes(data().classes[i]), " is given twice"));
     if (!slices()) return;  // the next checks need the slices' sizes
     disjoint("train", data().train, "eval", data().eval);
     if (!data().minival.empty()) {
@@ -77,13 +81,14 @@ class DataChecks {
 
   void per_class() const {
     const KnownDataset* known = find_dataset(data().name);
+    const auto classes = data().classes.empty() && known != nullptr ? known->num_classes : std::ssize(data().classes);
     DatasetConfig whole = data();
     whole.per_class = 0;
     whole.fraction = 1;
     const std::optional<std::int64_t> images = known_training_images(whole);
-    if (images && data().per_class * known->num_classes > *images)
-      report_("dataset.per_class", concat(data().per_class, " images for each of ", known->num_classes,
-                                          " classes exceed the ", *images, " images of the slice"));
+    if (images && data().per_class * classes > *images)
+      report_("dataset.per_class", concat(data().per_class, " images for each of ", classes, " classes exceed the ",
+                                          *images, " images of the slice"));
   }
 
   /// Checks generated datasets, where the class is index mod 10; for others only the files tell.

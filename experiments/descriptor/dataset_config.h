@@ -26,6 +26,7 @@ struct DatasetConfig {
   std::string minival{};
   std::string train_shards{}, eval_shards{};
   std::string labels{};
+  std::vector<std::string> classes{};
   std::int64_t per_class = 0;
   double fraction = 1.0;
   std::uint64_t subset_seed = 0;
@@ -67,6 +68,7 @@ constexpr auto rows_of(const T*) {
       field<&T::labels>("image_list: the file of labels, below `path`")
           .when({[](const T& c) { return c.layout == L::image_list || c.layout == L::image_folder; },
                  "only layout image_list has a file of labels"}),
+      field<&T::classes>("names of the classes to use, in the order of their labels; all if omitted"),
       field<&T::per_class>("training images per class; 0: all", kFromZero),
       field<&T::fraction>("share of the training slice to train on", kOpenShare),
       field<&T::subset_seed>("seed by which per_class and fraction choose images")
@@ -95,17 +97,15 @@ struct KnownDataset {
   std::array<std::int64_t, 2> image_size;  // 0: images of many sizes
   std::int64_t channels, num_classes;
   std::int64_t train_images = 0, eval_images = 0;  // 0: set by the descriptor
+  bool balanced = false;                           // as many images of each class
 };
-inline constexpr KnownDataset kKnownDatasets[] = {{"gratings", {32, 32}, 3, 10},
-                                                  {"shapes", {32, 32}, 3, 10},
-                                                  {"cifar10", {32, 32}, 3, 10, 50'000, 10'000},
-                                                  {"cifar100", {32, 32}, 3, 100, 50'000, 10'000},
-                                                  {"mnist", {28, 28}, 1, 10, 60'000, 10'000},
-                                                  {"fashion_mnist", {28, 28}, 1, 10, 60'000, 10'000},
-                                                  {"kmnist", {28, 28}, 1, 10, 60'000, 10'000},
-                                                  {"tiny-imagenet-200", {64, 64}, 3, 200, 100'000, 10'000},
-                                                  {"imagenet", {0, 0}, 3, 1000, 1'281'167, 50'000},
-                                                  {"sun397", {0, 0}, 3, 397, 76'128, 21'750}};
+inline constexpr KnownDataset kKnownDatasets[] = {
+    {"gratings", {32, 32}, 3, 10, 0, 0, true},          {"shapes", {32, 32}, 3, 10, 0, 0, true},
+    {"cifar10", {32, 32}, 3, 10, 50'000, 10'000, true}, {"cifar100", {32, 32}, 3, 100, 50'000, 10'000, true},
+    {"mnist", {28, 28}, 1, 10, 60'000, 10'000},         {"fashion_mnist", {28, 28}, 1, 10, 60'000, 10'000},
+    {"kmnist", {28, 28}, 1, 10, 60'000, 10'000},        {"tiny-imagenet-200", {64, 64}, 3, 200, 100'000, 10'000, true},
+    {"imagenet", {0, 0}, 3, 1000, 1'281'167, 50'000},   {"imagenet21k", {0, 0}, 3, 21'841, 14'197'122, 0},
+    {"sun397", {0, 0}, 3, 397, 76'128, 21'750}};
 inline const KnownDataset* find_dataset(std::string_view name) {
   for (const KnownDataset& dataset : kKnownDatasets)
     if (dataset.name == name) return &dataset;

@@ -80,7 +80,7 @@ class Expansion {
     read_choices();
     if (two_stage_) check_two_stage();
 
-    for (const char* key : {"dataset", "model", "start", "train"})
+    for (const char* key : {"dataset", "model", "start", "train", "eval"})
       if (const JsonMember* member = root_.find(key)) base_.members.push_back(*member);
     base_.kind = JsonKind::object;
     base_.at = root_.at;
@@ -232,9 +232,9 @@ class Expansion {
     row.cell.label = label_of(row);
     resolve_start(grid, row);
     if (!problems_.empty()) return;
-    // Two seeds tell whether the trial to start from has a seed of its own.
-    for (const std::uint64_t seed : {0, 1})
-      if (!tuned_) identity += canonical_json(with_seed(row.config, row.cell.start, row.cell.start ? seed : 0)) + "\n";
+    if (!tuned_) identity = canonical_json(with_seed(row.config, row.cell.start, 0));
+    // Tells whether the trial to start from has a seed of its own.
+    if (!tuned_ && row.cell.start) identity += canonical_json(with_seed(row.config, row.cell.start, 1));
     row.seeds = seeds_of(grid);
     if (tuned_) row.tree = std::move(tree);
     const auto [known, added] = row_of_config_.try_emplace(std::move(identity), rows_.size());
@@ -247,6 +247,8 @@ class Expansion {
   /// Finds the file or the trial that a row starts from.
   void resolve_start(const Grid& grid, Row& row) {
     StartConfig& start = row.config.start;
+    if (start.at.source != nullptr && !start.given())
+      return problems_.add(start.at, "expected \"file\" or \"from\", which say where the weights are");
     if (!start.file.empty()) return take_file_hash(start, problems_);
     if (!start.from) return;
     std::shared_ptr<StartRow> found =
@@ -411,11 +413,10 @@ class Expansion {
 
 void add_trial(Experiment& out, std::size_t row, const TrialConfig& config, std::uint64_t seed) {
   Cell& cell = out.rows[row];
-  Trial& trial =
-      out.trials.emplace_back(Trial{config, {}, row, cell.trials.size(), concat(cell.label, ", seed ", seed)});
-  cell.trials.push_back(out.trials.size() - 1);
-  trial.config = with_seed(config, cell.start, seed);
+  Trial trial{with_seed(config, cell.start, seed), {}, row, cell.trials.size(), concat(cell.label, ", seed ", seed)};
   trial.id = trial_id(trial.config);
+  cell.trials.push_back(out.trials.size());
+  out.trials.push_back(std::move(trial));
 }
 
 TrialConfig with_seed(const TrialConfig& config, const std::shared_ptr<const StartRow>& start, std::uint64_t seed) {

@@ -141,12 +141,16 @@ void FieldReader::value(const JsonNode& node, StartConfig& out, Range) {
     object(node, keys);
   static_cast<StartRule&>(out) = keys;
   out.at = node.at;
+  const JsonMember* const path = node.is_object() ? node.find("file") : nullptr;
+  if (path != nullptr) out.at = path->value.at;
   out.file = keys.file;
   out.sha256 = keys.sha256;
   const JsonMember* const from = node.is_object() ? node.find("from") : nullptr;
-  if (from != nullptr) out.from = keys.from;
-  if (node.is_object() && keys.file.empty() && from == nullptr)
-    report(node.at, "expected \"file\" or \"from\", which say where the weights are");
+  if (from != nullptr) {
+    out.from = keys.from;
+    const JsonMember* const descriptor = from->value.find("descriptor");
+    out.at = descriptor == nullptr ? from->value.at : descriptor->value.at;
+  }
   if (from != nullptr && !keys.sha256.empty()) report(node.at, "only a file has a \"sha256\"");
   if (from != nullptr && keys.names != StartNames::stated)
     report(node.at, "only a file has \"names\"; a trial's weights have those of normlab");

@@ -31,6 +31,8 @@ std::string words(Type<std::array<std::int64_t, 2>>, Range) { return "integer or
 std::string words(Type<std::array<double, 2>>, Range) { return "[number, number]"; }
 std::string words(Type<std::vector<double>>, Range) { return "list of numbers"; }
 std::string words(Type<std::vector<std::int64_t>>, Range) { return "list of integers"; }
+std::string words(Type<std::vector<std::string>>, Range) { return "list of strings"; }
+std::string words(Type<StartFrom>, Range) { return "{\"descriptor\", \"row\", \"seed\"}"; }
 std::string words(Type<std::vector<Multiplier>>, Range) { return "list of {\"name\", \"lr\", \"weight_decay\"}"; }
 std::string words(Type<NormSpec>, Range) { return "norm"; }
 std::string words(Type<Placement>, Range) { return "placement"; }
@@ -52,6 +54,7 @@ std::string default_text(const std::string& value) { return value; }
 std::string default_text(const NormSpec&) { return "none"; }
 std::string default_text(const LayerScale&) { return "none"; }
 std::string default_text(const InitGain&) { return "1"; }
+std::string default_text(const StartFrom&) { return ""; }
 std::string default_text(const Placement&) { return "pre_pre"; }
 template <class E>
 requires std::is_enum_v<E> std::string default_text(E value) { return std::string(word_of(value)); }
@@ -59,14 +62,15 @@ template <class List>
 requires requires(const List& list) { list.begin(); }
 std::string default_text(const List& list) {
   std::string items;
-  if constexpr (!std::is_class_v<typename List::value_type>)
-    for (const auto value : list) items += concat(items.empty() ? "" : ", ", default_text(value));
+  using Item = typename List::value_type;
+  if constexpr (!std::is_class_v<Item> || std::is_same_v<Item, std::string>)
+    for (const auto& value : list) items += concat(items.empty() ? "" : ", ", default_text(value));
   return concat("[", items, "]");
 }
 
 template <class T>
-constexpr bool kOwnRows =
-    kHasFields<T> && !std::is_same_v<T, NormSpec> && !std::is_same_v<T, LayerScale> && !std::is_same_v<T, Placement>;
+constexpr bool kOwnRows = kHasFields<T> && !std::is_same_v<T, StartFrom> && !std::is_same_v<T, NormSpec> &&
+                          !std::is_same_v<T, LayerScale> && !std::is_same_v<T, Placement>;
 
 template <class T>
 void add_rows(std::string& out, const std::string& prefix, const T& defaults) {
@@ -75,6 +79,9 @@ void add_rows(std::string& out, const std::string& prefix, const T& defaults) {
     const std::string path = prefix + std::string(field.key);
     if constexpr (std::is_same_v<M, ModelConfig>) {
       add_rows(out, path + ".", ViTConfig{});
+    } else if constexpr (std::is_same_v<M, StartConfig>) {
+      const StartKeys keys;
+      add_rows(out, path + ".", keys);
     } else if constexpr (kOwnRows<M>) {
       add_rows(out, path + ".", defaults.*field.member);
     } else {
@@ -93,7 +100,7 @@ std::string describe_fields() {
   for (const TopLevelKey& known : kTopLevelKeys)
     out += concat("| `", known.key, "` | ", known.type, " | ", known.doc, " |\n");
 
-  out += concat("\n### Dataset, model and training\n\n", kHead);
+  out += concat("\n### Dataset, model, start and training\n\n", kHead);
   out += "| `model.kind` | vit \\| swin | `vit` | the architecture |\n";
   out +=
       "| `model.variant` | such as S/16, DeiT-S/16 |  | sets embed_dim, depth, num_heads and patch_size, for a DeiT "

@@ -27,8 +27,13 @@ Span span_of(const Slice& slice, std::int64_t whole, bool in_images) {
 
 std::optional<std::int64_t> known_images(const DatasetConfig& dataset, const std::string& text) {
   const Slice slice = parse_slice(text);
-  const std::optional<std::int64_t> images = known_split_images(dataset, slice.split);
+  std::optional<std::int64_t> images = known_split_images(dataset, slice.split);
   if (!images) return std::nullopt;
+  if (const auto classes = static_cast<std::int64_t>(dataset.classes.size()); classes > 0) {
+    const KnownDataset& known = *find_dataset(dataset.name);
+    if (!known.balanced || *images % known.num_classes != 0 || classes > known.num_classes) return std::nullopt;
+    images = *images / known.num_classes * classes;
+  }
   const Span span = span_of(slice, *images, true);
   if (span.end > *images || span.begin >= span.end)
     throw InputError(concat("dataset ", in_quotes(dataset.name), ": the slice ", in_quotes(text),
@@ -52,7 +57,8 @@ std::optional<std::int64_t> known_training_images(const DatasetConfig& dataset) 
   std::int64_t images = *slice;
   if (dataset.per_class > 0) {
     const KnownDataset* known = find_dataset(dataset.name);
-    images = std::min(images, dataset.per_class * known->num_classes);
+    const auto classes = dataset.classes.empty() ? known->num_classes : std::ssize(dataset.classes);
+    images = std::min(images, dataset.per_class * classes);
   }
   return std::max<std::int64_t>(1, std::llround(dataset.fraction * double(images)));
 }

@@ -78,6 +78,8 @@ void take_sizes_from_dataset(const Report& report, const JsonNode* model, const 
              concat("[", shape.image_size[0], ", ", shape.image_size[1],
                     "]; for another size, set train.augment.crop and train.eval_transform.crop"));
     settle("channels", config.channels, of_layout, true, concat(of_layout));
+    if (const auto count = static_cast<std::int64_t>(dataset.classes.size()); count > 0)
+      return settle("num_classes", config.num_classes, count, true, concat(count, " classes in dataset.classes"));
     // More classes than a known dataset has: some without images, if that is allowed.
     const bool spare = given("num_classes") && dataset.allow_absent_classes && config.num_classes > shape.num_classes;
     if (known == nullptr && !given("num_classes") && classes)
@@ -192,6 +194,19 @@ ModelConfig read_model(const JsonNode& model, PlacementRows& rows, Problems& pro
   reader.value(model, config, {});
   if (reader.reported() == 0) check_model(report_at_model(reader, model, &model), config);
   return config;
+}
+
+DatasetConfig read_dataset_option(const std::string& text, const std::string& option) {
+  Sources sources;
+  Problems problems;
+  const bool is_json = text.find_first_not_of(" \t\n") != text.npos && text[text.find_first_not_of(" \t\n")] == '{';
+  JsonNode node = is_json ? parse_json(text, sources.add(option), problems) : JsonNode(text);
+  if (!is_json) node.at = {sources.add(option, /*has_lines=*/false), 1, 1, nullptr};
+  PlacementRows rows;
+  DatasetConfig dataset;
+  FieldReader(rows, problems).value(node, dataset, {});
+  problems.throw_if_any_or_unused();
+  return dataset;
 }
 
 CheckpointConfig read_checkpoint(const JsonNode& node, Problems& problems) {

@@ -57,6 +57,10 @@ void check_values(const JsonNode& root, PlacementRows& rows, Problems& problems)
 /// As canonical_model_json writes it.
 ModelConfig read_model(const JsonNode& model, PlacementRows& rows, Problems& problems);
 
+/// A descriptor's "dataset" from a command line: a name, or JSON. `option` names it in errors. InputError with all
+/// problems.
+DatasetConfig read_dataset_option(const std::string& text, const std::string& option);
+
 CheckpointConfig read_checkpoint(const JsonNode& node, Problems& problems);
 
 /// A name, or an object of sites with an optional base.

@@ -60,12 +60,12 @@ JsonNode shape(Type<std::vector<Multiplier>>, Range) { return list_of(closed_obj
 JsonNode shape(Type<std::vector<std::string>>, Range) { return list_of(type("string")); }
 JsonNode shape(Type<StartFrom>, Range) {
   JsonNode members = properties<StartFrom>();
-  members.add("row", reference("choice"));
+  members.add("row", object({{"type", "object"}, {"minProperties", 1}}));
   members.add("seed", from("integer", 0));
   return closed_object(std::move(members));
 }
 JsonNode shape(Type<StartConfig>, Range) {
-  return any_of({type("null"), type("string"), closed_object(properties<StartKeys>())});
+  return if_type("object", closed_object(properties<StartKeys>()), any_of({type("null"), type("string")}));
 }
 JsonNode shape(Type<NormSpec>, Range) { return reference("norm"); }
 JsonNode shape(Type<Placement>, Range) { return reference("placement"); }

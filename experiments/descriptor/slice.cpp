@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "core/visible_text.h"
+#include "experiments/base/suggest.h"
 
 namespace normlab {
 namespace {
@@ -90,9 +91,26 @@ std::vector<std::int64_t> select_images(const Slice& slice, const Subset& subset
                                         std::span<const std::int32_t> labels,
                                         std::span<const std::string> class_names) {
   const auto samples = static_cast<std::int64_t>(labels.size());
-  std::vector<std::int64_t> chosen = slice_indices(slice, dataset, samples);
-  if (subset.whole()) return chosen;
   const std::string where = concat("dataset ", in_quotes(dataset), ", slice ", in_quotes(slice.text), ": ");
+  std::vector<std::int64_t> chosen;
+  if (subset.classes.empty()) {
+    chosen = slice_indices(slice, dataset, samples);
+  } else {
+    std::vector<bool> wanted(class_names.size());
+    for (const std::string& name : subset.classes) {
+      const auto found = std::find(class_names.begin(), class_names.end(), name);
+      if (found == class_names.end())
+        throw InputError(concat("dataset ", in_quotes(dataset), ": ",
+                                unknown_word("class", name, {class_names.begin(), class_names.end()})));
+      wanted[static_cast<std::size_t>(found - class_names.begin())] = true;
+    }
+    std::vector<std::int64_t> of_classes;
+    for (std::int64_t i = 0; i < samples; ++i)
+      if (wanted[static_cast<std::size_t>(labels[static_cast<std::size_t>(i)])]) of_classes.push_back(i);
+    for (const std::int64_t i : slice_indices(slice, dataset, std::ssize(of_classes)))
+      chosen.push_back(of_classes[static_cast<std::size_t>(i)]);
+  }
+  if (subset.whole()) return chosen;
   if (subset.per_class > 0 && subset.fraction < 1)
     throw InputError(concat(where, "per_class and fraction both set the number of images; leave one of them out"));
   const auto label = [&](std::int64_t i) { return static_cast<std::size_t>(labels[static_cast<std::size_t>(i)]); };

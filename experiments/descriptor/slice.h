@@ -30,11 +30,12 @@ Slice parse_slice(std::string_view text);
 /// and complete. InputError: empty, or past the end.
 std::vector<std::int64_t> slice_indices(const Slice& slice, std::string_view dataset, std::int64_t samples);
 
-/// The same number of images per class, or a share of each class, not both.
+/// The same number of images per class, or a share of each class, not both. Slices count only images of `classes`.
 struct Subset {
   std::int64_t per_class = 0;  // 0: all
   double fraction = 1.0;       // in (0, 1]
   std::uint64_t seed = 0;
+  std::vector<std::string> classes{};  // empty: all
   bool whole() const { return per_class == 0 && fraction >= 1; }
 };
 
@@ -43,7 +44,7 @@ struct Subset {
 /// (seed, dataset), so a larger subset with the same seed contains the smaller. A fraction of the slice is rounded to
 /// an image. Each class gets its share, rounded down; the rest goes to the classes that lost most to rounding, the
 /// lower label first. InputError: as for slice_indices, both kinds of subset at once, or a class that has some images
-/// but fewer than per_class.
+/// but fewer than per_class, or an unknown class.
 std::vector<std::int64_t> select_images(const Slice& slice, const Subset& subset, std::string_view dataset,
                                         std::span<const std::int32_t> labels, std::span<const std::string> class_names);
 

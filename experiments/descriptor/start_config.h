@@ -55,7 +55,7 @@ struct StartConfig : StartRule {
   // From the descriptor; no part of the identity.
   std::string file{};
   std::optional<StartFrom> from{};
-  Position at{};
+  Position at{};  // of the path, or of the whole object; without a source if there is no "start"
 
   bool operator==(const StartConfig& other) const {
     return StartRule::operator==(other) && trial == other.trial && sha256 == other.sha256;

@@ -91,13 +91,13 @@ class SweepReader {
   }
 
   bool is_axis(const std::string& name, const JsonMember& member) {
-    for (const std::string_view root : {"dataset", "model", "start", "train"})
+    for (const std::string_view root : {"dataset", "model", "start", "train", "eval"})
       if (is_within(name, root)) return true;
     const std::string first = name.substr(0, name.find('.'));
     if (name == "seed" || name == "seeds")
       problems_.add(member.key_at, "the seed cannot be an axis; set \"seeds\" next to \"sweep\"");
     else
-      problems_.add(member.key_at, unknown_setting(first, {"dataset", "model", "start", "train"}));
+      problems_.add(member.key_at, unknown_setting(first, {"dataset", "model", "start", "train", "eval"}));
     return false;
   }
 

@@ -158,6 +158,13 @@ void check_training(const TrialConfig& trial, const Report& report) {
   }
 
   check_patterns(trial, report);
+  for (const auto& [key, values] :
+       {std::pair("shots", &trial.eval.fewshot.shots), {"seeds", &trial.eval.fewshot.seeds}})
+    for (std::size_t i = 0; i < values->size(); ++i)
+      if (std::count(values->begin(), values->end(), (*values)[i]) > 1)
+        return report(concat("eval.fewshot.", key, ".", i), concat((*values)[i], " is given twice"));
+  if (!trial.eval.fewshot.shots.empty() && trial.eval.fewshot.seeds.empty())
+    report("eval.fewshot.seeds", "needs at least one seed");
 }
 
 }  // namespace normlab

@@ -21,6 +21,8 @@ std::map<std::string, double> evaluate_again(const TrialConfig& config, const We
   BatchSource batches(config, data.train, data.eval, engine.dtype());
   std::optional<BatchSource> minival_batches;
   if (data.minival) minival_batches.emplace(config, data.train, *data.minival, engine.dtype());
+  std::optional<FewShotEvaluation> few_shot;
+  if (!config.eval.fewshot.shots.empty()) few_shot.emplace(config, data, engine.dtype());
   std::map<std::string, double> metrics;
   const auto measure = [&](const Tensors& tensors, const std::string& prefix) {
     ConversionReport report;
@@ -28,6 +30,7 @@ std::map<std::string, double> evaluate_again(const TrialConfig& config, const We
     metrics.merge(evaluate_slice(engine, batches, data.eval, pool, "eval/" + prefix));
     if (minival_batches)
       metrics.merge(evaluate_slice(engine, *minival_batches, *data.minival, pool, "minival/" + prefix));
+    if (few_shot) metrics.merge(few_shot->measure(engine, batches, pool, "eval/" + prefix));
     require_finite_state(engine);
   };
   measure(file.tensors, "");

@@ -49,6 +49,7 @@ TrialEvaluation::TrialEvaluation(const TrialConfig& config, const DataPair& data
                                  ShardPool& pool)
     : data_(data), engine_(engine), batches_(batches), pool_(pool) {
   if (data.minival) minival_batches_.emplace(config, data.train, *data.minival, engine.dtype());
+  if (!config.eval.fewshot.shots.empty()) few_shot_.emplace(config, data, engine.dtype());
 }
 
 void TrialEvaluation::measure() {
@@ -65,6 +66,7 @@ void TrialEvaluation::measure_as(const std::string& prefix, Correctness* right) 
   metrics_.merge(evaluate_slice(engine_, batches_, data_.eval, pool_, "eval/" + prefix, right));
   if (minival_batches_)
     metrics_.merge(evaluate_slice(engine_, *minival_batches_, *data_.minival, pool_, "minival/" + prefix));
+  if (few_shot_) metrics_.merge(few_shot_->measure(engine_, batches_, pool_, "eval/" + prefix));
 }
 
 }  // namespace normlab

@@ -8,6 +8,7 @@
 #include "experiments/data/dataset.h"
 #include "experiments/statistics/correctness.h"
 #include "experiments/train/batches.h"
+#include "experiments/train/few_shot.h"
 
 namespace normlab {
 
@@ -43,6 +44,7 @@ class TrialEvaluation {
   BatchSource& batches_;
   ShardPool& pool_;
   std::optional<BatchSource> minival_batches_;
+  std::optional<FewShotEvaluation> few_shot_;
   std::map<std::string, double> metrics_;
   Correctness right_;
 };

@@ -57,12 +57,13 @@ Sample sample_of(const TrialConfig& whole) {
            (kSlowRate * kLongStep);
   };
   auto* vit = std::get_if<ViTConfig>(&sample.config.model);
-  if (longer() > 1 && vit != nullptr && vit->placement.blocks.empty())
+  if (longer() > 1 && vit != nullptr && vit->placement.blocks.empty() && train.freeze.empty())
     vit->depth = std::max<std::int64_t>(1, static_cast<std::int64_t>(double(vit->depth) / longer()));
   if (longer() > 2)
     train.batch_size = std::max<std::int64_t>(1, static_cast<std::int64_t>(2 * double(train.batch_size) / longer()));
   sample.scale = macs / double(model_cost(sample.config.model).macs_with_norms());
   sample.config.dataset = {.name = "noise", .allow_absent_classes = true};
+  sample.config.start = {};
   sample.config.seed = 0;
   train.epochs = 1;
   train.steps = train.images = 0;

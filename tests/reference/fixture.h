@@ -84,6 +84,7 @@ std::vector<Results> run_fusion(const Fixture& fixture);
 std::vector<Results> run_randaugment(const Fixture& fixture);
 std::vector<Results> run_chain(const Fixture& fixture);
 std::vector<Results> run_resize(const Fixture& fixture);
+std::vector<Results> run_few_shot(const Fixture& fixture);
 
 /// A JSON file that is compared as a whole: one message for each difference.
 std::vector<std::string> check_counts(const std::filesystem::path& path);
@@ -97,5 +98,6 @@ std::vector<std::string> check_holm(const std::filesystem::path& path);
 std::vector<std::string> check_proportions(const std::filesystem::path& path);
 std::vector<std::string> check_planning(const std::filesystem::path& path);
 std::vector<std::string> check_equivalence(const std::filesystem::path& path);
+std::vector<std::string> check_numpy_permutations(const std::filesystem::path& path);
 
 }  // namespace normlab::reference

@@ -27,10 +27,11 @@ struct Group {
   std::vector<Results> (*run)(const Fixture&);
   bool on_devices = false;  // all of them, not the CPU alone
 };
-constexpr Group kGroups[] = {
-    {"norms", run_norm, true},    {"ops", run_op, true},         {"models", run_model, true},
-    {"swin", run_model, true},    {"train", run_training, true}, {"optim", run_optimizer, true},
-    {"fusion", run_fusion, true}, {"probes", run_probe, true},   {"augment", run_augment}};
+constexpr Group kGroups[] = {{"norms", run_norm, true},     {"ops", run_op, true},
+                             {"models", run_model, true},   {"swin", run_model, true},
+                             {"train", run_training, true}, {"optim", run_optimizer, true},
+                             {"fusion", run_fusion, true},  {"probes", run_probe, true},
+                             {"augment", run_augment},      {"metrics", run_few_shot}};
 
 // Files that are no cases of tensors.
 struct Table {
@@ -47,14 +48,14 @@ constexpr Table kTables[] = {{"initializers/counts.json", check_counts},
                              {"metrics/holm.json", check_holm},
                              {"metrics/proportions.json", check_proportions},
                              {"metrics/planning.json", check_planning},
-                             {"metrics/equivalence.json", check_equivalence}};
+                             {"metrics/equivalence.json", check_equivalence},
+                             {"metrics/numpy_permutations.json", check_numpy_permutations}};
 
 // What later work will compare. The first row whose text begins a file's name counts.
 struct Skip {
   std::string_view begins, reason;
 };
 constexpr Skip kSkips[] = {
-    {"metrics/few_shot", "few-shot regression does not exist yet"},
     {"metrics/miou", "mean intersection over union does not exist yet"},
 };
 

@@ -266,7 +266,7 @@ TEST_CASE("canonical: a text of another schema or with an unknown key is refused
   CHECK(error(R"({"schema":2})") == "config.json:1:1: written with schema 2 of the settings; this program reads 1");
   CHECK(error("{}") == "config.json:1:1: written with schema 0 of the settings; this program reads 1");
   CHECK(error(R"({"schema":1,"sweep":{}})") ==
-        "config.json:1:13: /sweep: unknown key; one of: schema, dataset, model, train, seed");
+        "config.json:1:13: /sweep: unknown key; one of: schema, dataset, model, start, train, eval, seed");
   CHECK(error(R"({"schema":1,"model":{"placement":"dpm"}})") ==
         "config.json:1:34: /model/placement: unknown placement \"dpm\"; did you mean \"dpn\"?");
 }

@@ -244,3 +244,17 @@ TEST_CASE("descriptor: random sweeps expand as a slow enumeration does") {
   CHECK(merged > 20);
   CHECK(left_out > 0);
 }
+
+TEST_CASE("descriptor: chosen classes set the number of classes") {
+  DescriptorFiles files;
+  const Experiment e = files.load(R"({"dataset": {"name": "cifar10", "classes": ["cat", "dog", "frog"]}})");
+  CHECK(vit_of(e.trials[0].config).num_classes == 3);
+  CHECK(files.problems(R"({"dataset": {"name": "cifar10", "classes": ["cat", "dog"]}, "model": {"num_classes": 10}})")
+            .find("2 classes in dataset.classes") != std::string::npos);
+}
+
+TEST_CASE("descriptor: a class that is given twice is refused") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"dataset": {"name": "cifar10", "classes": ["cat", "dog", "cat"]}})") ==
+        "d.json:1:45: /dataset/classes/0: the class \"cat\" is given twice");
+}

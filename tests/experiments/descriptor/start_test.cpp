@@ -39,7 +39,7 @@ TEST_CASE("start: a trial without one has the id that it always had") {
 
 TEST_CASE("start: a missing file is an error unless its hash is given") {
   DescriptorFiles files;
-  CHECK(files.problems(R"({"start": {"file": "w.npz"}})").starts_with("d.json:1:11: /start: there is no file "));
+  CHECK(files.problems(R"({"start": {"file": "w.npz"}})").starts_with("d.json:1:20: /start/file: there is no file "));
   CHECK(files.problems(R"({"start": {"file": "w.npz", "sha256": "12ab"}})").empty());
 }
 

@@ -1,0 +1,121 @@
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <numeric>
+
+#include "experiments/base/terminal.h"
+#include "experiments/cli/commands.h"
+#include "experiments/cli/device_option.h"
+#include "experiments/cli/trial_by_id.h"
+#include "experiments/descriptor/reader.h"
+#include "experiments/sweep/runner.h"
+#include "experiments/train/few_shot.h"
+#include "experiments/train/keep.h"
+#include "experiments/train/trial.h"
+#include "experiments/weights/convert.h"
+#include "experiments/weights/convert_files.h"
+#include "experiments/weights/trained_on.h"
+#include "nn/engine.h"
+#include "nn/nonfinite.h"
+
+namespace normlab {
+namespace {
+
+struct FewShotCommand {
+  std::string trial, out = "results", weights;
+  std::optional<std::string> model, dataset, root;
+  FewShotConfig fewshot{.shots = {1, 5, 10, 25}};
+  EvalTransformConfig transform;
+  std::vector<Option> of_transform{};
+  bool ema = false;
+  int threads = 0;
+  DeviceKind device = DeviceKind::cpu;
+
+  int operator()() {
+    if (trial.empty() == weights.empty()) throw InputError("fewshot: give either a trial or --weights FILE");
+    if (!trial.empty()) weights = kept_weights(trial_named(trial, out)).string();
+    WeightFile file = read_weight_file(weights);
+    if (ema) take_average(file, weights);
+    if (stated_names(file, std::nullopt) != NameScheme::normlab)
+      throw InputError(
+          fmt::format("{}: has another program's tensor names; run `normlab convert` on it first", weights));
+    const ModelConfig network = stated_model(file, model, false);
+    const std::optional<TrainedOn> trained = trained_on(file.metadata, weights);
+    if (!trained && !dataset)
+      throw InputError(fmt::format("{}: does not state its training data; give the images with --dataset", weights));
+    TrialConfig config = trained ? trained->config : TrialConfig{};
+    config.eval.fewshot = fewshot;
+    if (dataset) config.dataset = read_dataset_option(*dataset, "--dataset");
+    const bool changed =
+        std::any_of(of_transform.begin(), of_transform.end(), [](const Option& o) { return o.given(); });
+    if (changed) config.train.eval_transform = transform;
+    DataPair data =
+        load_dataset(config.dataset, root ? std::optional<std::filesystem::path>(*root) : std::nullopt, threads);
+    // Images are normalised as in the training.
+    if (trained && config.dataset.mean.empty()) data.train.channel_mean = trained->mean;
+    if (trained && config.dataset.std.empty()) data.train.channel_std = trained->std;
+    config.model = network;
+    std::visit([&](auto& c) { c.num_classes = data.train.num_classes; }, config.model);
+    return evaluate(config, network, data, file);
+  }
+
+ private:
+  int evaluate(const TrialConfig& config, const ModelConfig& network, const DataPair& data,
+               const WeightFile& file) const {
+    EngineSettings settings = engine_settings(config);
+    settings.ema = {};
+    settings.freeze = {};
+    ShardPool pool(threads);
+    const ComputeDevice computer(device);
+    Engine engine(computer.backend(), pool, network, settings);
+    ConversionReport report;
+    import_weights(file.tensors, NameScheme::normlab, network, {}, engine.parameters(), report);
+    if (const auto found = first_nonfinite(engine.parameters()))
+      throw NonFiniteError(fmt::format("{}: {}, so no image has features", weights, found->text()), found->value);
+    FewShotEvaluation few_shot(config, data, engine.dtype());
+    BatchSource eval(config, data.train, data.eval, engine.dtype());
+    const std::vector<std::vector<double>> all = few_shot.accuracies(engine, eval, pool);
+    print_text("{} training images, {} evaluated, {} classes; l2 {:g}\n", data.train.size(), data.eval.size(),
+               data.train.num_classes, fewshot.l2);
+    for (std::size_t s = 0; s < all.size(); ++s) {
+      std::vector<std::string> seeds;
+      for (const double accuracy : all[s]) seeds.push_back(fmt::format("{:.2f}", 100 * accuracy));
+      const double mean = std::accumulate(all[s].begin(), all[s].end(), 0.0) / double(all[s].size());
+      print_text("{:>4} {:<5}  {:.2f}%  (seeds {}: {})\n", fewshot.shots[s], fewshot.shots[s] == 1 ? "shot" : "shots",
+                 100 * mean, fmt::join(fewshot.seeds, ", "), fmt::join(seeds, ", "));
+    }
+    return 0;
+  }
+};
+
+}  // namespace
+
+void add_fewshot(Command& app) {
+  auto [command, options] = app.add_command<FewShotCommand>(
+      "fewshot", "judge the features of weights by ridge regression on a few images per class, as Big Vision does");
+  options.threads = available_cores();
+  command.add_option("trial", options.trial, "a trial's folder, or its id or the first digits of it");
+  command.add_option("--out", options.out, "folder of the results").show_default();
+  command.add_option("--weights", options.weights,
+                     "weights instead of a trial's: a checkpoint, or a file from `normlab convert`");
+  command.add_flag("--ema", options.ema, "use the averaged weights of a checkpoint");
+  command.add_option("--model", options.model,
+                     "the network as JSON, a file or the text itself; must agree with what the weights state");
+  command.add_option("--dataset", options.dataset,
+                     "a data set's name, or JSON as a descriptor's \"dataset\" (default: the data of the training)");
+  command.add_option("--data", options.root, "folder of the data sets (default: NORMLAB_DATA, else ./data)");
+  command.add_option("--shots", options.fewshot.shots, "training images per class, such as 1,5,10").comma_separated();
+  command.add_option("--seeds", options.fewshot.seeds, "NumPy seeds that choose the images").comma_separated();
+  command.add_option("--l2", options.fewshot.l2, "weight of the squared norm").positive().show_default();
+  const auto of_transform = [&to = options.of_transform](Option option) { to.push_back(option); };
+  of_transform(command.add_choice("--crop", options.transform.crop,
+                                  "how an image gets the model's size; none: it has that size (default: as trained)"));
+  of_transform(command.add_choice("--resize", options.transform.resize, "interpolation between pixels",
+                                  {"nearest", "bilinear", "bicubic", "lanczos", "bilinear_plain", "area"}));
+  command.add_number("--threads", options.threads, "how many cores to use", 1, 1024).show_default("all cores");
+  add_device(command, options.device);
+  command.examples({"normlab fewshot 1a2b3c --dataset cifar100",
+                    "normlab fewshot --weights vit.safetensors --dataset cifar10 --crop stretch"});
+}
+
+}  // namespace normlab

@@ -1,0 +1,120 @@
+#include "experiments/train/few_shot.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "experiments/data/eval_transform.h"
+#include "nn/engine.h"
+#include "nn/nonfinite.h"
+
+namespace normlab {
+namespace {
+
+/// Some images of a set.
+class PickedImages final : public EncodedImages {
+ public:
+  PickedImages(std::shared_ptr<const EncodedImages> all, std::vector<std::size_t> picked)
+      : all_(std::move(all)), picked_(std::move(picked)) {}
+  void read(std::int64_t i, std::vector<std::uint8_t>& bytes) const override { all_->read(at(i), bytes); }
+  std::string where(std::int64_t i) const override { return all_->where(at(i)); }
+
+ private:
+  std::int64_t at(std::int64_t i) const { return static_cast<std::int64_t>(picked_[static_cast<std::size_t>(i)]); }
+  std::shared_ptr<const EncodedImages> all_;
+  std::vector<std::size_t> picked_;
+};
+
+ImageSet pick(const ImageSet& from, const std::vector<std::size_t>& picked) {
+  ImageSet out;
+  out.height = from.height, out.width = from.width, out.channels = from.channels;
+  out.num_classes = from.num_classes;
+  out.class_names = from.class_names;
+  if (from.encoded) out.encoded = std::make_shared<PickedImages>(from.encoded, picked);
+  for (const std::size_t i : picked) {
+    const auto index = static_cast<std::int64_t>(i);
+    out.labels.push_back(from.labels[i]);
+    out.keys.push_back(from.key(index));
+    if (!from.encoded) out.pixels.insert(out.pixels.end(), from.image(index), from.image(index) + from.image_bytes());
+  }
+  return out;
+}
+
+std::vector<std::size_t> all_chosen(const FewShotConfig& config, const ImageSet& train) {
+  std::set<std::size_t> chosen;
+  const std::int64_t most = *std::max_element(config.shots.begin(), config.shots.end());
+  for (const std::int64_t seed : config.seeds)
+    for (const std::size_t i : few_shot_choice(train.labels, train.num_classes, static_cast<std::uint64_t>(seed), most))
+      chosen.insert(i);
+  return {chosen.begin(), chosen.end()};
+}
+
+}  // namespace
+
+Features features_of(Engine& engine, BatchSource& batches, const ImageSet& images, ShardPool& pool) {
+  constexpr std::int64_t kMade = 512;  // images at a time
+  Features all;
+  std::vector<double> some;
+  for (std::int64_t first = 0; first < images.size(); first += kMade) {
+    const std::int64_t count = std::min(kMade, images.size() - first);
+    engine.features(batches.evaluation(first, count, pool).images, some);
+    all.width = some.size() / static_cast<std::size_t>(count);
+    for (std::size_t i = 0; i < some.size(); ++i)
+      if (!std::isfinite(some[i]))
+        throw NonFiniteError(
+            fmt::format("{}: feature {} is {}", numbered_image(images, first + std::int64_t(i / all.width)),
+                        i % all.width, some[i]),
+            some[i]);
+    all.values.insert(all.values.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+FewShotEvaluation::FewShotEvaluation(const TrialConfig& config, const DataPair& data, DType dtype)
+    : config_(config),
+      data_(data),
+      chosen_(all_chosen(config.eval.fewshot, data.train)),
+      images_(pick(data.train, chosen_)),
+      batches_(config, data.train, images_, dtype) {}
+
+std::vector<std::vector<double>> FewShotEvaluation::accuracies(Engine& engine, BatchSource& eval, ShardPool& pool) {
+  const FewShotConfig& config = config_.eval.fewshot;
+  const ImageSet& all = data_.train;
+  const Features train = features_of(engine, batches_, images_, pool),
+                 test = features_of(engine, eval, data_.eval, pool);
+  std::vector<std::vector<double>> accuracies;
+  for (const std::int64_t shots : config.shots) {
+    std::vector<double>& of_seeds = accuracies.emplace_back();
+    for (const std::int64_t seed : config.seeds) {
+      Features some{train.width};
+      std::vector<std::int32_t> labels;
+      for (const std::size_t i :
+           few_shot_choice(all.labels, all.num_classes, static_cast<std::uint64_t>(seed), shots)) {
+        const auto at = static_cast<std::size_t>(std::lower_bound(chosen_.begin(), chosen_.end(), i) - chosen_.begin());
+        some.values.insert(some.values.end(), train.row(at).begin(), train.row(at).end());
+        labels.push_back(all.labels[i]);
+      }
+      const std::vector<std::int32_t> found =
+          FewShotClassifier(some, labels, all.num_classes, config.l2).predictions(test);
+      std::int64_t right = 0;
+      for (std::size_t i = 0; i < found.size(); ++i) right += found[i] == data_.eval.labels[i];
+      of_seeds.push_back(double(right) / double(found.size()));
+    }
+  }
+  return accuracies;
+}
+
+std::map<std::string, double> FewShotEvaluation::measure(Engine& engine, BatchSource& eval, ShardPool& pool,
+                                                         const std::string& prefix) {
+  std::map<std::string, double> means;
+  const std::vector<std::vector<double>> all = accuracies(engine, eval, pool);
+  for (std::size_t s = 0; s < all.size(); ++s)
+    means[fmt::format("{}{}shot_accuracy", prefix, config_.eval.fewshot.shots[s])] =
+        std::accumulate(all[s].begin(), all[s].end(), 0.0) / double(all[s].size());
+  return means;
+}
+
+}  // namespace normlab
