@@ -32,7 +32,10 @@ Differences compare(const nlohmann::ordered_json& a, const nlohmann::ordered_jso
     std::replace(pointer.begin(), pointer.end(), '/', '.');
     return pointer.empty() ? pointer : pointer.substr(1);
   };
-  const auto text = [](const nlohmann::ordered_json& v) { return v.is_string() ? v.get<std::string>() : v.dump(); };
+  // An empty list is null once it is flattened.
+  const auto text = [](const nlohmann::ordered_json& v) {
+    return v.is_null() || v == "" ? "-" : v.is_string() ? v.get<std::string>() : v.dump();
+  };
   Differences out;
   for (const auto& [pointer, value] : flat_a.items()) {
     if (!flat_b.contains(pointer))
@@ -42,6 +45,7 @@ Differences compare(const nlohmann::ordered_json& a, const nlohmann::ordered_jso
   }
   for (const auto& [pointer, value] : flat_b.items())
     if (!flat_a.contains(pointer)) out.push_back({name(pointer), "-", text(value)});
+  std::erase_if(out, [](const Difference& d) { return d.a == d.b; });
   return out;
 }
 

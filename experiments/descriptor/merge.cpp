@@ -26,6 +26,7 @@ bool replaced_whole(std::string_view path) {
 /// The key for which a bare word at this path is short, or "".
 std::string_view key_of_word(std::string_view path) {
   if (path == "dataset") return "name";
+  if (path == "start") return "file";
   if (path == "model.placement") return "base";
   if (path == "model.layer_scale" || is_within(path, "model.placement")) return "kind";
   return {};

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "experiments/descriptor/canonical.h"
 #include "experiments/results/store.h"
 #include "experiments/sweep/dispatcher.h"
 #include "experiments/sweep/plan_file.h"
@@ -15,6 +16,7 @@
 #include "experiments/sweep/start_weights.h"
 #include "experiments/sweep/worker.h"
 #include "experiments/train/batches.h"
+#include "experiments/weights/start.h"
 
 namespace normlab {
 namespace {
@@ -42,6 +44,18 @@ DataSets load_data(const Experiment& experiment, const ResultStore& store, const
           store.trial(trial.id).path().string(), trial.id.substr(0, 12), trial.label, *there, here));
   }
   return data;
+}
+
+/// Reads each file that pending trials start from once per network and rule.
+void check_start_files(const Experiment& experiment, const std::vector<std::size_t>& pending) {
+  std::set<std::string> checked;
+  for (const std::size_t t : pending) {
+    TrialConfig config = experiment.trials[t].config;
+    if (config.start.file.empty()) continue;
+    config.seed = 0;
+    config.train = {};
+    if (checked.insert(canonical_json(config)).second) check_start_file(config, config.start.file);
+  }
 }
 
 /// The trials that this run trains, and the results it replaces.
@@ -99,6 +113,7 @@ static bool run_trials(const Experiment& experiment, const ResultStore& store, c
   std::set<Precision> precisions;
   for (const std::size_t t : pending) precisions.insert(experiment.trials[t].config.train.precision);
   require_device(options.device, precisions);  // reports what is missing before any work starts
+  check_start_files(experiment, pending);
   const DataSets data = load_data(experiment, store, pending, options);
   if (!experiment.probes.empty())
     for (const std::size_t t : pending) {

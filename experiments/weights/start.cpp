@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <sstream>
+#include <vector>
+
 #include "core/error.h"
 #include "experiments/descriptor/start_source.h"
 #include "experiments/results/store.h"
 #include "experiments/weights/convert.h"
 #include "experiments/weights/convert_files.h"
+#include "nn/init.h"
+#include "nn/model.h"
 #include "nn/nonfinite.h"
 
 namespace normlab {
@@ -28,6 +33,20 @@ void require_identity(const StartConfig& start, const WeightFile& file, const st
         fmt::format("{}: is not a checkpoint of trial {}, which this trial starts from", path.string(), start.trial));
 }
 
+/// The message of import_weights(), with the file's name once and at most a few tensors.
+std::string first_lines(const std::string& message, const std::string& file, const ConversionReport& report) {
+  constexpr std::size_t kShown = 6;
+  std::vector<std::string> lines;
+  std::istringstream text(message);
+  for (std::string line; std::getline(text, line);)
+    lines.push_back(line.starts_with(file) ? line.substr(file.size()) : line);
+  for (const std::string& name : report.missing) lines.push_back("missing    " + name);
+  for (const std::string& name : report.left_over) lines.push_back("left over  " + name);
+  std::string out = file + lines.front();
+  for (std::size_t i = 1; i < std::min(lines.size(), kShown); ++i) out += "\n  " + lines[i];
+  return lines.size() > kShown ? fmt::format("{}\n  and {} more", out, lines.size() - kShown) : out;
+}
+
 std::optional<NameScheme> scheme_of(StartNames names) {
   if (names == StartNames::stated) return std::nullopt;
   return name_scheme(word_of(names));
@@ -47,11 +66,19 @@ std::string load_start(const TrialConfig& config, const std::filesystem::path& p
     import_weights(file.tensors, stated_names(file, scheme_of(start.names), "\"names\""), config.model, options,
                    weights, report, kStartNames);
   } catch (const InputError& error) {
-    throw InputError(fmt::format("{}\nstart: {}: {}", error.what(), path.string(), report.text()));
+    throw InputError(fmt::format("start: {}", first_lines(error.what(), path.string() + ": ", report)));
   }
   if (const auto found = first_nonfinite(weights))
     throw InputError(fmt::format("{}: {} in float32, so no training can start from it", path.string(), found->text()));
   return fmt::format("starts from {}: {}", path.string(), report.text());
+}
+
+void check_start_file(const TrialConfig& config, const std::filesystem::path& path) {
+  ParameterSet weights;
+  make_model(weights, config.model);
+  weights.allocate(DType::f32, 0);
+  initialise(weights, config.model, config.seed);
+  load_start(config, path, weights);
 }
 
 }  // namespace normlab

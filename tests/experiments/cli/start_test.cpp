@@ -172,3 +172,30 @@ TEST_CASE("start: a trial that starts from another is verified") {
     break;
   }
 }
+
+TEST_CASE("start: a file that does not fit is refused before any training") {
+  const TemporaryFolder folder;
+  write_both(folder);
+  REQUIRE(run_program(folder, "run " + in_folder(folder, "pretrain.json") + out_option(folder)).code == 0);
+  const ResultStore store(folder / "r");
+  const std::string file = store.trial(store.trial_ids().front()).checkpoint(1).string();
+  const Finished run = run_program(folder, "run " + in_folder(folder, "pretrain.json") + " --set start=" + file +
+                                               " --set model.embed_dim=32 --set seeds=1" + out_option(folder, "other"));
+  CAPTURE(run.err);
+  CHECK(run.code == 2);
+  CHECK(run.err.find("patch_embed.weight is [16, 192], but this model needs [32, 192]") != std::string::npos);
+  CHECK(run.err.find(" more") != std::string::npos);
+  CHECK(run.err.find("refused") == std::string::npos);
+}
+
+TEST_CASE("start: a file's name takes further keys") {
+  const TemporaryFolder folder;
+  write_both(folder);
+  REQUIRE(run_program(folder, "run " + in_folder(folder, "pretrain.json") + out_option(folder)).code == 0);
+  const ResultStore store(folder / "r");
+  const std::string file = store.trial(store.trial_ids().front()).checkpoint(1).string();
+  const Finished check = run_program(folder, "check " + in_folder(folder, "pretrain.json") + " --set start=" + file +
+                                                 " --set start.leave_out='[\"head\"]'");
+  CAPTURE(check.err);
+  CHECK(check.code == 0);
+}
