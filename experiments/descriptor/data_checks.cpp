@@ -52,9 +52,10 @@ class DataChecks {
         const Slice slice = parse_slice(text);
         if (data().generated() && slice.split != "train" && slice.split != "test")
           throw InputError(concat("the splits of ", data().name, " are \"train\" and \"test\""));
-        if (slice.begin && slice.end && slice.begin->percent == slice.end->percent &&
-            slice.begin->value >= slice.end->value)
-          throw InputError(concat("slice ", in_quotes(text), ": is empty"));
+        for (const std::vector<SliceCut>& cuts : slice.parts)
+          for (const auto& [begin, end] : cuts)
+            if (begin && end && begin->percent == end->percent && begin->value >= end->value)
+              throw InputError(concat("slice ", in_quotes(text), ": is empty"));
         images(data());
       } catch (const InputError& error) {
         report_(key, error.what());
@@ -72,11 +73,15 @@ class DataChecks {
     const bool whole = data().per_class == 0 && data().fraction == 1;
     if (!data().train_shards.empty() || !data().eval_shards.empty() || !whole) return;
     const std::int64_t images = known_split_images(data(), parse_slice(slice).split).value_or(0);
-    const std::string why = shared_images(slice, other, images);
-    if (why.rfind("shares", 0) == 0)
-      report_(concat("dataset.", other_key),
-              concat(in_quotes(other), " ", why, " dataset.", key, ", ", in_quotes(slice),
-                     "; use disjoint parts such as \"train[:90%]\" and \"train[90%:]\""));
+    try {
+      const std::string why = shared_images(slice, other, images);
+      if (why.rfind("shares", 0) == 0)
+        report_(concat("dataset.", other_key),
+                concat(in_quotes(other), " ", why, " dataset.", key, ", ", in_quotes(slice),
+                       "; use disjoint parts such as \"train[:90%]\" and \"train[90%:]\""));
+    } catch (const InputError& error) {
+      report_(concat("dataset.", key), error.what());
+    }
   }
 
   void per_class() const {
@@ -111,7 +116,7 @@ class DataChecks {
     }
     const Slice slice = parse_slice(data().train);
     if (const auto absent = std::count(seen.begin(), seen.end(), false); absent > 0)
-      report_(slice.begin || slice.end ? "dataset.train" : "dataset.train_images",
+      report_(slice.whole() ? "dataset.train_images" : "dataset.train",
               concat("the training images lack ", absent, " of the ", kClasses,
                      " classes; use more images, or set allow_absent_classes"));
   }

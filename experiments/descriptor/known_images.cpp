@@ -11,20 +11,6 @@
 namespace normlab {
 namespace {
 
-/// Bounds of a slice in images, or in percent if all bounds are percentages.
-struct Span {
-  std::int64_t begin = 0, end = 0;
-};
-
-/// `whole`: number of images, or 100 if bounds stay in percent.
-Span span_of(const Slice& slice, std::int64_t whole, bool in_images) {
-  const auto position = [&](const std::optional<SliceBound>& bound, std::int64_t absent) {
-    if (!bound) return absent;
-    return in_images && bound->percent ? whole * bound->value / 100 : bound->value;
-  };
-  return {position(slice.begin, 0), position(slice.end, whole)};
-}
-
 std::optional<std::int64_t> known_images(const DatasetConfig& dataset, const std::string& text) {
   const Slice slice = parse_slice(text);
   std::optional<std::int64_t> images = known_split_images(dataset, slice.split);
@@ -34,11 +20,9 @@ std::optional<std::int64_t> known_images(const DatasetConfig& dataset, const std
     if (!known.balanced || *images % known.num_classes != 0 || classes > known.num_classes) return std::nullopt;
     images = *images / known.num_classes * classes;
   }
-  const Span span = span_of(slice, *images, true);
-  if (span.end > *images || span.begin >= span.end)
-    throw InputError(concat("dataset ", in_quotes(dataset.name), ": the slice ", in_quotes(text),
-                            " does not fit into its ", *images, " images"));
-  return span.end - span.begin;
+  std::int64_t sum = 0;
+  for (const SliceSpan& span : spans_of(slice, dataset.name, *images)) sum += span.end - span.begin;
+  return sum;
 }
 
 }  // namespace
@@ -80,12 +64,18 @@ std::string shared_images(std::string_view a, std::string_view b, std::int64_t i
   if (first.split != second.split) return "";
   bool percent = false, counted = false;
   for (const Slice* slice : {&first, &second})
-    for (const std::optional<SliceBound>* bound : {&slice->begin, &slice->end})
-      if (*bound) ((*bound)->percent ? percent : counted) = true;
+    for (const std::vector<SliceCut>& cuts : slice->parts)
+      for (const SliceCut& cut : cuts)
+        for (const std::optional<SliceBound>* bound : {&cut.begin, &cut.end})
+          if (*bound) ((*bound)->percent ? percent : counted) = true;
   if (percent && counted && images == 0) return "may share images (one slice counts images, the other percent) with";
-  const std::int64_t whole = counted ? (images > 0 ? images : std::numeric_limits<std::int64_t>::max()) : 100;
-  const Span x = span_of(first, whole, counted), y = span_of(second, whole, counted);
-  return std::max(x.begin, y.begin) < std::min(x.end, y.end) ? "shares images with" : "";
+  // Of an unknown number of images, percentages are exact for two cuts in a row.
+  constexpr std::int64_t kHundredths = 100 * 100, kMany = std::numeric_limits<std::int64_t>::max() / 128;
+  const std::int64_t whole = images > 0 ? images : counted ? kMany : kHundredths;
+  for (const SliceSpan& x : spans_of(first, "", whole))
+    for (const SliceSpan& y : spans_of(second, "", whole))
+      if (std::max(x.begin, y.begin) < std::min(x.end, y.end)) return "shares images with";
+  return "";
 }
 
 }  // namespace normlab

@@ -55,34 +55,76 @@ std::vector<std::int64_t> class_shares(double fraction, const std::vector<std::i
 
 }  // namespace
 
-Slice parse_slice(std::string_view text) {
-  const std::size_t open = text.find('[');
-  Slice slice{std::string(text), std::string(text.substr(0, open)), {}, {}};
-  const bool named = !slice.split.empty() && std::all_of(slice.split.begin(), slice.split.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '_';
-  });
-  if (!named) throw InputError(concat("slice ", in_quotes(text), ": does not name a split; ", kForms));
-  if (open == std::string_view::npos) return slice;
-  const std::size_t colon = text.find(':', open);
-  if (colon == std::string_view::npos || text.back() != ']') {
-    throw InputError(concat("slice ", in_quotes(text), ": the text after the split is not [begin:end]; ", kForms));
+namespace {
+
+/// "[begin:end][begin:end]"; `slice` is the whole text.
+std::vector<SliceCut> parse_cuts(std::string_view text, std::string_view slice) {
+  std::vector<SliceCut> cuts;
+  while (!text.empty()) {
+    const std::size_t colon = text.find(':'), close = text.find(']');
+    if (text.front() != '[' || close == text.npos || colon >= close)
+      throw InputError(concat("slice ", in_quotes(slice), ": the text after the split is not [begin:end]; ", kForms));
+    cuts.push_back(
+        {parse_bound(text.substr(1, colon - 1), slice), parse_bound(text.substr(colon + 1, close - colon - 1), slice)});
+    text.remove_prefix(close + 1);
   }
-  slice.begin = parse_bound(text.substr(open + 1, colon - open - 1), text);
-  slice.end = parse_bound(text.substr(colon + 1, text.size() - colon - 2), text);
+  return cuts;
+}
+
+}  // namespace
+
+Slice parse_slice(std::string_view text) {
+  Slice slice{std::string(text), {}, {}};
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('+', begin), text.size());
+    const std::string_view part = text.substr(begin, end - begin);
+    const std::string_view split = part.substr(0, part.find('['));
+    const bool named = !split.empty() && std::all_of(split.begin(), split.end(),
+                                                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+    if (!named) throw InputError(concat("slice ", in_quotes(text), ": does not name a split; ", kForms));
+    if (!slice.parts.empty() && split != slice.split)
+      throw InputError(concat("slice ", in_quotes(text), ": adds parts of two splits; only parts of one can be added"));
+    slice.split = split;
+    slice.parts.push_back(parse_cuts(part.substr(split.size()), text));
+    begin = end + 1;
+  }
   return slice;
 }
 
-std::vector<std::int64_t> slice_indices(const Slice& slice, std::string_view dataset, std::int64_t samples) {
-  const auto position = [&](const std::optional<SliceBound>& bound, std::int64_t absent) {
-    if (!bound) return absent;
-    return bound->percent ? samples * bound->value / 100 : bound->value;
-  };
-  const std::int64_t begin = position(slice.begin, 0), end = position(slice.end, samples);
+std::vector<SliceSpan> spans_of(const Slice& slice, std::string_view dataset, std::int64_t samples) {
   const std::string where = concat("dataset ", in_quotes(dataset), ", slice ", in_quotes(slice.text), ": ");
-  if (end > samples) throw InputError(concat(where, "ends at ", end, ", but the split has ", samples, " images"));
-  if (begin >= end) throw InputError(concat(where, "is empty: from ", begin, " to ", end, " of ", samples, " images"));
-  std::vector<std::int64_t> order = permutation(stream_key(0, "slice", dataset), samples, 0);
-  std::vector<std::int64_t> chosen(order.begin() + begin, order.begin() + end);
+  std::vector<SliceSpan> spans;
+  for (const std::vector<SliceCut>& cuts : slice.parts) {
+    SliceSpan span{0, samples};
+    if (samples == 0) throw InputError(concat(where, "is empty: from 0 to 0 of 0 images"));
+    for (const SliceCut& cut : cuts) {
+      const std::int64_t images = span.end - span.begin;
+      const auto position = [&](const std::optional<SliceBound>& bound, std::int64_t absent) {
+        if (!bound) return absent;
+        return bound->percent ? images * bound->value / 100 : bound->value;
+      };
+      const std::int64_t begin = position(cut.begin, 0), end = position(cut.end, images);
+      const char* const what = &cut == cuts.data() ? "the split" : "the part before it";
+      if (end > images) throw InputError(concat(where, "ends at ", end, ", but ", what, " has ", images, " images"));
+      if (begin >= end)
+        throw InputError(concat(where, "is empty: from ", begin, " to ", end, " of ", images, " images"));
+      span = {span.begin + begin, span.begin + end};
+    }
+    spans.push_back(span);
+  }
+  std::sort(spans.begin(), spans.end(), [](const SliceSpan& a, const SliceSpan& b) { return a.begin < b.begin; });
+  for (std::size_t i = 1; i < spans.size(); ++i)
+    if (spans[i].begin < spans[i - 1].end)
+      throw InputError(
+          concat(where, "two of its parts share ", spans[i - 1].end - spans[i].begin, " of ", samples, " images"));
+  return spans;
+}
+
+std::vector<std::int64_t> slice_indices(const Slice& slice, std::string_view dataset, std::int64_t samples) {
+  const std::vector<SliceSpan> spans = spans_of(slice, dataset, samples);
+  const std::vector<std::int64_t> order = permutation(stream_key(0, "slice", dataset), samples, 0);
+  std::vector<std::int64_t> chosen;
+  for (const SliceSpan& span : spans) chosen.insert(chosen.end(), order.begin() + span.begin, order.begin() + span.end);
   std::sort(chosen.begin(), chosen.end());
   return chosen;
 }

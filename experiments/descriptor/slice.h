@@ -1,4 +1,4 @@
-// Slices of a split: "train", "train[:99%]", "train[:800]", "train[800:1000]".
+// Slices of a split: "train", "train[:99%]", "train[800:1000]", "train[:800]+train[90%:][:200]".
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,32 @@ struct SliceBound {
   bool percent = false;
 };
 
-struct Slice {
-  std::string text;   // as written
-  std::string split;  // letters, digits and underscores
+struct SliceCut {
   std::optional<SliceBound> begin, end;
 };
 
-/// `split` or `split[begin:end]`; a bound is empty, a number of images, or an integer percentage. InputError
-/// explains what is wrong.
+struct Slice {
+  std::string text;   // as written
+  std::string split;  // letters, digits and underscores
+  /// The sum of these parts, at least one. Each cuts the split, then what the cut before it left.
+  std::vector<std::vector<SliceCut>> parts;
+  bool whole() const { return parts.size() == 1 && parts.front().empty(); }
+};
+
+/// A sum of parts of one split, each `split`, `split[begin:end]` or `split[begin:end][begin:end]`; a bound is empty, a
+/// number of images, or an integer percentage. InputError explains what is wrong.
 Slice parse_slice(std::string_view text);
 
-/// Ascending indices of a slice of `samples` images sorted by key: positions begin..end of a fixed permutation that
-/// depends only on the dataset's name. Percentages are rounded down to an image, so "[:99%]" and "[99%:]" are disjoint
-/// and complete. InputError: empty, or past the end.
+/// The positions begin to end of each part in a split of `samples` images. InputError: empty, past the end, or parts
+/// that overlap.
+struct SliceSpan {
+  std::int64_t begin = 0, end = 0;
+};
+std::vector<SliceSpan> spans_of(const Slice& slice, std::string_view dataset, std::int64_t samples);
+
+/// Ascending indices of a slice of `samples` images sorted by key: spans_of() a fixed permutation that depends only on
+/// the dataset's name. Percentages are rounded down to an image, so "[:99%]" and "[99%:]" are disjoint and complete.
+/// InputError as spans_of().
 std::vector<std::int64_t> slice_indices(const Slice& slice, std::string_view dataset, std::int64_t samples);
 
 /// The same number of images per class, or a share of each class, not both. Slices count only images of `classes`.

@@ -144,7 +144,7 @@ TEST_CASE("meaning: settings that a run refuses on any data are refused") {
       dataset(R"("train_images": 2000000)", "/train_images", "must be at most 1000000"),
       dataset(R"("train": "train[:99")", "/train", "is not [begin:end]"),
       dataset(R"("eval": "train[50%:50%]")", "/eval", "is empty"),
-      dataset(R"("train": "train[:3000]")", "/train", "does not fit into its 2000 images"),
+      dataset(R"("train": "train[:3000]")", "/train", "but the split has 2000 images"),
       dataset(R"("eval": "val")", "/eval", "\"train\" and \"test\""),
       dataset(R"("eval": "train[90%:]")", "/eval", "shares images with dataset.train"),
       dataset(R"("train": "train[:90%]", "minival": "train[80%:]")", "/minival", "shares images with dataset.train"),

@@ -48,6 +48,34 @@ TEST_CASE("slice: an empty slice or one past the end is refused") {
   CHECK_SAYS(input_error([] { indices("train[200:]", 100); }), "is empty");
 }
 
+TEST_CASE("slice: a cut after a cut counts what is left") {
+  const auto rest = indices("train[90%:]", 1000), first = indices("train[90%:][:20]", 1000);
+  CHECK(first.size() == 20);
+  CHECK(std::includes(rest.begin(), rest.end(), first.begin(), first.end()));
+  CHECK(first == indices("train[900:920]", 1000));
+  CHECK(indices("train[50%:][50%:]", 1000) == indices("train[75%:]", 1000));
+  CHECK_SAYS(input_error([] { indices("train[90%:][:200]", 1000); }),
+             "ends at 200, but the part before it has 100 images");
+}
+
+TEST_CASE("slice: a sum has the images of its parts") {
+  const auto a = indices("train[:80]", 1000), b = indices("train[90%:][:20]", 1000);
+  std::set<std::int64_t> both(a.begin(), a.end());
+  both.insert(b.begin(), b.end());
+  const auto sum = indices("train[:80]+train[90%:][:20]", 1000);
+  CHECK(std::vector<std::int64_t>(both.begin(), both.end()) == sum);
+  CHECK(sum == indices("train[90%:][:20]+train[:80]", 1000));
+}
+
+TEST_CASE("slice: parts of a sum that share images are refused") {
+  CHECK_SAYS(input_error([] { indices("train[:60%]+train[500:]", 1000); }),
+             "two of its parts share 100 of 1000 images");
+}
+
+TEST_CASE("slice: parts of two splits cannot be added") {
+  CHECK_SAYS(input_error([] { parse_slice("train[:80]+val[:20]"); }), "adds parts of two splits");
+}
+
 TEST_CASE("slice: a text that is not a slice is refused") {
   for (const char* bad :
        {"", "[:5]", "train[", "train[5]", "train[:5", "train[:5]x", "train[-5:]", "train[:1.5%]", "train[:101%]",

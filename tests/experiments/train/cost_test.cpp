@@ -46,10 +46,10 @@ TEST_CASE("cost: the images of an unknown dataset are not known") {
 
 TEST_CASE("cost: slices that a known dataset lacks are refused") {
   CHECK_THROWS_WITH_AS(images("cifar10", "train[:50001]"),
-                       "dataset \"cifar10\": the slice \"train[:50001]\" does not fit into its 50000 images",
+                       "dataset \"cifar10\", slice \"train[:50001]\": ends at 50001, but the split has 50000 images",
                        InputError);
   CHECK_THROWS_WITH_AS(images("cifar10", "train[10:10]"),
-                       "dataset \"cifar10\": the slice \"train[10:10]\" does not fit into its 50000 images",
+                       "dataset \"cifar10\", slice \"train[10:10]\": is empty: from 10 to 10 of 50000 images",
                        InputError);
 }
 
