@@ -1,7 +1,6 @@
 #include "experiments/descriptor/experiment.h"
 
 #include <algorithm>
-#include <set>
 #include <unordered_map>
 
 #include "core/error.h"
@@ -232,9 +231,9 @@ class Expansion {
     row.cell.label = label_of(row);
     resolve_start(grid, row);
     if (!problems_.empty()) return;
-    if (!tuned_) identity = canonical_json(with_seed(row.config, row.cell.start, 0));
+    identity += canonical_json(with_seed(row.config, row.cell.start, 0));
     // Tells whether the trial to start from has a seed of its own.
-    if (!tuned_ && row.cell.start) identity += canonical_json(with_seed(row.config, row.cell.start, 1));
+    if (row.cell.start) identity += canonical_json(with_seed(row.config, row.cell.start, 1));
     row.seeds = seeds_of(grid);
     if (tuned_) row.tree = std::move(tree);
     const auto [known, added] = row_of_config_.try_emplace(std::move(identity), rows_.size());
@@ -249,11 +248,11 @@ class Expansion {
     StartConfig& start = row.config.start;
     if (start.at.source != nullptr && !start.given())
       return problems_.add(start.at, "expected \"file\" or \"from\", which say where the weights are");
-    if (!start.file.empty()) return take_file_hash(start, problems_);
+    if (!start.file.empty()) return starts_.take_file_hash(start, problems_);
     if (!start.from) return;
-    std::shared_ptr<StartRow> found =
-        start.from->descriptor.empty() ? row_of_this(grid, row.cell.axes, start)
-                                       : start_row(start, row.cell.axes, placements_, max_trials_, classes_, problems_);
+    std::shared_ptr<StartRow> found = start.from->descriptor.empty() ? row_of_this(grid, row.cell.axes, start)
+                                                                     : starts_.row_of(start, row.cell.axes, placements_,
+                                                                                      max_trials_, classes_, problems_);
     if (!found) return;
     found->seed = start.from->seed;
     check_start(row.config, found->config, problems_);
@@ -406,50 +405,11 @@ class Expansion {
   std::vector<Row> rows_;
   std::unordered_map<std::string, std::size_t> row_of_config_;
   std::size_t duplicates_ = 0;
+  StartSources starts_;
   int start_depth_ = 0;
 };
 
 }  // namespace
-
-void add_trial(Experiment& out, std::size_t row, const TrialConfig& config, std::uint64_t seed) {
-  Cell& cell = out.rows[row];
-  Trial trial{with_seed(config, cell.start, seed), {}, row, cell.trials.size(), concat(cell.label, ", seed ", seed)};
-  trial.id = trial_id(trial.config);
-  cell.trials.push_back(out.trials.size());
-  out.trials.push_back(std::move(trial));
-}
-
-TrialConfig with_seed(const TrialConfig& config, const std::shared_ptr<const StartRow>& start, std::uint64_t seed) {
-  TrialConfig out = config;
-  out.seed = seed;
-  if (start) out.start.trial = trial_id(with_seed(start->config, start->start, start->seed.value_or(seed)));
-  return out;
-}
-
-void add_start_trials(Experiment& e) {
-  std::erase_if(e.trials, [](const Trial& trial) { return trial.purpose == Purpose::start; });
-  std::set<std::string> known;
-  for (const Trial& trial : e.trials) known.insert(trial.id);
-  for (Cell& row : e.rows) row.starts.clear();
-  const std::size_t of_rows = e.trials.size();
-  for (std::size_t t = 0; t < of_rows; ++t) {
-    const std::size_t r = e.trials[t].row;
-    std::uint64_t seed = e.trials[t].config.seed;
-    for (std::shared_ptr<const StartRow> start = e.rows[r].start; start; start = start->start) {
-      seed = start->seed.value_or(seed);
-      Trial trial{with_seed(start->config, start->start, seed), {}, r, 0, concat(start->label, ", seed ", seed)};
-      trial.id = trial_id(trial.config);
-      trial.purpose = Purpose::start;
-      if (!known.insert(trial.id).second) continue;
-      e.rows[r].starts.push_back(e.trials.size());
-      e.trials.push_back(std::move(trial));
-    }
-  }
-}
-
-const Trial& first_trial(const Experiment& experiment, const Cell& row) {
-  return experiment.trials[row.trials.empty() ? row.tuning.front() : row.trials.front()];
-}
 
 Experiment load_experiment(const std::filesystem::path& file, std::span<const std::string> sets, std::size_t max_trials,
                            const ClassCounts& classes) {

@@ -1,7 +1,6 @@
 #include "experiments/descriptor/start_source.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "core/visible_text.h"
@@ -74,7 +73,7 @@ std::string weights_sha256(const fs::path& path) {
   return hash.hex();
 }
 
-void take_file_hash(StartConfig& start, Problems& problems) {
+void StartSources::take_file_hash(StartConfig& start, Problems& problems) {
   const fs::path path = relative_to(start.at, start.file);
   start.file = path.string();
   std::error_code error;
@@ -84,14 +83,16 @@ void take_file_hash(StartConfig& start, Problems& problems) {
                                     "; with its \"sha256\", results can be read without it"));
     return;
   }
-  const std::string found = weights_sha256(path);
+  std::string& found = hashes_[start.file];
+  if (found.empty()) found = weights_sha256(path);
   if (!start.sha256.empty() && start.sha256 != found)
     problems.add(start.at, concat(path.string(), " has the SHA-256 ", found, ", not ", shown(start.sha256)));
   start.sha256 = found;
 }
 
-std::shared_ptr<StartRow> start_row(const StartConfig& start, const AxisLabels& axes, PlacementRows& placements,
-                                    std::size_t max_trials, const ClassCounts& classes, Problems& problems) {
+std::shared_ptr<StartRow> StartSources::row_of(const StartConfig& start, const AxisLabels& axes,
+                                               PlacementRows& placements, std::size_t max_trials,
+                                               const ClassCounts& classes, Problems& problems) {
   const auto fail = [&](const std::string& what) {
     problems.add(start.at, what);
     return nullptr;
@@ -101,7 +102,10 @@ std::shared_ptr<StartRow> start_row(const StartConfig& start, const AxisLabels& 
   if (!fs::is_regular_file(path, error)) return fail(concat("there is no descriptor ", shown(path.string())));
   const Reading reading(path);
   if (!reading.is_new) return fail(concat(path.string(), " starts from itself"));
-  const Experiment other = load_experiment(path, {}, max_trials, classes);
+  auto known = descriptors_.find(path.string());
+  if (known == descriptors_.end())
+    known = descriptors_.emplace(path.string(), load_experiment(path, {}, max_trials, classes)).first;
+  const Experiment& other = known->second;
   if (other.tuned)
     return fail(concat(path.string(),
                        " tunes its rows, so their settings are unknown before it has run; name a "

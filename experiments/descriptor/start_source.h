@@ -1,6 +1,7 @@
 // What a descriptor's "start" refers to: a file, or a row of another descriptor.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,14 +24,22 @@ inline constexpr int kMostStarts = 8;
 /// file cannot be read.
 std::string weights_sha256(const std::filesystem::path& path);
 
-/// Makes `start.file` relative to the current folder, and writes its hash to `start.sha256`. If a hash is given, the
-/// file may be absent. A missing or different file is a problem.
-void take_file_hash(StartConfig& start, Problems& problems);
+/// Files and descriptors, each read once.
+class StartSources {
+ public:
+  /// Makes `start.file` relative to the current folder, and writes its hash to `start.sha256`. If a hash is given, the
+  /// file may be absent. A missing or different file is a problem.
+  void take_file_hash(StartConfig& start, Problems& problems);
 
-/// The row of `start.from` in another descriptor. Axes that it does not name have the labels in `axes`. Null, with a
-/// problem, if there is no such row or more than one. InputError with the other descriptor's problems.
-std::shared_ptr<StartRow> start_row(const StartConfig& start, const AxisLabels& axes, PlacementRows& placements,
-                                    std::size_t max_trials, const ClassCounts& classes, Problems& problems);
+  /// The row of `start.from` in another descriptor. Axes that it does not name have the labels in `axes`. Null, with a
+  /// problem, if there is no such row or more than one. InputError with the other descriptor's problems.
+  std::shared_ptr<StartRow> row_of(const StartConfig& start, const AxisLabels& axes, PlacementRows& placements,
+                                   std::size_t max_trials, const ClassCounts& classes, Problems& problems);
+
+ private:
+  std::map<std::string, std::string> hashes_;      // of files, by path
+  std::map<std::string, Experiment> descriptors_;  // by path
+};
 
 /// Reports parameters of `trial` that the network of `from` lacks or has in another shape, unless they are left out.
 void check_start(const TrialConfig& trial, const TrialConfig& from, Problems& problems);
