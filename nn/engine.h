@@ -100,10 +100,10 @@ class Engine {
   /// search: training under the tape's guard. rehearsal: training that only claims memory, see Context::rehearses.
   enum class Pass : std::uint8_t { evaluation, training, search, rehearsal };
   using Workspace = ShardRunner::Workspace;
+  /// Gets named values, as Context::observe.
+  using See = std::function<void(const BatchSlice&, const std::string&, const Var&)>;
   /// Runs the network and the loss on each shard of a part, then calls `then` with logits [images, classes] and losses
   /// [images] (Var() without labels).
-  /// `see`, if given, gets named values, as Context::observe.
-  using See = std::function<void(const BatchSlice&, const std::string&, const Var&)>;
   void run_part(const Part& part, const ShardPlan& plan, Pass pass,
                 FunctionRef<void(Workspace&, const BatchSlice&, const Var& logits, const Var& losses)> then,
                 const See& see = nullptr);

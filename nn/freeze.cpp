@@ -30,48 +30,53 @@ std::optional<Range> range_in(std::string_view pattern) {
 
 }  // namespace
 
+bool name_fits(std::string_view pattern, std::string_view name) {
+  return fits(pattern, name) || fits(concat(pattern, ".*"), name);
+}
+
 bool stands_for(std::string_view pattern, const ParameterInfo& p) {
   if (pattern == "stem") return p.place.layer == 0;
   if (const auto range = range_in(pattern))
     return p.place.stage == range->before && range->first <= p.place.block && p.place.block <= range->last;
-  return fits(pattern, p.name) || fits(concat(pattern, ".*"), p.name);
+  return name_fits(pattern, p.name);
 }
 
-std::optional<FreezeProblem> problem_of_freeze(std::span<const std::string> patterns,
-                                               std::span<const ParameterInfo> parameters) {
-  std::vector<bool> frozen(parameters.size());
+Freezing freezing(std::span<const std::string> patterns, std::span<const ParameterInfo> parameters) {
+  Freezing out{std::vector<bool>(parameters.size()), {}};
+  const auto fail = [&](std::size_t pattern, const std::string& message, bool matches_none = false) {
+    if (!out.problem) out.problem = FreezeProblem{pattern, matches_none, message};
+  };
   for (std::size_t i = 0; i < patterns.size(); ++i) {
-    bool any = false;
-    for (std::size_t p = 0; p < parameters.size(); ++p)
-      if (stands_for(patterns[i], parameters[p])) frozen[p] = any = true;
-    if (const auto range = range_in(patterns[i]); range && range->first > range->last)
-      return FreezeProblem{i, false, in_quotes(patterns[i]) + " ends before it begins"};
-    if (!any) return FreezeProblem{i, true, concat("no parameter matches ", in_quotes(patterns[i]))};
-    if (const auto range = range_in(patterns[i]))
-      if (std::none_of(parameters.begin(), parameters.end(), [&](const ParameterInfo& p) {
-            return p.place.stage == range->before && p.place.block == range->last;
-          }))
-        return FreezeProblem{i, false, concat("there is no block ", range->last, " for ", in_quotes(patterns[i]))};
+    const std::string quoted = in_quotes(patterns[i]);
+    const auto range = range_in(patterns[i]);
+    bool any = false, has_last = false;
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      if (!stands_for(patterns[i], parameters[p])) continue;
+      out.marks[p] = any = true;
+      has_last = has_last || (range && parameters[p].place.block == range->last);
+    }
+    if (range && range->first > range->last)
+      fail(i, quoted + " ends before it begins");
+    else if (!any)
+      fail(i, concat("no parameter matches ", quoted), true);
+    else if (range && !has_last)
+      fail(i, concat("there is no block ", range->last, " for ", quoted));
   }
-  if (patterns.empty()) return {};
+  if (patterns.empty()) return out;
   const std::size_t last = patterns.size() - 1;
   for (std::size_t p = 1; p < parameters.size(); ++p)
-    if (parameters[p].stacked && frozen[p] != frozen[p - 1])
-      return FreezeProblem{last, false,
-                           concat("freezes only one of ", parameters[p - 1].name, " and ", parameters[p].name,
-                                  "; one product computes queries, keys and values, so freeze all three or none")};
-  if (std::find(frozen.begin(), frozen.end(), false) == frozen.end())
-    return FreezeProblem{last, false, "freezes every parameter, so there is nothing to train"};
-  return {};
+    if (parameters[p].stacked && out.marks[p] != out.marks[p - 1])
+      fail(last, concat("freezes only one of ", parameters[p - 1].name, " and ", parameters[p].name,
+                        "; one product computes queries, keys and values, so freeze all three or none"));
+  if (std::find(out.marks.begin(), out.marks.end(), false) == out.marks.end())
+    fail(last, "freezes every parameter, so there is nothing to train");
+  return out;
 }
 
 std::vector<bool> frozen_by(std::span<const std::string> patterns, std::span<const ParameterInfo> parameters) {
-  if (const auto problem = problem_of_freeze(patterns, parameters)) throw InputError("freeze: " + problem->message);
-  std::vector<bool> frozen(parameters.size());
-  for (std::size_t p = 0; p < parameters.size(); ++p)
-    frozen[p] = std::any_of(patterns.begin(), patterns.end(),
-                            [&](const std::string& pattern) { return stands_for(pattern, parameters[p]); });
-  return frozen;
+  Freezing found = freezing(patterns, parameters);
+  if (found.problem) throw InputError("freeze: " + found.problem->message);
+  return std::move(found.marks);
 }
 
 std::int64_t trained_values(const ModelConfig& config, std::span<const std::string> patterns) {

@@ -17,9 +17,8 @@ namespace normlab {
 ///   "blocks.0-3"     blocks 0 to 3, also "stages.1.blocks.0-1"
 ///   "blocks.0.attn"  a name up to a dot: all parameters below it
 bool stands_for(std::string_view pattern, const ParameterInfo& parameter);
-
-/// One per parameter: whether a pattern stands for it. Throws InputError for the first of problem_of_freeze().
-std::vector<bool> frozen_by(std::span<const std::string> patterns, std::span<const ParameterInfo> parameters);
+/// The same for a name alone, for which "stem" and ranges mean nothing.
+bool name_fits(std::string_view pattern, std::string_view name);
 
 /// A pattern that stands for no parameter, or for some of queries, keys and values, which one product computes; or
 /// patterns that together leave no parameter to train.
@@ -28,8 +27,16 @@ struct FreezeProblem {
   bool matches_none = false;
   std::string message;
 };
-std::optional<FreezeProblem> problem_of_freeze(std::span<const std::string> patterns,
-                                               std::span<const ParameterInfo> parameters);
+
+/// One mark per parameter, whether a pattern stands for it; and the first problem.
+struct Freezing {
+  std::vector<bool> marks;
+  std::optional<FreezeProblem> problem;
+};
+Freezing freezing(std::span<const std::string> patterns, std::span<const ParameterInfo> parameters);
+
+/// The marks. Throws InputError for a problem.
+std::vector<bool> frozen_by(std::span<const std::string> patterns, std::span<const ParameterInfo> parameters);
 
 /// Values of the parameters that such a network trains.
 std::int64_t trained_values(const ModelConfig& config, std::span<const std::string> patterns);

@@ -8,11 +8,10 @@
 #include "experiments/cli/commands.h"
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/eval_images.h"
-#include "experiments/cli/trial_by_id.h"
+#include "experiments/cli/weights_source.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/train/evaluate_again.h"
-#include "experiments/train/keep.h"
 #include "experiments/train/trial.h"
 #include "experiments/weights/convert.h"
 #include "experiments/weights/convert_files.h"
@@ -24,11 +23,10 @@ namespace normlab {
 namespace {
 
 struct EvalCommand {
-  std::string trial, out = "results", weights;
-  std::optional<std::string> model, logits;
+  WeightsSource weights;
+  std::optional<std::string> logits;
   EvalSource source;
   std::int64_t batch = 64;
-  bool ema = false;
   DeviceKind device = DeviceKind::cpu;
   Precision precision = Precision::fp32;
   Option slice{}, precision_option{};
@@ -36,30 +34,16 @@ struct EvalCommand {
   std::vector<Option> of_transform{};  // of these, the ones that set how images are resized
 
   int operator()() {
-    if (trial.empty() == weights.empty()) throw InputError("eval: give either a trial or --weights FILE");
     const ComputeDevice computer(device);
-    std::optional<TrialResult> result;
-    if (!trial.empty()) {
-      const TrialFolder folder = trial_named(trial, out);
-      result = folder.load_result();
-      weights = kept_weights(folder).string();
-    }
-    WeightFile file = read_weight_file(weights);
-    const std::optional<TrainedOn> trained = trained_on(file.metadata, weights);
-    if (source.data.empty() && !trained)
-      throw InputError(fmt::format("{}: does not state its training data; give the images with --data", weights));
-    if (stated_names(file, std::nullopt) != NameScheme::normlab)
-      throw InputError(
-          fmt::format("{}: has another program's tensor names; run `normlab convert` on it first", weights));
-    const ModelConfig network = stated_model(file, model, false);
+    auto [file, network, trained, result] = weights.load("eval", source.data.empty() ? "--data" : "");
     const auto any_given = [](const std::vector<Option>& options) {
       return std::any_of(options.begin(), options.end(), [](const Option& option) { return option.given(); });
     };
     if (source.data.empty() && source.other_class_names)
       throw InputError("--allow-other-class-names: applies to other images than the training's; give them with --data");
-    if (source.data.empty() && !ema && !logits && !any_given(changes) && !any_given(of_transform))
+    if (source.data.empty() && !weights.ema && !logits && !any_given(changes) && !any_given(of_transform))
       return repeat_evaluation(*trained, network, file, result, computer.backend());
-    if (ema) take_average(file, weights);
+    if (weights.ema) take_average(file, weights.file);
     if (trained && !any_given(of_transform)) source.transform = trained->config.train.eval_transform;
     if (source.data.empty() && !slice.given()) source.slice = trained->config.dataset.eval;
     return evaluate(file, network, trained, computer.backend());
@@ -80,7 +64,7 @@ struct EvalCommand {
       throw InputError(
           fmt::format("{}: was trained on data with hash {}, but the data here has hash {}; point --data-root at the "
                       "data of the training, or give other images with --data",
-                      weights, hash->second, data_hash(data)));
+                      weights.file, hash->second, data_hash(data)));
     const std::map<std::string, double> metrics = evaluate_again(config, file, data, source.threads, backend);
     for (const auto& [name, value] : metrics)
       print_text("{:<22} {}\n", name,
@@ -120,7 +104,7 @@ struct EvalCommand {
 
     if (const auto found = first_nonfinite(engine.parameters()))
       throw NonFiniteError(
-          fmt::format("{}: {}, so no image has a result; the first is {}", weights, found->text(), images.name(0)),
+          fmt::format("{}: {}, so no image has a result; the first is {}", weights.file, found->text(), images.name(0)),
           found->value);
 
     const auto classes = static_cast<std::size_t>(num_classes(network));
@@ -170,13 +154,7 @@ struct EvalCommand {
 void add_eval(Command& app) {
   auto [command, options] = app.add_command<EvalCommand>(
       "eval", "evaluate a trial again, or evaluate any weights on any images: accuracy, loss, logits");
-  command.add_option("trial", options.trial, "a trial's folder, or its id or the first digits of it");
-  command.add_option("--out", options.out, "folder of the results").show_default();
-  command.add_option("--weights", options.weights,
-                     "weights to evaluate instead of a trial's: a checkpoint, or a file from `normlab convert`");
-  command.add_flag("--ema", options.ema, "use the averaged weights of a checkpoint");
-  command.add_option("--model", options.model,
-                     "the network as JSON, a file or the text itself; must agree with what the weights state");
+  options.weights.add_to(command);
   EvalSource& source = options.source;
   source.threads = available_cores();
   EvalTransformConfig& transform = source.transform;

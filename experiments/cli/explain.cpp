@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <limits>
@@ -106,6 +107,8 @@ void print_row(const Experiment& experiment, const Cell& row) {
   print_wrapped("init", kIndent, init);
   if (const std::string words = start_words(experiment, first_trial(experiment, row).config.start); !words.empty())
     print_wrapped("start", kIndent, words);
+  if (const std::vector<std::string>& frozen = first_trial(experiment, row).config.train.freeze; !frozen.empty())
+    print_wrapped("frozen", kIndent, fmt::format("{}", fmt::join(frozen, ", ")));
   const ModelCost cost = model_cost(model);
   print_wrapped("cost", kIndent,
                 fmt::format("{} parameters, {} macs per image, {} flops", cost.parameters, cost.macs, 2 * cost.macs));

@@ -6,11 +6,10 @@
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/device_option.h"
-#include "experiments/cli/trial_by_id.h"
+#include "experiments/cli/weights_source.h"
 #include "experiments/descriptor/reader.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/train/few_shot.h"
-#include "experiments/train/keep.h"
 #include "experiments/train/trial.h"
 #include "experiments/weights/convert.h"
 #include "experiments/weights/convert_files.h"
@@ -22,27 +21,17 @@ namespace normlab {
 namespace {
 
 struct FewShotCommand {
-  std::string trial, out = "results", weights;
-  std::optional<std::string> model, dataset, root;
+  WeightsSource weights;
+  std::optional<std::string> dataset, root;
   FewShotConfig fewshot{.shots = {1, 5, 10, 25}};
   EvalTransformConfig transform;
   std::vector<Option> of_transform{};
-  bool ema = false;
   int threads = 0;
   DeviceKind device = DeviceKind::cpu;
 
   int operator()() {
-    if (trial.empty() == weights.empty()) throw InputError("fewshot: give either a trial or --weights FILE");
-    if (!trial.empty()) weights = kept_weights(trial_named(trial, out)).string();
-    WeightFile file = read_weight_file(weights);
-    if (ema) take_average(file, weights);
-    if (stated_names(file, std::nullopt) != NameScheme::normlab)
-      throw InputError(
-          fmt::format("{}: has another program's tensor names; run `normlab convert` on it first", weights));
-    const ModelConfig network = stated_model(file, model, false);
-    const std::optional<TrainedOn> trained = trained_on(file.metadata, weights);
-    if (!trained && !dataset)
-      throw InputError(fmt::format("{}: does not state its training data; give the images with --dataset", weights));
+    auto [file, network, trained, result] = weights.load("fewshot", dataset ? "" : "--dataset");
+    if (weights.ema) take_average(file, weights.file);
     TrialConfig config = trained ? trained->config : TrialConfig{};
     config.eval.fewshot = fewshot;
     if (dataset) config.dataset = read_dataset_option(*dataset, "--dataset");
@@ -71,7 +60,7 @@ struct FewShotCommand {
     ConversionReport report;
     import_weights(file.tensors, NameScheme::normlab, network, {}, engine.parameters(), report);
     if (const auto found = first_nonfinite(engine.parameters()))
-      throw NonFiniteError(fmt::format("{}: {}, so no image has features", weights, found->text()), found->value);
+      throw NonFiniteError(fmt::format("{}: {}, so no image has features", weights.file, found->text()), found->value);
     FewShotEvaluation few_shot(config, data, engine.dtype());
     BatchSource eval(config, data.train, data.eval, engine.dtype());
     const std::vector<std::vector<double>> all = few_shot.accuracies(engine, eval, pool);
@@ -94,13 +83,7 @@ void add_fewshot(Command& app) {
   auto [command, options] = app.add_command<FewShotCommand>(
       "fewshot", "judge the features of weights by ridge regression on a few images per class, as Big Vision does");
   options.threads = available_cores();
-  command.add_option("trial", options.trial, "a trial's folder, or its id or the first digits of it");
-  command.add_option("--out", options.out, "folder of the results").show_default();
-  command.add_option("--weights", options.weights,
-                     "weights instead of a trial's: a checkpoint, or a file from `normlab convert`");
-  command.add_flag("--ema", options.ema, "use the averaged weights of a checkpoint");
-  command.add_option("--model", options.model,
-                     "the network as JSON, a file or the text itself; must agree with what the weights state");
+  options.weights.add_to(command);
   command.add_option("--dataset", options.dataset,
                      "a data set's name, or JSON as a descriptor's \"dataset\" (default: the data of the training)");
   command.add_option("--data", options.root, "folder of the data sets (default: NORMLAB_DATA, else ./data)");

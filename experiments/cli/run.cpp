@@ -69,7 +69,7 @@ struct RunCommand {
       tell("{} failed in an earlier run and were not trained again; add --retry failed to resume them\n",
            summary.failed_before);
     if (summary.waiting > 0)
-      tell("{} were not begun, because the trial that they start from has no weights yet\n", summary.waiting);
+      tell("{} not begun: the trial to start from has no weights yet\n", plural(summary.waiting, "trial"));
     if (summary.elsewhere > 0)
       tell("{} are left to other processes because of --no-wait or --max-trials\n", summary.elsewhere);
     tell("{}", note);

@@ -1,6 +1,7 @@
 #include <set>
 #include <string>
 
+#include "experiments/descriptor/keys.h"
 #include "experiments/descriptor/schema_nodes.h"
 
 namespace normlab {
@@ -10,8 +11,8 @@ namespace {
 class AxisPaths {
  public:
   explicit AxisPaths(const JsonNode& root) : root_(root) {
-    for (const char* key : {"dataset", "start", "train", "eval"}) add(key, concat("#/properties/", key));
-    add("model", "#/$defs/model");
+    for (const std::string_view key : kSettingRoots)
+      add(std::string(key), key == "model" ? "#/$defs/model" : concat("#/properties/", key));
   }
 
   /// An object of axes, each with a list of values or a single value.
@@ -33,7 +34,9 @@ class AxisPaths {
     const JsonNode values = lists ? object({{"type", "array"}, {"minItems", 1}}) : json_object();
     patterns.add("^model\\.placement\\.blocks" + segments + "$", values);
     if (lists) {
-      const std::string path = "(dataset|model|start|train|eval)" + segments;
+      std::string roots;
+      for (const std::string_view key : kSettingRoots) roots += concat(roots.empty() ? "" : "|", key);
+      const std::string path = concat("(", roots, ")", segments);
       JsonNode joint = list_of(object({{"type", "array"}, {"minItems", 2}}));
       joint.add("minItems", 1);
       patterns.add(concat("^ *", path, "( *, *", path, ")+ *$"), std::move(joint));

@@ -9,6 +9,7 @@
 #include "experiments/descriptor/keys.h"
 #include "experiments/descriptor/merge.h"
 #include "experiments/descriptor/reader.h"
+#include "experiments/descriptor/row_label.h"
 #include "experiments/descriptor/start_source.h"
 #include "experiments/descriptor/sweep.h"
 #include "experiments/descriptor/tune.h"
@@ -79,7 +80,7 @@ class Expansion {
     read_choices();
     if (two_stage_) check_two_stage();
 
-    for (const char* key : {"dataset", "model", "start", "train", "eval"})
+    for (const std::string_view key : kSettingRoots)
       if (const JsonMember* member = root_.find(key)) base_.members.push_back(*member);
     base_.kind = JsonKind::object;
     base_.at = root_.at;
@@ -228,8 +229,8 @@ class Expansion {
     else
       row.config = read_trial(tree, placements_, ReadMode::descriptor, problems_, classes_);
     if (!problems_.empty()) return;
-    row.cell.label = label_of(row);
-    resolve_start(grid, row);
+    row.cell.label = row_label(row.cell.axes, paths_, stem_);
+    resolve_start(row);
     if (!problems_.empty()) return;
     identity += canonical_json(with_seed(row.config, row.cell.start, 0));
     // Tells whether the trial to start from has a seed of its own.
@@ -244,54 +245,55 @@ class Expansion {
   }
 
   /// Finds the file or the trial that a row starts from.
-  void resolve_start(const Grid& grid, Row& row) {
+  void resolve_start(Row& row) {
     StartConfig& start = row.config.start;
-    if (start.at.source != nullptr && !start.given())
+    if (start.at.source == nullptr) return;  // there is no "start"
+    if (!start.given())
       return problems_.add(start.at, "expected \"file\" or \"from\", which say where the weights are");
-    if (!start.file.empty()) return starts_.take_file_hash(start, problems_);
-    if (!start.from) return;
-    std::shared_ptr<StartRow> found = start.from->descriptor.empty() ? row_of_this(grid, row.cell.axes, start)
-                                                                     : starts_.row_of(start, row.cell.axes, placements_,
-                                                                                      max_trials_, classes_, problems_);
-    if (!found) return;
-    found->seed = start.from->seed;
-    check_start(row.config, found->config, problems_);
-    start.from.reset();
-    row.cell.start = std::move(found);
+    if (start.from) {
+      row.cell.start = start.from->descriptor.empty()
+                           ? row_of_this(row, start)
+                           : starts_.row_of(start, row.cell.axes, placements_, max_trials_, classes_, problems_);
+      if (row.cell.start) check_start(row.config, row.cell.start->config, problems_);
+      start.from.reset();
+    } else {
+      starts_.take_file_hash(start, problems_);
+    }
+    start.at = {};  // the descriptor's text does not outlive its reading
   }
 
-  /// The row of this descriptor with the axis values of "from", and otherwise those in `axes`.
-  std::shared_ptr<StartRow> row_of_this(const Grid& grid, const AxisLabels& axes, const StartConfig& start) {
+  /// The row of this descriptor with the axis values of "from", and otherwise those of `row`.
+  std::shared_ptr<StartRow> row_of_this(const Row& row, const StartConfig& start) {
     const auto fail = [&](const std::string& what) {
       problems_.add(start.at, what);
       return nullptr;
     };
     if (tuned_) return fail("a row of a descriptor with \"tune\" cannot be started from");
     if (++start_depth_ > kMostStarts) return fail("starts from itself");
-    const AxisChoice wanted = read_choice(start.from->row, grids_, problems_);
-    Row row;
-    JsonNode tree = base_;
-    for (const AxisGroup& group : grid.groups)
-      for (const Axis& axis : group) {
-        const auto given = std::find_if(wanted.values.begin(), wanted.values.end(),
-                                        [&](const auto& choice) { return choice.first == axis.path; });
-        const std::string& label =
-            std::find_if(axes.begin(), axes.end(), [&](const auto& own) { return own.first == axis.path; })->second;
-        for (std::size_t v = 0; v < axis.values.size(); ++v) {
-          if (given == wanted.values.end() ? axis.values[v].label != label : axis.values[v].text != given->second)
-            continue;
-          lay(tree, axis, v, problems_);
-          row.cell.axes.emplace_back(axis.path, axis.values[v].label);
-          break;
-        }
+    Row other;
+    other.values = row.values;
+    if (!start.from->row.members.empty())
+      for (const auto& [path, text] : read_choice(start.from->row, grids_, problems_).values) {
+        const auto own = std::find_if(other.values.begin(), other.values.end(),
+                                      [&, path = path](const auto& value) { return value.first == path; });
+        if (own == other.values.end())
+          other.values.emplace_back(path, text);
+        else
+          own->second = text;
       }
     if (!problems_.empty()) return nullptr;
-    row.config = read_trial(tree, placements_, ReadMode::descriptor, problems_, classes_);
+    JsonNode tree = base_;
+    for (const auto& [path, text] : other.values) {
+      const auto [axis, value] = find_axis_value(grids_, path, text);
+      lay(tree, *axis, value, problems_);
+      other.cell.axes.emplace_back(path, axis->values[value].label);
+    }
+    other.config = read_trial(tree, placements_, ReadMode::descriptor, problems_, classes_);
     if (!problems_.empty()) return nullptr;
-    row.cell.label = label_of(row);
-    resolve_start(grid, row);
+    other.cell.label = row_label(other.cell.axes, paths_, stem_);
+    resolve_start(other);
     --start_depth_;
-    return std::make_shared<StartRow>(StartRow{row.config, row.cell.label, {}, row.cell.start});
+    return std::make_shared<StartRow>(StartRow{other.config, other.cell.label, start.from->seed, other.cell.start});
   }
 
   void add_seeds(Row& row, const std::vector<std::uint64_t>& seeds) {
@@ -301,23 +303,6 @@ class Expansion {
       else
         ++duplicates_;
     }
-  }
-
-  /// The last key of an axis's path, or the whole path if two axes share that key.
-  std::string short_name(const std::string& path) const {
-    const auto last = [](const std::string& p) { return p.substr(p.rfind('.') + 1); };
-    const std::string name = last(path);
-    const auto same =
-        std::count_if(paths_.begin(), paths_.end(), [&](const std::string& p) { return last(p) == name; });
-    return same > 1 ? path : name;
-  }
-
-  std::string label_of(const Row& row) const {
-    if (paths_.size() == 1 && row.cell.axes.size() == 1) return row.cell.axes.front().second;  // needs no axis name
-    std::string label;
-    for (const auto& [path, value] : row.cell.axes)
-      label += concat(label.empty() ? "" : ", ", short_name(path), "=", value);
-    return label.empty() ? stem_ : label;
   }
 
   void check_choices() {
@@ -357,7 +342,7 @@ class Expansion {
     out.duplicates = duplicates_;
     out.two_stage = two_stage_;
     out.more_to_come = two_stage_.has_value() || tuned_ != nullptr;
-    if (tuned_for_) out.tuned_for = label_of(tuned_for_->axes);
+    if (tuned_for_) out.tuned_for = choice_label(tuned_for_->axes, grids_, paths_);
     for (std::size_t r = 0; r < rows_.size(); ++r) {
       Row& row = rows_[r];
       out.rows.push_back(std::move(row.cell));
@@ -370,22 +355,6 @@ class Expansion {
     tuned_->keep(std::move(root_), std::move(placements_));
     for (std::size_t r = 0; r < rows_.size(); ++r) tuned_->add_stage(out, r, {});  // later stages depend on its results
     out.tuned = std::move(tuned_);
-  }
-
-  /// "pre_pre", or "placement=pre_pre, depth=12" for more than one axis.
-  std::string label_of(const AxisChoice& choice) const {
-    std::string label;
-    for (const auto& [path, text] : choice.values) {
-      const AxisValue* value = nullptr;
-      for (const Grid& grid : grids_)
-        for (const AxisGroup& group : grid.groups)
-          for (const Axis& axis : group)
-            for (const AxisValue& v : axis.values)
-              if (axis.path == path && v.text == text) value = &v;
-      if (choice.values.size() == 1) return value->label;
-      label += concat(label.empty() ? "" : ", ", short_name(path), "=", value->label);
-    }
-    return label;
   }
 
   JsonNode root_, base_;

@@ -14,6 +14,9 @@ struct Variant {
 };
 inline constexpr Variant kVariants[] = {{"Ti", 192, 12, 3}, {"S", 384, 12, 6}, {"B", 768, 12, 12}, {"L", 1024, 24, 16}};
 
+/// Top-level keys whose settings belong to a trial, and can be axes.
+inline constexpr std::string_view kSettingRoots[] = {"dataset", "model", "start", "train", "eval"};
+
 /// The placement key that sets the sites of some blocks.
 inline constexpr std::string_view
     kBlocksKey = "blocks",

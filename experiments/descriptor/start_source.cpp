@@ -8,10 +8,9 @@
 #include "experiments/base/safetensors.h"
 #include "experiments/base/sha256.h"
 #include "experiments/base/suggest.h"
-#include "experiments/descriptor/canonical.h"
+#include "experiments/descriptor/leave_out.h"
 #include "experiments/descriptor/recipes.h"
 #include "experiments/descriptor/sweep.h"
-#include "nn/freeze.h"
 #include "nn/model.h"
 
 namespace normlab {
@@ -53,13 +52,6 @@ const std::string* label_at(const AxisLabels& axes, const std::string& path) {
   for (const auto& [axis, label] : axes)
     if (axis == path) return &label;
   return nullptr;
-}
-
-bool left_out(const StartRule& rule, const ParameterInfo& parameter, bool other_classes) {
-  return std::any_of(rule.leave_out.begin(), rule.leave_out.end(), [&](const std::string& pattern) {
-    if (pattern == "auto") return other_classes && (parameter.role == Role::head || parameter.role == Role::head_dist);
-    return stands_for(pattern, parameter);
-  });
 }
 
 }  // namespace
@@ -139,7 +131,7 @@ std::shared_ptr<StartRow> StartSources::row_of(const StartConfig& start, const A
   TrialConfig config = first_trial(other, *found.front()).config;
   config.start.trial.clear();  // depends on the seed
   return std::make_shared<StartRow>(
-      StartRow{config, concat(other.stem, ": ", found.front()->label), {}, found.front()->start});
+      StartRow{config, concat(other.stem, ": ", found.front()->label), start.from->seed, found.front()->start});
 }
 
 void check_start(const TrialConfig& trial, const TrialConfig& from, Problems& problems) {
@@ -150,9 +142,10 @@ void check_start(const TrialConfig& trial, const TrialConfig& from, Problems& pr
   make_model(here, trial.model);
   make_model(there, from.model);
   const bool other_classes = num_classes(trial.model) != num_classes(from.model);
+  LeaveOut left_out(rule.leave_out);
   std::vector<std::string> wrong;
   for (const ParameterInfo& p : here.parameters()) {
-    if (left_out(rule, p, other_classes)) continue;
+    if (left_out.takes(p, other_classes)) continue;
     const int found = there.find(p.name);
     if (found < 0) {
       wrong.push_back(p.name + " is not in it");
@@ -169,7 +162,9 @@ void check_start(const TrialConfig& trial, const TrialConfig& from, Problems& pr
     wrong.push_back(concat(p.name, " is ", shape.str(), " there and ", p.shape.str(), " here"));
   }
   for (const ParameterInfo& p : there.parameters())
-    if (here.find(p.name) < 0 && !left_out(rule, p, other_classes)) wrong.push_back(p.name + " is in it alone");
+    if (here.find(p.name) < 0 && !left_out.takes(p.name)) wrong.push_back(p.name + " is in it alone");
+  if (const auto unused = left_out.unused())
+    problems.add(trial.start.at, concat("\"leave_out\": no parameter matches ", in_quotes(rule.leave_out[*unused])));
   if (wrong.empty()) return;
   constexpr std::size_t kShown = 4;
   std::string what = "the network that it starts from does not fit: ";

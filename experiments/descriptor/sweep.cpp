@@ -91,13 +91,13 @@ class SweepReader {
   }
 
   bool is_axis(const std::string& name, const JsonMember& member) {
-    for (const std::string_view root : {"dataset", "model", "start", "train", "eval"})
+    for (const std::string_view root : kSettingRoots)
       if (is_within(name, root)) return true;
     const std::string first = name.substr(0, name.find('.'));
     if (name == "seed" || name == "seeds")
       problems_.add(member.key_at, "the seed cannot be an axis; set \"seeds\" next to \"sweep\"");
     else
-      problems_.add(member.key_at, unknown_setting(first, {"dataset", "model", "start", "train", "eval"}));
+      problems_.add(member.key_at, unknown_setting(first, {std::begin(kSettingRoots), std::end(kSettingRoots)}));
     return false;
   }
 
@@ -228,6 +228,15 @@ bool lay(JsonNode& tree, const Axis& axis, std::size_t value, Problems& problems
   const std::string problem = set_path(tree, axis.path, axis.values[value].node, axis.key_at);
   if (!problem.empty()) problems.add(axis.key_at, problem);
   return problem.empty();
+}
+
+AxisPlace find_axis_value(const std::vector<Grid>& grids, std::string_view path, std::string_view text) {
+  for (const Grid& grid : grids)
+    for (const AxisGroup& group : grid.groups)
+      for (const Axis& axis : group)
+        for (std::size_t v = 0; v < axis.values.size() && axis.path == path; ++v)
+          if (axis.values[v].text == text) return {&axis, v};
+  return {};
 }
 
 std::vector<std::string> axis_paths(const std::vector<Grid>& grids) {

@@ -61,6 +61,13 @@ TwoStageSeeds read_two_stage_seeds(const JsonNode& node, Problems& problems);
 /// An object {axis: value}, whose axes and values must occur in the grids.
 AxisChoice read_choice(const JsonNode& node, const std::vector<Grid>& grids, Problems& problems);
 
+/// The first value of that text on an axis with that path; no axis if there is none.
+struct AxisPlace {
+  const Axis* axis = nullptr;
+  std::size_t value = 0;
+};
+AxisPlace find_axis_value(const std::vector<Grid>& grids, std::string_view path, std::string_view text);
+
 /// In order of first appearance.
 std::vector<std::string> axis_paths(const std::vector<Grid>& grids);
 

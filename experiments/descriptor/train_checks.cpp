@@ -60,7 +60,7 @@ void check_patterns(const TrialConfig& trial, const Report& report) {
     report(concat("train.optimizer.multipliers.", i, ".name"),
            concat("no parameter matches ", in_quotes(pattern), advice(pattern, names)));
   }
-  if (const auto problem = problem_of_freeze(freeze, set.parameters()))
+  if (const auto problem = freezing(freeze, set.parameters()).problem)
     report(concat("train.freeze.", problem->pattern),
            problem->message + (problem->matches_none ? advice(freeze[problem->pattern], names) : ""));
 }

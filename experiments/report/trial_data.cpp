@@ -72,8 +72,7 @@ json row_of(const DataTrial& trial) {
   put("baseline", trial.planned.baseline);
   if (trial.experiment.empty()) return row;
   row["seed"] = trial.planned.seed;
-  row["tuning"] = trial.planned.purpose == Purpose::tuning;
-  if (trial.planned.purpose == Purpose::start) row["start"] = true;
+  row["tuning"] = trial.planned.purpose != Purpose::table;
   return row;
 }
 

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <sstream>
 
 #include "core/backend.h"
 #include "experiments/base/build_info.h"
@@ -121,10 +120,8 @@ class TrialRun {
     if (!from) {
       options_.backend->choose_products("");
       initialise(engine_.parameters(), config_.model, config_.seed);
-      if (config_.start.given()) {
-        std::istringstream report(load_start(config_, options_.start(), engine_.parameters()));
-        for (std::string line; std::getline(report, line);) log(line);
-      }
+      if (config_.start.given())
+        for (const std::string& line : load_start(config_, options_.start(), engine_.parameters())) log(line);
       return;
     }
     const std::string bits = info_.bits;

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "core/visible_text.h"
+#include "experiments/descriptor/leave_out.h"
 #include "experiments/weights/npz.h"
-#include "nn/freeze.h"
 #include "nn/resize_positions.h"
 #include "nn/vit.h"
 
@@ -81,6 +81,7 @@ class Import {
         vit_(std::get_if<ViTConfig>(&config)),
         into_(into),
         options_(options),
+        left_out_(options.leave_out),
         report_(report),
         option_names_(names) {}
 
@@ -90,8 +91,10 @@ class Import {
     for (const TensorLink& link : link_tensors(scheme_, config_, into_)) take(link);
     compare_fixed_positions();
     for (const auto& [name, source] : sources_)
-      if (!used_.contains(source.name_in_file) && !is_left_out({{}, name, {}, 0}))
-        report_.left_over.push_back(source.name_in_file);
+      if (!used_.contains(source.name_in_file))
+        (left_out_.takes(name) ? report_.left_out : report_.left_over).push_back(source.name_in_file);
+    if (const auto unused = left_out_.unused())
+      problems_.push_back(fmt::format("no tensor matches {} of \"leave_out\"", in_quotes(options_.leave_out[*unused])));
     // A scanned tensor occurs once per block.
     report_.left_over.erase(std::unique(report_.left_over.begin(), report_.left_over.end()), report_.left_over.end());
     report_.matched = used_.size();
@@ -137,10 +140,8 @@ class Import {
     const auto found = sources_.find(link.theirs);
     const ParameterInfo& ours =
         (link.is_buffer ? into_.buffers() : into_.parameters())[static_cast<std::size_t>(link.number)];
-    const bool other_head = found != sources_.end() && found->second.tensor.shape != link.their_shape &&
-                            (link.role == Role::head || link.role == Role::head_dist) &&
-                            std::count(options_.leave_out.begin(), options_.leave_out.end(), "auto") > 0;
-    if (other_head || is_left_out(ours)) {
+    const bool other_shape = found != sources_.end() && found->second.tensor.shape != link.their_shape;
+    if (left_out_.takes(ours, other_shape)) {
       report_.left_out.push_back(link.ours);
       if (found != sources_.end()) used_.insert(found->second.name_in_file);
       return;
@@ -154,11 +155,6 @@ class Import {
     if (link.role == Role::positions && source.tensor.shape != link.their_shape) return take_positions(link, source);
     if (!fits(source, link.their_shape)) return;
     link.to_ours(floats(source), target(link).data<float>());
-  }
-
-  bool is_left_out(const ParameterInfo& parameter) const {
-    return std::any_of(options_.leave_out.begin(), options_.leave_out.end(),
-                       [&](const std::string& pattern) { return pattern != "auto" && stands_for(pattern, parameter); });
   }
 
   bool fits(const SourceTensor& source, const std::vector<std::uint64_t>& shape) {
@@ -267,6 +263,7 @@ class Import {
   const ViTConfig* vit_;  // null for a Swin
   ParameterSet& into_;
   const ImportOptions& options_;
+  LeaveOut left_out_;
   ConversionReport& report_;
   const OptionNames& option_names_;
   SourceTensors sources_;

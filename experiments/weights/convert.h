@@ -18,7 +18,7 @@ struct ConversionReport {
   std::size_t matched = 0;
   std::vector<std::string> missing;                         // in the network, but not in the file
   std::vector<std::string> left_over;                       // in the file, but not in the network
-  std::vector<std::string> left_out;                        // ours that keep their values, as asked
+  std::vector<std::string> left_out;                        // as asked, whether in the network or only in the file
   std::map<std::string, std::vector<std::string>> skipped;  // reason -> names that are known but not needed
   std::vector<std::string> notes;                           // one sentence each
   std::string positions;                                    // how positions were resized; "" if they were not
@@ -30,8 +30,7 @@ struct ConversionReport {
 struct ImportOptions {
   bool allow_missing = false;  // missing tensors keep their initial values
   bool allow_left_over = false;
-  /// Patterns of parameters that keep their values (stands_for() in nn/freeze.h); "auto" is the head if its shape
-  /// differs. Names of the file that match are left over without an error.
+  /// Patterns (LeaveOut) of parameters that keep their values, and of tensors that only the file has. Each must match.
   std::vector<std::string> leave_out{};
   std::optional<Resampling> resize_positions{};  // resamples a position table of another (square) grid to the model's
 };

@@ -17,6 +17,15 @@
 namespace normlab {
 namespace {
 
+static_assert(kWords<StartPositions>.size() == kWords<Resampling>.size() + 1, "the words of Resampling, and same");
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
 /// A path may lead to another file than when the descriptor was read, and a folder of results may be damaged.
 void require_identity(const StartConfig& start, const WeightFile& file, const std::filesystem::path& path) {
   if (!start.sha256.empty()) {
@@ -36,10 +45,9 @@ void require_identity(const StartConfig& start, const WeightFile& file, const st
 /// The message of import_weights(), with the file's name once and at most a few tensors.
 std::string first_lines(const std::string& message, const std::string& file, const ConversionReport& report) {
   constexpr std::size_t kShown = 6;
-  std::vector<std::string> lines;
-  std::istringstream text(message);
-  for (std::string line; std::getline(text, line);)
-    lines.push_back(line.starts_with(file) ? line.substr(file.size()) : line);
+  std::vector<std::string> lines = lines_of(message);
+  for (std::string& line : lines)
+    if (line.starts_with(file)) line.erase(0, file.size());
   for (const std::string& name : report.missing) lines.push_back("missing    " + name);
   for (const std::string& name : report.left_over) lines.push_back("left over  " + name);
   std::string out = file + lines.front();
@@ -54,7 +62,8 @@ std::optional<NameScheme> scheme_of(StartNames names) {
 
 }  // namespace
 
-std::string load_start(const TrialConfig& config, const std::filesystem::path& path, ParameterSet& weights) {
+std::vector<std::string> load_start(const TrialConfig& config, const std::filesystem::path& path,
+                                    ParameterSet& weights) {
   const StartConfig& start = config.start;
   WeightFile file = read_weight_file(path);
   require_identity(start, file, path);
@@ -70,7 +79,7 @@ std::string load_start(const TrialConfig& config, const std::filesystem::path& p
   }
   if (const auto found = first_nonfinite(weights))
     throw InputError(fmt::format("{}: {} in float32, so no training can start from it", path.string(), found->text()));
-  return fmt::format("starts from {}: {}", path.string(), report.text());
+  return lines_of(fmt::format("starts from {}: {}", path.string(), report.text()));
 }
 
 void check_start_file(const TrialConfig& config, const std::filesystem::path& path) {

@@ -3,17 +3,19 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "experiments/descriptor/config.h"
 #include "nn/parameters.h"
 
 namespace normlab {
 
-/// Loads `path` into `weights`, which initialise() has filled. Optimiser state is not taken over. Returns a report of
-/// every tensor that was not taken as it is. InputError for a file that does not fit, names the tensors and what to do;
-/// also if the file is not the one that `config.start` identifies, or has no finite weights. A message names a few
-/// tensors.
-std::string load_start(const TrialConfig& config, const std::filesystem::path& path, ParameterSet& weights);
+/// Loads `path` into `weights`, which initialise() has filled. Optimiser state is not taken over. Returns the lines
+/// of a report on every tensor that was not taken as it is. InputError for a file that does not fit, names the tensors
+/// and what to do; also if the file is not the one that `config.start` identifies, or has no finite weights. A message
+/// names a few tensors.
+std::vector<std::string> load_start(const TrialConfig& config, const std::filesystem::path& path,
+                                    ParameterSet& weights);
 
 /// load_start() into a network that is then dropped: finds in advance what a training would refuse.
 void check_start_file(const TrialConfig& config, const std::filesystem::path& path);

@@ -33,7 +33,7 @@ std::vector<std::string> names_frozen(const ModelConfig& config, const Patterns&
 std::string problem(const ModelConfig& config, const Patterns& patterns) {
   ParameterSet set;
   make_model(set, config);
-  const auto found = problem_of_freeze(patterns, set.parameters());
+  const auto found = freezing(patterns, set.parameters()).problem;
   return found ? found->message : "";
 }
 
