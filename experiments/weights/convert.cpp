@@ -90,13 +90,12 @@ class Import {
     take_names();
     for (const TensorLink& link : link_tensors(scheme_, config_, into_)) take(link);
     compare_fixed_positions();
+    std::set<std::string> seen;  // a scanned tensor occurs once per block
     for (const auto& [name, source] : sources_)
-      if (!used_.contains(source.name_in_file))
+      if (!used_.contains(source.name_in_file) && seen.insert(source.name_in_file).second)
         (left_out_.takes(name) ? report_.left_out : report_.left_over).push_back(source.name_in_file);
     if (const auto unused = left_out_.unused())
       problems_.push_back(fmt::format("no tensor matches {} of \"leave_out\"", in_quotes(options_.leave_out[*unused])));
-    // A scanned tensor occurs once per block.
-    report_.left_over.erase(std::unique(report_.left_over.begin(), report_.left_over.end()), report_.left_over.end());
     report_.matched = used_.size();
     throw_problems("");
   }

@@ -29,6 +29,18 @@ std::string out_option(const TemporaryFolder& folder, const std::string& name = 
   return " --out " + in_folder(folder, name);
 }
 
+void pretrain(const TemporaryFolder& folder) {
+  REQUIRE(run_program(folder, "run " + in_folder(folder, "pretrain.json") + out_option(folder)).code == 0);
+}
+
+/// The path of a checkpoint of a trial of pretrain.json, which it trains.
+std::string pretrained_file(const TemporaryFolder& folder) {
+  write_both(folder);
+  pretrain(folder);
+  const ResultStore store(folder / "r");
+  return store.trial(store.trial_ids().front()).checkpoint(1).string();
+}
+
 /// The attempt's log of the only trials that start from others.
 std::string logs_of_starts(const ResultStore& store) {
   std::string found;
@@ -54,7 +66,7 @@ TEST_CASE("start: a run trains the trials to start from first") {
 TEST_CASE("start: what another run has trained is not trained again") {
   const TemporaryFolder folder;
   const std::string finetune = write_both(folder);
-  REQUIRE(run_program(folder, "run " + in_folder(folder, "pretrain.json") + out_option(folder)).code == 0);
+  pretrain(folder);
   const Finished run = run_program(folder, "run " + finetune + out_option(folder));
   CHECK(run.err.find("8 of 8 trials done (4 before)") != std::string::npos);
 }
@@ -139,7 +151,7 @@ TEST_CASE("start: explain names the weights") {
 TEST_CASE("start: deleted weights are an error that says what to do") {
   const TemporaryFolder folder;
   const std::string finetune = write_both(folder);
-  REQUIRE(run_program(folder, "run " + in_folder(folder, "pretrain.json") + out_option(folder)).code == 0);
+  pretrain(folder);
   REQUIRE(run_program(folder, "clean --keep none --yes" + out_option(folder)).code == 0);
   const Finished run = run_program(folder, "run " + finetune + out_option(folder));
   CAPTURE(run.err);
@@ -175,10 +187,7 @@ TEST_CASE("start: a trial that starts from another is verified") {
 
 TEST_CASE("start: a file that does not fit is refused before any training") {
   const TemporaryFolder folder;
-  write_both(folder);
-  REQUIRE(run_program(folder, "run " + in_folder(folder, "pretrain.json") + out_option(folder)).code == 0);
-  const ResultStore store(folder / "r");
-  const std::string file = store.trial(store.trial_ids().front()).checkpoint(1).string();
+  const std::string file = pretrained_file(folder);
   const Finished run = run_program(folder, "run " + in_folder(folder, "pretrain.json") + " --set start=" + file +
                                                " --set model.embed_dim=32 --set seeds=1" + out_option(folder, "other"));
   CAPTURE(run.err);
@@ -190,10 +199,7 @@ TEST_CASE("start: a file that does not fit is refused before any training") {
 
 TEST_CASE("start: a file's name takes further keys") {
   const TemporaryFolder folder;
-  write_both(folder);
-  REQUIRE(run_program(folder, "run " + in_folder(folder, "pretrain.json") + out_option(folder)).code == 0);
-  const ResultStore store(folder / "r");
-  const std::string file = store.trial(store.trial_ids().front()).checkpoint(1).string();
+  const std::string file = pretrained_file(folder);
   const Finished check = run_program(folder, "check " + in_folder(folder, "pretrain.json") + " --set start=" + file +
                                                  " --set start.leave_out='[\"head\"]'");
   CAPTURE(check.err);

@@ -147,7 +147,9 @@ TEST_CASE("start: an unknown axis of the other descriptor is an error") {
 TEST_CASE("start: a network of another width or placement is an error that names tensors") {
   DescriptorFiles files;
   files.write("pretrain.json", R"({"model": {"embed_dim": 32, "num_heads": 2}})");
-  CHECK(files.problems(R"({"start": {"from": {"descriptor": "pretrain.json"}}, "model": {"embed_dim": 64, "num_heads": 2}})")
+  CHECK(files
+            .problems(
+                R"({"start": {"from": {"descriptor": "pretrain.json"}}, "model": {"embed_dim": 64, "num_heads": 2}})")
             .find("patch_embed.weight is [32, 48] there and [64, 48] here; ") != std::string::npos);
   CHECK(files
             .problems(R"({"start": {"from": {"descriptor": "pretrain.json"}},
@@ -186,6 +188,21 @@ TEST_CASE("start: rows that differ only in what is left out are different") {
   const Experiment e = files.load(R"({"start": {"from": {"descriptor": "pretrain.json"}},
     "sweep": {"start.leave_out": [["auto"], ["head"]]}})");
   CHECK(e.rows.size() == 2);
+}
+
+TEST_CASE("start: a pattern of what is left out must match a parameter") {
+  DescriptorFiles files;
+  files.write("pretrain.json", "{}");
+  CHECK(files.problems(R"({"start": {"from": {"descriptor": "pretrain.json"}, "leave_out": ["auto", "hed"]}})")
+            .find("\"leave_out\": no parameter matches \"hed\"") != std::string::npos);
+}
+
+TEST_CASE("start: a row of another grid is found by its values") {
+  DescriptorFiles files;
+  const Experiment e = files.load(R"({"sweep": [{"model.depth": [2, 3], "start": [null], "train.epochs": [1]},
+    {"model.depth": [3], "start": [{"from": {"row": {"start": null, "train.epochs": 1}}}], "train.epochs": [7]}]})");
+  REQUIRE(e.rows.size() == 3);
+  CHECK(trial_of(e, 2, 0).config.start.trial == trial_of(e, 1, 0).id);
 }
 
 TEST_CASE("start: the canonical form reads back") {

@@ -183,6 +183,23 @@ TEST_CASE("convert: a tensor that is left over is an error unless allowed") {
   CHECK(refusal(more, NameScheme::timm, config, {.allow_left_over = true}) == "");
 }
 
+TEST_CASE("convert: what is left out is reported, and drops no other tensor") {
+  const auto [config, file] = load(0);
+  const Tensors more = changed(file, "extra.weight", zeros("extra.weight", {2, 2}));
+  CHECK(has(refusal(more, NameScheme::timm, config, {.leave_out = {"stem"}}), "extra.weight"));
+  Weights network(config);
+  ConversionReport report;
+  import_weights(more, NameScheme::timm, config, {.leave_out = {"head", "extra.*"}}, network.weights, report);
+  CHECK(report.left_out == std::vector<std::string>{"head.weight", "head.bias", "extra.weight"});
+  CHECK(report.left_over.empty());
+}
+
+TEST_CASE("convert: a pattern of what is left out must match a tensor") {
+  const auto [config, file] = load(0);
+  CHECK(has(refusal(file, NameScheme::timm, config, {.leave_out = {"head", "hed"}}),
+            "no tensor matches \"hed\" of \"leave_out\""));
+}
+
 TEST_CASE("convert: tensors of missing blocks are counted") {
   const auto [config, file] = load(0);
   ViTConfig deeper = config;
@@ -292,6 +309,16 @@ TEST_CASE("convert: tensors under the names of another program are refused") {
 TEST_CASE("convert: blocks of Flax that are stored as one are read") {
   const auto [config, file] = load(3);
   CHECK(imported(scanned_blocks(file), config) == imported(file, config));
+}
+
+TEST_CASE("convert: scanned tensors that are left over are named once each") {
+  const auto [config, file] = load(3);
+  Tensors scanned = scanned_blocks(file);
+  for (const std::string name : {"a", "b"}) scanned.add(zeros("params/Transformer/encoderblock/" + name, {2, 4}));
+  Weights network(config);
+  ConversionReport report;
+  import_weights(scanned, NameScheme::big_vision, config, {.allow_left_over = true}, network.weights, report);
+  CHECK(report.left_over.size() == 2);
 }
 
 TEST_CASE("convert: as many blocks must be stored as one as the network has") {
