@@ -17,19 +17,6 @@ Tensor as_tensor(std::vector<double>& memory, const Shape& shape, DType dtype) {
   return Tensor(memory.data(), shape, dtype);
 }
 
-/// Device kernels cannot throw, so labels and soft targets are checked while they are in host memory.
-void require_targets(const Tensor& images, const Tensor& targets, std::int64_t classes) {
-  const std::int64_t batch = images.shape()[0];
-  const bool soft = targets.shape().rank() == 2;
-  const Shape expected = soft ? Shape{batch, classes} : Shape{batch};
-  if (targets.shape() != expected)
-    throw InputError(concat(soft ? "targets is " : "labels is ", targets.shape().str(), ", expected ", expected.str()));
-  for (std::int64_t i = 0; i < batch && !soft; ++i)
-    if (const std::int32_t label = targets.data<std::int32_t>()[i]; label < 0 || label >= classes)
-      throw InputError(
-          concat("image ", i, " of the batch has label ", label, ", but the network has ", classes, " classes"));
-}
-
 std::unique_ptr<Model> make_model_to_train(ParameterSet& parameters, const ModelConfig& config,
                                            const StepSettings& settings) {
   auto model = make_model(parameters, config);
@@ -44,6 +31,7 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
       pool_(pool),
       settings_(settings),
       config_(config),
+      task_(row_of(task_of(config))),
       parameters_(backend.memory()),
       model_(make_model_to_train(parameters_, config, settings)),
       cut_{config_,
@@ -74,14 +62,6 @@ void Engine::prepare(std::int64_t batch) {
   if (batch % images != 0) model_->prepare(backend_, batch % images, dtype());
 }
 
-Var Engine::loss(const Var& logits, Tensor labels) const {
-  const bool soft = labels.shape().rank() == 2;
-  const Targets targets{soft ? Tensor() : labels, soft ? labels : Tensor(), settings_.label_smoothing,
-                        settings_.smoothing};
-  return settings_.loss == LossKind::softmax ? softmax_cross_entropy(logits, targets)
-                                             : sigmoid_cross_entropy(logits, targets);
-}
-
 void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
                       FunctionRef<void(Workspace&, const BatchSlice&, const Var&, const Var&)> then, const See& see) {
   const bool training = pass != Pass::evaluation;
@@ -104,7 +84,7 @@ void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
     if (probe_ && (pass == Pass::training || pass == Pass::search)) probe_->observe(ctx);
     if (see) ctx.observe = [&](const std::string& name, const Var& value) { see(slice, name, value); };
     const Var logits = (*model_)(w.tape.input(of_shard(part.images)), ctx);
-    then(w, slice, logits, part.labels ? loss(logits, of_shard(part.labels)) : Var());
+    then(w, slice, logits, part.labels ? task_.losses({logits, of_shard(part.labels), settings_, ctx}) : Var());
   });
 }
 
@@ -162,7 +142,7 @@ void Engine::run_batch(const DeviceBatch& batch, NonFinite* search) {
 }
 
 Engine::DeviceBatch Engine::upload(Tensor images, Tensor labels) {
-  require_targets(images, labels, num_classes(config_));
+  task_.require(labels, config_, images.shape()[0]);
   return {backend_.upload(Upload::images, images), backend_.upload(Upload::targets, labels)};
 }
 
@@ -229,7 +209,7 @@ NonFinite Engine::find_nonfinite(Tensor images, Tensor labels) {
 std::optional<NonFiniteAnswer> Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses,
                                                 std::span<std::int32_t> predictions, std::span<double> logits) {
   const std::int64_t batch = images.shape()[0], classes = num_classes(config_);
-  if (labels) require_targets(images, labels, classes);
+  if (labels) task_.require(labels, config_, batch);
   prepare(batch);
   const Tensor all_logits = as_tensor(logits_, {batch, classes}, dtype()),
                all_losses = labels ? as_tensor(losses_, {batch}, acc_of(dtype())) : Tensor();

@@ -16,6 +16,7 @@
 #include "nn/optimizer.h"
 #include "nn/probes.h"
 #include "nn/shard_runner.h"
+#include "nn/task.h"
 #include "nn/update_factors.h"
 #include "nn/weight_average.h"
 
@@ -107,7 +108,6 @@ class Engine {
   void run_part(const Part& part, const ShardPlan& plan, Pass pass,
                 FunctionRef<void(Workspace&, const BatchSlice&, const Var& logits, const Var& losses)> then,
                 const See& see = nullptr);
-  Var loss(const Var& logits, Tensor labels) const;
   /// Runs the backward pass of a shard's losses, whose mean over the whole step is the step's loss. Returns the
   /// gradient that it starts from.
   Tensor backward(Tape& tape, const Var& losses) const;
@@ -125,6 +125,7 @@ class Engine {
   ShardPool& pool_;
   EngineSettings settings_;
   const ModelConfig config_;
+  const TaskRow& task_;
   ParameterSet parameters_;
   const std::unique_ptr<Model> model_;
   const BatchCut cut_;

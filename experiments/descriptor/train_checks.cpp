@@ -6,6 +6,7 @@
 #include "core/visible_text.h"
 #include "experiments/base/suggest.h"
 #include "experiments/descriptor/randaugment_rules.h"
+#include "experiments/descriptor/tasks.h"
 #include "nn/freeze.h"
 #include "nn/model.h"
 #include "nn/update_factors.h"
@@ -65,7 +66,8 @@ void check_patterns(const TrialConfig& trial, const Report& report) {
            problem->message + (problem->matches_none ? advice(freeze[problem->pattern], names) : ""));
 }
 
-std::string problem_of_early_stop(const EarlyStopConfig& rule, const std::string& minival, bool averages) {
+std::string problem_of_early_stop(const EarlyStopConfig& rule, std::span<const std::string_view> metrics,
+                                  const std::string& minival, bool averages) {
   if (rule.metric.empty()) return "";
   const bool averaged = rule.metric.rfind("minival/ema_", 0) == 0;
   const std::string name = rule.metric.substr(std::min(rule.metric.size(), rule.metric.find('/') + 1));
@@ -74,11 +76,15 @@ std::string problem_of_early_stop(const EarlyStopConfig& rule, const std::string
                   " is measured on the slice that the table shows, and stopping by it would bias the table; set "
                   "dataset.minival to a slice of the training images and use \"minival/",
                   name, "\"");
-  if (rule.metric != "minival/accuracy" && rule.metric != "minival/loss" && rule.metric != "minival/ema_accuracy" &&
-      rule.metric != "minival/ema_loss")
-    return concat(
-        "unknown metric ", in_quotes(rule.metric),
-        "; expected \"minival/accuracy\", \"minival/loss\", \"minival/ema_accuracy\" or \"minival/ema_loss\"");
+  std::vector<std::string> known;
+  for (const std::string_view prefix : {"minival/", "minival/ema_"})
+    for (const std::string_view metric : metrics) known.push_back(concat(prefix, metric));
+  if (std::find(known.begin(), known.end(), rule.metric) == known.end()) {
+    std::string words;
+    for (const std::string& word : known)
+      words += concat(word == known.front() ? "" : word == known.back() ? " or " : ", ", in_quotes(word));
+    return concat("unknown metric ", in_quotes(rule.metric), "; expected ", words);
+  }
   if (averaged && !averages) return "there are no averaged weights to evaluate; set train.ema.decay";
   if (minival.empty())
     return "needs dataset.minival, a slice of the training images such as \"train[90%:]\", next to dataset.train "
@@ -88,11 +94,6 @@ std::string problem_of_early_stop(const EarlyStopConfig& rule, const std::string
 
 void check_augment(const TrialConfig& trial, const Report& report) {
   const AugmentConfig& augment = trial.train.augment;
-  // Classes of generated images are directions: a flip turns a rising one into a falling one with the wrong label, half
-  // the time. Rotations, shears and crops alter directions only slightly, as with any photograph, and are allowed.
-  if (augment.flip && trial.dataset.generated() && trial.dataset.layout == DatasetLayout::known)
-    report("train.augment.flip",
-           concat("a flip turns one class of ", trial.dataset.name, " into another; leave it out"));
   if (augment.crop == CropName::center && trial.train.eval_transform.crop != EvalCrop::center)
     report("train.augment.crop",
            "crop center uses the settings of train.eval_transform, whose crop is not center; set that to center, too");
@@ -130,13 +131,16 @@ void check_meaning(const TrialConfig& trial, const Report& report) {
 
 void check_training(const TrialConfig& trial, const Report& report) {
   const TrainConfig& train = trial.train;
+  const TaskRules& rules = rules_of(task_of(trial.model));
   check_augment(trial, report);
+  rules.check(trial, report);
   if (train.label_smoothing > 0 && train.smoothing == Smoothing::others && num_classes(trial.model) < 2)
     report("train.smoothing", "the label's class is the only one, so there are no other classes to spread to");
   if (train.batch_size % train.accumulate != 0)
     report("train.accumulate", concat(train.accumulate, " does not divide batch_size ", train.batch_size));
 
-  if (const std::string problem = problem_of_early_stop(train.early_stop, trial.dataset.minival, train.ema.decay > 0);
+  if (const std::string problem =
+          problem_of_early_stop(train.early_stop, rules.metrics, trial.dataset.minival, train.ema.decay > 0);
       !problem.empty())
     report("train.early_stop.metric", problem);
 

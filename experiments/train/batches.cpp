@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "experiments/data/sample_order.h"
+#include "experiments/train/tasks.h"
 
 namespace normlab {
 
@@ -105,8 +106,19 @@ BatchSource::Batch BatchSource::batch_of(std::int64_t count, BatchBuffer& buffer
   const Shape shape{count, size_[0], size_[1], channels(config_.model)};
   const std::size_t bytes = static_cast<std::size_t>(shape.size()) * size_of(dtype_);
   if (buffer.images_.size() < bytes) buffer.images_.resize(bytes);
-  if (static_cast<std::int64_t>(buffer.labels_.size()) < count) buffer.labels_.resize(static_cast<std::size_t>(count));
-  return {Tensor(buffer.images_.data(), shape, dtype_), Tensor(buffer.labels_.data(), {count}, DType::i32), Tensor()};
+  const Shape targets = row_of(task_of(config_.model)).targets(config_.model, count);
+  if (std::ssize(buffer.labels_) < targets.size()) buffer.labels_.resize(static_cast<std::size_t>(targets.size()));
+  return {Tensor(buffer.images_.data(), shape, dtype_), Tensor(buffer.labels_.data(), targets, DType::i32), Tensor()};
+}
+
+template <class ImageOf>
+void BatchSource::write_targets(const ImageSet& set, const Batch& batch, ImageOf&& image_of) const {
+  const std::int64_t count = batch.images.shape()[0], values = batch.labels.size() / count;
+  const std::span all(batch.labels.data<std::int32_t>(), static_cast<std::size_t>(batch.labels.size()));
+  for (std::int64_t i = 0; i < count; ++i)
+    training_of(task_of(config_.model))
+        .write_target(set, image_of(i),
+                      all.subspan(static_cast<std::size_t>(i * values), static_cast<std::size_t>(values)));
 }
 
 template <class T>
@@ -152,8 +164,7 @@ void BatchSource::fill_training(std::int64_t step, Batch& batch, BatchBuffer& bu
 BatchSource::Batch BatchSource::training(std::int64_t step, BatchBuffer& buffer, Blocks blocks) const {
   buffer.samples_ = samples(step);
   Batch batch = batch_of(static_cast<std::int64_t>(buffer.samples_.size()), buffer);
-  for (std::size_t i = 0; i < buffer.samples_.size(); ++i)
-    buffer.labels_[i] = train_.labels[static_cast<std::size_t>(buffer.samples_[i].image)];
+  write_targets(train_, batch, [&](std::int64_t i) { return buffer.samples_[static_cast<std::size_t>(i)].image; });
   with_type(dtype_, [&](auto type) { fill_training<decltype(type)>(step, batch, buffer, blocks); });
   return batch;
 }
@@ -179,7 +190,7 @@ void BatchSource::fill_evaluation(std::int64_t first_image, const Batch& batch, 
 BatchSource::Batch BatchSource::evaluation(std::int64_t first, std::int64_t count, BatchBuffer& buffer,
                                            Blocks blocks) const {
   const Batch batch = batch_of(count, buffer);
-  std::copy_n(eval_.labels.begin() + first, count, buffer.labels_.begin());
+  write_targets(eval_, batch, [&](std::int64_t i) { return first + i; });
   with_type(dtype_, [&](auto type) { fill_evaluation<decltype(type)>(first, batch, blocks); });
   return batch;
 }

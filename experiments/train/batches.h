@@ -48,7 +48,7 @@ class BatchSource {
   /// Views of a BatchBuffer, valid until the buffer is filled again.
   struct Batch {
     Tensor images;   // [B, H, W, C], normalised
-    Tensor labels;   // i32 [B]
+    Tensor labels;   // i32, in the shape of TaskRow::targets: [B]
     Tensor targets;  // [B, classes] in the type of statistics if images are mixed; otherwise empty
     /// The input of the loss: targets if present, otherwise labels.
     const Tensor& wanted() const { return targets ? targets : labels; }
@@ -75,6 +75,8 @@ class BatchSource {
   template <class T>
   void fill_evaluation(std::int64_t first, const Batch& batch, Blocks blocks) const;
   Batch batch_of(std::int64_t count, BatchBuffer& buffer) const;
+  template <class ImageOf>
+  void write_targets(const ImageSet& set, const Batch& batch, ImageOf&& image_of) const;
 
   const TrialConfig& config_;
   const ImageSet &train_, &eval_;

@@ -1,10 +1,8 @@
 #include "experiments/train/evaluation.h"
 
-#include <algorithm>
-
 #include "core/nonfinite.h"
-#include "experiments/data/eval_transform.h"
 #include "experiments/train/checkpoint.h"
+#include "experiments/train/tasks.h"
 #include "nn/engine.h"
 #include "nn/nonfinite.h"
 
@@ -12,29 +10,7 @@ namespace normlab {
 
 std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batches, const ImageSet& images,
                                              ShardPool& pool, const std::string& prefix, Correctness* right) {
-  constexpr std::int64_t kMade = 512;  // images at a time
-  const std::int64_t n = images.size();
-  std::int64_t correct = 0;
-  double loss = 0.0;
-  std::vector<double> losses(static_cast<std::size_t>(kMade));
-  std::vector<std::int32_t> predicted(losses.size());
-  if (right != nullptr) *right = Correctness(n, images.hash);
-  for (std::int64_t first = 0; first < n; first += kMade) {
-    const std::int64_t count = std::min(kMade, n - first);
-    const BatchSource::Batch batch = batches.evaluation(first, count, pool);
-    if (const auto found = engine.evaluate(batch.images, batch.labels, losses, predicted))
-      throw NonFiniteError(
-          concat(prefix, "accuracy: ", numbered_image(images, first + found->image), ": ", found->text()),
-          found->value);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const bool is_right =
-          predicted[static_cast<std::size_t>(i)] == images.labels[static_cast<std::size_t>(first + i)];
-      correct += is_right;
-      if (right != nullptr) right->set(first + i, is_right);
-      loss += losses[static_cast<std::size_t>(i)];
-    }
-  }
-  return {{prefix + "accuracy", double(correct) / double(n)}, {prefix + "loss", loss / double(n)}};
+  return training_of(task_of(engine.config())).evaluate({engine, batches, images, pool, prefix, right});
 }
 
 void require_finite_state(Engine& engine) {

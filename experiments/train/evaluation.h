@@ -14,9 +14,10 @@ namespace normlab {
 
 class Engine;
 
-/// Evaluates all `images`, the evaluation slice of `batches`. Returns PREFIXaccuracy, a share, and PREFIXloss, the
-/// mean. `right`, if given, receives which images are classified correctly. Results do not depend on the number of
-/// threads. NonFiniteError names the first image whose logits or loss are not finite; there is no accuracy then.
+/// Evaluates all `images`, the evaluation slice of `batches`, for the network's task. Returns the task's metrics
+/// (TaskRules): PREFIXaccuracy, a share, and PREFIXloss, the mean. `right`, if given, receives which images are
+/// answered correctly. Results do not depend on the number of threads. NonFiniteError names the first image whose
+/// outputs or loss are not finite; there are no metrics then.
 std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batches, const ImageSet& images,
                                              ShardPool& pool, const std::string& prefix, Correctness* right = nullptr);
 

@@ -1,0 +1,21 @@
+// What a descriptor may ask of each task: its metrics, and the settings that it can use.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "experiments/descriptor/trial_checks.h"
+#include "nn/task.h"
+
+namespace normlab {
+
+struct TaskRules {
+  Task task;
+  /// Measured on each slice, without its prefix "eval/" or "minival/". The first one is the result; "loss" is the last.
+  std::span<const std::string_view> metrics;
+  /// Reports settings that are right for other tasks only.
+  void (*check)(const TrialConfig& trial, const Report& report);
+};
+const TaskRules& rules_of(Task task);
+
+}  // namespace normlab
