@@ -76,20 +76,30 @@ DatasetPlace place_of(const DatasetConfig& config, const std::optional<fs::path>
   return find_dataset_place(config, find_data_root(data_from_command_line));
 }
 
-/// Numbers the labels by their position in `classes`.
-void number_classes(ImageSet& images, const std::vector<std::string>& classes) {
-  if (classes.empty()) return;
+/// Numbers the labels by the position of their class in `classes`, or of the group that holds it.
+void number_classes(ImageSet& images, const DatasetConfig& config) {
+  ClassGroups groups = config.class_groups;
+  for (const std::string& name : config.classes) groups.emplace_back(name, std::vector{name});
+  if (groups.empty()) return;
   std::vector<std::int32_t> label_of(images.class_names.size(), -1);
-  for (std::size_t c = 0; c < classes.size(); ++c)
-    label_of[static_cast<std::size_t>(std::find(images.class_names.begin(), images.class_names.end(), classes[c]) -
-                                      images.class_names.begin())] = static_cast<std::int32_t>(c);
+  std::vector<std::string> names;
+  for (const auto& [group, members] : groups) {
+    for (const std::string& name : members)
+      label_of[static_cast<std::size_t>(std::find(images.class_names.begin(), images.class_names.end(), name) -
+                                        images.class_names.begin())] = static_cast<std::int32_t>(names.size());
+    names.push_back(group);
+  }
   for (std::int32_t& label : images.labels) label = label_of[static_cast<std::size_t>(label)];
-  images.class_names = classes;
-  images.num_classes = static_cast<std::int64_t>(classes.size());
+  images.class_names = names;
+  images.num_classes = std::ssize(names);
   if (!images.encoded) return;  // others are hashed later
   SetHash hash;
   hash.text(images.hash);
-  for (const std::string& name : classes) hash.text(name);
+  for (const auto& [group, members] : groups) {
+    hash.text(group);
+    if (!config.class_groups.empty())
+      for (const std::string& name : members) hash.text(name);
+  }
   images.hash = hash.hex();
 }
 
@@ -97,24 +107,24 @@ DataPair read_slices(const DatasetConfig& config, const DatasetPlace& place, int
   SliceRequest request;
   request.slice = parse_slice(config.train);
   request.dataset = config.name;
-  request.subset = {config.per_class, config.fraction, config.subset_seed, config.classes};
+  request.subset = {config.per_class, config.fraction, config.subset_seed, config.chosen_classes()};
   request.skip_bad = config.on_bad_image == OnBadImage::skip && !keep_encoded;
   request.keep_encoded = keep_encoded;
   request.threads = threads;
   DataPair pair;
   pair.train = read_dataset(config, place, config.train_shards, request);
   request.slice = parse_slice(config.eval);
-  request.subset = {.classes = config.classes};
+  request.subset = {.classes = config.chosen_classes()};
   request.class_names = pair.train.class_names;
   pair.eval = read_dataset(config, place, config.eval_shards, request);
   if (!config.minival.empty()) {
     request.slice = parse_slice(config.minival);
     const bool as_eval = request.slice.split == parse_slice(config.eval).split;
     pair.minival = read_dataset(config, place, as_eval ? config.eval_shards : config.train_shards, request);
-    number_classes(*pair.minival, config.classes);
+    number_classes(*pair.minival, config);
   }
-  number_classes(pair.train, config.classes);
-  number_classes(pair.eval, config.classes);
+  number_classes(pair.train, config);
+  number_classes(pair.eval, config);
   return pair;
 }
 

@@ -190,7 +190,7 @@ std::vector<std::string> dataset_classes(const DatasetConfig& config, const Data
   const std::string split = parse_slice(config.train).split;
   switch (place.layout) {
     case Layout::known:
-      return generated_classes(config.name);
+      return generated_classes(config);
     case Layout::webdataset:
       return webdataset_classes(place.folder);
     case Layout::cifar:

@@ -1,4 +1,4 @@
-// Datasets from a seed: "shapes" and "gratings", ten classes of 32x32 RGB images.
+// Datasets from a seed: "shapes" and "gratings", 32x32 RGB images.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace normlab {
 
-std::vector<std::string> generated_classes(const std::string& name);
+std::vector<std::string> generated_classes(const DatasetConfig& config);
 
 /// A slice of the `train_images` ("train") or `eval_images` ("test") images of `config.name`; keys are six-digit
-/// indices. A left-right flip would turn one class into another. InputError: another split, fewer than one image or
+/// indices. A left-right flip can turn one class into another. InputError: another split, fewer than one image or
 /// more than a million.
 ImageSet make_generated(const DatasetConfig& config, const SliceRequest& request);
 

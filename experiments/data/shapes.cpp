@@ -1,9 +1,8 @@
 #include "experiments/data/shapes.h"
 
-#include <algorithm>
 #include <array>
 
-#include "experiments/data/picture_draws.h"
+#include "experiments/data/canvas.h"
 
 namespace normlab {
 namespace {
@@ -22,15 +21,12 @@ constexpr int kAcrossJitter = 8;                                          // of 
 constexpr int kNearMin = 60, kNearMax = 72, kFarMin = 96, kFarMax = 112;  // distance between the parts' centres
 constexpr int kStrays = 10;  // one pair in this many has a random distance: limits any classifier to 96%
 
-constexpr int kUnit = 8;  // coordinates per pixel
-constexpr int kSide = 32;
+constexpr int kExtent = Canvas::kSide * Canvas::kUnit;
 constexpr int kGround = 128, kDotMin = 8, kDotMax = 12, kPartMin = 36, kPartMax = 44, kLarge = 68, kCrossHalfWidth = 8;
 constexpr int kDirectionUnit = 64;
 constexpr std::array<std::array<int, 2>, 4> kDirections{{{64, 0}, {45, 45}, {0, 64}, {-45, 45}}};  // x, y (down)
 constexpr const char* kClassNames[] = {"far_beside", "near_beside", "far_falling", "near_falling",  "far_above",
                                        "near_above", "far_rising",  "near_rising", "cross_on_disc", "disc_on_cross"};
-
-using Colour = std::array<int, 3>;
 
 Colour part_colour(PictureDraws& draws, int sign) {
   Colour colour{};
@@ -38,65 +34,29 @@ Colour part_colour(PictureDraws& draws, int sign) {
   return colour;
 }
 
-class Canvas {
- public:
-  Canvas() {
-    for (Colour& pixel : pixels_) pixel.fill(kGround);
-  }
-
-  /// Paints the points relative to the centre (cx, cy) for which inside(x, y) is true, with 4x4 samples per pixel. No
-  /// such point is farther than `reach`.
-  template <class Inside>
-  void paint(int cx, int cy, int reach, const Colour& colour, Inside inside) {
-    const int top = std::clamp((cy - reach) / kUnit, 0, kSide), bottom = std::clamp((cy + reach) / kUnit + 1, 0, kSide);
-    const int left = std::clamp((cx - reach) / kUnit, 0, kSide), right = std::clamp((cx + reach) / kUnit + 1, 0, kSide);
-    for (int y = top; y < bottom; ++y) {
-      for (int x = left; x < right; ++x) {
-        int covered = 0;
-        for (int sample = 0; sample < 16; ++sample) {
-          covered += inside(x * kUnit + sample % 4 * 2 + 1 - cx, y * kUnit + sample / 4 * 2 + 1 - cy) ? 1 : 0;
-        }
-        Colour& pixel = pixels_[static_cast<std::size_t>(y * kSide + x)];
-        for (std::size_t c = 0; c < 3; ++c) pixel[c] += (colour[c] - pixel[c]) * covered / 16;
-      }
-    }
-  }
-
-  void write(PictureDraws& draws, std::uint8_t* rgb) const {
-    for (const Colour& pixel : pixels_)
-      for (const int value : pixel) *rgb++ = static_cast<std::uint8_t>(std::clamp(value + draws.noise(kNoise), 0, 255));
-  }
-
- private:
-  std::array<Colour, static_cast<std::size_t>(kSide* kSide)> pixels_{};
-};
-
 void paint_disc(Canvas& canvas, int x, int y, int radius, const Colour& colour) {
-  canvas.paint(x, y, radius, colour, [=](int dx, int dy) { return dx * dx + dy * dy <= radius * radius; });
+  canvas.paint(x, y, radius, colour, [=](int dx, int dy) { return in_disc(dx, dy, radius); });
 }
 
 void paint_cross(Canvas& canvas, int x, int y, int arm, const Colour& colour) {
-  canvas.paint(x, y, arm, colour, [=](int dx, int dy) {
-    const int across = std::min(std::abs(dx), std::abs(dy)), along = std::max(std::abs(dx), std::abs(dy));
-    return across <= kCrossHalfWidth && along <= arm;
-  });
+  canvas.paint(x, y, arm, colour, [=](int dx, int dy) { return in_cross(dx, dy, arm, kCrossHalfWidth); });
 }
 
 }  // namespace
 
 void draw_shapes(std::uint64_t shapes_seed, const std::string& split, std::int64_t index, std::uint8_t* rgb) {
   PictureDraws draws(stream_key(shapes_seed, "shapes", split), index);
-  Canvas canvas;
+  Canvas canvas({kGround, kGround, kGround});
   const int sign = draws.between(0, 1) * 2 - 1;  // brighter or darker than the background
   for (int dot = 0; dot < kClutter; ++dot) {
-    const int dot_x = draws.between(0, kSide * kUnit), dot_y = draws.between(0, kSide * kUnit);
+    const int dot_x = draws.between(0, kExtent), dot_y = draws.between(0, kExtent);
     // Drawn before the radius, since the order of evaluating arguments is unspecified.
     const Colour dot_colour = part_colour(draws, sign);
     paint_disc(canvas, dot_x, dot_y, draws.between(kDotMin, kDotMax), dot_colour);
   }
 
-  const int x = kSide * kUnit / 2 + draws.between(-kPlaceJitter, kPlaceJitter);
-  const int y = kSide * kUnit / 2 + draws.between(-kPlaceJitter, kPlaceJitter);
+  const int x = kExtent / 2 + draws.between(-kPlaceJitter, kPlaceJitter);
+  const int y = kExtent / 2 + draws.between(-kPlaceJitter, kPlaceJitter);
   const Colour disc = part_colour(draws, sign), cross = part_colour(draws, sign);
   const int disc_radius = draws.between(kPartMin, kPartMax), cross_arm = draws.between(kPartMin, kPartMax);
   const auto relation = static_cast<std::size_t>(index % 10);
@@ -117,7 +77,7 @@ void draw_shapes(std::uint64_t shapes_seed, const std::string& split, std::int64
     paint_cross(canvas, x, y, kLarge, cross);
     paint_disc(canvas, x, y, disc_radius, disc);
   }
-  canvas.write(draws, rgb);
+  canvas.write(draws, kNoise, rgb);
 }
 
 std::vector<std::string> shapes_classes() { return {std::begin(kClassNames), std::end(kClassNames)}; }

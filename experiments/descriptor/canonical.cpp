@@ -33,6 +33,7 @@ requires std::is_enum_v<T> JsonNode tree(T value, TreeOptions) { return word_of(
 JsonNode tree(const NormSpec& spec, TreeOptions options);
 JsonNode tree(const LayerScale& scale, TreeOptions options);
 JsonNode tree(const Placement& placement, TreeOptions options);
+JsonNode tree(const ClassGroups& groups, TreeOptions options);
 template <class T>
 requires std::is_class_v<T> JsonNode tree(const T& value, TreeOptions options);
 
@@ -104,6 +105,12 @@ JsonNode tree(const std::vector<T>& value, TreeOptions options) {
   std::vector<JsonNode> items;
   for (const T& v : value) items.push_back(tree(v, options));
   return items;
+}
+
+JsonNode tree(const ClassGroups& groups, TreeOptions options) {
+  JsonNode object = json_object();
+  for (const auto& [name, members] : groups) object.add(name, tree(members, options));
+  return object;
 }
 
 /// `implied`: sizes that the dataset implies and that need not be written; may be null.

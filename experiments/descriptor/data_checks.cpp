@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "core/error.h"
 #include "core/visible_text.h"
@@ -16,10 +17,7 @@ class DataChecks {
 
   void run() const {
     statistics();
-    for (std::size_t i = 0; i < data().classes.size(); ++i)
-      if (std::count(data().classes.begin(), data().classes.end(), data().classes[i]) > 1)
-        return report_(concat("dataset.classes.", i),
-                       concat("the class ", in_quotes(data().classes[i]), " is given twice"));
+    if (!distinct_classes()) return;
     if (!slices()) return;  // the next checks need the slices' sizes
     disjoint("train", data().train, "eval", data().eval);
     if (!data().minival.empty()) {
@@ -43,6 +41,22 @@ class DataChecks {
     for (const auto& [key, values] : {std::pair("dataset.mean", &data().mean), {"dataset.std", &data().std}})
       if (!values->empty() && values->size() != size)
         report_(key, concat(values->size(), " values for ", size, " channels"));
+  }
+
+  bool distinct_classes() const {
+    std::set<std::string_view> seen;
+    const auto check = [&](const std::string& key, const std::vector<std::string>& names) {
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        if (seen.insert(names[i]).second) continue;
+        report_(concat(key, ".", i), concat("the class ", in_quotes(names[i]), " is given twice"));
+        return false;
+      }
+      return true;
+    };
+    if (!check("dataset.classes", data().classes)) return false;
+    for (const auto& [name, members] : data().class_groups)
+      if (!check("dataset.class_groups." + name, members)) return false;
+    return true;
   }
 
   bool slices() const {
@@ -86,7 +100,8 @@ class DataChecks {
 
   void per_class() const {
     const KnownDataset* known = find_dataset(data().name);
-    const auto classes = data().classes.empty() && known != nullptr ? known->num_classes : std::ssize(data().classes);
+    const auto chosen = std::ssize(data().chosen_classes());
+    const auto classes = chosen == 0 && known != nullptr ? known_classes(*known, data()) : chosen;
     DatasetConfig whole = data();
     whole.per_class = 0;
     whole.fraction = 1;
@@ -96,17 +111,17 @@ class DataChecks {
                                           *images, " images of the slice"));
   }
 
-  /// Checks generated datasets, where the class is index mod 10; for others only the files tell.
+  /// Checks generated datasets, where the class is the index mod their number; for others only the files tell.
   void classes() const {
     if (!data().generated()) return;
     constexpr std::int64_t kFew = 1000;  // larger slices contain every class
     if (known_training_images(data()).value_or(kFew) >= kFew) return;
-    constexpr std::int32_t kClasses = 10;
+    const auto all = static_cast<std::int32_t>(known_classes(*find_dataset(data().name), data()));
     std::vector<std::int32_t> labels(static_cast<std::size_t>(data().train_images));
-    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>(i) % kClasses;
-    std::vector<bool> seen(kClasses);
+    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>(i) % all;
+    std::vector<bool> seen(static_cast<std::size_t>(all));
     try {
-      const std::vector<std::string> names(kClasses);
+      const std::vector<std::string> names(seen.size());
       for (const std::int64_t i :
            select_images(parse_slice(data().train), {data().per_class, data().fraction, data().subset_seed},
                          data().name, labels, names))
@@ -117,7 +132,7 @@ class DataChecks {
     const Slice slice = parse_slice(data().train);
     if (const auto absent = std::count(seen.begin(), seen.end(), false); absent > 0)
       report_(slice.whole() ? "dataset.train_images" : "dataset.train",
-              concat("the training images lack ", absent, " of the ", kClasses,
+              concat("the training images lack ", absent, " of the ", all,
                      " classes; use more images, or set allow_absent_classes"));
   }
 

@@ -17,6 +17,14 @@ enum class SampleOrder : std::uint8_t { shuffled, shards };
 
 enum class OnBadImage : std::uint8_t { fail, skip };
 
+/// What tells the classes of "shapes" apart. relation: of a disc and a cross; the others: of scenes
+/// (experiments/data/scenes.h), a property of the largest object, or the number of objects.
+enum class ShapesLabel : std::uint8_t { relation, kind, colour, number, position };
+inline constexpr std::int64_t kShapesClasses[] = {10, 5, 8, 4, 9};  // by label
+
+/// Classes of the data that make one class of the trial, under its name; ascending names.
+using ClassGroups = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
 struct DatasetConfig {
   std::string name = "shapes";
   std::string path{};
@@ -27,6 +35,7 @@ struct DatasetConfig {
   std::string train_shards{}, eval_shards{};
   std::string labels{};
   std::vector<std::string> classes{};
+  ClassGroups class_groups{};
   std::int64_t per_class = 0;
   double fraction = 1.0;
   std::uint64_t subset_seed = 0;
@@ -38,8 +47,16 @@ struct DatasetConfig {
   std::int64_t train_images = 2000;
   std::int64_t eval_images = 1000;
   std::uint64_t shapes_seed = 1;
+  ShapesLabel label = ShapesLabel::relation;
 
   bool generated() const { return name == "shapes" || name == "gratings"; }
+  /// The classes of the data that `classes` or `class_groups` name; empty: all.
+  std::vector<std::string> chosen_classes() const {
+    std::vector<std::string> chosen = classes;
+    for (const auto& [name_of_group, members] : class_groups)
+      chosen.insert(chosen.end(), members.begin(), members.end());
+    return chosen;
+  }
   bool operator==(const DatasetConfig&) const = default;
 };
 template <std::same_as<DatasetConfig> T>
@@ -69,7 +86,10 @@ constexpr auto rows_of(const T*) {
           .when({[](const T& c) { return c.layout == L::image_list || c.layout == L::image_folder; },
                  "only layout image_list has a file of labels"}),
       field<&T::classes>("names of the classes to use, in the order of their labels; all if omitted"),
-      field<&T::per_class>("training images per class; 0: all", kFromZero),
+      field<&T::class_groups>(
+          "classes of the data to use and to merge, as {\"animal\": [\"cat\", \"dog\"], \"vehicle\": [\"ship\"]}; "
+          "labels count in the order of the names' bytes"),
+      field<&T::per_class>("training images per class of the data; 0: all", kFromZero),
       field<&T::fraction>("share of the training slice to train on", kOpenShare),
       field<&T::subset_seed>("seed by which per_class and fraction choose images")
           .when({[](const T& c) { return c.per_class > 0 || c.fraction < 1; },
@@ -88,7 +108,10 @@ constexpr auto rows_of(const T*) {
                      kDeviation),
       field<&T::train_images>("gratings, shapes: training images to generate", kGenerated).when(kGeneratedOnly),
       field<&T::eval_images>("gratings, shapes: test images to generate", kGenerated).when(kGeneratedOnly),
-      field<&T::shapes_seed>("gratings, shapes: seed of the images, not of the trial").when(kGeneratedOnly)};
+      field<&T::shapes_seed>("gratings, shapes: seed of the images, not of the trial").when(kGeneratedOnly),
+      field<&T::label>("shapes: how a disc and a cross lie to each other; or scenes of 1 to 4 objects, by the kind, "
+                       "colour or position of the largest or by their number")
+          .when({[](const T& c) { return c.name == "shapes"; }, "only shapes has labels to choose from"})};
 }
 
 /// Properties that a dataset's name implies.
@@ -110,6 +133,10 @@ inline const KnownDataset* find_dataset(std::string_view name) {
   for (const KnownDataset& dataset : kKnownDatasets)
     if (dataset.name == name) return &dataset;
   return nullptr;
+}
+/// How many classes a known data set has, as labelled.
+inline std::int64_t known_classes(const KnownDataset& known, const DatasetConfig& config) {
+  return known.name == "shapes" ? kShapesClasses[static_cast<std::size_t>(config.label)] : known.num_classes;
 }
 
 }  // namespace normlab

@@ -120,6 +120,17 @@ void FieldReader::value(const JsonNode& node, OptimizerSettings& out, Range) {
   object(node, out);
 }
 
+void FieldReader::value(const JsonNode& node, ClassGroups& out, Range) {
+  if (!node.is_object()) return report(node.at, "expected an object {\"name\": [classes]}, got " + describe(node));
+  out.clear();
+  for (const JsonMember& member : node.members) {
+    std::vector<std::string>& members = out.emplace_back(member.key, std::vector<std::string>()).second;
+    value(member.value, members, {});
+    if (member.value.is_array() && members.empty()) report(member.value.at, "name at least one class");
+  }
+  std::sort(out.begin(), out.end());  // objects have no order
+}
+
 void FieldReader::value(const JsonNode& node, StartFrom& out, Range) {
   object(node, out, {"row", "seed"});
   if (!node.is_object()) return;

@@ -64,6 +64,7 @@ class FieldReader {
   void value(const JsonNode& node, ModelConfig& out, Range);
   void value(const JsonNode& node, DatasetConfig& out, Range);
   void value(const JsonNode& node, OptimizerSettings& out, Range);
+  void value(const JsonNode& node, ClassGroups& out, Range);
   void value(const JsonNode& node, StartFrom& out, Range);
   void value(const JsonNode& node, StartConfig& out, Range);
 

@@ -32,6 +32,7 @@ std::string words(Type<std::array<double, 2>>, Range) { return "[number, number]
 std::string words(Type<std::vector<double>>, Range) { return "list of numbers"; }
 std::string words(Type<std::vector<std::int64_t>>, Range) { return "list of integers"; }
 std::string words(Type<std::vector<std::string>>, Range) { return "list of strings"; }
+std::string words(Type<ClassGroups>, Range) { return "object of lists of strings"; }
 std::string words(Type<StartFrom>, Range) { return "{\"descriptor\", \"row\", \"seed\"}"; }
 std::string words(Type<std::vector<Multiplier>>, Range) { return "list of {\"name\", \"lr\", \"weight_decay\"}"; }
 std::string words(Type<NormSpec>, Range) { return "norm"; }
@@ -55,6 +56,7 @@ std::string default_text(const NormSpec&) { return "none"; }
 std::string default_text(const LayerScale&) { return "none"; }
 std::string default_text(const InitGain&) { return "1"; }
 std::string default_text(const StartFrom&) { return ""; }
+std::string default_text(const ClassGroups&) { return ""; }
 std::string default_text(const Placement&) { return "pre_pre"; }
 template <class E>
 requires std::is_enum_v<E> std::string default_text(E value) { return std::string(word_of(value)); }

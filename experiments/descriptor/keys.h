@@ -28,10 +28,13 @@ inline constexpr std::string_view
 struct Exclusive {
   std::string_view object, a, b;
 };
-inline constexpr Exclusive kExclusive[] = {
-    {"train", "epochs", "steps"},         {"train", "epochs", "images"},
-    {"train", "steps", "images"},         {"train.schedule", "warmup_epochs", "warmup_steps"},
-    {"dataset", "per_class", "fraction"}, {"start", "file", "from"}};
+inline constexpr Exclusive kExclusive[] = {{"train", "epochs", "steps"},
+                                           {"train", "epochs", "images"},
+                                           {"train", "steps", "images"},
+                                           {"train.schedule", "warmup_epochs", "warmup_steps"},
+                                           {"dataset", "per_class", "fraction"},
+                                           {"dataset", "classes", "class_groups"},
+                                           {"start", "file", "from"}};
 
 /// Top-level keys of a descriptor besides those of TrialConfig.
 struct TopLevelKey {

@@ -15,10 +15,11 @@ std::optional<std::int64_t> known_images(const DatasetConfig& dataset, const std
   const Slice slice = parse_slice(text);
   std::optional<std::int64_t> images = known_split_images(dataset, slice.split);
   if (!images) return std::nullopt;
-  if (const auto classes = static_cast<std::int64_t>(dataset.classes.size()); classes > 0) {
+  if (const auto classes = std::ssize(dataset.chosen_classes()); classes > 0) {
     const KnownDataset& known = *find_dataset(dataset.name);
-    if (!known.balanced || *images % known.num_classes != 0 || classes > known.num_classes) return std::nullopt;
-    images = *images / known.num_classes * classes;
+    const std::int64_t all = known_classes(known, dataset);
+    if (!known.balanced || *images % all != 0 || classes > all) return std::nullopt;
+    images = *images / all * classes;
   }
   std::int64_t sum = 0;
   for (const SliceSpan& span : spans_of(slice, dataset.name, *images)) sum += span.end - span.begin;
@@ -41,7 +42,8 @@ std::optional<std::int64_t> known_training_images(const DatasetConfig& dataset) 
   std::int64_t images = *slice;
   if (dataset.per_class > 0) {
     const KnownDataset* known = find_dataset(dataset.name);
-    const auto classes = dataset.classes.empty() ? known->num_classes : std::ssize(dataset.classes);
+    const auto chosen = std::ssize(dataset.chosen_classes());
+    const auto classes = chosen == 0 ? known_classes(*known, dataset) : chosen;
     images = std::min(images, dataset.per_class * classes);
   }
   return std::max<std::int64_t>(1, std::llround(dataset.fraction * double(images)));

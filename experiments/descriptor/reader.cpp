@@ -78,14 +78,17 @@ void take_sizes_from_dataset(const Report& report, const JsonNode* model, const 
              concat("[", shape.image_size[0], ", ", shape.image_size[1],
                     "]; for another size, set train.augment.crop and train.eval_transform.crop"));
     settle("channels", config.channels, of_layout, true, concat(of_layout));
-    if (const auto count = static_cast<std::int64_t>(dataset.classes.size()); count > 0)
-      return settle("num_classes", config.num_classes, count, true, concat(count, " classes in dataset.classes"));
+    const bool merged = !dataset.class_groups.empty();
+    if (const auto count = merged ? std::ssize(dataset.class_groups) : std::ssize(dataset.classes); count > 0)
+      return settle("num_classes", config.num_classes, count, true,
+                    concat(count, " classes in dataset.", merged ? "class_groups" : "classes"));
+    const std::int64_t of_name = known_classes(shape, dataset);
     // More classes than a known dataset has: some without images, if that is allowed.
-    const bool spare = given("num_classes") && dataset.allow_absent_classes && config.num_classes > shape.num_classes;
+    const bool spare = given("num_classes") && dataset.allow_absent_classes && config.num_classes > of_name;
     if (known == nullptr && !given("num_classes") && classes)
       count_classes(report, classes, dataset, config.num_classes);
     else if (known == nullptr || !spare)
-      settle("num_classes", config.num_classes, shape.num_classes, known != nullptr, concat(shape.num_classes));
+      settle("num_classes", config.num_classes, of_name, known != nullptr, concat(of_name));
   };
   std::visit(settle_all, trial.model);
 }

@@ -58,6 +58,11 @@ JsonNode shape(Type<std::vector<double>>, Range range) { return list_of(number("
 JsonNode shape(Type<std::vector<std::int64_t>>, Range range) { return list_of(number("integer", range)); }
 JsonNode shape(Type<std::vector<Multiplier>>, Range) { return list_of(closed_object(properties<Multiplier>())); }
 JsonNode shape(Type<std::vector<std::string>>, Range) { return list_of(type("string")); }
+JsonNode shape(Type<ClassGroups>, Range) {
+  JsonNode members = list_of(type("string"));
+  members.add("minItems", 1);
+  return object({{"type", "object"}, {"additionalProperties", std::move(members)}});
+}
 JsonNode shape(Type<StartFrom>, Range) {
   JsonNode members = properties<StartFrom>();
   members.add("row", object({{"type", "object"}, {"minProperties", 1}}));

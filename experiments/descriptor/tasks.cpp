@@ -4,9 +4,12 @@ namespace normlab {
 namespace {
 
 void check_classify(const TrialConfig& trial, const Report& report) {
-  // Classes of generated images are directions: a flip turns a rising one into a falling one with the wrong label, half
-  // the time. Rotations, shears and crops alter directions only slightly, as with any photograph, and are allowed.
-  if (trial.train.augment.flip && trial.dataset.generated() && trial.dataset.layout == DatasetLayout::known)
+  // Most classes of generated images are directions: a flip turns a rising one into a falling one with the wrong label,
+  // half the time. Rotations, shears and crops alter directions only slightly, as with any photograph, and are allowed.
+  const ShapesLabel label = trial.dataset.label;
+  const bool directions = label == ShapesLabel::relation || label == ShapesLabel::position;
+  if (trial.train.augment.flip && directions && trial.dataset.generated() &&
+      trial.dataset.layout == DatasetLayout::known)
     report("train.augment.flip",
            concat("a flip turns one class of ", trial.dataset.name, " into another; leave it out"));
 }

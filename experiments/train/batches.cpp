@@ -51,7 +51,7 @@ void require_classes(const TrialConfig& config, const ImageSet& train) {
   const std::int64_t classes = num_classes(config.model);
   if (train.num_classes == classes || (train.num_classes < classes && config.dataset.allow_absent_classes)) return;
   const KnownDataset* known = find_dataset(config.dataset.name);
-  const bool part = known != nullptr && known->num_classes == classes && train.num_classes < classes;
+  const bool part = known != nullptr && known_classes(*known, config.dataset) == classes && train.num_classes < classes;
   throw InputError(fmt::format(
       "model.num_classes: the dataset \"{}\"{} has {} classes, but the model has {}; {}{}", config.dataset.name,
       train.folder.empty() ? "" : " in " + train.folder, train.num_classes, classes,

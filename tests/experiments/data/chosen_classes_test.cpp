@@ -1,4 +1,4 @@
-// dataset.classes: some classes of a data set, in an order of their own.
+// dataset.classes and class_groups: some classes of a data set, in an order of their own or merged.
 #include <doctest/doctest.h>
 
 #include "core/error.h"
@@ -63,6 +63,56 @@ TEST_CASE("classes: an unknown name is an error with the nearest one") {
   const std::vector<std::string> names = all_names();
   try {
     load(with_classes({names[0], names[3] + "s"}));
+    FAIL("no error");
+  } catch (const InputError& error) {
+    CHECK(std::string(error.what()).find("unknown class \"" + names[3] + "s\"; did you mean \"" + names[3] + "\"?") !=
+          std::string::npos);
+  }
+}
+
+namespace {
+
+DatasetConfig with_groups(const ClassGroups& groups) {
+  DatasetConfig config{.name = "shapes", .train_images = 100, .eval_images = 50};
+  config.class_groups = groups;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("class groups: the images of a group's classes have its label") {
+  const std::vector<std::string> names = all_names();
+  const DataPair whole = load(with_classes({}));
+  const DataPair pair = load(with_groups({{"far", {names[0], names[2]}}, {"on", {names[9], names[8], names[1]}}}));
+  CHECK(pair.train.class_names == std::vector<std::string>{"far", "on"});
+  CHECK(pair.train.num_classes == 2);
+  CHECK(pair.train.size() == 50);
+  CHECK(pair.eval.size() == 25);
+  for (std::int64_t i = 0; i < pair.train.size(); ++i) {
+    const std::int32_t was = whole.train.labels[std::size_t(std::stoll(pair.train.key(i)))];
+    CHECK(pair.train.labels[std::size_t(i)] == (was == 0 || was == 2 ? 0 : 1));
+  }
+}
+
+TEST_CASE("class groups: the images are those of the classes alone, but other data") {
+  const std::vector<std::string> names = all_names();
+  const DataPair merged = load(with_groups({{"a", {names[3]}}, {"b", {names[4], names[6]}}}));
+  const DataPair chosen = load(with_classes({names[3], names[4], names[6]}));
+  CHECK(merged.train.keys == chosen.train.keys);
+  CHECK(data_hash(merged) != data_hash(chosen));
+}
+
+TEST_CASE("class groups: images per class count each class of the data") {
+  const std::vector<std::string> names = all_names();
+  DatasetConfig config = with_groups({{"a", {names[3]}}, {"b", {names[4], names[6]}}});
+  config.per_class = 3;
+  CHECK(load(config).train.size() == 9);
+}
+
+TEST_CASE("class groups: an unknown class is an error with the nearest one") {
+  const std::vector<std::string> names = all_names();
+  try {
+    load(with_groups({{"a", {names[0]}}, {"b", {names[3] + "s"}}}));
     FAIL("no error");
   } catch (const InputError& error) {
     CHECK(std::string(error.what()).find("unknown class \"" + names[3] + "s\"; did you mean \"" + names[3] + "\"?") !=

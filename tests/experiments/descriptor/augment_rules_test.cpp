@@ -21,6 +21,9 @@ TEST_CASE("augment rules: settings that make no sense are refused with their pla
   CHECK(problem(R"({"augment": {"flip": true}})") == "");
   CHECK(problem(R"({"augment": {"flip": true}})", R"("dataset": "shapes")") ==
         "/train/augment/flip: a flip turns one class of shapes into another; leave it out");
+  CHECK(problem(R"({"augment": {"flip": true}})", R"("dataset": {"name": "shapes", "label": "position"})") ==
+        "/train/augment/flip: a flip turns one class of shapes into another; leave it out");
+  CHECK(problem(R"({"augment": {"flip": true}})", R"("dataset": {"name": "shapes", "label": "kind"})") == "");
   CHECK(problem(R"({"augment": {"crop": "inception_torchvision", "crop_area": [1.0, 0.5]}})") ==
         "/train/augment/crop_area: the first number is larger than the second");
   CHECK(problem(R"({"augment": {"crop": "inception_tensorflow", "crop_aspect": [1.4, 0.5]}})") ==

@@ -256,5 +256,57 @@ TEST_CASE("descriptor: chosen classes set the number of classes") {
 TEST_CASE("descriptor: a class that is given twice is refused") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"dataset": {"name": "cifar10", "classes": ["cat", "dog", "cat"]}})") ==
-        "d.json:1:45: /dataset/classes/0: the class \"cat\" is given twice");
+        "d.json:1:59: /dataset/classes/2: the class \"cat\" is given twice");
+}
+
+TEST_CASE("descriptor: merged classes set the number of classes, in the order of their names") {
+  DescriptorFiles files;
+  const auto config = [&](const std::string& groups) {
+    return files.load(R"({"dataset": {"name": "cifar10", "class_groups": )" + groups + "}}").trials[0].config;
+  };
+  const TrialConfig merged = config(R"({"vehicle": ["ship", "truck"], "animal": ["cat", "dog"]})");
+  CHECK(vit_of(merged).num_classes == 2);
+  CHECK(merged.dataset.class_groups == ClassGroups{{"animal", {"cat", "dog"}}, {"vehicle", {"ship", "truck"}}});
+  CHECK(canonical_json(merged) ==
+        canonical_json(config(R"({"animal": ["cat", "dog"], "vehicle": ["ship", "truck"]})")));
+  CHECK(config_from_json(canonical_json(merged), "canonical") == merged);
+  CHECK(config_from_json(full_json(merged), "full") == merged);
+}
+
+TEST_CASE("descriptor: groups of classes that contradict themselves are refused") {
+  const auto problems = [](const std::string& groups) {
+    return DescriptorFiles().problems(R"({"dataset": {"name": "cifar10", )" + groups + "}}");
+  };
+  CHECK(problems(R"("class_groups": {"a": ["cat"], "b": ["dog", "cat"]})") ==
+        "d.json:1:77: /dataset/class_groups/b/1: the class \"cat\" is given twice");
+  CHECK(problems(R"("class_groups": {"a": ["cat"], "b": []})") ==
+        "d.json:1:69: /dataset/class_groups/b: name at least one class");
+  CHECK(problems(R"("class_groups": ["cat"])") ==
+        "d.json:1:49: /dataset/class_groups: expected an object {\"name\": [classes]}, got a list");
+  CHECK(problems(R"("class_groups": {"a": "cat"})").find("/dataset/class_groups/a: expected a list") !=
+        std::string::npos);
+  CHECK(problems(R"("classes": ["cat"], "class_groups": {"a": ["cat"]})") ==
+        "d.json:1:53: /dataset/class_groups: classes is given too; leave one of them out");
+}
+
+TEST_CASE("descriptor: the label of shapes sets the number of classes") {
+  DescriptorFiles files;
+  const auto config = [&](const std::string& label) {
+    return files.load(R"({"dataset": {"name": "shapes", "label": ")" + label + "\"}}").trials[0].config;
+  };
+  const std::pair<const char*, int> kExpected[] = {
+      {"relation", 10}, {"kind", 5}, {"colour", 8}, {"number", 4}, {"position", 9}};
+  for (const auto& [label, classes] : kExpected) {
+    CHECK(vit_of(config(label)).num_classes == classes);
+    CHECK(config_from_json(canonical_json(config(label)), "canonical") == config(label));
+  }
+  CHECK(canonical_json(config("relation")).find("label") == std::string::npos);
+  CHECK(files.problems(R"({"dataset": {"name": "shapes", "label": "color"}})") ==
+        "d.json:1:41: /dataset/label: unknown word \"color\"; did you mean \"colour\"?");
+  CHECK(files.problems(R"({"dataset": {"name": "gratings", "label": "kind"}})") ==
+        "d.json:1:34: /dataset/label: only shapes has labels to choose from");
+  CHECK(files
+            .problems(R"({"dataset": {"name": "shapes", "label": "position", "train_images": 8},
+                           "train": {"batch_size": 4}})")
+            .find("the training images lack 1 of the 9 classes") != std::string::npos);
 }
