@@ -116,6 +116,16 @@ struct LossDims {
   double label_smoothing;
   Smoothing smoothing;
 };
+/// A shard's `images` pairs of image and text of a batch of `batch`, from pair `first` on. sigmoid: SigLIP's loss.
+struct ContrastDims {
+  std::int64_t images, batch, first;
+  bool sigmoid;
+};
+/// Cosines of the shard's images with all texts, rows [images, batch], and of its texts with all images, cols; the
+/// logarithm of the temperature t [1] and the bias b [1].
+struct Contrast {
+  Tensor rows{}, cols{}, t{}, b{};
+};
 /// Element i of this shard's mask is element first + i of the whole batch's.
 struct MaskDraw {
   StreamKey key;
@@ -205,6 +215,20 @@ struct MaskDraw {
   KERNEL(pixel_softmax_cross_entropy(LossDims, std::int32_t ignore, Tensor logits, Tensor labels, Tensor losses))     \
   KERNEL(pixel_softmax_cross_entropy_backward(LossDims, std::int32_t ignore, Tensor dlosses, Tensor logits,           \
                                               Tensor labels, Gradient dlogits))                                       \
+                                                                                                                      \
+  /* y = x / (|x| + 1e-8) for each row; y in Acc<T>. */                                                               \
+  KERNEL(unit_rows(Tensor x, Tensor y))                                                                               \
+  KERNEL(unit_rows_backward(Tensor dy, Tensor x, Gradient dx))                                                        \
+  /* Logits are exp(t) cosine, for the sigmoid + b. losses [images]. statistics [images, 4]: of the softmax over */   \
+  /* texts, then over images, the largest logit and the sum of exp(logit - largest). */                               \
+  KERNEL(contrast(ContrastDims, const Contrast&, Tensor statistics, Tensor losses))                                   \
+  /* statistics [batch, 4] and dlosses [batch] are of the whole batch. Cosines are replaced by their gradients, */    \
+  /* those of cols again those of the shard's texts. partial [images, 2] is scratch. */                               \
+  KERNEL(contrast_backward(ContrastDims, const Contrast&, Tensor statistics, Tensor dlosses, Tensor partial,          \
+                           Gradient dt, Gradient db))                                                                 \
+  /* y [rows, cols] = the rows of table [words, cols] that ids i32 [rows] name. */                                    \
+  KERNEL(embed(Tensor ids, Tensor table, Tensor y))                                                                   \
+  KERNEL(embed_backward(Tensor dy, Tensor ids, Gradient dtable))                                                      \
                                                                                                                       \
   /* images [B, H, W, C] -> [B, (H/p)(W/p), p p C]; a patch is flattened as row, column, channel. */                  \
   KERNEL(patchify(PatchDims, Tensor images, Tensor y))                                                                \

@@ -167,4 +167,29 @@ void CpuBackend::concat_tokens_backward(TokenDims d, std::int64_t n, Tensor dy, 
   });
 }
 
+void CpuBackend::embed(Tensor ids, Tensor table, Tensor y) {
+  for_type("embed", y.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const std::int64_t cols = y.shape().back();
+    for (std::int64_t r = 0; r < ids.size(); ++r) {
+      const Param<T>* from = table.data<Param<T>>() + ids.data<std::int32_t>()[r] * cols;
+      std::transform(from, from + cols, y.data<T>() + r * cols, [](Param<T> value) { return T(value); });
+    }
+  });
+}
+
+void CpuBackend::embed_backward(Tensor dy, Tensor ids, Gradient dtable) {
+  if (!dtable) return;
+  for_type("embed", dy.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const std::int64_t cols = dy.shape().back();
+    Param<T>* const to = dtable.to.data<Param<T>>();
+    if (!adds(dtable)) std::fill_n(to, dtable.to.size(), Param<T>(0));
+    for (std::int64_t r = 0; r < ids.size(); ++r) {
+      Param<T>* const row = to + ids.data<std::int32_t>()[r] * cols;
+      for (std::int64_t c = 0; c < cols; ++c) row[c] += Param<T>(dy.data<T>()[r * cols + c]);
+    }
+  });
+}
+
 }  // namespace normlab

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "autograd/contrast.h"
 #include "autograd/grad_check.h"
 #include "autograd/tape.h"
 #include "tests/devices.h"
@@ -55,8 +56,14 @@ Var batch_norm_of(Tape& tape, const Vars& in, std::int64_t statistics_batch) {
   return batch_norm(in[0], in[1], in[2], mean, var, {images, 0, images, &alone}, {1e-5, 0.1, statistics_batch});
 }
 
+Var contrast_of(const Vars& v, ContrastKind kind) {
+  static SingleShard alone;
+  return contrastive_loss(v[0], v[1], v[2], v[3], kind, {4, 0, 4, &alone});
+}
+
 std::vector<OpCase> op_cases(Arena& arena) {
   const Tensor labels = labels_of(arena, {2, 0, 4});
+  const Tensor words = labels_of(arena, {3, 0, 3, 5, 3, 1}).reshape({2, 3});
   const Tensor soft = probabilities(arena, 3, 5);
   const Tensor pixel_labels = labels_of(arena, {255, 0, 4, 2, 255, 2}).reshape({1, 2, 3});
   const Tensor keep_weights = keep_of(arena, {2, 3, 5, 5}, 0.3);
@@ -225,6 +232,14 @@ std::vector<OpCase> op_cases(Arena& arena) {
       {"select_tokens, several, used twice",
        {{3, 4, 5}},
        [](Tape&, const Vars& v) { return concat_tokens(select_tokens(v[0], 1, 2), v[0]); }},
+      {"embed", {{6, 5}}, [=](Tape&, const Vars& v) { return embed(v[0], words, DType::f64); }},
+      {"unit_rows", {{4, 37}}, [](Tape&, const Vars& v) { return unit_rows(v[0]); }},
+      {"contrastive_loss, softmax",
+       {{4, 3}, {4, 3}, {1}, {1}},
+       [](Tape&, const Vars& v) { return contrast_of(v, ContrastKind::softmax); }},
+      {"contrastive_loss, sigmoid",
+       {{4, 3}, {4, 3}, {1}, {1}},
+       [](Tape&, const Vars& v) { return contrast_of(v, ContrastKind::sigmoid); }},
       {"dropout", {{2, 5, 3}}, [=](Tape&, const Vars& v) { return dropout(v[0], keep_values, 0.4); }},
       {"drop_path", {{4, 5}}, [=](Tape&, const Vars& v) { return drop_path(v[0], keep_images, 0.5); }},
       {"gather_images", {{6, 5}}, [=](Tape&, const Vars& v) { return gather_images(v[0], keep_some); }},
