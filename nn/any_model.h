@@ -10,6 +10,9 @@ class Model {
   virtual ~Model() = default;
   /// images [B, H, W, C] to logits [B, num_classes].
   virtual Var operator()(const Var& images, const Context& ctx) const = 0;
+  /// The same from the head's inputs [B, width], which operator() shows as "pre_logits". A distillation head is left
+  /// out.
+  virtual Var head(const Var& features, const Context& ctx) const = 0;
   /// Lets `backend` prepare the products of a shard of `images`, so that no step has to.
   virtual void prepare(Backend& backend, std::int64_t images, DType dtype) const = 0;
   /// Whether only the images that drop-path keeps pass through a branch.

@@ -83,8 +83,9 @@ void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
                 .spare_memory = training && plan.lockstep};
     if (probe_ && (pass == Pass::training || pass == Pass::search)) probe_->observe(ctx);
     if (see) ctx.observe = [&](const std::string& name, const Var& value) { see(slice, name, value); };
-    const Var logits = (*model_)(w.tape.input(of_shard(part.images)), ctx);
-    then(w, slice, logits, part.labels ? task_.losses({logits, of_shard(part.labels), settings_, ctx}) : Var());
+    const Var input = w.tape.input(of_shard(part.images));
+    const Var outputs = input.shape().rank() == 2 ? model_->head(input, ctx) : (*model_)(input, ctx);
+    then(w, slice, outputs, part.labels ? task_.losses({outputs, of_shard(part.labels), settings_, ctx}) : Var());
   });
 }
 

@@ -29,10 +29,11 @@ class Engine {
   Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings);
 
   /// Forward, backward, clipping and update on one batch in host memory: images [B, H, W, C] in dtype(); labels i32 [B]
-  /// or soft targets [B, classes] in acc_of(dtype()), here and below. The caller sets state().lr and, for Big Vision's
-  /// optimisers, state().schedule. state().clip_norm starts from the settings, and state().step counts up. Returns the
-  /// mean loss, or NaN after a non-finite gradient, which leaves the parameters unchanged. Throws InputError for a
-  /// label out of range.
+  /// or soft targets [B, classes] in acc_of(dtype()), here and below. The features() of images [B, width] in dtype()
+  /// may take their place: then only the head runs. The caller sets state().lr and, for Big Vision's optimisers,
+  /// state().schedule. state().clip_norm starts from the settings, and state().step counts up. Returns the mean loss,
+  /// or NaN after a non-finite gradient, which leaves the parameters unchanged. Throws InputError for a label out of
+  /// range.
   ///
   /// With gradient accumulation the parts of a batch run one after another and their gradients are summed. Loss and
   /// update cover the whole batch, but batch norms see one part at a time and update their running statistics for

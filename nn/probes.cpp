@@ -167,11 +167,13 @@ std::vector<GradientNorm> gradient_norms(const ParameterSet& parameters, ShardPo
   const std::vector<ParameterInfo>& all = parameters.parameters();
   std::vector<double> squares(all.size());
   pool.for_blocks(static_cast<std::int64_t>(all.size()), [&](std::int64_t p) {
+    if (parameters.is_frozen(static_cast<int>(p))) return;
     squares[static_cast<std::size_t>(p)] = sum_of_squares(parameters.gradient(0, static_cast<int>(p)));
   });
   std::vector<GradientNorm> norms;
   double total = 0.0;
   for (std::size_t p = 0; p < all.size(); ++p) {
+    if (all[p].frozen) continue;
     total += squares[p];
     for (const std::string& layer : layers_of(all[p])) {
       auto found = std::find_if(norms.begin(), norms.end(), [&](const GradientNorm& n) { return n.layer == layer; });

@@ -67,7 +67,9 @@ Var Swin::operator()(const Var& images, const Context& ctx) const {
   }
   const Var tokens = final_(z, ctx);
   ctx.tape.at("pool");
-  return head_(ctx.show("pre_logits", pooled_(mean_tokens(tokens), ctx)), ctx);
+  return head(pooled_(mean_tokens(tokens), ctx), ctx);
 }
+
+Var Swin::head(const Var& features, const Context& ctx) const { return head_(ctx.show("pre_logits", features), ctx); }
 
 }  // namespace normlab

@@ -93,13 +93,15 @@ Var ViT::logits(const Var& tokens, const Context& ctx) const {
   ctx.tape.at("pool");
   Var z = pooled_(c.pool == Pool::token ? select_tokens(tokens, 0, 1) : mean_tokens(tokens), ctx);  // [B, D]  (4)
   if (c.rep_size > 0) z = tanh(rep_(z, ctx));
-  const Var out = head_(ctx.show("pre_logits", z), ctx);
+  const Var out = head(z, ctx);
   if (!c.distill_token) return out;
   // The mean of both heads, also in training, where there is no teacher.
   const Var second = head_dist_(select_tokens(tokens, 1, 1), ctx);
   const Shape one{out.shape()[0], 1, c.num_classes};
   return mean_tokens(concat_tokens(reshape(out, one), reshape(second, one)));
 }
+
+Var ViT::head(const Var& features, const Context& ctx) const { return head_(ctx.show("pre_logits", features), ctx); }
 
 std::vector<double> sincos2d(std::int64_t height, std::int64_t width, std::int64_t dim) {
   if (!fits_sincos2d(dim))

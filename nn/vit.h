@@ -20,6 +20,7 @@ class ViT final : public Model {
 
   /// images [B, H, W, C] to logits [B, num_classes].
   Var operator()(const Var& images, const Context& ctx) const override;
+  Var head(const Var& features, const Context& ctx) const override;
   void prepare(Backend& backend, std::int64_t images, DType dtype) const override;
   bool skips_dropped(Backend& backend) const override { return blocks_.back().skips_dropped(backend); }
   const ViTConfig& config() const { return config_; }

@@ -7,6 +7,7 @@
 #include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
+#include "experiments/train/stored_features.h"
 #include "nn/fitting_batch.h"
 #include "nn/model.h"
 
@@ -67,6 +68,10 @@ struct BenchStep : BenchOptions {
     const double device_mb = double(bench.engine->arena_bytes() + standing_bytes(config, cut)) / (1 << 20);
     if (with_roofline && !limits) measure_limits();  // last: keeps the peak memory that of the network
     const double inference = frozen ? double(s.batch) / inference_speed(backend, threads, config, cut, seconds) : 0;
+    EngineSettings unfrozen = cut;
+    unfrozen.freeze = {};
+    const double whole = frozen ? double(s.batch) / training_speed(backend, threads, config, unfrozen, seconds) : 0,
+                 on_features = frozen ? step_on_features(bench) : 0;
     const double bytes = limits ? bytes_of_step(bench) : 0;
     const double products_ms = limits ? 1e3 * flops / limits->flops_per_second : 0,
                  bytes_ms = limits ? 1e3 * bytes / limits->bytes_per_second : 0,
@@ -87,7 +92,11 @@ struct BenchStep : BenchOptions {
                     {"batch", s.batch},
                     {"depth", s.depth},
                     {"step_ms", rounded(1e3 * step, 4)}};
-      if (frozen) document.update(Json{{"frozen", true}, {"inference_ms", rounded(1e3 * inference, 4)}});
+      if (frozen)
+        document.update(Json{{"frozen", true},
+                             {"inference_ms", rounded(1e3 * inference, 4)},
+                             {"whole_ms", rounded(1e3 * whole, 4)},
+                             {"on_features_ms", rounded(1e3 * on_features, 4)}});
       if (limits)
         document.update(Json{{"roofline", roofline_json(*limits)},
                              {"bytes", bytes},
@@ -103,11 +112,26 @@ struct BenchStep : BenchOptions {
     if (frozen)
       print_text("  all but the head frozen: {:.2f} times inference, which takes {:.3f} ms\n", step / inference,
                  1e3 * inference);
+    if (frozen)
+      print_text(
+          "  on features computed once: {:.4f} ms, {:.0f} times as fast as training the whole network, {:.3f} ms\n",
+          1e3 * on_features, whole / on_features, 1e3 * whole);
     if (limits)
       print_text(
           "  network_mb {:.0f}; {}\n  bounds: products {:.3f} ms, {}B {:.3f} ms; the longer is {:.0f}% of the step\n",
           device_mb, roofline_words(*limits), products_ms, scaled(bytes), bytes_ms, 100 * share);
     return end({}, meter, threads);
+  }
+
+  double step_on_features(BenchEngine& bench) const {
+    std::vector<double> values;
+    bench.engine->features(bench.images, values);
+    const std::int64_t n = bench.images.shape()[0];
+    StoredFeatures features(n, std::int64_t(values.size()) / n, bench.engine->dtype());
+    features.put(0, values);
+    const auto step = [&] { bench.engine->train_step(features.all(), bench.labels); };
+    step();
+    return median(call_times(seconds, 3, step));
   }
 
   /// Each operand and result counts once.
@@ -135,7 +159,9 @@ void add_bench_step(Command& bench) {
   command.add_number("--images-per-shard", step.images_per_shard,
                      "images per shard, the part of a batch that one thread computes; 0: chosen automatically", 0,
                      1 << 20);
-  command.add_flag("--frozen", step.frozen, "freeze all but the head, and measure inference too");
+  command.add_flag(
+      "--frozen", step.frozen,
+      "freeze all but the head; also measure inference, training on stored features, and the whole network");
   step.add_roofline(command);
   step.add_seconds(command);
   step.add_format(command);

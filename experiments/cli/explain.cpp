@@ -13,6 +13,7 @@
 #include "experiments/cli/formula.h"
 #include "experiments/cli/paper_text.h"
 #include "experiments/descriptor/fields.h"
+#include "experiments/train/stored_features.h"
 #include "nn/init.h"
 #include "nn/model.h"
 
@@ -107,8 +108,11 @@ void print_row(const Experiment& experiment, const Cell& row) {
   print_wrapped("init", kIndent, init);
   if (const std::string words = start_words(experiment, first_trial(experiment, row).config.start); !words.empty())
     print_wrapped("start", kIndent, words);
-  if (const std::vector<std::string>& frozen = first_trial(experiment, row).config.train.freeze; !frozen.empty())
+  const TrialConfig& config = first_trial(experiment, row).config;
+  if (const std::vector<std::string>& frozen = config.train.freeze; !frozen.empty())
     print_wrapped("frozen", kIndent, fmt::format("{}", fmt::join(frozen, ", ")));
+  if (const std::string words = feature_plan(config, known_slice_sizes(config.dataset)).words(); !words.empty())
+    print_wrapped("", kIndent, words);
   const ModelCost cost = model_cost(model);
   print_wrapped("cost", kIndent,
                 fmt::format("{} parameters, {} macs per image, {} flops", cost.parameters, cost.macs, 2 * cost.macs));

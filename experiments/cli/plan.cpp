@@ -177,6 +177,7 @@ struct Plan {
                            size_text(cost.bytes(1)), size_text(cost.state_bytes), size_text(cost.batch_bytes),
                            size_text(cost.bytes(1) - cost.state_bytes - cost.batch_bytes),
                            cost.shards.lockstep ? "all shards" : "each thread");
+    costs[5] = cost.features.words();
     costs[4] = fmt::format("{} of {} in {}{}; more than {} threads do not help", plural(cost.shards.shards, "shard"),
                            plural(cost.shards.images, "image"), plural(cost.shards.lanes, "lane"),
                            cost.shards.lockstep ? ", in lockstep" : "", cost.shards.lanes);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "experiments/data/sample_order.h"
 #include "experiments/train/tasks.h"
@@ -17,6 +18,8 @@ void for_images(std::int64_t count, BatchSource::Blocks blocks, Work&& work) {
   blocks((count + kImages - 1) / kImages,
          [&](std::int64_t block) { work(block * kImages, std::min(count, (block + 1) * kImages)); });
 }
+
+void copy(const Tensor& from, const Tensor& to) { std::memcpy(to.raw(), from.raw(), from.bytes()); }
 
 template <class T>
 T* typed(std::vector<std::byte>& memory, std::int64_t values) {
@@ -102,8 +105,10 @@ std::vector<BatchSample> BatchSource::samples(std::int64_t step) const {
   return samples;
 }
 
-BatchSource::Batch BatchSource::batch_of(std::int64_t count, BatchBuffer& buffer) const {
-  const Shape shape{count, size_[0], size_[1], channels(config_.model)};
+BatchSource::Batch BatchSource::batch_of(std::int64_t count, BatchBuffer& buffer,
+                                         const StoredFeatures* features) const {
+  const Shape shape = features != nullptr ? Shape{count, features->all().shape().back()}
+                                          : Shape{count, size_[0], size_[1], channels(config_.model)};
   const std::size_t bytes = static_cast<std::size_t>(shape.size()) * size_of(dtype_);
   if (buffer.images_.size() < bytes) buffer.images_.resize(bytes);
   const Shape targets = row_of(task_of(config_.model)).targets(config_.model, count);
@@ -163,8 +168,18 @@ void BatchSource::fill_training(std::int64_t step, Batch& batch, BatchBuffer& bu
 
 BatchSource::Batch BatchSource::training(std::int64_t step, BatchBuffer& buffer, Blocks blocks) const {
   buffer.samples_ = samples(step);
-  Batch batch = batch_of(static_cast<std::int64_t>(buffer.samples_.size()), buffer);
+  return of_samples(step, buffer, blocks);
+}
+
+BatchSource::Batch BatchSource::of_samples(std::int64_t step, BatchBuffer& buffer, Blocks blocks) const {
+  const std::size_t count = buffer.samples_.size();
+  Batch batch = batch_of(std::int64_t(count), buffer, train_features_.get());
   write_targets(train_, batch, [&](std::int64_t i) { return buffer.samples_[static_cast<std::size_t>(i)].image; });
+  if (train_features_) {
+    for (std::size_t i = 0; i < count; ++i)
+      copy(train_features_->all().slice(buffer.samples_[i].image, 1), batch.images.slice(std::int64_t(i), 1));
+    return batch;
+  }
   with_type(dtype_, [&](auto type) { fill_training<decltype(type)>(step, batch, buffer, blocks); });
   return batch;
 }
@@ -189,10 +204,27 @@ void BatchSource::fill_evaluation(std::int64_t first_image, const Batch& batch, 
 
 BatchSource::Batch BatchSource::evaluation(std::int64_t first, std::int64_t count, BatchBuffer& buffer,
                                            Blocks blocks) const {
-  const Batch batch = batch_of(count, buffer);
+  const Batch batch = batch_of(count, buffer, eval_features_.get());
   write_targets(eval_, batch, [&](std::int64_t i) { return first + i; });
+  if (eval_features_) {
+    copy(eval_features_->all().slice(first, count), batch.images);
+    return batch;
+  }
   with_type(dtype_, [&](auto type) { fill_evaluation<decltype(type)>(first, batch, blocks); });
   return batch;
+}
+
+BatchSource::Batch BatchSource::unshuffled(std::int64_t first, std::int64_t count, ShardPool& pool) {
+  buffer_.samples_.clear();
+  for (std::int64_t i = first; i < first + count; ++i) buffer_.samples_.push_back({i, 0});
+  return of_samples(0, buffer_,
+                    [&](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) { pool.for_blocks(blocks, body); });
+}
+
+void BatchSource::use_features(std::shared_ptr<const StoredFeatures> train,
+                               std::shared_ptr<const StoredFeatures> eval) {
+  train_features_ = std::move(train);
+  eval_features_ = std::move(eval);
 }
 
 BatchSource::Batch BatchSource::training(std::int64_t step, ShardPool& pool) {

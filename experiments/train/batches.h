@@ -12,11 +12,15 @@
 #include "experiments/data/mix.h"
 #include "experiments/data/train_transform.h"
 #include "experiments/descriptor/step_count.h"
+#include "experiments/train/stored_features.h"
 
 namespace normlab {
 
 /// InputError if the images have other classes than the model: more, or fewer without dataset.allow_absent_classes.
 void require_classes(const TrialConfig& config, const ImageSet& train);
+
+/// Images that an evaluation passes through the network at a time.
+inline constexpr std::int64_t kEvaluatedAtOnce = 512;
 
 /// One image of a batch: its index, and which copy of it in this epoch (repeated augmentation).
 struct BatchSample {
@@ -47,7 +51,7 @@ class BatchSource {
 
   /// Views of a BatchBuffer, valid until the buffer is filled again.
   struct Batch {
-    Tensor images;   // [B, H, W, C], normalised
+    Tensor images;   // [B, H, W, C], normalised; or stored features [B, width]
     Tensor labels;   // i32, in the shape of TaskRow::targets: [B]
     Tensor targets;  // [B, classes] in the type of statistics if images are mixed; otherwise empty
     /// The input of the loss: targets if present, otherwise labels.
@@ -63,9 +67,14 @@ class BatchSource {
   /// Evaluation images first .. first + count, in order.
   Batch evaluation(std::int64_t first, std::int64_t count, BatchBuffer& buffer, Blocks blocks) const;
 
+  /// From now on batches hold these features of the slices instead of images. Either may be null.
+  void use_features(std::shared_ptr<const StoredFeatures> train, std::shared_ptr<const StoredFeatures> eval);
+
   /// The same on the threads of a pool, in a buffer that the next call reuses.
   Batch training(std::int64_t step, ShardPool& pool);
   Batch evaluation(std::int64_t first, std::int64_t count, ShardPool& pool);
+  /// Training images first .. first + count in the order of the slice, as in the first epoch.
+  Batch unshuffled(std::int64_t first, std::int64_t count, ShardPool& pool);
 
  private:
   using Order = std::shared_ptr<const std::vector<std::int64_t>>;
@@ -74,7 +83,8 @@ class BatchSource {
   void fill_training(std::int64_t step, Batch& batch, BatchBuffer& buffer, Blocks blocks) const;
   template <class T>
   void fill_evaluation(std::int64_t first, const Batch& batch, Blocks blocks) const;
-  Batch batch_of(std::int64_t count, BatchBuffer& buffer) const;
+  Batch batch_of(std::int64_t count, BatchBuffer& buffer, const StoredFeatures* features) const;
+  Batch of_samples(std::int64_t step, BatchBuffer& buffer, Blocks blocks) const;
   template <class ImageOf>
   void write_targets(const ImageSet& set, const Batch& batch, ImageOf&& image_of) const;
 
@@ -88,6 +98,7 @@ class BatchSource {
   mutable ScratchPool scratch_;
   mutable std::mutex order_mutex_;
   mutable std::array<std::pair<std::int64_t, Order>, 2> orders_;  // of two epochs, for a pipeline at a boundary
+  std::shared_ptr<const StoredFeatures> train_features_, eval_features_;
   BatchBuffer buffer_;
 };
 

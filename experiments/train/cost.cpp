@@ -29,6 +29,7 @@ TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes) {
   const std::size_t bytes = size_of(dtype_of(train.precision));
   TrialCost out;
   out.model = model_cost(config.model);
+  out.features = feature_plan(config, sizes);
   const std::int64_t trained = trained_values(config.model, train.freeze);
   out.shards = plan_shards(config.model, train.batch_size / train.accumulate, trained, std::int64_t(bytes));
   out.train_images = sizes.train;
@@ -41,6 +42,11 @@ TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes) {
     const double rounds = double(evaluations) * (train.ema.decay > 0 ? 2 : 1);  // the averages are also evaluated
     if (sizes.eval && sizes.minival) out.evaluated = double(*sizes.eval + *sizes.minival) * rounds;
     out.evaluation_flops = 2 * double(out.model.macs) * out.evaluated;
+    if (out.features.once()) {
+      const double head = double(out.features.width) * double(num_classes(config.model));
+      out.training_flops = 2 * double(out.model.macs) * out.features.images + 6 * head * out.images;
+      out.evaluation_flops = 2 * head * out.evaluated;
+    }
   }
   // Weights and gradients in float, one gradient per lane; in bf16 also a copy of the weights.
   const std::int64_t each = 4 + (bytes == 2 ? 2 : 0) + (train.ema.decay > 0 ? 4 : 0),

@@ -18,12 +18,15 @@ struct TrialCost {
   /// Matrix products only: 6 flops per multiply-add of a training image (the backward pass costs twice the forward
   /// pass), 2 per multiply-add of an evaluated image.
   double training_flops = 0, evaluation_flops = 0;
+  /// If features are stored, each image passes through the network once, and only the head is trained.
+  FeaturePlan features;
   /// Estimated bytes: state_bytes for weights, gradients, moments and averages; shard_bytes for what a shard keeps
   /// for its backward pass, once per thread (once per shard of a batch if batch norm needs them all); batch_bytes
   /// for the batch.
   double state_bytes = 0, shard_bytes = 0, batch_bytes = 0;
   double bytes(int threads) const {
-    return state_bytes + batch_bytes + shard_bytes * double(shards.lockstep ? shards.shards : threads);
+    return state_bytes + batch_bytes + (features.once() ? features.bytes : 0) +
+           shard_bytes * double(shards.lockstep ? shards.shards : threads);
   }
   /// Estimated bytes on disk: a checkpoint, and only its weights and averages.
   double checkpoint_bytes = 0, weights_bytes = 0;

@@ -1,8 +1,12 @@
 #include "experiments/train/evaluation.h"
 
+#include <algorithm>
+
+#include "core/backend.h"
 #include "core/nonfinite.h"
 #include "experiments/train/checkpoint.h"
 #include "experiments/train/tasks.h"
+#include "experiments/train/trial.h"
 #include "nn/engine.h"
 #include "nn/nonfinite.h"
 
@@ -23,9 +27,40 @@ void require_finite_state(Engine& engine) {
 
 TrialEvaluation::TrialEvaluation(const TrialConfig& config, const DataPair& data, Engine& engine, BatchSource& batches,
                                  ShardPool& pool)
-    : data_(data), engine_(engine), batches_(batches), pool_(pool) {
+    : config_(config), data_(data), engine_(engine), batches_(batches), pool_(pool) {
   if (data.minival) minival_batches_.emplace(config, data.train, *data.minival, engine.dtype());
   if (!config.eval.fewshot.shots.empty()) few_shot_.emplace(config, data, engine.dtype());
+}
+
+bool TrialEvaluation::store_features(const TrialOptions& options, const std::function<void(const std::string&)>& log) {
+  const TrainConfig& train = config_.train;
+  FeaturePlan plan =
+      feature_plan(config_, {data_.train.size(), data_.eval.size(), data_.minival ? data_.minival->size() : 0});
+  if (plan.width == 0) return true;
+  const std::int64_t part = std::max<std::int64_t>(1, train.batch_size / train.accumulate);
+  const bool equal_parts =
+      train.batch_size % part == 0 && (train.drop_last || data_.train.size() % train.batch_size == 0);
+  if (plan.once() && !options.probes.empty()) plan.obstacle = "the descriptor probes the network";
+  if (plan.once() && options.backend->whole_batch() && !equal_parts)
+    plan.obstacle = "on a GPU the smaller last batch may round otherwise";
+  if (plan.once()) try {
+      using Slice = FeatureSlice;
+      const auto store = [&](BatchSource& batches, Slice slice, const ImageSet& images) {
+        return normlab::store_features(engine_, batches, slice, images, part, pool_,
+                                       [&] { return options.stop != nullptr && options.stop->load(); });
+      };
+      const auto of_train = store(batches_, Slice::training, data_.train);
+      const auto of_eval = of_train ? store(batches_, Slice::evaluation, data_.eval) : nullptr;
+      const auto of_minival =
+          of_eval && minival_batches_ ? store(*minival_batches_, Slice::evaluation, *data_.minival) : nullptr;
+      if (!of_eval || (minival_batches_ && !of_minival)) return false;
+      batches_.use_features(of_train, of_eval);
+      if (minival_batches_) minival_batches_->use_features(nullptr, of_minival);
+    } catch (const NonFiniteError& error) {  // a step will say where it comes from
+      plan.obstacle = error.what();
+    }
+  log(plan.words());
+  return true;
 }
 
 void TrialEvaluation::measure() {

@@ -1,6 +1,7 @@
 // Evaluates a network on a slice of images, and reports results that are not finite.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 namespace normlab {
 
 class Engine;
+struct TrialOptions;
 
 /// Evaluates all `images`, the evaluation slice of `batches`, for the network's task. Returns the task's metrics
 /// (TaskRules): PREFIXaccuracy, a share, and PREFIXloss, the mean. `right`, if given, receives which images are
@@ -33,6 +35,9 @@ class TrialEvaluation {
                   ShardPool& pool);
   /// NonFiniteError if a result, or the state it was measured in, is not finite; metrics() is then invalid.
   void measure();
+  /// If feature_plan() says so, replaces the images of all batches by features, computed with the current weights.
+  /// False if options.stop was set meanwhile. `log` gets what is done, or why not.
+  bool store_features(const TrialOptions& options, const std::function<void(const std::string&)>& log);
   /// The last measurement: "eval/accuracy", "minival/ema_loss" and so on.
   const std::map<std::string, double>& metrics() const { return metrics_; }
   /// Which images of the evaluation slice the weights classify correctly.
@@ -40,6 +45,7 @@ class TrialEvaluation {
 
  private:
   void measure_as(const std::string& prefix, Correctness* right);
+  const TrialConfig& config_;
   const DataPair& data_;
   Engine& engine_;
   BatchSource& batches_;

@@ -55,11 +55,10 @@ std::vector<std::size_t> all_chosen(const FewShotConfig& config, const ImageSet&
 }  // namespace
 
 Features features_of(Engine& engine, BatchSource& batches, const ImageSet& images, ShardPool& pool) {
-  constexpr std::int64_t kMade = 512;  // images at a time
   Features all;
   std::vector<double> some;
-  for (std::int64_t first = 0; first < images.size(); first += kMade) {
-    const std::int64_t count = std::min(kMade, images.size() - first);
+  for (std::int64_t first = 0; first < images.size(); first += kEvaluatedAtOnce) {
+    const std::int64_t count = std::min(kEvaluatedAtOnce, images.size() - first);
     engine.features(batches.evaluation(first, count, pool).images, some);
     all.width = some.size() / static_cast<std::size_t>(count);
     for (std::size_t i = 0; i < some.size(); ++i)

@@ -13,7 +13,10 @@ namespace normlab {
 struct StepTime {
   double training = 0, evaluation = 0;
   /// Core seconds for all images of a trial.
-  double seconds(const TrialCost& cost) const { return training * cost.images + evaluation * cost.evaluated; }
+  double seconds(const TrialCost& cost) const {
+    if (cost.features.once()) return evaluation * cost.features.images;  // the head takes next to nothing
+    return training * cost.images + evaluation * cost.evaluated;
+  }
 };
 
 /// The time of the matrix products alone: 6 flops per multiply-add of a training image, 2 of an evaluated one, at

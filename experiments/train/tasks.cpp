@@ -16,15 +16,14 @@ void write_class(const ImageSet& images, std::int64_t image, std::span<std::int3
 /// The share of images whose class is right, and the mean loss.
 std::map<std::string, double> evaluate_classes(const SliceCall& call) {
   const auto& [engine, batches, images, pool, prefix, right] = call;
-  constexpr std::int64_t kMade = 512;  // images at a time
   const std::int64_t n = images.size();
   std::int64_t correct = 0;
   double loss = 0.0;
-  std::vector<double> losses(static_cast<std::size_t>(kMade));
+  std::vector<double> losses(static_cast<std::size_t>(kEvaluatedAtOnce));
   std::vector<std::int32_t> predicted(losses.size());
   if (right != nullptr) *right = Correctness(n, images.hash);
-  for (std::int64_t first = 0; first < n; first += kMade) {
-    const std::int64_t count = std::min(kMade, n - first);
+  for (std::int64_t first = 0; first < n; first += kEvaluatedAtOnce) {
+    const std::int64_t count = std::min(kEvaluatedAtOnce, n - first);
     const BatchSource::Batch batch = batches.evaluation(first, count, pool);
     if (const auto found = engine.evaluate(batch.images, batch.labels, losses, predicted))
       throw NonFiniteError(

@@ -80,6 +80,8 @@ class TrialRun {
     Clock::time_point saved = begin;
     std::int64_t saved_step = first_step;
     const WorkScope scope(options_.clock, WorkPart::steps);
+    if (!finished() && !evaluation_.store_features(options_, [this](const std::string& line) { log(line); }))
+      return TrialOutcome::stopped;
     while (!finished()) {
       const std::int64_t step = engine_.state().step;
       const bool finite = train_one(step);

@@ -3,9 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "core/for_type.h"
 #include "nn/engine.h"
 #include "nn/init.h"
 #include "nn/model.h"
@@ -267,4 +269,74 @@ TEST_CASE("freeze: gradients and moments exist for trained parameters alone") {
   CHECK(set.flat_lane(0).size() == set.trained_size());
   for (const Optimizer::Moment& moment : training.engine.optimizer().moments())
     CHECK(moment.flat.size() == set.trained_size());
+}
+
+TEST_CASE("freeze: frozen parameters have no gradient norm") {
+  Trained training(small_vit("pre_pre"), {}, {"stem", "blocks.0"});
+  training.gradients();
+  for (const GradientNorm& norm : gradient_norms(training.engine.parameters(), training.pool)) {
+    CAPTURE(norm.layer);
+    CHECK(norm.layer != "stem");
+    CHECK(norm.layer != "blocks.0");
+    CHECK(norm.norm > 0);
+  }
+}
+
+TEST_CASE("freeze: a head on features trains to the bits of a head on the frozen network") {
+  on_each_device([] {
+    const auto compare = [](const ModelConfig& c, EngineSettings settings, const Patterns& freeze, int threads = 1) {
+      settings.ema = {0.9, 1};
+      Trained whole(c, settings, freeze), on_features(c, settings, freeze, threads);
+      Arena memory;
+      std::vector<double> features;
+      /// In batches of `count` images: on a GPU the bits of a product may depend on its rows.
+      const auto features_of = [&](std::int64_t count) {
+        Tensor rows;
+        for (std::int64_t first = 0; first < kBatch; first += count) {
+          on_features.engine.features(on_features.data.images.slice(first, count), features);
+          if (!rows) rows = memory.empty({kBatch, std::int64_t(features.size()) / count}, on_features.engine.dtype());
+          for_type("test", rows.dtype(), [&](auto type) {
+            using T = typename decltype(type)::type;
+            std::transform(features.begin(), features.end(), rows.slice(first, count).data<T>(),
+                           [](double v) { return T(v); });
+          });
+        }
+        return rows;
+      };
+      const Tensor in_parts = features_of(kBatch / settings.accumulate), rows = features_of(kBatch);
+      for (int step = 0; step < 3; ++step)
+        CHECK(whole.engine.train_step(whole.data.images, whole.data.labels) ==
+              on_features.engine.train_step(in_parts, on_features.data.labels));
+      CHECK(whole.values() == on_features.values());
+      std::vector<double> losses(kBatch), other(kBatch), logits(std::size_t(kBatch * num_classes(c))),
+          as(logits.size());
+      std::vector<std::int32_t> predicted(kBatch), again(kBatch);
+      CHECK_FALSE(whole.engine.evaluate(whole.data.images, whole.data.labels, losses, predicted, logits));
+      CHECK_FALSE(on_features.engine.evaluate(rows, on_features.data.labels, other, again, as));
+      CHECK(logits == as);
+      CHECK(losses == other);
+      std::vector<double> same;
+      on_features.engine.features(rows, same);
+      CHECK(same == features);
+    };
+    const Precision narrow = current_device().name == "cpu" ? Precision::bf16_emulated : Precision::bf16;
+    const Patterns but_head{"stem", "blocks", "final"};
+    for (const char* placement : {"pre_pre", "dpn", "bn_ffnbn"})
+      for (const Precision precision : {Precision::fp32, narrow}) {
+        CAPTURE(std::string(placement));
+        EngineSettings settings;
+        settings.precision = precision;
+        ViTConfig c = small_vit(placement);
+        c.dropout = 0.2;
+        c.drop_path = 0.2;
+        compare(c, settings, but_head, 3);
+      }
+    ViTConfig token = small_vit("pre_pre");
+    token.pool = Pool::token;
+    token.rep_size = 24;
+    compare(token, {}, {"stem", "blocks", "final", "rep"});
+    EngineSettings parts;
+    parts.accumulate = 2;
+    compare(small_swin("pre_pre"), parts, {"stem", "stages", "final"});
+  });
 }
