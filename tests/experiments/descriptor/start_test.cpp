@@ -205,6 +205,17 @@ TEST_CASE("start: a row of another grid is found by its values") {
   CHECK(trial_of(e, 2, 0).config.start.trial == trial_of(e, 1, 0).id);
 }
 
+TEST_CASE("start: a row's label names the source and the keys that are given") {
+  DescriptorFiles files;
+  files.write("pretrain.json", "{}");
+  const Experiment e = files.load(R"({"sweep": {"start": [null, {"from": {"descriptor": "pretrain.json"}},
+    {"from": {"descriptor": "pretrain.json", "seed": 1, "row": {}}, "resize_positions": "corners"}]}})");
+  REQUIRE(e.rows.size() == 3);
+  CHECK(e.rows[0].label == "none");
+  CHECK(e.rows[1].label == "pretrain.json");
+  CHECK(e.rows[2].label == "pretrain.json, seed=1, row={}, resize_positions=corners");
+}
+
 TEST_CASE("start: the canonical form reads back") {
   DescriptorFiles files;
   files.write("pretrain.json", "{}");
