@@ -8,7 +8,7 @@ namespace normlab {
 class Model {
  public:
   virtual ~Model() = default;
-  /// images [B, H, W, C] to logits [B, num_classes].
+  /// images [B, H, W, C] to logits [B, num_classes], or [B, rows, columns, num_classes] for task segment.
   virtual Var operator()(const Var& images, const Context& ctx) const = 0;
   /// The same from the head's inputs [B, width], which operator() shows as "pre_logits". A distillation head is left
   /// out.

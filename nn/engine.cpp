@@ -85,7 +85,9 @@ void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
     if (see) ctx.observe = [&](const std::string& name, const Var& value) { see(slice, name, value); };
     const Var input = w.tape.input(of_shard(part.images));
     const Var outputs = input.shape().rank() == 2 ? model_->head(input, ctx) : (*model_)(input, ctx);
-    then(w, slice, outputs, part.labels ? task_.losses({outputs, of_shard(part.labels), settings_, ctx}) : Var());
+    if (see) see(slice, "outputs", outputs);
+    then(w, slice, outputs,
+         part.labels ? task_.losses({outputs, of_shard(part.labels), settings_, ctx, part.weight}) : Var());
   });
 }
 
@@ -100,8 +102,8 @@ void Engine::rehearse(const DeviceBatch& batch) {
   const std::int64_t images = cut_.training(cut_.part_images(step_images_)).images;
   if (!model_->skips_dropped(backend_) || images <= rehearsed_) return;
   rehearsed_ = images;
-  run_part({batch.images.slice(0, images), batch.labels.slice(0, images), 0, step_images_}, {.images = images},
-           Pass::rehearsal,
+  run_part({batch.images.slice(0, images), batch.labels.slice(0, images), 0, step_images_, step_weight_},
+           {.images = images}, Pass::rehearsal,
            [&](Workspace& w, const BatchSlice&, const Var&, const Var& losses) { backward(w.tape, losses); });
 }
 
@@ -122,6 +124,7 @@ void Engine::train_part(const Part& part, NonFinite* search) {
 
 void Engine::begin_step(const DeviceBatch& batch, std::int64_t steps_done) {
   step_images_ = batch.images.shape()[0];
+  step_weight_ = batch.targets > 0 ? double(step_images_) / double(batch.targets) : 0.0;
   if (!step_losses_ || step_losses_.size() < step_images_)
     step_losses_ = parameters_.make_zeroed({std::max(step_images_, settings_.max_batch)}, acc_of(dtype()));
   const std::int64_t part = cut_.part_images(step_images_);
@@ -137,14 +140,15 @@ void Engine::run_batch(const DeviceBatch& batch, NonFinite* search) {
   parameters_.begin_step();
   for (std::int64_t first = 0; first < step_images_; first += part) {
     const std::int64_t count = std::min(part, step_images_ - first);
-    train_part({batch.images.slice(first, count), batch.labels.slice(first, count), first, step_images_}, search);
+    train_part({batch.images.slice(first, count), batch.labels.slice(first, count), first, step_images_, step_weight_},
+               search);
   }
   parameters_.end_step();
 }
 
 Engine::DeviceBatch Engine::upload(Tensor images, Tensor labels) {
-  task_.require(labels, config_, images.shape()[0]);
-  return {backend_.upload(Upload::images, images), backend_.upload(Upload::targets, labels)};
+  const std::int64_t targets = task_.require(labels, config_, images.shape()[0]);
+  return {backend_.upload(Upload::images, images), backend_.upload(Upload::targets, labels), targets};
 }
 
 double Engine::mean_loss() {
@@ -181,7 +185,8 @@ void Engine::start_step(const DeviceBatch& batch) {
     run_batch(batch);
     optimizer_->step(pool_, state_.device());
   };
-  if (probe_ || runner_.profiling()) {
+  const bool same_weight = batch.targets == step_images_;  // a recording would repeat that of its own step
+  if (probe_ || runner_.profiling() || !same_weight) {
     recordings_.clear();
     step();
   } else {
@@ -209,6 +214,7 @@ NonFinite Engine::find_nonfinite(Tensor images, Tensor labels) {
 
 std::optional<NonFiniteAnswer> Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses,
                                                 std::span<std::int32_t> predictions, std::span<double> logits) {
+  if (task_.task != Task::classify) throw InputError("evaluate: only a classification has one answer for an image");
   const std::int64_t batch = images.shape()[0], classes = num_classes(config_);
   if (labels) task_.require(labels, config_, batch);
   prepare(batch);
@@ -226,7 +232,11 @@ std::optional<NonFiniteAnswer> Engine::evaluate(Tensor images, Tensor labels, st
   return write_answers(all_logits, all_losses, losses, predictions, logits);
 }
 
-void Engine::features(Tensor images, std::vector<double>& out) {
+void Engine::features(Tensor images, std::vector<double>& out) { read_values(images, "pre_logits", out); }
+
+void Engine::outputs(Tensor images, std::vector<double>& out) { read_values(images, "outputs", out); }
+
+void Engine::read_values(Tensor images, std::string_view wanted, std::vector<double>& out) {
   const std::int64_t batch = images.shape()[0];
   prepare(batch);
   const Part part{backend_.upload(Upload::evaluated_images, images), {}, 0, batch};
@@ -234,8 +244,8 @@ void Engine::features(Tensor images, std::vector<double>& out) {
   run_part(
       part, cut_.evaluation(batch), Pass::evaluation, [](auto&&...) {},
       [&](const BatchSlice& slice, const std::string& name, const Var& value) {
-        if (name != "pre_logits") return;
-        const std::int64_t width = value.shape().back();
+        if (name != wanted) return;
+        const std::int64_t width = value.value().size() / slice.images;
         std::vector<double> copied;
         const Tensor of_shard = as_tensor(copied, {slice.images, width}, value.value().dtype());
         backend_.read(value.value(), of_shard.raw());

@@ -47,6 +47,7 @@ class Engine {
   /// uploaded batch is `images` and `labels` themselves, which must then stay valid until the step is finished.
   struct DeviceBatch {
     Tensor images, labels;
+    std::int64_t targets = 0;  // that its loss is a mean over
   };
   DeviceBatch upload(Tensor images, Tensor labels);
   void start_step(const DeviceBatch& batch);
@@ -60,7 +61,7 @@ class Engine {
   /// non-finite value appeared.
   NonFinite find_nonfinite(Tensor images, Tensor labels);
 
-  /// Evaluates B images: writes losses [B], predicted classes [B] and, if `logits` is given,
+  /// Evaluates B images by task classify: writes losses [B], predicted classes [B] and, if `logits` is given,
   /// logits [B, num_classes]. Computes no loss if `labels` is an empty tensor. Returns none if all logits and losses
   /// are finite. Otherwise returns the first image's non-finite value; every such image is predicted as -1, and no
   /// output may be used as a result.
@@ -70,6 +71,8 @@ class Engine {
   /// The inputs of the head for B images, as in evaluation: after pooling, its norm and the representation layer.
   /// Writes [B, width].
   void features(Tensor images, std::vector<double>& out);
+  /// What the network makes of B images in evaluation: its logits, image by image.
+  void outputs(Tensor images, std::vector<double>& out);
   /// Whether everything that the next step reads is finite: parameters, running statistics, moments, weight average.
   bool state_is_finite();
 
@@ -98,6 +101,7 @@ class Engine {
   struct Part {
     Tensor images, labels;
     std::int64_t begin, step_images;
+    double weight = 1;  // see LossCall
   };
   /// search: training under the tape's guard. rehearsal: training that only claims memory, see Context::rehearses.
   enum class Pass : std::uint8_t { evaluation, training, search, rehearsal };
@@ -112,6 +116,8 @@ class Engine {
   /// Runs the backward pass of a shard's losses, whose mean over the whole step is the step's loss. Returns the
   /// gradient that it starts from.
   Tensor backward(Tape& tape, const Var& losses) const;
+  /// The value that the network shows under `name`, or its "outputs", for each of the images in evaluation, in order.
+  void read_values(Tensor images, std::string_view name, std::vector<double>& out);
   /// Claims the most memory that a step of that batch can need where drop-path makes the amount vary.
   void rehearse(const DeviceBatch& batch);
   /// Forward and backward of one part. Stores the first non-finite value in `search`, if given.
@@ -138,6 +144,7 @@ class Engine {
   Tensor step_losses_;                   // of a step's batch, in the backend's memory
   Tensor nonfinite_flag_;                // i32 [1] of state_is_finite(), likewise
   std::int64_t step_images_ = 0;         // in the last step
+  double step_weight_ = 1;               // LossCall's in the last step
   std::vector<double> losses_, logits_;  // host copies for one batch, in the device's types
   std::optional<std::int64_t> first_nonfinite_loss_;
   std::set<std::int64_t> prepared_;  // batch sizes

@@ -44,7 +44,7 @@ std::int64_t fitting_part(Backend& backend, ShardPool& pool, const ModelConfig& 
       return t;
     };
     const auto [height, width] = image_size(config);
-    const Tensor labels = zeros({images}, DType::i32);
+    const Tensor labels = zeros(row_of(task_of(config)).targets(config, images), DType::i32);
     engine.forward_backward(zeros({images, height, width, channels(config)}, dtype_of(settings.precision)), labels);
     backend.synchronize();
   };

@@ -38,6 +38,8 @@ bool is_head(Role role) { return role == Role::head || role == Role::head_dist; 
 InitRule weight(const ViTConfig& c, const ParameterInfo& info) {
   const auto out = info.shape[0], in = info.fan_in;
   const bool patches = info.role == Role::patch_embed;
+  if (info.role == Role::head && c.task == Task::segment)
+    return {.distribution = Distribution::truncated_normal, .scale = 0.02, .cut = 2, .source = "Segmenter"};
   switch (c.init) {
     case Init::big_vision:
     case Init::timm_jax:
@@ -54,7 +56,7 @@ InitRule weight(const ViTConfig& c, const ParameterInfo& info) {
 }
 
 InitRule bias(const ViTConfig& c, const ParameterInfo& info) {
-  if (is_head(info.role) && c.head_bias_init != 0.0) return constant(c.head_bias_init);
+  if (is_head(info.role) && (c.head_bias_init != 0.0 || c.task == Task::segment)) return constant(c.head_bias_init);
   switch (c.init) {
     case Init::big_vision:
     case Init::timm_jax:

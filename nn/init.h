@@ -33,6 +33,7 @@ struct InitRule {
 ///   torch       PyTorch's modules unchanged: q, k, v Xavier over the fused projection; other linear layers and the
 ///               patches uniform 1/sqrt(fan_in) with their biases; biases of attention zero; positions normal 0.02;
 ///               class token zero
+/// With task segment, the head is truncated normal 0.02, cut at two deviations, and its bias zero (Segmenter).
 /// For every initialiser: gamma and gains 1, alpha and beta from the site, LayerScale by its depth rule, head bias
 /// `head_bias_init` if set, and `init_gain` on v, proj, fc1, fc2 if the placement has one. A Swin uses timm's rules,
 /// with relative position biases drawn like the weights.

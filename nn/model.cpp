@@ -18,7 +18,8 @@ ModelCost model_cost(const ModelConfig& config) {
     const Place& at = info.place;
     const auto layer = std::size_t(at.block < 0 ? at.layer : at.layer - 1);  // patch merging has the sizes of its stage
     const BlockSizes& sizes = blocks[std::min(layer, blocks.size() - 1)];
-    cost.macs += info.shape.size() * rows_of(row_of(info.role).rows, sizes);
+    const bool of_patches = info.role == Role::head && task_of(config) == Task::segment;
+    cost.macs += info.shape.size() * rows_of(of_patches ? Rows::patches : row_of(info.role).rows, sizes);
     if (info.role == Role::q) cost.macs += 2 * sizes.attended * sizes.window * sizes.embed_dim;
     for (const SiteRow& site : kSites) {
       if (site.linears.first != info.role || norm_at(placement, site, at.layer - 1).kind == NormKind::none) continue;
@@ -35,7 +36,11 @@ std::vector<BlockSizes> block_sizes(const ModelConfig& config) {
 
 std::int64_t widest_layer(const ModelConfig& config) {
   // Called in every step, which must not allocate.
-  if (const auto* vit = std::get_if<ViTConfig>(&config)) return vit->tokens() * (2 * vit->mlp_dim + vit->embed_dim);
+  if (const auto* vit = std::get_if<ViTConfig>(&config)) {
+    const std::int64_t block = vit->tokens() * (2 * vit->mlp_dim + vit->embed_dim);
+    if (vit->task != Task::segment) return block;
+    return std::max(block, vit->image_size[0] * vit->image_size[1] * vit->num_classes);  // the resized logits
+  }
   std::int64_t widest = 0;
   for (const BlockSizes& s : block_sizes(config)) widest = std::max(widest, s.attended * (2 * s.mlp_dim + s.embed_dim));
   return widest;

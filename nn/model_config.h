@@ -28,6 +28,10 @@ inline std::int64_t channels(const ModelConfig& config) {
 inline std::int64_t num_classes(const ModelConfig& config) {
   return std::visit([](const auto& c) { return c.num_classes; }, config);
 }
+inline Task task_of(const ModelConfig& config) {
+  const auto* vit = std::get_if<ViTConfig>(&config);
+  return vit != nullptr ? vit->task : Task::classify;
+}
 inline const Placement& placement_of(const ModelConfig& config) {
   return std::visit(
       [](const auto& c) -> const auto& { return c.placement; }, config);

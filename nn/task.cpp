@@ -1,10 +1,12 @@
 #include "nn/task.h"
 
+#include "core/backend.h"
+
 namespace normlab {
 namespace {
 
 /// Labels i32 [B], or soft targets [B, classes] in the type of the losses.
-void require_classes_or_shares(const Tensor& targets, const ModelConfig& model, std::int64_t images) {
+std::int64_t require_classes_or_shares(const Tensor& targets, const ModelConfig& model, std::int64_t images) {
   const std::int64_t classes = num_classes(model);
   const bool soft = targets.shape().rank() == 2;
   const Shape expected = soft ? Shape{images, classes} : Shape{images};
@@ -14,6 +16,7 @@ void require_classes_or_shares(const Tensor& targets, const ModelConfig& model, 
     if (const std::int32_t label = targets.data<std::int32_t>()[i]; label < 0 || label >= classes)
       throw InputError(
           concat("image ", i, " of the batch has label ", label, ", but the network has ", classes, " classes"));
+  return images;
 }
 
 Var class_losses(const LossCall& call) {
@@ -24,11 +27,48 @@ Var class_losses(const LossCall& call) {
                                                  : sigmoid_cross_entropy(call.outputs, targets);
 }
 
+/// The class of each pixel, or kIgnoredLabel.
+Shape pixels(const ModelConfig& model, std::int64_t images) {
+  return {images, image_size(model)[0], image_size(model)[1]};
+}
+
+std::int64_t require_pixels(const Tensor& targets, const ModelConfig& model, std::int64_t images) {
+  const Shape expected = pixels(model, images);
+  if (targets.shape() != expected)
+    throw InputError(concat("labels is ", targets.shape().str(), ", expected ", expected.str()));
+  std::int64_t labelled = 0;
+  for (std::int64_t i = 0; i < targets.size(); ++i) {
+    const std::int32_t label = targets.data<std::int32_t>()[i];
+    if (label == kIgnoredLabel) continue;
+    ++labelled;
+    if (label < 0 || label >= num_classes(model))
+      throw InputError(concat("image ", i / (expected[1] * expected[2]), " of the batch has a pixel with label ", label,
+                              ", but the network has ", num_classes(model), " classes"));
+  }
+  return labelled;
+}
+
+/// Cross-entropy of the logits resized to the labels. Sums row by row, since a float holds no sum of so many pixels.
+Var pixel_losses(const LossCall& call) {
+  const Shape& shape = call.targets.shape();
+  const std::int64_t images = shape[0], height = shape[1], width = shape[2];
+  const Var logits = resample(call.outputs, height, width, Resampling::bilinear);
+  const Var losses = pixel_softmax_cross_entropy(logits, call.targets, kIgnoredLabel);  // [B, H, W]
+  const Var rows = mean_tokens(reshape(losses, {images * height, width, 1}));
+  const Var means = mean_tokens(reshape(rows, {images, height, 1}));  // [B, 1]
+  Tape& tape = call.context.tape;
+  const Tensor factor = tape.empty({1}, means.value().dtype());
+  tape.backend().fill(factor, call.weight * double(height * width));
+  return reshape(scale(means, tape.input(factor)), {images});
+}
+
 /// In the order of Task.
-constexpr TaskRow kTasks[] = {{.task = Task::classify,
-                               .targets = [](const ModelConfig&, std::int64_t images) { return Shape{images}; },
-                               .require = require_classes_or_shares,
-                               .losses = class_losses}};
+constexpr TaskRow kTasks[] = {
+    {.task = Task::classify,
+     .targets = [](const ModelConfig&, std::int64_t images) { return Shape{images}; },
+     .require = require_classes_or_shares,
+     .losses = class_losses},
+    {.task = Task::segment, .targets = pixels, .require = require_pixels, .losses = pixel_losses}};
 static_assert(std::size(kTasks) == kWords<Task>.size());
 
 }  // namespace

@@ -4,15 +4,12 @@
 
 #include <span>
 
+#include "core/ignored_label.h"
 #include "nn/context.h"
 #include "nn/model_config.h"
 #include "nn/train_settings.h"
 
 namespace normlab {
-
-/// classify: one class per image.
-enum class Task : std::uint8_t { classify };
-inline Task task_of(const ModelConfig&) { return Task::classify; }
 
 /// The loss of a shard: what the network made of its images, and their targets.
 struct LossCall {
@@ -20,6 +17,7 @@ struct LossCall {
   const Tensor& targets;
   const StepSettings& settings;
   const Context& context;
+  double weight;  // images over targets of the whole step
 };
 
 struct TaskRow {
@@ -27,8 +25,10 @@ struct TaskRow {
   /// The shape of the i32 targets of a batch, image by image.
   Shape (*targets)(const ModelConfig& model, std::int64_t images);
   /// Checks targets in host memory, since device kernels cannot throw: InputError names the image and what is wrong.
-  void (*require)(const Tensor& targets, const ModelConfig& model, std::int64_t images);
-  /// Losses [images], whose mean over all images of a step is the step's loss.
+  /// Returns how many targets the step's loss is a mean over.
+  std::int64_t (*require)(const Tensor& targets, const ModelConfig& model, std::int64_t images);
+  /// Losses [images]: of an image the sum over its targets times `weight`. So their mean over all images of a step is
+  /// the mean over its targets.
   Var (*losses)(const LossCall& call);
 };
 const TaskRow& row_of(Task task);

@@ -38,8 +38,8 @@ ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
   pooled_ = norm(end, &Placement::pooled);
   if (c.rep_size > 0) rep_ = Linear(p, end, Role::rep, c.embed_dim, c.rep_size);
   head_ = Linear(p, end, Role::head, c.rep_size > 0 ? c.rep_size : c.embed_dim, c.num_classes);
-  class_token_alone_ = c.short_forms && c.pool == Pool::token && !c.distill_token && c.dropout == 0 &&
-                       c.attention_dropout == 0 && norms_see_one_token(c.placement);
+  class_token_alone_ = c.short_forms && c.task == Task::classify && c.pool == Pool::token && !c.distill_token &&
+                       c.dropout == 0 && c.attention_dropout == 0 && norms_see_one_token(c.placement);
   if (c.distill_token) head_dist_ = Linear(p, end, Role::head_dist, c.embed_dim, c.num_classes);
 }
 
@@ -47,7 +47,8 @@ void ViT::prepare(Backend& backend, std::int64_t images, DType dtype) const {
   patch_embed_.prepare(backend, images * config_.patches(), dtype);
   for (const Block& block : blocks_) block.prepare(backend, images, config_.tokens(), dtype);
   if (class_token_alone_) blocks_.back().prepare_first_token(backend, images, config_.tokens(), dtype);
-  for (const Linear* layer : {&rep_, &head_, &head_dist_}) layer->prepare(backend, images, dtype);
+  const std::int64_t answers = config_.task == Task::segment ? images * config_.patches() : images;
+  for (const Linear* layer : {&rep_, &head_, &head_dist_}) layer->prepare(backend, answers, dtype);
 }
 
 Var ViT::positions(const Context& ctx) const {
@@ -85,7 +86,17 @@ Var ViT::operator()(const Var& images, const Context& ctx) const {
   });
   for (const Block& block : std::span(blocks_).first(blocks_.size() - 1)) z = block(z, ctx);  // (2), (3)
   z = class_token_alone_ ? blocks_.back().first_token(z, ctx) : blocks_.back()(z, ctx);
-  return logits(final_(z, ctx), ctx);
+  z = final_(z, ctx);
+  return c.task == Task::segment ? patch_logits(z, ctx) : logits(z, ctx);
+}
+
+Var ViT::patch_logits(const Var& tokens, const Context& ctx) const {
+  const ViTConfig& c = config_;
+  ctx.tape.at("pool");
+  const Var z = c.prefix() > 0 ? select_tokens(tokens, c.prefix(), c.patches()) : tokens;
+  const std::int64_t images = tokens.shape()[0];
+  const Var out = head(reshape(z, {images * c.patches(), c.embed_dim}), ctx);
+  return reshape(out, {images, c.image_size[0] / c.patch_size, c.image_size[1] / c.patch_size, c.num_classes});
 }
 
 Var ViT::logits(const Var& tokens, const Context& ctx) const {

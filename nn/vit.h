@@ -18,7 +18,7 @@ class ViT final : public Model {
   ViT(const ViT&) = delete;
   ViT& operator=(const ViT&) = delete;
 
-  /// images [B, H, W, C] to logits [B, num_classes].
+  /// images [B, H, W, C] to logits [B, num_classes], or of each patch for task segment.
   Var operator()(const Var& images, const Context& ctx) const override;
   Var head(const Var& features, const Context& ctx) const override;
   void prepare(Backend& backend, std::int64_t images, DType dtype) const override;
@@ -27,7 +27,8 @@ class ViT final : public Model {
 
  private:
   Var stem(const Var& images, const Context& ctx) const;
-  Var logits(const Var& z, const Context& ctx) const;  // [B, N, D] to [B, num_classes]
+  Var logits(const Var& z, const Context& ctx) const;        // [B, N, D] to [B, num_classes]
+  Var patch_logits(const Var& z, const Context& ctx) const;  // [B, N, D] to [B, rows, columns, num_classes]
   Var positions(const Context& ctx) const;
 
   ViTConfig config_;

@@ -41,6 +41,16 @@ std::vector<ConfigProblem> validate(const ViTConfig& c) {
   if (c.distill_token && c.placement.pooled.kind != NormKind::none)
     checks.report("distill_token",
                   "a distillation token pools two vectors, so there is no norm at pooled; leave it out");
+  if (c.task != Task::segment) return checks.take();
+  const auto refuse = [&](bool set, const char* key, const char* what) {
+    if (set) checks.report(key, concat("task segment pools no tokens, so there is no ", what, "; leave it out"));
+  };
+  refuse(c.rep_size > 0, "rep_size", "representation layer");
+  refuse(c.distill_token, "distill_token", "second head");
+  refuse(c.placement.pooled.kind != NormKind::none, "placement", "norm at pooled");
+  constexpr std::int64_t kMostLabels = 255;  // of a byte, without the ignored one
+  if (c.num_classes > kMostLabels)
+    checks.report("num_classes", concat("task segment has at most ", kMostLabels, " classes, got ", c.num_classes));
   return checks.take();
 }
 

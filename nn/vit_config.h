@@ -12,6 +12,9 @@
 
 namespace normlab {
 
+/// What a network answers, see nn/task.h.
+enum class Task : std::uint8_t { classify, segment };
+
 enum class Pool : std::uint8_t { token, gap };
 
 enum class PosEmbed : std::uint8_t { learned, sincos2d };
@@ -27,6 +30,7 @@ struct ViTConfig {
   std::int64_t num_heads = 3;
   std::int64_t mlp_dim = 768;  // default in a descriptor: 4 embed_dim
   std::int64_t num_classes = 10;
+  Task task = Task::classify;
   Pool pool = Pool::gap;
   PosEmbed pos_embed = PosEmbed::learned;
   bool pos_embed_class = false;  // the class token has a learned position (original ViT, DeiT, timm)
@@ -66,6 +70,8 @@ constexpr auto rows_of(const T*) {
       field<&T::num_heads>("attention heads"),
       field<&T::mlp_dim>("width of the hidden layer; 4 embed_dim if omitted"),
       field<&T::num_classes>("number of classes; the dataset's if omitted"),
+      field<&T::task>("classify: the class of an image; segment: the class of each pixel, by the head on every patch "
+                      "token, whose logits are resized to the image"),
       field<&T::pool>("the class token, or the mean over all tokens"),
       field<&T::pos_embed>("kind of position embedding"),
       field<&T::pos_embed_class>("pool token, learned positions: the class token has a position")

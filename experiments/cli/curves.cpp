@@ -1,6 +1,7 @@
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/descriptor/tasks.h"
 #include "experiments/report/curve_data.h"
 
 namespace normlab {
@@ -13,8 +14,11 @@ struct Curves {
 
   int operator()() const {
     const ResultStore store = descriptor.store();
-    const ExperimentCurves curves = read_curves(descriptor.load_staged(store), store, {metric});
-    require_metric(curves, metric, "--metric");
+    const Experiment experiment = descriptor.load_staged(store);
+    const std::string wanted =
+        metric_for(task_of(first_trial(experiment, experiment.rows.front()).config.model), metric);
+    const ExperimentCurves curves = read_curves(experiment, store, {wanted});
+    require_metric(curves, wanted, "--metric");
     print_bytes(curves_csv(curves.metrics.front(), seeds));
     for (const CurveProblem& problem : curves.problems) tell("{}\n", problem.text());
     return static_cast<int>(curves.outcome());
@@ -28,7 +32,7 @@ void add_curves(Command& app) {
       "curves", "print a metric by step for each row: mean, minimum, maximum and number of the seeds");
   curves.descriptor.add_file(command);
   curves.descriptor.add_out_or_from(command);
-  command.add_option("--metric", curves.metric, "metric to print, one of those in metrics.jsonl").show_default();
+  command.add_option("--metric", curves.metric, "metric to print, one of those in metrics.jsonl; of segmentation eval/miou").show_default();
   command.add_choice("--format", curves.format, "output format", {"csv"});
   command.add_flag("--seeds", curves.seeds, "print each seed separately: row, seed, step, value");
   command.footer(

@@ -18,6 +18,9 @@ struct PackCommand {
 
   int operator()() const {
     const DataSource::Opened opened = source.open();
+    if (opened.config.layout == DatasetLayout::image_masks)
+      throw InputError(
+          "data pack: layout image_masks has masks, which shards of JPEGs would leave out; use the folders");
     PackSettings pack = settings;
     pack.threads = source.threads;
     pack.encode_all = quality.has_value();

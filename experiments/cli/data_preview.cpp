@@ -68,7 +68,18 @@ struct Preview {
       PreviewCell& cell = cells.emplace_back();
       cell.stored = whole_image(set, samples[i].image, scratch);
       cell.seen = to_bytes(batch.images.data<float>() + place * values, shape[1], shape[2], shape[3], set);
-      cell.caption = caption(batch, place, set);
+      if (!set.masks) {
+        cell.caption = caption(batch, place, set);
+        continue;
+      }
+      const std::int64_t pixels = shape[1] * shape[2];
+      const std::span seen(batch.labels.data<std::int32_t>() + place * pixels, static_cast<std::size_t>(pixels));
+      Mask mask;
+      set.masks->read(samples[i].image, mask, scratch.bytes);
+      require_same_size(mask, {cell.stored.height, cell.stored.width}, set.masks->where(samples[i].image));
+      tint(cell.stored, std::vector<std::int32_t>(mask.labels.begin(), mask.labels.end()));
+      tint(cell.seen, seen);
+      cell.caption = mask_caption(seen, set.class_names);
     }
   }
 
@@ -88,7 +99,9 @@ struct Preview {
 
 void add_data_preview(Command& data) {
   auto [command, preview] = data.add_command<Preview>(
-      "preview", "draw the first training images of a descriptor, as stored and after augmentation, into a PNG file");
+      "preview",
+      "draw the first training images of a descriptor, as stored and after augmentation, into a PNG file; masks tint "
+      "them");
   preview.descriptor.add_file(command);
   command.add_option("-o,--output", preview.out, "PNG file to write").required();
   command.add_number("--images", preview.images, "number of images", 1, 1024);

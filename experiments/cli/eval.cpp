@@ -9,9 +9,13 @@
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/eval_images.h"
 #include "experiments/cli/weights_source.h"
+#include "experiments/data/image_files.h"
+#include "experiments/data/png.h"
+#include "experiments/descriptor/tasks.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/train/evaluate_again.h"
+#include "experiments/train/segment_evaluation.h"
 #include "experiments/train/trial.h"
 #include "experiments/weights/convert.h"
 #include "experiments/weights/convert_files.h"
@@ -24,7 +28,7 @@ namespace {
 
 struct EvalCommand {
   WeightsSource weights;
-  std::optional<std::string> logits;
+  std::optional<std::string> logits, masks;
   EvalSource source;
   std::int64_t batch = 64;
   DeviceKind device = DeviceKind::cpu;
@@ -41,6 +45,10 @@ struct EvalCommand {
     };
     if (source.data.empty() && source.other_class_names)
       throw InputError("--allow-other-class-names: applies to other images than the training's; give them with --data");
+    if (task_of(network) == Task::segment &&
+        (masks || weights.ema || !source.data.empty() || any_given(changes) || any_given(of_transform) || logits))
+      return segment(file, network, trained, any_given(of_transform), computer.backend());
+    if (masks) throw InputError("--masks: only a network of task segment answers with masks");
     if (source.data.empty() && !weights.ema && !logits && !any_given(changes) && !any_given(of_transform))
       return repeat_evaluation(*trained, network, file, result, computer.backend());
     if (weights.ema) take_average(file, weights.file);
@@ -50,6 +58,51 @@ struct EvalCommand {
   }
 
  private:
+  /// A slice of the training's data, by a segmentation network.
+  int segment(WeightFile& file, const ModelConfig& network, const std::optional<TrainedOn>& trained,
+              bool transform_given, Backend& backend) const {
+    if (!source.data.empty() || logits || transform_given)
+      throw InputError(
+          "eval: a segmentation network is evaluated on the data of its training, or with --slice on another part of "
+          "it; leave out --data, --logits and how images are resized");
+    if (!trained)
+      throw InputError(fmt::format("{}: does not record its training, so its data are unknown", weights.file));
+    if (weights.ema) take_average(file, weights.file);
+    TrialConfig config = trained->config;
+    config.model = network;
+    if (slice.given()) config.dataset.eval = source.slice;
+    if (precision_option.given()) config.train.precision = precision;
+    const DataPair data =
+        load_dataset(config.dataset, source.root ? std::optional<std::filesystem::path>(*source.root) : std::nullopt,
+                     source.threads);
+    require_same_classes(*trained, data.train.class_names, config.dataset.name);
+    EngineSettings settings = engine_settings(config);
+    settings.ema = {};
+    ShardPool pool(source.threads);
+    Engine engine(backend, pool, network, settings);
+    ConversionReport report;
+    import_weights(file.tensors, NameScheme::normlab, network, {}, engine.parameters(), report);
+    BatchSource batches(config, data.train, data.eval, engine.dtype());
+    const auto write = [&](std::int64_t image, const Mask& predicted) {
+      const std::filesystem::path key = data.eval.key(image);
+      std::filesystem::path path = std::filesystem::path(*masks) / key;
+      if (has_image_extension(key)) path.replace_extension();
+      path += ".png";
+      std::error_code failed;
+      std::filesystem::create_directories(path.parent_path(), failed);  // write_png reports a failure
+      Mask stored = predicted;
+      if (config.dataset.masks == MaskLabels::from_one)
+        for (std::uint8_t& label : stored.labels) ++label;
+      write_png(path, stored);
+    };
+    const std::map<std::string, double> metrics = evaluate_segmentation(
+        {engine, batches, data.eval, pool, "eval/", nullptr}, masks ? SeePrediction(write) : SeePrediction());
+    for (const auto& [name, value] : metrics)
+      print_text("{:<22} {}\n", name,
+                 is_share(name) ? fmt::format("{:.2f}%", 100 * value) : fmt::format("{:.6g}", value));
+    return 0;
+  }
+
   /// Repeats the training's final evaluation.
   int repeat_evaluation(const TrainedOn& trained, const ModelConfig& network, const WeightFile& file,
                         const std::optional<TrialResult>& result, Backend& backend) const {
@@ -68,7 +121,7 @@ struct EvalCommand {
     const std::map<std::string, double> metrics = evaluate_again(config, file, data, source.threads, backend);
     for (const auto& [name, value] : metrics)
       print_text("{:<22} {}\n", name,
-                 name.ends_with("accuracy") ? fmt::format("{:.2f}%", 100 * value) : fmt::format("{:.6g}", value));
+                 is_share(name) ? fmt::format("{:.2f}%", 100 * value) : fmt::format("{:.6g}", value));
     if (!result || result->status != TrialEnd::done) return 0;
     for (const auto& [name, value] : metrics)
       if (const auto before = result->metrics.find(name);
@@ -188,6 +241,10 @@ void add_eval(Command& app) {
                                   {"nearest", "bilinear", "bicubic", "lanczos", "bilinear_plain", "area"}));
   of_transform(command.add_choice("--rounding", transform.rounding, "rounding of the longer side and of odd margins"));
   command.add_option("--logits", options.logits, "write the logits to this .npy file, float32 [N, classes]");
+  command.add_option(
+      "--masks", options.masks,
+      "task segment: write the predicted classes to this folder, a PNG for each image, in the numbers of "
+      "the data's own masks");
   command.add_number("--batch", options.batch, "images per batch", 1, 1 << 20);
   change(command
              .add_option("--normalize", source.normalize,

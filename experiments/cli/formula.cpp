@@ -110,6 +110,8 @@ std::string end_formula(const ModelConfig& config) {
   const auto* vit = std::get_if<ViTConfig>(&config);
   const bool token = vit != nullptr && vit->pool == Pool::token;
   const std::string x = around(p.final, "x");
+  if (task_of(config) == Task::segment)
+    return fmt::format("logits = resize(head({}))", token ? "patch_tokens(" + x + ")" : x);
   if (vit != nullptr && vit->distill_token)
     return fmt::format("logits = (head(class_token({})) + head_dist(dist_token({}))) / 2", x, x);
   const std::string pooled = around(p.pooled, (token ? "class_token(" : "mean_tokens(") + x + ")");

@@ -56,7 +56,7 @@ struct Report {
     const Experiment experiment = descriptor.load_staged(store);
     const TableModel model = sweep_table_model(experiment, store, table);
     const ExperimentCurves read =
-        read_curves(experiment, store, curves.empty() ? default_curves(table.metric) : curves);
+        read_curves(experiment, store, curves.empty() ? default_curves(model.metric) : curves);
     const bool finished = !experiment.more_to_come && has_ended(experiment, store);
     for (const std::string& metric : curves)
       if (finished || !watch) require_metric(read, metric, "--curves");

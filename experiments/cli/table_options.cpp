@@ -3,7 +3,7 @@
 namespace normlab {
 
 void add_selection(Command& command, TableOptions& options) {
-  command.add_option("--metric", options.metric, "metric to show").show_default();
+  command.add_option("--metric", options.metric, "metric to show; of segmentation eval/miou").show_default();
   command.add_words("--select", options.select,
                     "evaluation that represents a run: the last, the one with the best minival/accuracy, or the mean "
                     "of the last few (default: last)");

@@ -108,6 +108,7 @@ DataPair read_slices(const DatasetConfig& config, const DatasetPlace& place, int
   request.slice = parse_slice(config.train);
   request.dataset = config.name;
   request.subset = {config.per_class, config.fraction, config.subset_seed, config.chosen_classes()};
+  request.masks = config.masks;
   request.skip_bad = config.on_bad_image == OnBadImage::skip && !keep_encoded;
   request.keep_encoded = keep_encoded;
   request.threads = threads;
@@ -189,7 +190,7 @@ DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>
   if (config.order == SampleOrder::shards && train.shards.empty())
     throw InputError(
         concat("dataset ", in_quotes(config.name), ": only WebDataset shards have order \"shards\"; leave it out"));
-  if (!config.allow_absent_classes) require_all_classes(config, train);
+  if (!config.allow_absent_classes && !train.masks) require_all_classes(config, train);
   constexpr const char* kSeenBefore =
       "images of the training say nothing about new images; use disjoint slices such as \"train[:90%]\" and "
       "\"train[90%:]\"";

@@ -32,7 +32,8 @@ const std::vector<KnownPlaces>& known_places() {
       {"tiny-imagenet-200", {{"tiny-imagenet-200", Layout::tiny_imagenet}, {"", Layout::tiny_imagenet}}},
       {"imagenet", {{"imagenet", Layout::image_folder}}},
       {"imagenet21k", {{"imagenet21k", Layout::webdataset}, {"imagenet21k", Layout::image_folder}}},
-      {"sun397", {{"sun397", Layout::image_folder}}}};
+      {"sun397", {{"sun397", Layout::image_folder}}},
+      {"ade20k", {{"ade20k", Layout::image_masks}}}};
   return kPlaces;
 }
 
@@ -52,6 +53,8 @@ const char* expected(const DatasetConfig& config, Layout layout) {
              ".gz)";
     case Layout::tiny_imagenet:
       return "wnids.txt, train/WNID/images/*.JPEG, val/images/*.JPEG, val/val_annotations.txt";
+    case Layout::image_masks:
+      return "classes.txt, images/train/NAME.jpg and masks/train/NAME.png, and the same for val (or test)";
     case Layout::image_folder:
       return "train/CLASS/*.jpg and val/CLASS/*.jpg (or test/), or CLASS/*.jpg";
     default:
@@ -179,6 +182,8 @@ std::vector<std::string> dataset_splits(const DatasetPlace& place) {
     case Layout::image_folder:
     case Layout::image_list:
       return image_folder_splits(place.folder);
+    case Layout::image_masks:
+      return training_first(image_masks_splits(place.folder));
     case Layout::tiny_imagenet:
       return {"train", "val"};
     default:
@@ -191,6 +196,7 @@ std::vector<std::string> dataset_classes(const DatasetConfig& config, const Data
   switch (place.layout) {
     case Layout::known:
       return generated_classes(config);
+    case Layout::image_masks:
     case Layout::webdataset:
       return webdataset_classes(place.folder);
     case Layout::cifar:
@@ -213,6 +219,8 @@ ImageSet read_dataset(const DatasetConfig& config, const DatasetPlace& place, co
   switch (place.layout) {
     case Layout::known:
       return make_generated(config, request);
+    case Layout::image_masks:
+      return read_image_masks(place.folder, request);
     case Layout::webdataset:
       return read_webdataset(place.folder, shard_names, request);
     case Layout::cifar:

@@ -28,6 +28,10 @@ enum class DrawName : std::uint16_t {
   mix_switch = 15,
   mix_lambda = 16,
   mix_box = 17,
+  segment_scale = 18,
+  segment_crop = 19,     // index: attempt, row and column
+  distort_applied = 20,  // index: step, also for the next
+  distort_amount = 21,
 };
 
 /// Draws of one image in one epoch; they depend only on (key, epoch, repeat, name, index). Trivially copyable. `repeat`

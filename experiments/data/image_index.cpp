@@ -9,6 +9,7 @@
 #include "experiments/base/parallel.h"
 #include "experiments/data/decode.h"
 #include "experiments/data/indexed_images.h"
+#include "experiments/data/png.h"
 
 namespace normlab {
 namespace {
@@ -169,6 +170,47 @@ void list_shards(const ImageIndex& index, ImageSet& images) {
   std::erase_if(images.shards, [](const auto& shard) { return shard.empty(); });
 }
 
+/// Masks in files.
+class FileMasks final : public Masks {
+ public:
+  FileMasks(ImageIndex index, MaskLabels how, std::int64_t classes, int threads)
+      : files_(std::move(index), threads), how_(how), classes_(classes) {}
+  void read(std::int64_t i, Mask& out, std::vector<std::uint8_t>& bytes) const override {
+    files_.read(i, bytes);
+    decode_mask_png(bytes, files_.where(i), out);
+    number_labels(out, how_, classes_, files_.where(i));
+  }
+  std::string where(std::int64_t i) const override { return files_.where(i); }
+  std::int64_t bytes(std::int64_t i) const { return files_.bytes(i); }
+
+ private:
+  IndexedImages files_;
+  MaskLabels how_;
+  std::int64_t classes_;
+};
+
+/// Those of the images that `files` keeps.
+std::shared_ptr<const FileMasks> masks_of(const ImageIndex& images, const SliceRequest& request) {
+  const auto& folder = images.archives.empty() ? images.mask_folder : images.folder;
+  ImageIndex index{images.kind, folder, images.archives, images.class_names, {}};
+  for (const ImageEntry& entry : images.entries) index.entries.push_back(*entry.mask);
+  return std::make_shared<FileMasks>(std::move(index), request.masks, std::ssize(images.class_names), request.threads);
+}
+
+/// Decodes the masks of images that all have the size `size`.
+std::shared_ptr<const StoredMasks> stored(const FileMasks& files, std::int64_t count, ImageSize size, int threads) {
+  const std::int64_t each = size.height * size.width;
+  std::vector<std::uint8_t> labels(static_cast<std::size_t>(count * each));
+  std::vector<std::pair<Mask, std::vector<std::uint8_t>>> workers(static_cast<std::size_t>(std::max(threads, 1)));
+  parallel_items(count, kBlock, threads, [&](std::size_t w, std::int64_t i) {
+    auto& [mask, bytes] = workers[w];
+    files.read(i, mask, bytes);
+    require_same_size(mask, size, files.where(i));
+    std::copy(mask.labels.begin(), mask.labels.end(), labels.begin() + i * each);
+  });
+  return std::make_shared<StoredMasks>(size.height, size.width, std::move(labels));
+}
+
 template <class PerImage>
 std::string hash_encoded(const ImageSet& images, PerImage&& per_image) {
   SetHash hash;
@@ -205,6 +247,10 @@ ImageSet load_images(ImageIndex index, const SliceRequest& request) {
     images.labels.push_back(entry.label);
   }
   list_shards(found, images);
+  const auto masks = request.masks == MaskLabels::none ? nullptr : masks_of(found, request);
+  images.masks = masks;
+  if (masks && !images.pixels.empty())
+    images.masks = stored(*masks, images.size(), {images.height, images.width}, request.threads);
   if (images.pixels.empty()) {
     if (!request.keep_encoded && !request.skip_bad) {
       for (std::int64_t i = 0; i < images.size(); ++i) {
@@ -213,7 +259,10 @@ ImageSet load_images(ImageIndex index, const SliceRequest& request) {
       }
     }
     images.encoded = files;
-    images.hash = hash_encoded(images, [&](SetHash& hash, std::int64_t i) { hash.number(files->bytes(i)); });
+    images.hash = hash_encoded(images, [&](SetHash& hash, std::int64_t i) {
+      hash.number(files->bytes(i));
+      if (masks) hash.number(masks->bytes(i));
+    });
   }
   images.provenance =
       concat(found.kind, ", ", found.folder.string(), ", ", request.slice.text, ": ", images.size(), " of ", all,

@@ -7,16 +7,18 @@
 #include <vector>
 
 #include "experiments/data/image_set.h"
+#include "experiments/descriptor/dataset_config.h"
 #include "experiments/descriptor/slice.h"
 
 namespace normlab {
 
 struct SliceRequest {
   Slice slice;
-  std::string dataset;        // name that keys the permutations of slices and subsets
-  Subset subset{};            // applies only to the training slice
-  bool skip_bad = false;      // omit and list images that cannot be decoded, instead of an InputError
-  bool keep_encoded = false;  // decode nothing: for reading the files themselves
+  std::string dataset;                  // name that keys the permutations of slices and subsets
+  Subset subset{};                      // applies only to the training slice
+  MaskLabels masks = MaskLabels::none;  // none: images have classes
+  bool skip_bad = false;                // omit and list images that cannot be decoded, instead of an InputError
+  bool keep_encoded = false;            // decode nothing: for reading the files themselves
   int threads = 1;
   std::vector<std::string> class_names{};  // image folders: classes of the training split; empty: those present
 };
@@ -26,9 +28,10 @@ struct ImageEntry {
   std::string key;  // unique in the split
   std::int32_t label = -1;
   std::int32_t archive = -1;            // index of its archive; -1: a separate file, folder/key
-  std::string member;                   // its name in the archive
+  std::string member{};                 // its name in the archive
   std::int64_t offset = 0, bytes = -1;  // of its data in the archive; -1: the size of the file
   std::vector<std::uint8_t> content{};  // if it cannot be read in place
+  std::shared_ptr<ImageEntry> mask{};   // its mask; null: none
 };
 
 /// All images of a split, in any order.
@@ -38,6 +41,7 @@ struct ImageIndex {
   std::vector<std::string> archives;  // relative to the folder
   std::vector<std::string> class_names;
   std::vector<ImageEntry> entries;
+  std::filesystem::path mask_folder{};  // of masks in separate files
 };
 
 /// Slices with more decoded pixels stay encoded.

@@ -20,6 +20,12 @@ std::string content_hash(const ImageSet& images) {
     hash.number(images.labels[static_cast<std::size_t>(i)]);
   }
   hash.bytes(images.pixels);
+  Mask mask;
+  std::vector<std::uint8_t> bytes;
+  for (std::int64_t i = 0; images.masks && i < images.size(); ++i) {
+    images.masks->read(i, mask, bytes);
+    hash.bytes(mask.labels);
+  }
   return hash.hex();
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/base/sha256.h"
+#include "experiments/data/mask.h"
 
 namespace normlab {
 
@@ -32,6 +33,7 @@ struct ImageSet {
   std::vector<std::uint8_t> pixels;  // [n, height, width, channels]; empty if `encoded` is set
   std::shared_ptr<const EncodedImages> encoded;
   std::vector<std::int32_t> labels;      // [n], in [0, num_classes)
+  std::shared_ptr<const Masks> masks;    // the classes of pixels; then all labels are 0
   std::vector<std::string> keys;         // [n], ascending and unique; empty: the key is the decimal index
   std::vector<std::string> class_names;  // [num_classes]
   /// Hexadecimal SHA-256 of the decoded sizes, class names, keys, labels and pixels.

@@ -91,6 +91,16 @@ bool start(Decoder& decoder, Stored& stored, std::size_t& row_bytes) {
   return true;
 }
 
+/// For a mask: values as stored, a byte each, or two for 16 bits.
+bool start_mask(Decoder& decoder, std::size_t& row_bytes) {
+  if (setjmp(decoder.jump) != 0) return false;
+  png_set_packing(decoder.png);
+  png_set_interlace_handling(decoder.png);
+  png_read_update_info(decoder.png, decoder.info);
+  row_bytes = png_get_rowbytes(decoder.png, decoder.info);
+  return true;
+}
+
 bool read_pixels(Decoder& decoder) {
   if (setjmp(decoder.jump) != 0) return false;
   png_read_image(decoder.png, decoder.rows.data());
@@ -133,17 +143,19 @@ struct Writer : Session {
   }
 };
 
-bool write(Writer& writer, const Image& image) {
+bool write(Writer& writer, ImageSize size, int colors, const std::vector<std::uint8_t>& pixels) {
   writer.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, static_cast<Session*>(&writer), stop, heed_no_warning);
   if (writer.png == nullptr) return false;
   if (setjmp(writer.jump) != 0) return false;
   writer.info = png_create_info_struct(writer.png);
   if (writer.info == nullptr) png_error(writer.png, "out of memory");
   png_set_write_fn(writer.png, &writer, Writer::give, nullptr);
-  png_set_IHDR(writer.png, writer.info, static_cast<png_uint_32>(image.width), static_cast<png_uint_32>(image.height),
-               8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_set_IHDR(writer.png, writer.info, static_cast<png_uint_32>(size.width), static_cast<png_uint_32>(size.height), 8,
+               colors, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   png_write_info(writer.png, writer.info);
-  for (std::int64_t y = 0; y < image.height; ++y) png_write_row(writer.png, image.row(y));
+  const std::size_t row = pixels.size() / static_cast<std::size_t>(size.height);
+  for (std::size_t y = 0; y < static_cast<std::size_t>(size.height); ++y)
+    png_write_row(writer.png, pixels.data() + y * row);
   png_write_end(writer.png, nullptr);
   return true;
 }
@@ -188,18 +200,54 @@ void decode_png(FileBytes bytes, const std::string& where, Image& out) {
 
 std::string png_version() { return "libpng " PNG_LIBPNG_VER_STRING; }
 
-std::vector<std::uint8_t> png_bytes(const Image& image) {
+void decode_mask_png(FileBytes bytes, const std::string& where, Mask& out) {
+  if (!is_png(bytes)) refuse(where, "is not a PNG; a mask is a PNG with a label for each pixel");
+  Decoder decoder(bytes);
+  open(decoder, where);
+  const ImageSize size = decoder.size();
+  const int colors = png_get_color_type(decoder.png, decoder.info), bits = png_get_bit_depth(decoder.png, decoder.info);
+  if (colors != PNG_COLOR_TYPE_GRAY && colors != PNG_COLOR_TYPE_PALETTE)
+    refuse(where, "has colours; a mask is a grayscale PNG, or one with a palette, whose values are labels");
+  std::size_t row_bytes = 0;
+  if (!start_mask(decoder, row_bytes)) refuse(where, concat("the PNG is damaged: ", decoder.message));
+  out.resize(size.height, size.width);
+  decoder.stored.resize(row_bytes * static_cast<std::size_t>(size.height));
+  decoder.rows.resize(static_cast<std::size_t>(size.height));
+  for (std::size_t y = 0; y < decoder.rows.size(); ++y) decoder.rows[y] = decoder.stored.data() + y * row_bytes;
+  if (!read_pixels(decoder)) refuse(where, concat("the PNG is damaged: ", decoder.message));
+  for (std::size_t i = 0; i < out.labels.size(); ++i) {
+    if (bits == 16 && decoder.stored[2 * i] != 0)
+      refuse(where, concat("has the value ", 256 * decoder.stored[2 * i] + decoder.stored[2 * i + 1],
+                           "; labels are at most 255"));
+    out.labels[i] = decoder.stored[bits == 16 ? 2 * i + 1 : i];
+  }
+}
+
+namespace {
+
+std::vector<std::uint8_t> written(ImageSize size, int colors, const std::vector<std::uint8_t>& pixels) {
   Writer writer;
-  if (!write(writer, image)) throw EnvironmentError(concat("a PNG cannot be written: ", writer.message));
+  if (!write(writer, size, colors, pixels)) throw EnvironmentError(concat("a PNG cannot be written: ", writer.message));
   return std::move(writer.bytes);
 }
 
-void write_png(const std::filesystem::path& path, const Image& image) {
-  const std::vector<std::uint8_t> bytes = png_bytes(image);
+void write_file(const std::filesystem::path& path, const std::vector<std::uint8_t>& bytes) {
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   file.close();
   if (!file) throw EnvironmentError(concat(path.string(), ": cannot be written"));
 }
+
+}  // namespace
+
+std::vector<std::uint8_t> png_bytes(const Image& image) {
+  return written({image.height, image.width}, PNG_COLOR_TYPE_RGB, image.pixels);
+}
+std::vector<std::uint8_t> png_bytes(const Mask& mask) {
+  return written({mask.height, mask.width}, PNG_COLOR_TYPE_GRAY, mask.labels);
+}
+
+void write_png(const std::filesystem::path& path, const Image& image) { write_file(path, png_bytes(image)); }
+void write_png(const std::filesystem::path& path, const Mask& mask) { write_file(path, png_bytes(mask)); }
 
 }  // namespace normlab

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/data/image.h"
+#include "experiments/data/mask.h"
 
 namespace normlab {
 
@@ -18,11 +18,17 @@ ImageSize png_size(FileBytes bytes, const std::string& where);
 /// and gamma. InputError begins with `where`: damage, a truncated file, more than kMaxImagePixels.
 void decode_png(FileBytes bytes, const std::string& where, Image& out);
 
+/// The values as stored, 0 to 255, of a grayscale PNG, or the indices of a palette. InputError begins with `where`: as
+/// above, or colours, or a value above 255.
+void decode_mask_png(FileBytes bytes, const std::string& where, Mask& out);
+
 std::string png_version();  // "libpng 1.6.39"
 
-/// 8-bit RGB.
+/// 8-bit RGB, or 8-bit grayscale.
 std::vector<std::uint8_t> png_bytes(const Image& image);
+std::vector<std::uint8_t> png_bytes(const Mask& mask);
 /// EnvironmentError if the file cannot be written.
 void write_png(const std::filesystem::path& path, const Image& image);
+void write_png(const std::filesystem::path& path, const Mask& mask);
 
 }  // namespace normlab

@@ -3,9 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
+#include "core/ignored_label.h"
 #include "experiments/data/bitmap_font.h"
 #include "experiments/data/resize.h"
 
@@ -42,7 +44,41 @@ void place(const Image& in, std::int64_t top, std::int64_t left, Image& sheet) {
     std::copy_n(tile.row(y), 3 * tile.width, sheet.row(top + y) + 3 * left);
 }
 
+/// Hues are spread by the golden ratio, so that neighbouring classes differ.
+std::array<std::uint8_t, 3> tint_of(std::int32_t label) {
+  const double turn = 6 * std::fmod(0.618033988749895 * double(label), 1.0);
+  std::array<std::uint8_t, 3> out{};
+  for (std::size_t c = 0; c < 3; ++c) {
+    const double from = std::fmod(turn + 6 - 2 * double(c), 6.0);
+    out[c] = static_cast<std::uint8_t>(255 * std::clamp(std::abs(from - 3) - 1, 0.0, 1.0));
+  }
+  return out;
+}
+
 }  // namespace
+
+void tint(Image& image, std::span<const std::int32_t> classes) {
+  for (std::size_t p = 0; p < classes.size(); ++p) {
+    const auto colour = classes[p] == kIgnoredLabel ? std::array<std::uint8_t, 3>{} : tint_of(classes[p]);
+    for (std::size_t c = 0; c < 3; ++c) {
+      std::uint8_t& value = image.pixels[3 * p + c];
+      value = static_cast<std::uint8_t>((value + colour[c]) / 2);
+    }
+  }
+}
+
+std::string mask_caption(std::span<const std::int32_t> classes, const std::vector<std::string>& class_names) {
+  std::vector<std::int64_t> counts(class_names.size());
+  for (const std::int32_t label : classes)
+    if (label != kIgnoredLabel) ++counts[static_cast<std::size_t>(label)];
+  std::vector<std::size_t> order(counts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return counts[a] > counts[b]; });
+  std::string out;
+  for (const std::size_t c : order)
+    if (counts[c] > 0) out += (out.empty() ? "" : " ") + class_names[c];
+  return out;
+}
 
 Image preview_sheet(std::span<const PreviewCell> cells, std::int64_t columns) {
   const auto count = static_cast<std::int64_t>(cells.size());

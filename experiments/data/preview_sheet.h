@@ -18,6 +18,12 @@ struct PreviewCell {
 /// long end in two dots.
 Image preview_sheet(std::span<const PreviewCell> cells, std::int64_t columns);
 
+/// Tints each pixel by its class, [height, width]: equal tints for equal classes in every image. Pixels that are
+/// ignored become darker.
+void tint(Image& image, std::span<const std::int32_t> classes);
+/// The names of the classes that have a pixel, those with most pixels first; without the ignored ones.
+std::string mask_caption(std::span<const std::int32_t> classes, const std::vector<std::string>& class_names);
+
 /// "cat" if the target is one class; "cat 0.7 dog 0.3" if mixed, largest shares first, without those below `least`.
 /// Sigmoid or smoothed targets need not sum to 1.
 std::string target_caption(std::span<const float> target, const std::vector<std::string>& class_names, double least);

@@ -12,10 +12,10 @@ namespace normlab {
 /// `folder` holds classes.txt (one name per line) and the split's shards: those that `shard_names` expands to
 /// (experiments/data/shard_names.h), or without it "train-000000.tar", "train-000001.tar", ... (or .tar.gz) without
 /// gaps. In a shard, consecutive members "key.jpg" (.jpeg, .png) and "key.cls" (a decimal label) form one sample with
-/// key "shard/key". Members .json, .txt and .npy belong to a sample and are not read; "__name__" is metadata;
-/// anything else is an error. Reads only labels now, and images later from their place in the shard; a .tar.gz is
-/// kept in memory, up to 4 GiB. InputError with shard, member and, for the archive itself, byte offset. Independent
-/// of the number of threads.
+/// key "shard/key"; with masks, "key.jpg" (.jpeg) and "key.png", whose pixels are labels. Members .json, .txt and .npy
+/// belong to a sample and are not read; "__name__" is metadata; anything else is an error. Reads only labels now, and
+/// images later from their place in the shard; a .tar.gz is kept in memory, up to 4 GiB. InputError with shard, member
+/// and, for the archive itself, byte offset. Independent of the number of threads.
 ImageSet read_webdataset(const std::filesystem::path& folder, const std::string& shard_names,
                          const SliceRequest& request);
 std::vector<std::string> webdataset_classes(const std::filesystem::path& folder);
@@ -48,6 +48,12 @@ bool has_idx(const std::filesystem::path& folder);
 ImageSet read_image_folder(const std::filesystem::path& folder, const SliceRequest& request);
 std::vector<std::string> image_folder_classes(const std::filesystem::path& folder, const std::string& split);
 std::vector<std::string> image_folder_splits(const std::filesystem::path& folder);
+
+/// `folder`/images/SPLIT/.../NAME.jpg (.jpeg, .png) and `folder`/masks/SPLIT/.../NAME.png, whose pixels are labels as
+/// SliceRequest::masks says; classes.txt names the classes. InputError: no such split, an image without a mask, a mask
+/// without an image, or two images with one name.
+ImageSet read_image_masks(const std::filesystem::path& folder, const SliceRequest& request);
+std::vector<std::string> image_masks_splits(const std::filesystem::path& folder);
 
 /// The unpacked tiny-imagenet-200: wnids.txt, train/WNID/images/*.JPEG ("train"), val/images/*.JPEG with
 /// val/val_annotations.txt ("val"). Labels are positions in the sorted wnids; test has none and is refused.

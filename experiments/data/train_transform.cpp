@@ -58,7 +58,8 @@ TrainTransform::TrainTransform(const TrialConfig& config, const ImageSet& images
     throw InputError(
         concat("train.augment: crops, RandAugment and colour jitter need images of one or three channels; these have ",
                channels_));
-  if (!images.encoded && augment_.crop == CropName::none && ImageSize{images.height, images.width} != size_)
+  if (!images.masks && !images.encoded && augment_.crop == CropName::none &&
+      ImageSize{images.height, images.width} != size_)
     throw InputError(concat("train.augment.crop: the images are ", images.width, "x", images.height,
                             " pixels, but the model takes ", size_.width, "x", size_.height,
                             "; set train.augment.crop, or use equal sizes"));

@@ -11,6 +11,7 @@
 
 #include "experiments/data/augment.h"
 #include "experiments/data/eval_transform.h"
+#include "experiments/data/mask.h"
 #include "experiments/data/ops/randaugment.h"
 
 namespace normlab {
@@ -19,6 +20,7 @@ namespace normlab {
 struct TransformScratch {
   ImageScratch images;
   Image sized, moved;
+  Mask whole_mask, mask;
   OpScratch ops;
   std::vector<float> patch;
   std::vector<double> patch_double;

@@ -112,8 +112,8 @@ bool is_image(const std::string& extension) { return extension == "jpg" || exten
 
 class SampleBuilder {
  public:
-  SampleBuilder(const fs::path& file, std::vector<ImageEntry>& samples, std::int64_t num_classes)
-      : file_(file), samples_(samples), num_classes_(num_classes) {}
+  SampleBuilder(const fs::path& file, std::vector<ImageEntry>& samples, std::int64_t num_classes, bool masks)
+      : file_(file), samples_(samples), num_classes_(num_classes), masks_(masks) {}
 
   void add(ArchiveMember member) {
     if (is_metadata(member.name)) return;
@@ -126,16 +126,19 @@ class SampleBuilder {
     if (!extensions_.insert(extension).second) {
       throw InputError(concat(where, "sample ", in_quotes(sample.key), " already has a .", shown(extension)));
     }
-    if (extension == "cls") {
+    if (masks_ && extension == "png") {
+      sample.mask = std::make_shared<ImageEntry>(entry_of(std::move(member), sample.key));
+      sample.label = 0;
+    } else if (extension == "cls" && !masks_) {
       sample.label = parse_label(member, num_classes_, where);
     } else if (is_image(extension)) {
       if (!sample.member.empty())
         throw InputError(concat(where, "sample ", in_quotes(sample.key), " already has an image"));
-      sample.member = std::move(member.name);
-      sample.offset = member.data_offset;
-      sample.bytes = member.bytes;
-      sample.content = std::move(member.content);
-    } else if (extension != "json" && extension != "txt" && extension != "npy") {
+      ImageEntry image = entry_of(std::move(member), sample.key);
+      image.label = sample.label;
+      image.mask = std::move(sample.mask);
+      sample = std::move(image);
+    } else if (extension != "json" && extension != "txt" && extension != "npy" && extension != "cls") {
       throw InputError(concat(where, "unknown extension .", shown(extension),
                               "; expected jpg, jpeg, png or cls (json, txt and npy are ignored)"));
     }
@@ -144,13 +147,23 @@ class SampleBuilder {
   void end() const {
     if (samples_.empty()) return;
     const ImageEntry& sample = samples_.back();
-    const char* missing = sample.member.empty() ? ".jpg" : sample.label < 0 ? ".cls" : nullptr;
+    const char* missing = sample.member.empty() ? ".jpg" : sample.label >= 0 ? nullptr : masks_ ? ".png" : ".cls";
     if (missing != nullptr) {
-      throw InputError(concat(file_.string(), ": sample ", in_quotes(sample.key), " has no ", missing));
+      throw InputError(concat(file_.string(), ": sample ", in_quotes(sample.key), " has no ", missing,
+                              masks_ && sample.label < 0 ? ", its mask" : ""));
     }
   }
 
  private:
+  static ImageEntry entry_of(ArchiveMember member, const std::string& key) {
+    ImageEntry entry{.key = key};
+    entry.member = std::move(member.name);
+    entry.offset = member.data_offset;
+    entry.bytes = member.bytes;
+    entry.content = std::move(member.content);
+    return entry;
+  }
+
   static bool is_metadata(const std::string& name) {  // "__name__", or a file in such a folder
     const std::string first = name.substr(0, name.find('/'));
     return first.size() > 4 && first.starts_with("__") && first.ends_with("__");
@@ -171,13 +184,15 @@ class SampleBuilder {
   const fs::path& file_;
   std::vector<ImageEntry>& samples_;
   std::int64_t num_classes_;
+  bool masks_;  // a .png is the mask of a sample
   std::set<std::string> keys_, extensions_;
 };
 
-void read_shard(const fs::path& folder, Shard& shard, std::int64_t num_classes, std::atomic<std::int64_t>& held) {
+void read_shard(const fs::path& folder, Shard& shard, std::int64_t num_classes, bool masks,
+                std::atomic<std::int64_t>& held) {
   const fs::path file = folder / shard.file;
   const bool hold = packed(shard.file);
-  SampleBuilder builder(file, shard.samples, num_classes);
+  SampleBuilder builder(file, shard.samples, num_classes, masks);
   const auto wants = [&](const std::string& name) {
     const std::string extension = extension_of(name);
     return extension == "cls" || (hold && is_image(extension));
@@ -214,12 +229,14 @@ ImageSet read_webdataset(const fs::path& folder, const std::string& shard_names,
       shard_names.empty() ? find_shards(folder, request.slice.split) : named_shards(folder, shard_names);
   std::atomic<std::int64_t> held{0};
   parallel_items(static_cast<std::int64_t>(shards.size()), 1, request.threads, [&](std::size_t, std::int64_t i) {
-    read_shard(folder, shards[static_cast<std::size_t>(i)], static_cast<std::int64_t>(index.class_names.size()), held);
+    read_shard(folder, shards[static_cast<std::size_t>(i)], std::ssize(index.class_names),
+               request.masks != MaskLabels::none, held);
   });
   for (Shard& shard : shards) {
     for (ImageEntry& sample : shard.samples) {
       sample.key = shard.name + "/" + sample.key;
       sample.archive = static_cast<std::int32_t>(index.archives.size());
+      if (sample.mask) sample.mask->archive = sample.archive;
       index.entries.push_back(std::move(sample));
     }
     shard.samples.clear();

@@ -134,6 +134,27 @@ constexpr auto rows_of(const T*) {
           .when({[](const T& c) { return c.mixup > 0 && c.cutmix > 0; }, "mixup and cutmix are not both on"})};
 }
 
+/// Of an image with its mask; see experiments/data/segment_transform.h.
+struct SegmentAugmentConfig {
+  std::int64_t resize_to = 0, longest = 0;
+  std::array<double, 2> scale{1.0, 1.0};
+  double max_share = 1.0;
+  bool photometric = false;
+  bool operator==(const SegmentAugmentConfig&) const = default;
+};
+template <std::same_as<SegmentAugmentConfig> T>
+constexpr auto rows_of(const T*) {
+  constexpr Range kSide{.low = 0, .high = 1 << 16};  // pixels
+  return std::tuple{
+      field<&T::resize_to>("pixels of the shorter side before scaling; 0: the model's longer side", kSide),
+      field<&T::longest>("most pixels of the longer side before scaling; 0: any number", kSide),
+      field<&T::scale>("smallest and largest drawn factor of both sides, before a crop of the model's size",
+                       {.low = 0, .high = 100, .low_open = true}),
+      field<&T::max_share>("a crop is drawn again, up to ten times, if one class fills a larger share of it",
+                           kOpenShare),
+      field<&T::photometric>("brightness, contrast, saturation and hue, each changed with probability one half")};
+}
+
 /// Each draw is keyed by (seed, epoch, image key).
 struct AugmentConfig {
   std::int64_t crop_padding = 0;  // zeros (pixels) around the image, then a random crop of the original size
@@ -146,6 +167,7 @@ struct AugmentConfig {
   ColorJitterConfig color_jitter{};
   ErasingConfig erasing{};
   MixConfig mix{};
+  SegmentAugmentConfig segment{};
   std::int64_t repeats = 1;  // copies of an image in an epoch's order, whose length is fixed (repeated augmentation)
   bool operator==(const AugmentConfig&) const = default;
 };
@@ -168,6 +190,7 @@ constexpr auto rows_of(const T*) {
       field<&T::color_jitter>("torchvision's colour jitter, in random order"),
       field<&T::erasing>("blanks a random box, after normalisation"),
       field<&T::mix>("mixes two images of a batch into one"),
+      field<&T::segment>("task segment: scaling, crop and distortion of an image with its mask"),
       field<&T::repeats>("how often an image appears in an epoch's order (repeated augmentation)", kAtOnce)};
 }
 

@@ -153,7 +153,15 @@ JsonNode trial_tree(const TrialConfig& config, bool everything) {
   add("model", model_tree(config.model, same ? known : nullptr, everything));
   if (config.start.given()) add("start", tree(config.start, options));
   add("train", tree(config.train, options));
-  if (!config.eval.fewshot.shots.empty()) add("eval", tree(config.eval, options));
+  if (config.eval != defaults.eval) add("eval", tree(config.eval, options));
+  // Off, or of another task.
+  if (JsonMember* eval = root.find("eval"); eval != nullptr && config.eval.fewshot.shots.empty())
+    eval->value.remove("fewshot");
+  if (task_of(config.model) != Task::segment) {
+    if (JsonMember* eval = root.find("eval")) eval->value.remove("segment");
+    if (JsonMember* train = root.find("train"))
+      if (JsonMember* augment = train->value.find("augment")) augment->value.remove("segment");
+  }
   if (options.everything || config.seed != defaults.seed) root.add("seed", config.seed);
   return root;
 }

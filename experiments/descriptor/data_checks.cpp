@@ -113,7 +113,7 @@ class DataChecks {
 
   /// Checks generated datasets, where the class is the index mod their number; for others only the files tell.
   void classes() const {
-    if (!data().generated()) return;
+    if (!data().generated() || data().masks != MaskLabels::none) return;
     constexpr std::int64_t kFew = 1000;  // larger slices contain every class
     if (known_training_images(data()).value_or(kFew) >= kFew) return;
     const auto all = static_cast<std::int32_t>(known_classes(*find_dataset(data().name), data()));

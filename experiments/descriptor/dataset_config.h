@@ -10,10 +10,24 @@
 
 namespace normlab {
 
-/// known: found by name. image_list: a flat folder and a file of labels.
-enum class DatasetLayout : std::uint8_t { known, webdataset, cifar, image_folder, idx, tiny_imagenet, image_list };
+/// known: found by name. image_list: a flat folder and a file of labels. image_masks: images/ and masks/ with equal
+/// names.
+enum class DatasetLayout : std::uint8_t {
+  known,
+  webdataset,
+  cifar,
+  image_folder,
+  idx,
+  tiny_imagenet,
+  image_list,
+  image_masks
+};
 
 enum class SampleOrder : std::uint8_t { shuffled, shards };
+
+/// How a mask's pixels are labels: classes: as they are; from_one: 0 is ignored, and 1 is the first class. 255 is
+/// ignored.
+enum class MaskLabels : std::uint8_t { none, classes, from_one };
 
 enum class OnBadImage : std::uint8_t { fail, skip };
 
@@ -34,6 +48,7 @@ struct DatasetConfig {
   std::string minival{};
   std::string train_shards{}, eval_shards{};
   std::string labels{};
+  MaskLabels masks = MaskLabels::none;
   std::vector<std::string> classes{};
   ClassGroups class_groups{};
   std::int64_t per_class = 0;
@@ -85,6 +100,14 @@ constexpr auto rows_of(const T*) {
       field<&T::labels>("image_list: the file of labels, below `path`")
           .when({[](const T& c) { return c.layout == L::image_list || c.layout == L::image_folder; },
                  "only layout image_list has a file of labels"}),
+      field<&T::masks>(
+          "task segment: how the pixels of a mask are labels; classes: as they are; from_one: 0 is ignored and "
+          "1 is the first class; 255 is ignored")
+          .when({[](const T& c) {
+                   return c.layout == L::image_masks || c.layout == L::webdataset ||
+                          (c.layout == L::known && (c.name == "shapes" || c.name == "ade20k"));
+                 },
+                 "only layouts image_masks and webdataset, and the data sets shapes and ade20k, have masks"}),
       field<&T::classes>("names of the classes to use, in the order of their labels; all if omitted"),
       field<&T::class_groups>(
           "classes of the data to use and to merge, as {\"animal\": [\"cat\", \"dog\"], \"vehicle\": [\"ship\"]}; "
@@ -128,7 +151,7 @@ inline constexpr KnownDataset kKnownDatasets[] = {
     {"mnist", {28, 28}, 1, 10, 60'000, 10'000},         {"fashion_mnist", {28, 28}, 1, 10, 60'000, 10'000},
     {"kmnist", {28, 28}, 1, 10, 60'000, 10'000},        {"tiny-imagenet-200", {64, 64}, 3, 200, 100'000, 10'000, true},
     {"imagenet", {0, 0}, 3, 1000, 1'281'167, 50'000},   {"imagenet21k", {0, 0}, 3, 21'841, 14'197'122, 0},
-    {"sun397", {0, 0}, 3, 397, 76'128, 21'750}};
+    {"sun397", {0, 0}, 3, 397, 76'128, 21'750},         {"ade20k", {0, 0}, 3, 150, 20'210, 2'000}};
 inline const KnownDataset* find_dataset(std::string_view name) {
   for (const KnownDataset& dataset : kKnownDatasets)
     if (dataset.name == name) return &dataset;
@@ -136,6 +159,8 @@ inline const KnownDataset* find_dataset(std::string_view name) {
 }
 /// How many classes a known data set has, as labelled.
 inline std::int64_t known_classes(const KnownDataset& known, const DatasetConfig& config) {
+  if (known.name == "shapes" && config.masks != MaskLabels::none)  // the kinds of scenes, and perhaps the background
+    return kShapesClasses[static_cast<std::size_t>(ShapesLabel::kind)] + (config.masks == MaskLabels::classes ? 1 : 0);
   return known.name == "shapes" ? kShapesClasses[static_cast<std::size_t>(config.label)] : known.num_classes;
 }
 

@@ -24,15 +24,29 @@ constexpr auto rows_of(const T*) {
       field<&T::seeds>("NumPy seeds that choose the images; the metric is the mean", kFromZero).when(kOn)};
 }
 
+/// Segmentation of whole images in windows of the model's size.
+struct SegmentEvalConfig {
+  std::int64_t resize_to = 0, stride = 0;
+  bool operator==(const SegmentEvalConfig&) const = default;
+};
+template <std::same_as<SegmentEvalConfig> T>
+constexpr auto rows_of(const T*) {
+  constexpr Range kSide{.low = 0, .high = 1 << 16};  // pixels
+  return std::tuple{field<&T::resize_to>("pixels of the shorter side; 0: the model's longer side", kSide),
+                    field<&T::stride>("pixels between two windows; 0: the window's side", kSide)};
+}
+
 struct EvalConfig {
   FewShotConfig fewshot{};
+  SegmentEvalConfig segment{};
   bool operator==(const EvalConfig&) const = default;
 };
 template <std::same_as<EvalConfig> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{
       field<&T::fewshot>("accuracy of ridge regression on the features of a few images per class, as in Big "
-                         "Vision")};
+                         "Vision"),
+      field<&T::segment>("task segment: the windows that an image is evaluated in")};
 }
 
 }  // namespace normlab

@@ -12,6 +12,7 @@
 #include "experiments/descriptor/row_label.h"
 #include "experiments/descriptor/start_source.h"
 #include "experiments/descriptor/sweep.h"
+#include "experiments/descriptor/tasks.h"
 #include "experiments/descriptor/tune.h"
 #include "experiments/descriptor/unknown_setting.h"
 
@@ -341,6 +342,7 @@ class Expansion {
     out.axes = paths_;
     out.duplicates = duplicates_;
     out.two_stage = two_stage_;
+    if (out.two_stage) out.two_stage->metric = metric_for(task_of(rows_.front().config.model), two_stage_->metric);
     out.more_to_come = two_stage_.has_value() || tuned_ != nullptr;
     if (tuned_for_) out.tuned_for = choice_label(tuned_for_->axes, grids_, paths_);
     for (std::size_t r = 0; r < rows_.size(); ++r) {

@@ -74,7 +74,7 @@ void take_sizes_from_dataset(const Report& report, const JsonNode* model, const 
              concat("give image_size, because the images of ", in_quotes(trial.dataset.name), " differ in size"));
     else if (!shaped || shape.image_size[0] > 0)
       settle("image_size", config.image_size, shape.image_size,
-             shaped && !(resizes_images(trial.train) && given("image_size")),
+             shaped && !((resizes_images(trial.train) || task_of(trial.model) == Task::segment) && given("image_size")),
              concat("[", shape.image_size[0], ", ", shape.image_size[1],
                     "]; for another size, set train.augment.crop and train.eval_transform.crop"));
     settle("channels", config.channels, of_layout, true, concat(of_layout));

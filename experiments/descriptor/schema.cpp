@@ -169,13 +169,14 @@ JsonNode single_grid() {
 
 JsonNode tune_schema() {
   JsonNode dataset = closed_object(properties<DatasetConfig>(), {"eval"});
-  const JsonNode stage = closed_object(
-      object({{"axes", single_grid()},
-              {"dataset", std::move(dataset)},
-              {"train", shape(Type<TrainConfig>(), {})},
-              {"seeds", reference("seeds")},
-              {"metric", one_of_words({"eval/accuracy", "eval/loss", "eval/ema_accuracy", "eval/ema_loss"})}}),
-      {"axes", "dataset"});
+  const JsonNode stage =
+      closed_object(object({{"axes", single_grid()},
+                            {"dataset", std::move(dataset)},
+                            {"train", shape(Type<TrainConfig>(), {})},
+                            {"seeds", reference("seeds")},
+                            {"metric", one_of_words({"eval/accuracy", "eval/loss", "eval/ema_accuracy", "eval/ema_loss",
+                                                     "eval/miou", "eval/ema_miou"})}}),
+                    {"axes", "dataset"});
   JsonNode list = list_of(stage);
   list.add("minItems", 1);
   return list;

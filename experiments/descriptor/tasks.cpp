@@ -1,5 +1,7 @@
 #include "experiments/descriptor/tasks.h"
 
+#include <algorithm>
+
 namespace normlab {
 namespace {
 
@@ -12,15 +14,60 @@ void check_classify(const TrialConfig& trial, const Report& report) {
       trial.dataset.layout == DatasetLayout::known)
     report("train.augment.flip",
            concat("a flip turns one class of ", trial.dataset.name, " into another; leave it out"));
+  const auto only_segment = [&](const char* key, bool set) {
+    if (set) report(key, "only a network that answers each pixel uses this; set model.task to \"segment\"");
+  };
+  only_segment("dataset.layout", trial.dataset.layout == DatasetLayout::image_masks);
+  only_segment("dataset.masks", trial.dataset.masks != MaskLabels::none);
+  only_segment("train.augment.segment", trial.train.augment.segment != SegmentAugmentConfig{});
+  only_segment("eval.segment", trial.eval.segment != SegmentEvalConfig{});
 }
 
-constexpr std::string_view kClassMetrics[] = {"accuracy", "loss"};
+/// The settings for whole images, none of which keeps an image and its mask together.
+void check_segment(const TrialConfig& trial, const Report& report) {
+  const DatasetConfig& data = trial.dataset;
+  const TrainConfig& train = trial.train;
+  if (data.masks == MaskLabels::none)
+    report("dataset.masks",
+           "task segment needs a label for each pixel; set dataset.masks to \"classes\", or to \"from_one\" if 0 means "
+           "that a pixel has no class");
+  const auto of_images = [&](const char* key, bool set, const char* why) {
+    if (set) report(key, concat(why, "; leave it out with task segment"));
+  };
+  of_images("dataset.per_class", data.per_class > 0, "an image with a mask has many classes; use dataset.fraction");
+  of_images("dataset.classes", !data.chosen_classes().empty(), "the classes of masks are those of classes.txt");
+  const char* const alone = "this changes an image and not its mask; train.augment.segment changes both";
+  AugmentConfig rest = train.augment, none;
+  rest.flip = none.flip;
+  rest.segment = none.segment;
+  rest.repeats = none.repeats;
+  of_images("train.augment", rest != none, alone);
+  of_images("train.eval_transform", train.eval_transform != EvalTransformConfig{}, "eval.segment sets the windows");
+  of_images("train.loss", train.loss != LossKind::softmax, "the loss of a pixel is a softmax's");
+  of_images("train.label_smoothing", train.label_smoothing > 0, "the loss of a pixel has no smoothing");
+  of_images("eval.fewshot", !trial.eval.fewshot.shots.empty(), "few-shot evaluation needs a class for each image");
+  const auto [height, width] = image_size(trial.model);
+  const SegmentEvalConfig& windows = trial.eval.segment;
+  if (windows.resize_to > 0 && windows.resize_to < std::max(height, width))
+    report("eval.segment.resize_to",
+           concat("a window of ", height, " x ", width, " pixels does not fit into an image whose shorter side has ",
+                  windows.resize_to));
+  if (windows.stride > std::min(height, width))
+    report("eval.segment.stride", concat("windows of ", height, " x ", width, " pixels would leave gaps"));
+}
+
+constexpr std::string_view kClassMetrics[] = {"accuracy", "loss"}, kPixelMetrics[] = {"miou", "pixel_accuracy", "loss"};
 /// In the order of Task.
-constexpr TaskRules kRules[] = {{Task::classify, kClassMetrics, check_classify}};
+constexpr TaskRules kRules[] = {{Task::classify, kClassMetrics, check_classify},
+                                {Task::segment, kPixelMetrics, check_segment}};
 static_assert(std::size(kRules) == kWords<Task>.size());
 
 }  // namespace
 
 const TaskRules& rules_of(Task task) { return kRules[static_cast<std::size_t>(task)]; }
+
+std::string metric_for(Task task, const std::string& metric) {
+  return metric == "eval/accuracy" ? concat("eval/", rules_of(task).metrics.front()) : metric;
+}
 
 }  // namespace normlab

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "experiments/descriptor/trial_checks.h"
@@ -17,5 +18,10 @@ struct TaskRules {
   void (*check)(const TrialConfig& trial, const Report& report);
 };
 const TaskRules& rules_of(Task task);
+
+/// Whether values of a metric are shares, shown in %: accuracies and mean IoUs.
+inline bool is_share(std::string_view metric) { return metric.ends_with("accuracy") || metric.ends_with("miou"); }
+/// `metric`, which is "eval/accuracy" if the user gave none: that stands for the result of any task.
+std::string metric_for(Task task, const std::string& metric);
 
 }  // namespace normlab

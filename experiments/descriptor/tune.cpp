@@ -11,11 +11,13 @@
 #include "experiments/descriptor/known_images.h"
 #include "experiments/descriptor/merge.h"
 #include "experiments/descriptor/slice.h"
+#include "experiments/descriptor/tasks.h"
 
 namespace normlab {
 namespace {
 
-constexpr std::array<std::string_view, 4> kMetrics{"eval/accuracy", "eval/loss", "eval/ema_accuracy", "eval/ema_loss"};
+constexpr std::array<std::string_view, 6> kMetrics{"eval/accuracy", "eval/loss", "eval/ema_accuracy",
+                                                   "eval/ema_loss", "eval/miou", "eval/ema_miou"};
 
 /// An index for each group, the last group fastest.
 std::vector<std::size_t> combination(const Grid& grid, std::size_t candidate) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "experiments/base/text_layout.h"
+#include "experiments/descriptor/tasks.h"
 #include "experiments/report/report_parts.h"
 #include "experiments/results/markup.h"
 
@@ -205,7 +206,7 @@ std::vector<CurvePlot> curve_plots(const ReportInput& input) {
   for (const Cell& row : input.experiment.rows) baselines.push_back(row.baseline);
   std::vector<CurvePlot> plots;
   for (const MetricCurves& curves : input.curves.metrics) {
-    const bool share = curves.metric.ends_with("accuracy");
+    const bool share = is_share(curves.metric);
     CurvePlot plot = curve_plot(curves, shown, baselines, share ? "%" : "", share ? 100 : 1);
     const bool any =
         std::any_of(plot.panels.begin(), plot.panels.end(), [](const CurvePanel& p) { return !p.band.empty(); });

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "experiments/base/strict_json.h"
+#include "experiments/descriptor/tasks.h"
 
 namespace normlab {
 namespace {
@@ -47,8 +48,9 @@ void MetricsLog::append(const MetricsLine& line) { file_.append(metrics_text(lin
 
 std::string impossible(const std::string& metric, double value) {
   constexpr double kRounding = 1e-6;  // tolerance for losses below 0
-  if (metric.ends_with("accuracy") && (value < 0 || value > 1) && std::isfinite(value))
-    return concat(value, " is not an accuracy, which is between 0 and 1");
+  if (is_share(metric) && (value < 0 || value > 1) && std::isfinite(value))
+    return concat(value, metric.ends_with("miou") ? " is not a mean IoU" : " is not an accuracy",
+                  ", which is between 0 and 1");
   if (metric.ends_with("loss") && value < -kRounding && std::isfinite(value)) return concat(value, " is not a loss");
   return "";
 }

@@ -9,18 +9,20 @@
 namespace normlab {
 namespace {
 
-constexpr const char* kMinival = "minival/accuracy";
+constexpr const char* kMinival[] = {"minival/accuracy", "minival/miou"};  // a training has one of them
 
 std::optional<double> at_best_minival(const std::vector<MetricsLine>& lines, const std::string& metric,
                                       const std::string& file) {
   const MetricsLine* best = nullptr;
   for (const MetricsLine& line : lines) {
-    const auto found = line.values.find(kMinival);
-    if (found == line.values.end() || !std::isfinite(found->second)) continue;
-    if (best == nullptr || found->second > best->values.at(kMinival)) best = &line;
+    for (const char* name : kMinival) {
+      const auto found = line.values.find(name);
+      if (found == line.values.end() || !std::isfinite(found->second)) continue;
+      if (best == nullptr || found->second > best->values.at(name)) best = &line;
+    }
   }
   if (best == nullptr)
-    throw InputError(concat("--select best_minival: ", file, " has no ", kMinival,
+    throw InputError(concat("--select best_minival: ", file, " has no ", kMinival[0],
                             "; it needs a run with \"dataset\": {\"minival\": ...}"));
   for (const MetricsLine& line : lines)
     if (const auto found = line.values.find(metric); line.step == best->step && found != line.values.end())

@@ -8,6 +8,7 @@
 #include "experiments/base/strict_json.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/descriptor/canonical.h"
+#include "experiments/descriptor/tasks.h"
 #include "experiments/results/table_filter.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/plan_file.h"
@@ -168,7 +169,7 @@ TableRow row_of(const FoundTrial& trial, const TableInput& input) {
 
 }  // namespace
 
-TableModel folders_table_model(std::span<const std::filesystem::path> folders, const TableOptions& options) {
+TableModel folders_table_model(std::span<const std::filesystem::path> folders, const TableOptions& given) {
   std::vector<FoundTrial> trials;
   FolderReader folder_reader;
   TableInput input;
@@ -185,6 +186,8 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
     }
   if (trials.empty() && damaged.empty()) throw InputError("these folders hold no trials");
 
+  TableOptions options = given;
+  if (!trials.empty()) options.metric = metric_for(task_of(trials.front().config.model), given.metric);
   add_placements(trials);
   std::set<std::string> paths, differing;
   for (const FoundTrial& trial : trials)

@@ -9,6 +9,7 @@
 #include "experiments/base/sha256.h"
 #include "experiments/base/strict_json.h"
 #include "experiments/base/suggest.h"
+#include "experiments/descriptor/tasks.h"
 #include "experiments/descriptor/tune.h"
 #include "experiments/statistics/stein.h"
 
@@ -139,8 +140,9 @@ class Stages {
 
   /// The winner of the row's next stage; none until its trials are finished.
   std::optional<std::size_t> choose(std::size_t r, const std::vector<std::size_t>& chosen) {
-    const TuneStage& stage = e_.tuned->stages()[chosen.size()];
+    TuneStage stage = e_.tuned->stages()[chosen.size()];
     const std::vector<std::vector<std::size_t>> tried = e_.tuned->add_stage(e_, r, chosen);
+    stage.metric = metric_for(task_of(e_.trials[tried.front().front()].config.model), stage.metric);
     Json question{{"row", e_.rows[r].label}, {"stage", chosen.size() + 1}, {"metric", stage.metric}};
     for (std::size_t c = 0; c < tried.size(); ++c)
       question["candidates"].push_back({{"values", stage.label(c)}, {"trials", ids_of(e_, tried[c])}});
@@ -216,7 +218,7 @@ class Stages {
 
   SweepSeeds decide(const std::vector<TrialResult>& results) const {
     const TwoStageSeeds& rule = *e_.two_stage;
-    const double scale = rule.metric.ends_with("accuracy") ? 100 : 1;
+    const double scale = is_share(rule.metric) ? 100 : 1;
     std::vector<StripRow> rows(e_.rows.size());
     std::size_t i = 0;
     for (std::size_t r = 0; r < e_.rows.size(); ++r)

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "experiments/descriptor/tasks.h"
 #include "experiments/sweep/stages.h"
 #include "experiments/sweep/trial_seed.h"
 
@@ -60,7 +61,9 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
   return input;
 }
 
-TableModel sweep_table_model(const Experiment& experiment, const ResultStore& store, const TableOptions& options) {
+TableModel sweep_table_model(const Experiment& experiment, const ResultStore& store, const TableOptions& given) {
+  TableOptions options = given;
+  options.metric = metric_for(task_of(first_trial(experiment, experiment.rows.front()).config.model), given.metric);
   TableModel model = table_model(sweep_table_input(experiment, store, options), options);
   note_tabled_seeds(experiment, store);  // if the folder cannot be written, the table is shown anyway
   return model;

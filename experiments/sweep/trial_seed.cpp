@@ -2,6 +2,7 @@
 
 #include "experiments/base/suggest.h"
 #include "experiments/base/text_layout.h"
+#include "experiments/descriptor/tasks.h"
 #include "experiments/results/selection.h"
 #include "experiments/results/trial_files.h"
 
@@ -94,7 +95,7 @@ void SeedReader::require_metric() const {
 }
 
 void set_unit(TableInput& input, const std::string& metric) {
-  const bool share = metric.ends_with("accuracy");
+  const bool share = is_share(metric);
   input.unit = share ? "%" : "";
   input.scale = share ? 100 : 1;
 }

@@ -74,7 +74,8 @@ BatchSource::BatchSource(const TrialConfig& config, const ImageSet& train, const
       transform_(config, train),
       eval_transform_(config.train.eval_transform, {size_[0], size_[1]}) {
   require_classes(config, train);
-  if (!eval.encoded && config.train.eval_transform.crop == EvalCrop::none &&
+  if (train.masks) segment_transform_.emplace(config, train);
+  if (!eval.masks && !eval.encoded && config.train.eval_transform.crop == EvalCrop::none &&
       (eval.height != size_[0] || eval.width != size_[1]))
     throw InputError(
         fmt::format("train.eval_transform.crop: the images are {}x{} pixels, but the model takes {}x{}; set it to "
@@ -133,7 +134,10 @@ void BatchSource::fill_training(std::int64_t step, Batch& batch, BatchBuffer& bu
   const std::int64_t epoch = step / steps_.per_epoch;
   const auto make = [&](std::int64_t i, TransformScratch& scratch, A* out) {
     const BatchSample& sample = buffer.samples_[static_cast<std::size_t>(i)];
-    transform_(sample.image, epoch, sample.repeat, scratch, out);
+    if (!segment_transform_) return transform_(sample.image, epoch, sample.repeat, scratch, out);
+    const std::int64_t pixels = batch.labels.size() / count;
+    (*segment_transform_)(sample.image, epoch, sample.repeat, scratch, out,
+                          batch.labels.data<std::int32_t>() + i * pixels);
   };
   T* images = batch.images.data<T>();
   const MixConfig& mix = config_.train.augment.mix;

@@ -4,12 +4,14 @@
 #include <array>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "core/function_ref.h"
 #include "core/shards.h"
 #include "experiments/data/dataset.h"
 #include "experiments/data/mix.h"
+#include "experiments/data/segment_transform.h"
 #include "experiments/data/train_transform.h"
 #include "experiments/descriptor/step_count.h"
 #include "experiments/train/stored_features.h"
@@ -52,12 +54,14 @@ class BatchSource {
   /// Views of a BatchBuffer, valid until the buffer is filled again.
   struct Batch {
     Tensor images;   // [B, H, W, C], normalised; or stored features [B, width]
-    Tensor labels;   // i32, in the shape of TaskRow::targets: [B]
+    Tensor labels;   // i32, in the shape of TaskRow::targets: [B], or [B, H, W]
     Tensor targets;  // [B, classes] in the type of statistics if images are mixed; otherwise empty
     /// The input of the loss: targets if present, otherwise labels.
     const Tensor& wanted() const { return targets ? targets : labels; }
   };
 
+  const TrialConfig& config() const { return config_; }
+  const PixelTables& tables() const { return transform_.tables(); }
   const StepCount& steps() const { return steps_; }
   /// The images of optimisation step `step` (from 0), in batch order. Repeats of an image are in one batch but not
   /// adjacent, where mixing would pair them.
@@ -94,6 +98,7 @@ class BatchSource {
   DType dtype_;
   std::array<std::int64_t, 2> size_;
   TrainTransform transform_;
+  std::optional<SegmentTransform> segment_transform_;  // of images with masks
   EvalTransform eval_transform_;
   mutable ScratchPool scratch_;
   mutable std::mutex order_mutex_;

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/descriptor/tasks.h"
 #include "experiments/results/trial_result.h"
 
 namespace normlab {
@@ -126,8 +127,7 @@ void CollapseWatch::set_state(const std::string& text) {
 
 EarlyStop::EarlyStop(const EarlyStopConfig& config)
     : config_(config),
-      higher_(config.mode == Better::max ||
-              (config.mode == Better::inferred && config.metric.find("accuracy") != config.metric.npos)) {}
+      higher_(config.mode == Better::max || (config.mode == Better::inferred && is_share(config.metric))) {}
 
 void EarlyStop::add(double value) {
   const double sign = higher_ ? 1.0 : -1.0;

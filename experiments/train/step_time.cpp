@@ -21,6 +21,7 @@
 #include "experiments/base/sha256.h"
 #include "experiments/base/system_calls.h"
 #include "experiments/descriptor/canonical.h"
+#include "experiments/train/evaluation.h"
 #include "experiments/train/trial.h"
 #include "nn/engine.h"
 #include "nn/init.h"
@@ -85,6 +86,10 @@ ImageSet noise_images(const TrialConfig& config) {
     set.pixels.push_back(static_cast<std::uint8_t>(state >> 24));
   for (std::int64_t i = 0; i < config.train.batch_size; ++i)
     set.labels.push_back(static_cast<std::int32_t>(i % set.num_classes));
+  if (task_of(config.model) == Task::segment)
+    set.masks = std::make_shared<StoredMasks>(
+        set.height, set.width,
+        std::vector<std::uint8_t>(static_cast<std::size_t>(config.train.batch_size * set.height * set.width)));
   set.class_names.resize(static_cast<std::size_t>(set.num_classes));
   set.channel_mean.assign(static_cast<std::size_t>(set.channels), 0.5);
   set.channel_std.assign(static_cast<std::size_t>(set.channels), 0.3);
@@ -113,17 +118,12 @@ StepTime measure(const Sample& sample, double seconds) {
   initialise(engine.parameters(), config.model, config.seed);
   BatchSource batches(config, images, images, engine.dtype());
   const std::int64_t count = config.train.batch_size;
-  std::vector<double> losses(static_cast<std::size_t>(count));
-  std::vector<std::int32_t> predicted(losses.size());
   std::int64_t step = 0;
   const auto train = [&] {
     const BatchSource::Batch batch = batches.training(step++, pool);
     engine.train_step(batch.images, batch.wanted());
   };
-  const auto evaluate = [&] {
-    const BatchSource::Batch batch = batches.evaluation(0, count, pool);
-    std::ignore = engine.evaluate(batch.images, batch.labels, losses, predicted);
-  };
+  const auto evaluate = [&] { std::ignore = evaluate_slice(engine, batches, images, pool, ""); };
   train();
   const double training = median_time(0.7 * seconds, train);
   evaluate();

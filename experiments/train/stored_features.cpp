@@ -17,7 +17,7 @@ namespace {
 
 /// The width of the head's inputs if nothing but the head is trained, otherwise 0.
 std::int64_t head_width(const TrialConfig& config) {
-  if (config.train.freeze.empty()) return 0;
+  if (config.train.freeze.empty() || task_of(config.model) != Task::classify) return 0;
   ParameterSet set;
   make_model(set, config.model);
   const std::vector<bool> frozen = frozen_by(config.train.freeze, set.parameters());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "experiments/data/eval_transform.h"
+#include "experiments/train/segment_evaluation.h"
 #include "nn/engine.h"
 #include "nn/nonfinite.h"
 
@@ -40,8 +41,14 @@ std::map<std::string, double> evaluate_classes(const SliceCall& call) {
   return {{prefix + "accuracy", double(correct) / double(n)}, {prefix + "loss", loss / double(n)}};
 }
 
+/// Nothing: the transform of a training image makes its labels, and the evaluation reads its own.
+void write_no_mask(const ImageSet&, std::int64_t, std::span<std::int32_t>) {}
+
+std::map<std::string, double> evaluate_pixels(const SliceCall& call) { return evaluate_segmentation(call); }
+
 /// In the order of Task.
-constexpr TaskTraining kTasks[] = {{Task::classify, write_class, evaluate_classes}};
+constexpr TaskTraining kTasks[] = {{Task::classify, write_class, evaluate_classes},
+                                   {Task::segment, write_no_mask, evaluate_pixels}};
 static_assert(std::size(kTasks) == kWords<Task>.size());
 
 }  // namespace

@@ -25,7 +25,7 @@ struct SliceCall {
 
 struct TaskTraining {
   Task task;
-  /// Writes the target of an image, in the shape of TaskRow::targets.
+  /// Writes the target of an image, in the shape of TaskRow::targets, unless its transform makes it.
   void (*write_target)(const ImageSet& images, std::int64_t image, std::span<std::int32_t> target);
   /// The metrics of TaskRules, with the prefix. NonFiniteError names the first image without a finite result.
   std::map<std::string, double> (*evaluate)(const SliceCall& call);

@@ -317,7 +317,8 @@ class TrialRun {
     if (train_loss_) r.metrics["train/loss"] = *train_loss_;
     r.images_per_second = info_.wall_seconds > 0 ? double(steps * config_.train.batch_size) / info_.wall_seconds : 0.0;
     if (steps < batches_.steps().total) r.stopped_early_step = steps;
-    write_correctness(attempt_folder(folder_.path(), attempt_) / kCorrectnessFile, evaluation_.right());
+    if (evaluation_.right().images() > 0)
+      write_correctness(attempt_folder(folder_.path(), attempt_) / kCorrectnessFile, evaluation_.right());
     return publish(r);
   }
 

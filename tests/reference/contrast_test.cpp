@@ -43,7 +43,7 @@ std::vector<Results> zero_shot(const Fixture& f) {
 
 }  // namespace
 
-std::vector<Results> run_transfer(const Fixture& f) {
+std::vector<Results> run_image_text(const Fixture& f) {
   if (f.op().starts_with("contrastive_")) return contrastive(f);
   if (f.op() == "zero_shot") return zero_shot(f);
   throw InputError(concat(f.name(), ": there is no rule for the operation ", f.op()));

@@ -85,6 +85,8 @@ std::vector<Results> run_randaugment(const Fixture& fixture);
 std::vector<Results> run_chain(const Fixture& fixture);
 std::vector<Results> run_resize(const Fixture& fixture);
 std::vector<Results> run_few_shot(const Fixture& fixture);
+std::vector<Results> run_mean_iou(const Fixture& fixture);
+std::vector<Results> run_image_text(const Fixture& fixture);
 std::vector<Results> run_transfer(const Fixture& fixture);
 
 /// A JSON file that is compared as a whole: one message for each difference.

@@ -1,4 +1,4 @@
-// Every file of a fixture directory: compared, or named as skipped together with the reason. The directory is
+// Compares every file of a fixture directory. The directory is
 // REFERENCE_DIR, by default the part of the fixtures that is kept here; fixtures/ has what the first networks need,
 // newer/ what came later.
 #include <doctest/doctest.h>
@@ -22,16 +22,18 @@ std::vector<Results> run_augment(const Fixture& f) {
   return f.op() == "resize_small" || f.op() == "resized_crop" ? run_resize(f) : run_chain(f);
 }
 
+std::vector<Results> run_metrics(const Fixture& f) { return f.op() == "mean_iou" ? run_mean_iou(f) : run_few_shot(f); }
+
 struct Group {
   const char* name;
   std::vector<Results> (*run)(const Fixture&);
   bool on_devices = false;  // all of them, not the CPU alone
 };
 constexpr Group kGroups[] = {
-    {"norms", run_norm, true},    {"ops", run_op, true},         {"models", run_model, true},
-    {"swin", run_model, true},    {"train", run_training, true}, {"optim", run_optimizer, true},
-    {"fusion", run_fusion, true}, {"probes", run_probe, true},   {"transfer", run_transfer, true},
-    {"augment", run_augment},     {"metrics", run_few_shot}};
+    {"norms", run_norm, true},    {"ops", run_op, true},           {"models", run_model, true},
+    {"swin", run_model, true},    {"train", run_training, true},   {"optim", run_optimizer, true},
+    {"fusion", run_fusion, true}, {"probes", run_probe, true},     {"augment", run_augment},
+    {"metrics", run_metrics},     {"transfer", run_transfer, true}};
 
 // Files that are no cases of tensors.
 struct Table {
@@ -50,22 +52,6 @@ constexpr Table kTables[] = {{"initializers/counts.json", check_counts},
                              {"metrics/planning.json", check_planning},
                              {"metrics/equivalence.json", check_equivalence},
                              {"metrics/numpy_permutations.json", check_numpy_permutations}};
-
-// What later work will compare. The first row whose text begins a file's name counts.
-struct Skip {
-  std::string_view begins, reason;
-};
-constexpr Skip kSkips[] = {
-    {"transfer/segmentation", "segmentation does not exist yet"},
-    {"transfer/sliding", "segmentation does not exist yet"},
-    {"metrics/miou", "mean intersection over union does not exist yet"},
-};
-
-const Skip* skip_of(const std::string& file) {
-  const auto found = std::find_if(std::begin(kSkips), std::end(kSkips),
-                                  [&](const Skip& skip) { return file.starts_with(skip.begins); });
-  return found == std::end(kSkips) ? nullptr : found;
-}
 
 fs::path directory() {
   const char* given = std::getenv("REFERENCE_DIR");
@@ -91,10 +77,6 @@ std::set<std::string> case_files(const fs::path& root) {
 class Tally {
  public:
   void run(const fs::path& root, const std::string& file) {
-    if (const Skip* skip = skip_of(file)) {
-      ++skipped_[skip];
-      return;
-    }
     std::vector<std::string> failures;
     try {
       failures = failures_of(root, file);
@@ -105,13 +87,8 @@ class Tally {
     ++(failures.empty() ? passed_ : failed_);
   }
   void report() const {
-    std::int64_t skipped = 0;
-    for (const auto& [skip, count] : skipped_) {
-      MESSAGE("reference: skipped ", count, " of ", std::string(skip->begins), "*: ", std::string(skip->reason));
-      skipped += count;
-    }
     MESSAGE("reference: nearest to its tolerance is ", tightest_, " with ", share_, " of it");
-    MESSAGE("reference: ", passed_, " files passed, ", failed_, " failed, ", skipped, " skipped");
+    MESSAGE("reference: ", passed_, " files passed, ", failed_, " failed");
   }
   std::int64_t compared() const { return passed_ + failed_; }
 
@@ -142,7 +119,6 @@ class Tally {
     return failures;
   }
 
-  std::map<const Skip*, std::int64_t> skipped_;
   std::int64_t passed_ = 0, failed_ = 0;
   double share_ = 0.0;
   std::string tightest_ = "none";

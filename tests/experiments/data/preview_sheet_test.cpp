@@ -83,3 +83,16 @@ TEST_CASE("preview_sheet: a caption lists the classes of a target from the large
 TEST_CASE("preview_sheet: a class without a name is written as its number") {
   CHECK(target_caption(std::vector<float>{0, 1}, {}, 0) == "1");
 }
+
+TEST_CASE("preview_sheet: a mask tints its pixels and names its classes") {
+  Image image;
+  image.resize(1, 4);
+  std::fill(image.pixels.begin(), image.pixels.end(), std::uint8_t{100});
+  const std::vector<std::int32_t> classes{2, 1, 255, 2};
+  tint(image, classes);
+  const auto pixel = [&](int x) { return std::vector<std::uint8_t>(image.row(0) + 3 * x, image.row(0) + 3 * x + 3); };
+  CHECK(pixel(0) == pixel(3));
+  CHECK(pixel(0) != pixel(1));
+  CHECK(pixel(2) == std::vector<std::uint8_t>{50, 50, 50});
+  CHECK(mask_caption(classes, {"sky", "sea", "sand"}) == "sand sea");
+}

@@ -321,3 +321,34 @@ TEST_CASE("papers: Table 1 of Dual PatchNorm has the rows of DeiT") {
                  {"patch 16", "model.patch_size", "16"}});
   check_lines("papers/dual_patchnorm/deit", "dpn", kDpn);
 }
+
+TEST_CASE("papers: appendix G of Dual PatchNorm has the settings of segmentation") {
+  const Lines common{
+      {"section 6.3: ADE20K", "dataset.name", "\"ade20k\""},
+      {"150 classes, 0 is ignored", "dataset.masks", "\"from_one\""},
+      {"section 6.3: a single dense layer on patches", "model.task", "\"segment\""},
+      {"150 classes", "model.num_classes", "150"},
+      {"512 pixels", "model.image_size", "[512, 512]"},
+      {"B/16", "model.embed_dim", "768"},
+      {"B/16", "model.patch_size", "16"},
+      {"out_with_norm = False", "model.placement.final", "\"none\""},
+      {"stochastic depth 0.1", "model.drop_path", "0.1"},
+      {"no dropout", "model.dropout", "0"},
+      {"batch size 16", "train.batch_size", "16"},
+      {"128 epochs", "train.epochs", "128"},
+      {"AdamW", "train.optimizer.name", "\"adamw\""},
+      {"decay 0.01", "train.optimizer.weight_decay", "0.01"},
+      {"rate 3e-5", "train.optimizer.lr", "3e-5"},
+      {"power 0.9 to 0", "train.schedule.name", "\"polynomial\""},
+      {"power 0.9 to 0", "train.schedule.power", "0.9"},
+      {"no warm-up", "warmup_steps", "0"},
+      {"no clipping", "train.clip_norm", "0"},
+      {"Segmenter: (2048, 512) times 0.5 to 2", "train.augment.segment.scale", "[0.5, 2.0]"},
+      {"Segmenter: (2048, 512) times 0.5 to 2", "train.augment.segment.longest", "2048"},
+      {"Segmenter: one class fills at most 75 %", "train.augment.segment.max_share", "0.75"},
+      {"windows every 341 pixels", "eval.segment.stride", "341"},
+  };
+  check_table("papers/dual_patchnorm/segmentation", "", common);
+  check_lines("papers/dual_patchnorm/segmentation", "fraction=1.0, placement=dpn_to_head",
+              {{"128 epochs", "steps", "161664"}});
+}

@@ -1,0 +1,113 @@
+// A segmentation as a user runs it: images and masks in folders, a table of mIoU, masks written by `eval`, a kill.
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "experiments/data/png.h"
+#include "experiments/results/store.h"
+#include "tests/experiments/base/temporary_folder.h"
+#include "tests/experiments/cli/program.h"
+
+using namespace normlab;
+namespace fs = std::filesystem;
+
+namespace {
+
+bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
+
+/// Squares of class 2 on class 1, in numbers of the files (0 is ignored), as images of two sizes with masks.
+void write_pair(const fs::path& root, const std::string& split, int number) {
+  const std::int64_t side = number % 2 == 0 ? 16 : 20, from = number % 5;
+  Image image;
+  Mask mask;
+  image.resize(side, side);
+  mask.resize(side, side);
+  for (std::int64_t y = 0; y < side; ++y)
+    for (std::int64_t x = 0; x < side; ++x) {
+      const bool inside = x >= from && x < from + 8 && y >= from && y < from + 8;
+      for (int c = 0; c < 3; ++c) image.row(y)[3 * x + c] = static_cast<std::uint8_t>(inside ? 220 : 40);
+      mask.labels[static_cast<std::size_t>(y * side + x)] = x == 0 ? 0 : inside ? 2 : 1;
+    }
+  for (const char* kind : {"images", "masks"}) fs::create_directories(root / "own" / kind / split);
+  const std::string name = concat("p", number, ".png");
+  write_png(root / "own" / "images" / split / name, image);
+  write_png(root / "own" / "masks" / split / name, mask);
+}
+
+struct Folder : TemporaryFolder {
+  Folder() {
+    for (int i = 0; i < 12; ++i) write_pair(path() / "data", "train", i);
+    for (int i = 0; i < 4; ++i) write_pair(path() / "data", "test", i);
+    std::ofstream(path() / "data" / "own" / "classes.txt") << "ground\nsquare\n";
+    std::ofstream(path() / "d.json") << R"({"about": "squares",
+      "dataset": {"name": "own", "layout": "image_masks", "masks": "from_one", "mean": [0.4, 0.4, 0.4],
+                  "std": [0.3, 0.3, 0.3]},
+      "model": {"task": "segment", "image_size": 16, "patch_size": 4, "embed_dim": 16, "depth": 1, "num_heads": 2},
+      "train": {"epochs": 30, "batch_size": 6, "optimizer": {"lr": 0.01}, "eval_every_epochs": 10,
+                "augment": {"flip": true, "segment": {"scale": [0.8, 1.5], "photometric": true}}},
+      "seeds": 2})";
+  }
+  Finished call(const std::string& words) const {
+    return run_program(*this, words + " --out " + (*this / "r").string());
+  }
+  std::string descriptor() const { return (*this / "d.json").string() + " --data " + (*this / "data").string(); }
+};
+
+}  // namespace
+
+TEST_CASE("program: a segmentation is trained, tabled and written as masks") {
+  const Folder folder;
+  const Finished run = folder.call("run " + folder.descriptor());
+  REQUIRE_MESSAGE(run.code == 0, run.err);
+  CHECK(says(run.out, "eval/miou [%]"));
+  const std::string trial = ResultStore(folder / "r").trial_ids().front();
+  const Finished again = folder.call("eval " + trial + " --data-root " + (folder / "data").string());
+  CHECK_MESSAGE(says(again.out, "bit-identical to the trial's result"), again.out, again.err);
+  const Finished written = folder.call("eval " + trial + " --data-root " + (folder / "data").string() + " --masks " +
+                                       (folder / "predicted").string());
+  REQUIRE_MESSAGE(written.code == 0, written.err);
+  CHECK(says(written.out, "eval/miou"));
+  for (int i = 0; i < 4; ++i) {
+    const std::string bytes = text_of(folder / "predicted" / concat("p", i, ".png"));
+    Mask mask;
+    decode_mask_png(FileBytes(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()), "p", mask);
+    CHECK(mask.width == (i % 2 == 0 ? 16 : 20));
+    CHECK(mask.labels[static_cast<std::size_t>((i % 5 + 4) * mask.width + i % 5 + 4)] == 2);  // amid the square
+    CHECK(mask.labels.back() == 1);
+  }
+  const Finished refused = folder.call("eval " + trial + " --logits x.npy");
+  CHECK(refused.code != 0);
+  CHECK(says(refused.err, "a segmentation network is evaluated on the data of its training"));
+  const Finished sheet =
+      run_program(folder, "data preview " + folder.descriptor() + " -o " + (folder / "sheet.png").string());
+  CHECK_MESSAGE(sheet.code == 0, sheet.err);
+}
+
+TEST_CASE("program: a killed segmentation ends with the bits of an uninterrupted one") {
+  const Folder folder;
+  const std::string words = "run " + folder.descriptor() + " --workers 1 --set checkpoint.steps=7 --set seeds=1";
+  const auto metrics = [&](const std::string& out) {
+    const ResultStore store(folder / out);
+    return store.trial(store.trial_ids().front()).load_result()->metrics;
+  };
+  REQUIRE(run_program(folder, words + " --out " + (folder / "whole").string()).code == 0);
+  Program killed(folder, words + " --out " + (folder / "r").string());
+  for (int wait = 0; wait < 2000; ++wait) {  // until there is a checkpoint
+    const auto ids =
+        fs::exists(folder / "r" / "trials") ? ResultStore(folder / "r").trial_ids() : std::vector<std::string>{};
+    if (!ids.empty() && fs::exists(ResultStore(folder / "r").trial(ids.front()).checkpoint(1))) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  killed.signal_all(SIGKILL);
+  killed.wait();
+  REQUIRE(run_program(folder, words + " --out " + (folder / "r").string()).code == 0);
+  CHECK(metrics("r") == metrics("whole"));
+}
+
+TEST_CASE("program: a data set with masks is not packed without them") {
+  const Folder folder;
+  const Finished packed =
+      run_program(folder, "data pack own --layout image_masks --data " + (folder / "data").string() + " --out " +
+                              (folder / "packed").string());
+  CHECK(packed.code != 0);
+  CHECK(says(packed.err, "data pack: layout image_masks has masks"));
+}
