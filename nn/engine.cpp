@@ -2,6 +2,7 @@
 
 #include "core/backend.h"
 #include "nn/freeze.h"
+#include "nn/text_tower.h"
 
 #include <algorithm>
 #include <cmath>
@@ -84,10 +85,14 @@ void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
     if (probe_ && (pass == Pass::training || pass == Pass::search)) probe_->observe(ctx);
     if (see) ctx.observe = [&](const std::string& name, const Var& value) { see(slice, name, value); };
     const Var input = w.tape.input(of_shard(part.images));
-    const Var outputs = input.shape().rank() == 2 ? model_->head(input, ctx) : (*model_)(input, ctx);
+    const Var outputs = part.images.dtype() == DType::i32
+                            ? ctx.show("pre_logits", (*model_->text())(input.value(), dtype(), ctx))
+                        : input.shape().rank() == 2 ? model_->head(input, ctx)
+                                                    : (*model_)(input, ctx);
     if (see) see(slice, "outputs", outputs);
+    const auto targets = [&] { return of_shard(part.labels); };
     then(w, slice, outputs,
-         part.labels ? task_.losses({outputs, of_shard(part.labels), settings_, ctx, part.weight}) : Var());
+         part.labels ? task_.losses({outputs, targets(), settings_, ctx, *model_, part.weight}) : Var());
   });
 }
 
@@ -100,7 +105,8 @@ Tensor Engine::backward(Tape& tape, const Var& losses) const {
 
 void Engine::rehearse(const DeviceBatch& batch) {
   const std::int64_t images = cut_.training(cut_.part_images(step_images_)).images;
-  if (!model_->skips_dropped(backend_) || images <= rehearsed_) return;
+  const bool alone = !has_text(config_);  // a loss over the whole batch cannot be rehearsed with one shard
+  if (!alone || !model_->skips_dropped(backend_) || images <= rehearsed_) return;
   rehearsed_ = images;
   run_part({batch.images.slice(0, images), batch.labels.slice(0, images), 0, step_images_, step_weight_},
            {.images = images}, Pass::rehearsal,

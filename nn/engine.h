@@ -69,7 +69,7 @@ class Engine {
                                                         std::span<std::int32_t> predictions,
                                                         std::span<double> logits = {});
   /// The inputs of the head for B images, as in evaluation: after pooling, its norm and the representation layer.
-  /// Writes [B, width].
+  /// Writes [B, width]. For texts i32 [B, length] the vectors of the text tower.
   void features(Tensor images, std::vector<double>& out);
   /// What the network makes of B images in evaluation: its logits, image by image.
   void outputs(Tensor images, std::vector<double>& out);

@@ -6,6 +6,7 @@
 #include "core/backend.h"
 #include "core/memory_error.h"
 #include "nn/freeze.h"
+#include "nn/task.h"
 
 namespace normlab {
 namespace {
@@ -33,7 +34,9 @@ std::int64_t most_that_fit(std::int64_t images, const std::function<void(std::in
 std::int64_t fitting_part(Backend& backend, ShardPool& pool, const ModelConfig& config, EngineSettings settings) {
   const std::int64_t part = std::max<std::int64_t>(1, settings.max_batch / settings.accumulate);
   settings.accumulate = 1;
-  const auto step = [&](std::int64_t images) {
+  const auto step = [&](std::int64_t wanted) {
+    const std::int64_t images =
+        has_text(config) ? std::max<std::int64_t>(2, wanted) : wanted;  // a pair has no contrast
     settings.max_batch = images;
     Engine engine(backend, pool, config, settings);
     Arena memory(backend.memory());

@@ -35,7 +35,7 @@ bool name_fits(std::string_view pattern, std::string_view name) {
 }
 
 bool stands_for(std::string_view pattern, const ParameterInfo& p) {
-  if (pattern == "stem") return p.place.layer == 0;
+  if (pattern == "stem") return p.place.layer == 0 && p.place.stage.empty();
   if (const auto range = range_in(pattern))
     return p.place.stage == range->before && range->first <= p.place.block && p.place.block <= range->last;
   return name_fits(pattern, p.name);

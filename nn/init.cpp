@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "nn/text_tower.h"
+
 namespace normlab {
 namespace {
 
@@ -105,6 +107,7 @@ InitRule rule_of(const ParameterInfo& info, const Config& c) {
 
 InitRule init_rule(const ParameterSet& parameters, int parameter, const ModelConfig& config) {
   const ParameterInfo& info = parameters.parameters()[static_cast<std::size_t>(parameter)];
+  if (info.place.stage == kTextStage) return rule_of(info, text_tower(std::get<ViTConfig>(config)));
   return std::visit([&](const auto& c) { return rule_of(info, c); }, config);
 }
 

@@ -7,15 +7,30 @@
 
 namespace normlab {
 
+namespace {
+
+std::vector<BlockSizes> text_sizes(const ModelConfig& config) {
+  return has_text(config) ? block_sizes(text_tower(std::get<ViTConfig>(config))) : std::vector<BlockSizes>();
+}
+
+}  // namespace
+
+bool uses_batch_norm(const ModelConfig& config) {
+  if (uses_batch_norm(placement_of(config))) return true;
+  return has_text(config) && uses_batch_norm(std::get<ViTConfig>(config).text.placement);
+}
+
 ModelCost model_cost(const ModelConfig& config) {
   ParameterSet declared;
   make_model(declared, config);
-  const Placement& placement = placement_of(config);
-  const std::vector<BlockSizes> blocks = block_sizes(config);
+  const std::vector<BlockSizes> images = block_sizes(config), texts = text_sizes(config);
   ModelCost cost{.parameters = declared.count()};
   for (const ParameterInfo& info : declared.parameters()) {
     if (!info.decays) continue;  // the rest handles weights of linear layers, each with its neighbouring norms
     const Place& at = info.place;
+    const bool of_text = at.stage == kTextStage;
+    const Placement& placement = of_text ? std::get<ViTConfig>(config).text.placement : placement_of(config);
+    const std::vector<BlockSizes>& blocks = of_text ? texts : images;
     const auto layer = std::size_t(at.block < 0 ? at.layer : at.layer - 1);  // patch merging has the sizes of its stage
     const BlockSizes& sizes = blocks[std::min(layer, blocks.size() - 1)];
     const bool of_patches = info.role == Role::head && task_of(config) == Task::segment;
@@ -38,8 +53,10 @@ std::int64_t widest_layer(const ModelConfig& config) {
   // Called in every step, which must not allocate.
   if (const auto* vit = std::get_if<ViTConfig>(&config)) {
     const std::int64_t block = vit->tokens() * (2 * vit->mlp_dim + vit->embed_dim);
-    if (vit->task != Task::segment) return block;
-    return std::max(block, vit->image_size[0] * vit->image_size[1] * vit->num_classes);  // the resized logits
+    if (vit->task == Task::segment)  // the resized logits
+      return std::max(block, vit->image_size[0] * vit->image_size[1] * vit->num_classes);
+    const TextConfig& text = vit->text;
+    return vit->task != Task::contrast ? block : std::max(block, text.length * (2 * text.mlp_dim + text.embed_dim));
   }
   std::int64_t widest = 0;
   for (const BlockSizes& s : block_sizes(config)) widest = std::max(widest, s.attended * (2 * s.mlp_dim + s.embed_dim));

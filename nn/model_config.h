@@ -36,7 +36,9 @@ inline const Placement& placement_of(const ModelConfig& config) {
   return std::visit(
       [](const auto& c) -> const auto& { return c.placement; }, config);
 }
-inline bool uses_batch_norm(const ModelConfig& config) { return uses_batch_norm(placement_of(config)); }
+bool uses_batch_norm(const ModelConfig& config);
+/// Whether there is a text tower.
+inline bool has_text(const ModelConfig& config) { return task_of(config) == Task::contrast; }
 
 std::vector<BlockSizes> block_sizes(const ModelConfig& config);
 /// Values of the widest pair of activations that one block holds for an image.

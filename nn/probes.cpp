@@ -44,7 +44,8 @@ std::vector<std::string> layers_of(const ParameterInfo& info) {
   const std::string prefix = info.place.prefix();
   if (info.place.block >= 0) return {prefix.substr(0, prefix.size() - 1), concat(prefix, info.place.branch)};
   if (info.role == Role::patch_embed) return {"patch_embed", "stem"};
-  if (info.place.layer == 0) return {"stem"};
+  if (info.place.layer == 0) return {concat(prefix, "stem")};
+  if (!is_linear(info.role) && info.site == nullptr) return {info.name};  // the temperature of image-text training
   return {concat(prefix, is_linear(info.role) ? row_of(info.role).path : info.site->path)};
 }
 

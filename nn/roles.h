@@ -29,7 +29,8 @@ enum class Role : std::uint8_t {
   positions,
   class_token,
   distill_token,
-  bias_table
+  bias_table,
+  embedding  // of words, and of their positions
 };
 constexpr bool is_linear(Role role) { return role <= Role::head_dist; }
 constexpr bool is_qkv(Role role) { return Role::q <= role && role <= Role::v; }

@@ -18,6 +18,9 @@ constexpr std::int64_t kShardMultiple = 16, kShardMultipleBf16 = 4;
 // halved if all together would exceed these bytes. Twice as many lanes cost a small network 4% of a step.
 constexpr std::int64_t kMostLaneBytes = std::int64_t{1} << 30;
 
+/// For the statistics of batch norms, or to contrast all pairs of a batch.
+bool shards_meet(const ModelConfig& config) { return uses_batch_norm(config) || has_text(config); }
+
 }  // namespace
 
 ShardPlan plan_shards(const ModelConfig& c, std::int64_t batch, std::int64_t parameters, std::int64_t bytes_per_value) {
@@ -32,7 +35,7 @@ ShardPlan plan_shards(const ModelConfig& c, std::int64_t batch, std::int64_t par
   plan.images = (batch + plan.shards - 1) / plan.shards;
   plan.shards = (batch + plan.images - 1) / plan.images;
   plan.lanes = std::min(plan.shards, kMostLanes * 4 * parameters <= kMostLaneBytes ? kMostLanes : kMostLanes / 2);
-  plan.lockstep = uses_batch_norm(c) && plan.shards > 1;
+  plan.lockstep = shards_meet(c) && plan.shards > 1;
   return plan;
 }
 
@@ -48,7 +51,7 @@ ShardPlan BatchCut::training(std::int64_t images) const {
     plan.images = std::min(images, images_per_shard);
     plan.shards = (images + plan.images - 1) / plan.images;
     plan.lanes = std::min(plan.lanes, plan.shards);
-    plan.lockstep = uses_batch_norm(config) && plan.shards > 1;
+    plan.lockstep = shards_meet(config) && plan.shards > 1;
   }
   const std::int64_t largest = part_images(max_batch);
   if (images != largest) plan.lanes = std::min(plan.lanes, training(largest).lanes);

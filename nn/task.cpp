@@ -1,6 +1,7 @@
 #include "nn/task.h"
 
 #include "core/backend.h"
+#include "nn/text_tower.h"
 
 namespace normlab {
 namespace {
@@ -62,13 +63,34 @@ Var pixel_losses(const LossCall& call) {
   return reshape(scale(means, tape.input(factor)), {images});
 }
 
+/// Texts i32 [B, length], numbers below the size of the vocabulary.
+std::int64_t require_texts(const Tensor& targets, const ModelConfig& model, std::int64_t images) {
+  const TextConfig& text = std::get<ViTConfig>(model).text;
+  require_shape("contrast", "texts", targets.shape(), {images, text.length});
+  if (images < 2) throw InputError("a batch of one pair has nothing to contrast; use a larger train.batch_size");
+  for (std::int64_t i = 0; i < targets.size(); ++i)
+    if (const std::int32_t word = targets.data<std::int32_t>()[i]; word < 0 || word >= text.vocabulary)
+      throw InputError(concat("the text of image ", i / text.length, " of the batch has the word number ", word,
+                              ", but the text tower has ", text.vocabulary, " words"));
+  return images;
+}
+
+Var pair_losses(const LossCall& call) {
+  const bool sigmoid = call.settings.loss == LossKind::sigmoid;
+  return call.model.text()->losses(call.outputs, call.targets, sigmoid ? ContrastKind::sigmoid : ContrastKind::softmax,
+                                   call.context);
+}
+
+Shape texts(const ModelConfig& model, std::int64_t images) { return {images, std::get<ViTConfig>(model).text.length}; }
+
 /// In the order of Task.
 constexpr TaskRow kTasks[] = {
     {.task = Task::classify,
      .targets = [](const ModelConfig&, std::int64_t images) { return Shape{images}; },
      .require = require_classes_or_shares,
      .losses = class_losses},
-    {.task = Task::segment, .targets = pixels, .require = require_pixels, .losses = pixel_losses}};
+    {.task = Task::segment, .targets = pixels, .require = require_pixels, .losses = pixel_losses},
+    {.task = Task::contrast, .targets = texts, .require = require_texts, .losses = pair_losses}};
 static_assert(std::size(kTasks) == kWords<Task>.size());
 
 }  // namespace

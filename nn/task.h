@@ -5,7 +5,7 @@
 #include <span>
 
 #include "core/ignored_label.h"
-#include "nn/context.h"
+#include "nn/any_model.h"
 #include "nn/model_config.h"
 #include "nn/train_settings.h"
 
@@ -17,6 +17,7 @@ struct LossCall {
   const Tensor& targets;
   const StepSettings& settings;
   const Context& context;
+  const Model& model;
   double weight;  // images over targets of the whole step
 };
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/visible_text.h"
+#include "nn/text_tower.h"
 
 namespace normlab {
 
@@ -30,8 +31,11 @@ std::vector<UpdateFactors> update_factors(const ModelConfig& config, std::span<c
                                           double layer_decay, std::span<const Multiplier> multipliers) {
   std::vector<UpdateFactors> factors(parameters.size());
   const std::int64_t blocks = std::visit([](const auto& c) { return block_count(c); }, config);
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    factors[i].lr = std::pow(layer_decay, double(blocks + 1 - parameters[i].place.layer));
+  const auto* vit = std::get_if<ViTConfig>(&config);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::int64_t of_tower = parameters[i].place.stage == kTextStage ? vit->text.depth : blocks;
+    factors[i].lr = std::pow(layer_decay, double(of_tower + 1 - parameters[i].place.layer));
+  }
   std::vector<const Multiplier*> last(parameters.size(), nullptr);
   for (const Multiplier& multiplier : multipliers) {
     bool fitted = false;

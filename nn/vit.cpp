@@ -37,8 +37,11 @@ ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
   final_ = norm(end, &Placement::final);
   pooled_ = norm(end, &Placement::pooled);
   if (c.rep_size > 0) rep_ = Linear(p, end, Role::rep, c.embed_dim, c.rep_size);
-  head_ = Linear(p, end, Role::head, c.rep_size > 0 ? c.rep_size : c.embed_dim, c.num_classes);
-  class_token_alone_ = c.short_forms && c.task == Task::classify && c.pool == Pool::token && !c.distill_token &&
+  if (c.task == Task::contrast)
+    text_ = std::make_unique<TextTower>(p, c);
+  else
+    head_ = Linear(p, end, Role::head, c.feature_width(), c.num_classes);
+  class_token_alone_ = c.short_forms && c.task != Task::segment && c.pool == Pool::token && !c.distill_token &&
                        c.dropout == 0 && c.attention_dropout == 0 && norms_see_one_token(c.placement);
   if (c.distill_token) head_dist_ = Linear(p, end, Role::head_dist, c.embed_dim, c.num_classes);
 }
@@ -49,6 +52,7 @@ void ViT::prepare(Backend& backend, std::int64_t images, DType dtype) const {
   if (class_token_alone_) blocks_.back().prepare_first_token(backend, images, config_.tokens(), dtype);
   const std::int64_t answers = config_.task == Task::segment ? images * config_.patches() : images;
   for (const Linear* layer : {&rep_, &head_, &head_dist_}) layer->prepare(backend, answers, dtype);
+  if (text_) text_->prepare(backend, images, dtype);
 }
 
 Var ViT::positions(const Context& ctx) const {
@@ -112,7 +116,10 @@ Var ViT::logits(const Var& tokens, const Context& ctx) const {
   return mean_tokens(concat_tokens(reshape(out, one), reshape(second, one)));
 }
 
-Var ViT::head(const Var& features, const Context& ctx) const { return head_(ctx.show("pre_logits", features), ctx); }
+Var ViT::head(const Var& features, const Context& ctx) const {
+  const Var& shown = ctx.show("pre_logits", features);
+  return text_ ? shown : head_(shown, ctx);
+}
 
 std::vector<double> sincos2d(std::int64_t height, std::int64_t width, std::int64_t dim) {
   if (!fits_sincos2d(dim))

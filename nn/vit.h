@@ -3,10 +3,11 @@
 // section 4).
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "nn/any_model.h"
-#include "nn/branches.h"
+#include "nn/text_tower.h"
 #include "nn/vit_config.h"
 
 namespace normlab {
@@ -23,6 +24,7 @@ class ViT final : public Model {
   Var head(const Var& features, const Context& ctx) const override;
   void prepare(Backend& backend, std::int64_t images, DType dtype) const override;
   bool skips_dropped(Backend& backend) const override { return blocks_.back().skips_dropped(backend); }
+  const TextTower* text() const override { return text_.get(); }
   const ViTConfig& config() const { return config_; }
 
  private:
@@ -36,6 +38,7 @@ class ViT final : public Model {
   Linear patch_embed_, rep_, head_, head_dist_;
   int pos_embed_ = -1, sincos_ = -1, cls_token_ = -1, dist_token_ = -1;
   std::vector<Block> blocks_;
+  std::unique_ptr<TextTower> text_;
   bool class_token_alone_ = false;  // the last block may compute only the class token
 };
 

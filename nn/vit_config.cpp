@@ -11,6 +11,22 @@ std::vector<BlockSizes> block_sizes(const ViTConfig& c) {
                                                       c.patches(), tokens, tokens, tokens});
 }
 
+ViTConfig text_tower(const ViTConfig& config) {
+  const TextConfig& text = config.text;
+  ViTConfig tower;
+  tower.image_size = {1, text.length};
+  tower.patch_size = tower.channels = 1;
+  tower.embed_dim = text.embed_dim;
+  tower.depth = text.depth;
+  tower.num_heads = text.num_heads;
+  tower.mlp_dim = text.mlp_dim;
+  tower.qkv_bias = config.qkv_bias;
+  tower.gelu = config.gelu;
+  tower.init = config.init;
+  tower.placement = text.placement;
+  return tower;
+}
+
 std::vector<ConfigProblem> validate(const ViTConfig& c) {
   ConfigChecks checks;
   checks.shared(c);
@@ -41,6 +57,13 @@ std::vector<ConfigProblem> validate(const ViTConfig& c) {
   if (c.distill_token && c.placement.pooled.kind != NormKind::none)
     checks.report("distill_token",
                   "a distillation token pools two vectors, so there is no norm at pooled; leave it out");
+  if (c.task == Task::contrast) {
+    for (const ConfigProblem& problem : validate(text_tower(c))) checks.report("text." + problem.key, problem.message);
+    checks.size("text.vocabulary", c.text.vocabulary, 2, limits::kClasses);
+    if (c.text.placement.stem.patch_in.kind != NormKind::none)
+      checks.report("text.placement", "stem.patch_in is a site of images; a text tower has none");
+    if (c.distill_token) checks.report("distill_token", "a text tower takes the place of the heads; leave it out");
+  }
   if (c.task != Task::segment) return checks.take();
   const auto refuse = [&](bool set, const char* key, const char* what) {
     if (set) checks.report(key, concat("task segment pools no tokens, so there is no ", what, "; leave it out"));

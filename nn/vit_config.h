@@ -9,11 +9,12 @@
 #include "core/field.h"
 #include "core/kernel_settings.h"
 #include "nn/model_cost.h"
+#include "nn/text_config.h"
 
 namespace normlab {
 
 /// What a network answers, see nn/task.h.
-enum class Task : std::uint8_t { classify, segment };
+enum class Task : std::uint8_t { classify, segment, contrast };
 
 enum class Pool : std::uint8_t { token, gap };
 
@@ -45,11 +46,14 @@ struct ViTConfig {
   Init init = Init::big_vision;
   double head_bias_init = 0.0;  // Big Vision sets -6.9 for the sigmoid loss
   Placement placement{};
+  TextConfig text{};
 
   std::int64_t patches() const { return image_size[0] / patch_size * (image_size[1] / patch_size); }
   /// Tokens before the patches: class token, distillation token.
   std::int64_t prefix() const { return pool == Pool::token ? (distill_token ? 2 : 1) : 0; }
   std::int64_t tokens() const { return patches() + prefix(); }
+  /// Width of the features, the head's inputs.
+  std::int64_t feature_width() const { return rep_size > 0 ? rep_size : embed_dim; }
   std::int64_t patch_pixels() const { return patch_size * patch_size * channels; }
   /// Whether the class token (and the distillation token) has its own position.
   bool class_position() const { return pool == Pool::token && pos_embed == PosEmbed::learned && pos_embed_class; }
@@ -71,7 +75,8 @@ constexpr auto rows_of(const T*) {
       field<&T::mlp_dim>("width of the hidden layer; 4 embed_dim if omitted"),
       field<&T::num_classes>("number of classes; the dataset's if omitted"),
       field<&T::task>("classify: the class of an image; segment: the class of each pixel, by the head on every patch "
-                      "token, whose logits are resized to the image"),
+                      "token, whose logits are resized to the image; contrast: which of a batch's texts belongs to an "
+                      "image, by a text tower in place of the head"),
       field<&T::pool>("the class token, or the mean over all tokens"),
       field<&T::pos_embed>("kind of position embedding"),
       field<&T::pos_embed_class>("pool token, learned positions: the class token has a position")
@@ -92,13 +97,18 @@ constexpr auto rows_of(const T*) {
                  "without drop_path or a class token (pool token) there is nothing to skip"}),
       field<&T::init>("code base whose initial values are used; timm_jax: timm's weight_init \"jax\""),
       field<&T::head_bias_init>("initial value of the head's bias"),
-      field<&T::placement>("the name of a placement, or its sites")};
+      field<&T::placement>("the name of a placement, or its sites"),
+      field<&T::text>("a text tower, which takes the place of the head: image-text training")
+          .when({[](const T& c) { return c.task == Task::contrast; }, "only task contrast has a text tower"})};
 }
 inline ViTConfig defaults_beside(const ViTConfig& model) {
   ViTConfig out;
   out.mlp_dim = std::int64_t(4 * std::uint64_t(model.embed_dim));  // a hostile width wraps and is rejected later
   return out;
 }
+
+/// The text tower's blocks as those of a ViT, one of whose patches is a token.
+ViTConfig text_tower(const ViTConfig& config);
 
 /// Of every block. The sizes of the first also apply before the blocks, those of the last after them.
 std::vector<BlockSizes> block_sizes(const ViTConfig& config);

@@ -99,6 +99,17 @@ void print_row(const Experiment& experiment, const Cell& row) {
   const ModelConfig& model = model_of(row);
   print_wrapped("", 0, row.label);
   print_formulas(model, kIndent);
+  if (has_text(model)) {
+    const TextConfig& text = std::get<ViTConfig>(model).text;
+    print_wrapped("text", kIndent,
+                  fmt::format("text = the last of {} tokens of {} words after {}, width {}, linear; logits = exp(t) "
+                              "cos(image, text), for the sigmoid loss + b",
+                              text.length, text.vocabulary, plural(std::size_t(text.depth), "block"), text.embed_dim));
+    const ViTConfig tower = text_tower(std::get<ViTConfig>(model));
+    ViTConfig bare = tower;
+    bare.placement = {};
+    for (const std::string& site : site_changes(bare, tower)) print_wrapped("", kIndent, site);
+  }
   const std::string rates = std::visit([](const auto& c) { return drops(c); }, model);
   if (!rates.empty()) print_wrapped("training", kIndent, rates);
   std::string init = init_word(model);

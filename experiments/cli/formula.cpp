@@ -115,7 +115,8 @@ std::string end_formula(const ModelConfig& config) {
   if (vit != nullptr && vit->distill_token)
     return fmt::format("logits = (head(class_token({})) + head_dist(dist_token({}))) / 2", x, x);
   const std::string pooled = around(p.pooled, (token ? "class_token(" : "mean_tokens(") + x + ")");
-  return "logits = head(" + (vit != nullptr && vit->rep_size > 0 ? "tanh(rep(" + pooled + "))" : pooled) + ")";
+  const std::string features = vit != nullptr && vit->rep_size > 0 ? "tanh(rep(" + pooled + "))" : pooled;
+  return has_text(config) ? "image = " + features : "logits = head(" + features + ")";
 }
 
 std::vector<std::vector<std::int64_t>> equal_blocks(const ModelConfig& model) {

@@ -8,7 +8,10 @@
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/data/dataset_place.h"
+#include "experiments/data/eval_transform.h"
 #include "experiments/data/image_files.h"
+#include "experiments/data/scene_captions.h"
+#include "experiments/data/tokeniser.h"
 
 namespace normlab {
 namespace {
@@ -103,6 +106,26 @@ void number_classes(ImageSet& images, const DatasetConfig& config) {
   images.hash = hash.hex();
 }
 
+/// Checks all captions before any training, and counts them into the hashes.
+void use_captions(const DatasetConfig& config, const DatasetPlace& place, DataPair& pair) {
+  const auto tokeniser = std::make_shared<const Tokeniser>(
+      config.generated()          ? Tokeniser::of_words(scene_words(), "the words of the captions of shapes")
+      : config.vocabulary.empty() ? Tokeniser::of_bytes()
+                                  : Tokeniser::from_file(place.folder / config.vocabulary));
+  for (ImageSet* images : {&pair.train, &pair.eval, pair.minival ? &*pair.minival : nullptr}) {
+    if (images == nullptr) continue;
+    images->tokeniser = tokeniser;
+    SetHash hash;
+    hash.text(images->hash);
+    for (std::int64_t i = 0; i < images->size(); ++i) {
+      const std::string& caption = images->captions.at(static_cast<std::size_t>(i));
+      tokeniser->require(caption, concat("the caption of ", numbered_image(*images, i)));
+      hash.text(caption);
+    }
+    images->hash = hash.hex();
+  }
+}
+
 DataPair read_slices(const DatasetConfig& config, const DatasetPlace& place, int threads, bool keep_encoded) {
   SliceRequest request;
   request.slice = parse_slice(config.train);
@@ -112,9 +135,12 @@ DataPair read_slices(const DatasetConfig& config, const DatasetPlace& place, int
   request.skip_bad = config.on_bad_image == OnBadImage::skip && !keep_encoded;
   request.keep_encoded = keep_encoded;
   request.threads = threads;
+  request.captions = config.captions;
+  request.labelled = !config.captions;
   DataPair pair;
   pair.train = read_dataset(config, place, config.train_shards, request);
   request.slice = parse_slice(config.eval);
+  request.labelled = true;
   request.subset = {.classes = config.chosen_classes()};
   request.class_names = pair.train.class_names;
   pair.eval = read_dataset(config, place, config.eval_shards, request);
@@ -206,6 +232,7 @@ DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>
   }
   finish_image_set(train);
   finish_image_set(eval);
+  if (config.captions) use_captions(config, place, pair);
   use_statistic(config, "mean", config.mean, train, train.channel_mean);
   use_statistic(config, "std", config.std, train, train.channel_std);
   return pair;

@@ -33,7 +33,8 @@ const std::vector<KnownPlaces>& known_places() {
       {"imagenet", {{"imagenet", Layout::image_folder}}},
       {"imagenet21k", {{"imagenet21k", Layout::webdataset}, {"imagenet21k", Layout::image_folder}}},
       {"sun397", {{"sun397", Layout::image_folder}}},
-      {"ade20k", {{"ade20k", Layout::image_masks}}}};
+      {"ade20k", {{"ade20k", Layout::image_masks}}},
+      {"cc12m", {{"cc12m", Layout::webdataset}}}};
   return kPlaces;
 }
 

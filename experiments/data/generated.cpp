@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/data/gratings.h"
-#include "experiments/data/scenes.h"
+#include "experiments/data/scene_captions.h"
 #include "experiments/data/shapes.h"
 
 namespace normlab {
@@ -13,16 +13,18 @@ namespace {
 
 constexpr std::int64_t kSide = 32;
 
-/// A `mask`, if not null, is that of a scene: by kind, unless there is another label.
-void draw_picture(const DatasetConfig& config, std::int64_t index, const std::string& split, std::uint8_t* rgb,
-                  std::uint8_t* mask) {
+/// A `mask`, if not null, is that of a scene: by kind, unless there is another label. Returns the caption of a scene.
+std::string draw_picture(const DatasetConfig& config, std::int64_t index, const std::string& split, std::uint8_t* rgb,
+                         std::uint8_t* mask) {
   const bool relation = config.label == ShapesLabel::relation;
   if (config.name == "gratings")
     draw_gratings(config.shapes_seed, split, index, rgb);
   else if (relation && mask == nullptr)
     draw_shapes(config.shapes_seed, split, index, rgb);
   else
-    draw_scene(config.shapes_seed, split, index, relation ? ShapesLabel::kind : config.label, rgb, mask);
+    return scene_caption(
+        draw_scene(config.shapes_seed, split, index, relation ? ShapesLabel::kind : config.label, rgb, mask));
+  return "";
 }
 
 }  // namespace
@@ -60,8 +62,9 @@ ImageSet make_generated(const DatasetConfig& config, const SliceRequest& request
   const auto area = static_cast<std::size_t>(kSide * kSide);
   std::vector<std::uint8_t> masks(config.masks == MaskLabels::none ? 0 : chosen.size() * area);
   for (std::size_t i = 0; i < chosen.size(); ++i) {
-    draw_picture(config, chosen[i], slice.split, images.pixels.data() + i * bytes,
-                 masks.empty() ? nullptr : masks.data() + i * area);
+    std::string caption = draw_picture(config, chosen[i], slice.split, images.pixels.data() + i * bytes,
+                                       masks.empty() ? nullptr : masks.data() + i * area);
+    if (config.captions) images.captions.push_back(std::move(caption));
     images.labels.push_back(labels[static_cast<std::size_t>(chosen[i])]);
     images.keys.push_back(fmt::format("{:06}", chosen[i]));
   }

@@ -245,6 +245,7 @@ ImageSet load_images(ImageIndex index, const SliceRequest& request) {
   for (const ImageEntry& entry : found.entries) {
     images.keys.push_back(entry.key);
     images.labels.push_back(entry.label);
+    if (request.captions) images.captions.push_back(entry.caption);
   }
   list_shards(found, images);
   const auto masks = request.masks == MaskLabels::none ? nullptr : masks_of(found, request);

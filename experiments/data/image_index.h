@@ -20,6 +20,8 @@ struct SliceRequest {
   bool skip_bad = false;                // omit and list images that cannot be decoded, instead of an InputError
   bool keep_encoded = false;            // decode nothing: for reading the files themselves
   int threads = 1;
+  bool captions = false;                   // each image has a text
+  bool labelled = true;                    // with captions: each image has a class, too
   std::vector<std::string> class_names{};  // image folders: classes of the training split; empty: those present
 };
 
@@ -30,6 +32,7 @@ struct ImageEntry {
   std::int32_t archive = -1;            // index of its archive; -1: a separate file, folder/key
   std::string member{};                 // its name in the archive
   std::int64_t offset = 0, bytes = -1;  // of its data in the archive; -1: the size of the file
+  std::string caption{};
   std::vector<std::uint8_t> content{};  // if it cannot be read in place
   std::shared_ptr<ImageEntry> mask{};   // its mask; null: none
 };

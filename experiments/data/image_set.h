@@ -22,6 +22,8 @@ class EncodedImages {
   virtual std::string where(std::int64_t index) const = 0;
 };
 
+class Tokeniser;
+
 /// Omitted because it cannot be read or decoded.
 struct BadImage {
   std::string key, reason;
@@ -32,10 +34,12 @@ struct ImageSet {
   std::int64_t height = 0, width = 0, channels = 0, num_classes = 0;
   std::vector<std::uint8_t> pixels;  // [n, height, width, channels]; empty if `encoded` is set
   std::shared_ptr<const EncodedImages> encoded;
-  std::vector<std::int32_t> labels;      // [n], in [0, num_classes)
-  std::shared_ptr<const Masks> masks;    // the classes of pixels; then all labels are 0
-  std::vector<std::string> keys;         // [n], ascending and unique; empty: the key is the decimal index
-  std::vector<std::string> class_names;  // [num_classes]
+  std::vector<std::int32_t> labels;            // [n], in [0, num_classes)
+  std::shared_ptr<const Masks> masks;          // the classes of pixels; then all labels are 0
+  std::vector<std::string> keys;               // [n], ascending and unique; empty: the key is the decimal index
+  std::vector<std::string> class_names;        // [num_classes]
+  std::vector<std::string> captions;           // [n], if the descriptor asks for them
+  std::shared_ptr<const Tokeniser> tokeniser;  // of the captions
   /// Hexadecimal SHA-256 of the decoded sizes, class names, keys, labels and pixels.
   std::string hash;
   std::string provenance;  // source and decoder of the images, for messages

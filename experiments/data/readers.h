@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "experiments/data/image_index.h"
 
@@ -12,10 +13,11 @@ namespace normlab {
 /// `folder` holds classes.txt (one name per line) and the split's shards: those that `shard_names` expands to
 /// (experiments/data/shard_names.h), or without it "train-000000.tar", "train-000001.tar", ... (or .tar.gz) without
 /// gaps. In a shard, consecutive members "key.jpg" (.jpeg, .png) and "key.cls" (a decimal label) form one sample with
-/// key "shard/key"; with masks, "key.jpg" (.jpeg) and "key.png", whose pixels are labels. Members .json, .txt and .npy
-/// belong to a sample and are not read; "__name__" is metadata; anything else is an error. Reads only labels now, and
-/// images later from their place in the shard; a .tar.gz is kept in memory, up to 4 GiB. InputError with shard, member
-/// and, for the archive itself, byte offset. Independent of the number of threads.
+/// key "shard/key"; with masks, "key.jpg" (.jpeg) and "key.png", whose pixels are labels. With captions, "key.txt" is
+/// the sample's text, and .cls may be absent where classes are not wanted (SliceRequest). Other members .json, .txt and
+/// .npy belong to a sample and are not read; "__name__" is metadata; anything else is an error. Reads only labels now,
+/// and images later from their place in the shard; a .tar.gz is kept in memory, up to 4 GiB. InputError with shard,
+/// member and, for the archive itself, byte offset. Independent of the number of threads.
 ImageSet read_webdataset(const std::filesystem::path& folder, const std::string& shard_names,
                          const SliceRequest& request);
 std::vector<std::string> webdataset_classes(const std::filesystem::path& folder);
@@ -71,5 +73,7 @@ std::vector<std::string> image_list_classes(const std::filesystem::path& folder,
 
 /// One name per line, ignoring blank lines at the end. InputError: no names, a duplicate, a blank line in between.
 std::vector<std::string> read_class_names(const std::filesystem::path& file);
+/// The same for other names: `what` is one of them, `purpose` says what the file is for if it is missing.
+std::vector<std::string> read_names(const std::filesystem::path& file, std::string_view what, std::string_view purpose);
 
 }  // namespace normlab

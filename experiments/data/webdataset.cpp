@@ -11,6 +11,7 @@
 #include "experiments/data/archive.h"
 #include "experiments/data/readers.h"
 #include "experiments/data/shard_names.h"
+#include "experiments/statistics/zero_shot.h"
 
 namespace normlab {
 namespace {
@@ -112,8 +113,13 @@ bool is_image(const std::string& extension) { return extension == "jpg" || exten
 
 class SampleBuilder {
  public:
-  SampleBuilder(const fs::path& file, std::vector<ImageEntry>& samples, std::int64_t num_classes, bool masks)
-      : file_(file), samples_(samples), num_classes_(num_classes), masks_(masks) {}
+  SampleBuilder(const fs::path& file, std::vector<ImageEntry>& samples, std::int64_t num_classes,
+                const SliceRequest& request)
+      : file_(file),
+        samples_(samples),
+        num_classes_(num_classes),
+        request_(request),
+        masks_(request.masks != MaskLabels::none) {}
 
   void add(ArchiveMember member) {
     if (is_metadata(member.name)) return;
@@ -137,7 +143,12 @@ class SampleBuilder {
       ImageEntry image = entry_of(std::move(member), sample.key);
       image.label = sample.label;
       image.mask = std::move(sample.mask);
+      image.caption = std::move(sample.caption);
       sample = std::move(image);
+    } else if (extension == "txt" && request_.captions) {
+      sample.caption.assign(member.content.begin(), member.content.end());
+      if (plain_text(sample.caption).empty())
+        throw InputError(concat(where, "the caption is empty; write a text, or leave the sample out"));
     } else if (extension != "json" && extension != "txt" && extension != "npy" && extension != "cls") {
       throw InputError(concat(where, "unknown extension .", shown(extension),
                               "; expected jpg, jpeg, png or cls (json, txt and npy are ignored)"));
@@ -146,8 +157,12 @@ class SampleBuilder {
 
   void end() const {
     if (samples_.empty()) return;
-    const ImageEntry& sample = samples_.back();
-    const char* missing = sample.member.empty() ? ".jpg" : sample.label >= 0 ? nullptr : masks_ ? ".png" : ".cls";
+    ImageEntry& sample = samples_.back();
+    if (sample.label < 0 && request_.captions && !request_.labelled) sample.label = 0;
+    const char* missing = sample.member.empty()                         ? ".jpg"
+                          : sample.label < 0                            ? (masks_ ? ".png" : ".cls")
+                          : request_.captions && sample.caption.empty() ? ".txt"
+                                                                        : nullptr;
     if (missing != nullptr) {
       throw InputError(concat(file_.string(), ": sample ", in_quotes(sample.key), " has no ", missing,
                               masks_ && sample.label < 0 ? ", its mask" : ""));
@@ -184,18 +199,19 @@ class SampleBuilder {
   const fs::path& file_;
   std::vector<ImageEntry>& samples_;
   std::int64_t num_classes_;
+  const SliceRequest& request_;
   bool masks_;  // a .png is the mask of a sample
   std::set<std::string> keys_, extensions_;
 };
 
-void read_shard(const fs::path& folder, Shard& shard, std::int64_t num_classes, bool masks,
+void read_shard(const fs::path& folder, Shard& shard, std::int64_t num_classes, const SliceRequest& request,
                 std::atomic<std::int64_t>& held) {
   const fs::path file = folder / shard.file;
   const bool hold = packed(shard.file);
-  SampleBuilder builder(file, shard.samples, num_classes, masks);
+  SampleBuilder builder(file, shard.samples, num_classes, request);
   const auto wants = [&](const std::string& name) {
     const std::string extension = extension_of(name);
-    return extension == "cls" || (hold && is_image(extension));
+    return extension == "cls" || (request.captions && extension == "txt") || (hold && is_image(extension));
   };
   const auto visit = [&](ArchiveMember member) {
     if (hold && (held += static_cast<std::int64_t>(member.content.size())) > kMostHeld)
@@ -229,8 +245,8 @@ ImageSet read_webdataset(const fs::path& folder, const std::string& shard_names,
       shard_names.empty() ? find_shards(folder, request.slice.split) : named_shards(folder, shard_names);
   std::atomic<std::int64_t> held{0};
   parallel_items(static_cast<std::int64_t>(shards.size()), 1, request.threads, [&](std::size_t, std::int64_t i) {
-    read_shard(folder, shards[static_cast<std::size_t>(i)], std::ssize(index.class_names),
-               request.masks != MaskLabels::none, held);
+    read_shard(folder, shards[static_cast<std::size_t>(i)], static_cast<std::int64_t>(index.class_names.size()),
+               request, held);
   });
   for (Shard& shard : shards) {
     for (ImageEntry& sample : shard.samples) {

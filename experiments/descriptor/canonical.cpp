@@ -157,6 +157,7 @@ JsonNode trial_tree(const TrialConfig& config, bool everything) {
   // Off, or of another task.
   if (JsonMember* eval = root.find("eval"); eval != nullptr && config.eval.fewshot.shots.empty())
     eval->value.remove("fewshot");
+  if (JsonMember* eval = root.find("eval"); eval != nullptr && !has_text(config.model)) eval->value.remove("templates");
   if (task_of(config.model) != Task::segment) {
     if (JsonMember* eval = root.find("eval")) eval->value.remove("segment");
     if (JsonMember* train = root.find("train"))

@@ -17,6 +17,7 @@ class DataChecks {
 
   void run() const {
     statistics();
+    captions();
     if (!distinct_classes()) return;
     if (!slices()) return;  // the next checks need the slices' sizes
     disjoint("train", data().train, "eval", data().eval);
@@ -57,6 +58,16 @@ class DataChecks {
     for (const auto& [name, members] : data().class_groups)
       if (!check("dataset.class_groups." + name, members)) return false;
     return true;
+  }
+
+  void captions() const {
+    if (!data().captions) return;
+    if (data().generated() && (data().name != "shapes" || data().label == ShapesLabel::relation))
+      report_("dataset.captions",
+              concat("only scenes have captions; set dataset.name to \"shapes\" and dataset.label to \"kind\", "
+                     "\"colour\" or \"position\""));
+    if (!data().generated() && data().layout != DatasetLayout::webdataset)
+      report_("dataset.captions", "only layout webdataset has captions, as .txt members beside the images");
   }
 
   bool slices() const {

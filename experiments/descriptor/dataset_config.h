@@ -49,6 +49,8 @@ struct DatasetConfig {
   std::string train_shards{}, eval_shards{};
   std::string labels{};
   MaskLabels masks = MaskLabels::none;
+  bool captions = false;
+  std::string vocabulary{};
   std::vector<std::string> classes{};
   ClassGroups class_groups{};
   std::int64_t per_class = 0;
@@ -108,6 +110,12 @@ constexpr auto rows_of(const T*) {
                           (c.layout == L::known && (c.name == "shapes" || c.name == "ade20k"));
                  },
                  "only layouts image_masks and webdataset, and the data sets shapes and ade20k, have masks"}),
+      field<&T::captions>(
+          "a text belongs to each image: of shapes with a label other than relation, or, for webdataset, "
+          "the member .txt; training samples then need no .cls"),
+      field<&T::vocabulary>("with captions: a file below `path` with one word per line; bytes if omitted")
+          .when(kFiles)
+          .when({[](const T& c) { return c.captions; }, "only captions have a vocabulary"}),
       field<&T::classes>("names of the classes to use, in the order of their labels; all if omitted"),
       field<&T::class_groups>(
           "classes of the data to use and to merge, as {\"animal\": [\"cat\", \"dog\"], \"vehicle\": [\"ship\"]}; "
@@ -151,7 +159,8 @@ inline constexpr KnownDataset kKnownDatasets[] = {
     {"mnist", {28, 28}, 1, 10, 60'000, 10'000},         {"fashion_mnist", {28, 28}, 1, 10, 60'000, 10'000},
     {"kmnist", {28, 28}, 1, 10, 60'000, 10'000},        {"tiny-imagenet-200", {64, 64}, 3, 200, 100'000, 10'000, true},
     {"imagenet", {0, 0}, 3, 1000, 1'281'167, 50'000},   {"imagenet21k", {0, 0}, 3, 21'841, 14'197'122, 0},
-    {"sun397", {0, 0}, 3, 397, 76'128, 21'750},         {"ade20k", {0, 0}, 3, 150, 20'210, 2'000}};
+    {"sun397", {0, 0}, 3, 397, 76'128, 21'750},         {"ade20k", {0, 0}, 3, 150, 20'210, 2'000},
+    {"cc12m", {0, 0}, 3, 1000, 12'423'374, 50'000}};
 inline const KnownDataset* find_dataset(std::string_view name) {
   for (const KnownDataset& dataset : kKnownDatasets)
     if (dataset.name == name) return &dataset;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/field.h"
@@ -39,6 +40,7 @@ constexpr auto rows_of(const T*) {
 struct EvalConfig {
   FewShotConfig fewshot{};
   SegmentEvalConfig segment{};
+  std::vector<std::string> templates{};
   bool operator==(const EvalConfig&) const = default;
 };
 template <std::same_as<EvalConfig> T>
@@ -46,7 +48,9 @@ constexpr auto rows_of(const T*) {
   return std::tuple{
       field<&T::fewshot>("accuracy of ridge regression on the features of a few images per class, as in Big "
                          "Vision"),
-      field<&T::segment>("task segment: the windows that an image is evaluated in")};
+      field<&T::segment>("task segment: the windows that an image is evaluated in"),
+      field<&T::templates>("task contrast: the texts of a class, in which {} is its name, such as \"a photo of a "
+                           "{}.\"; the name alone if omitted")};
 }
 
 }  // namespace normlab

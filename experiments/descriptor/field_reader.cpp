@@ -297,6 +297,7 @@ void FieldReader::value(const JsonNode& node, ModelConfig& out, Range) {
     if (vit.pool != Pool::token) vit.placement.stem.posembed_out_includes_class = true;
     if (vit.placement.merge.kind != NormKind::none) refuse_merge(node);
     simplify_blocks(vit.placement, vit.depth);
+    simplify_blocks(vit.text.placement, vit.text.depth);
     out = vit;
   }
 }

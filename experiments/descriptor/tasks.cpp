@@ -5,15 +5,14 @@
 namespace normlab {
 namespace {
 
-void check_classify(const TrialConfig& trial, const Report& report) {
-  // Most classes of generated images are directions: a flip turns a rising one into a falling one with the wrong label,
-  // half the time. Rotations, shears and crops alter directions only slightly, as with any photograph, and are allowed.
-  const ShapesLabel label = trial.dataset.label;
-  const bool directions = label == ShapesLabel::relation || label == ShapesLabel::position;
-  if (trial.train.augment.flip && directions && trial.dataset.generated() &&
-      trial.dataset.layout == DatasetLayout::known)
-    report("train.augment.flip",
-           concat("a flip turns one class of ", trial.dataset.name, " into another; leave it out"));
+void refuse_contrast(const TrialConfig& trial, const Report& report) {
+  if (trial.dataset.captions)
+    report("dataset.captions", "only task contrast uses captions; set model.task to \"contrast\", or leave it out");
+  if (!trial.eval.templates.empty())
+    report("eval.templates", "only task contrast uses templates; set model.task to \"contrast\", or leave them out");
+}
+
+void refuse_segment(const TrialConfig& trial, const Report& report) {
   const auto only_segment = [&](const char* key, bool set) {
     if (set) report(key, "only a network that answers each pixel uses this; set model.task to \"segment\"");
   };
@@ -23,8 +22,22 @@ void check_classify(const TrialConfig& trial, const Report& report) {
   only_segment("eval.segment", trial.eval.segment != SegmentEvalConfig{});
 }
 
+void check_classify(const TrialConfig& trial, const Report& report) {
+  refuse_contrast(trial, report);
+  refuse_segment(trial, report);
+  // Most classes of generated images are directions: a flip turns a rising one into a falling one with the wrong label,
+  // half the time. Rotations, shears and crops alter directions only slightly, as with any photograph, and are allowed.
+  const ShapesLabel label = trial.dataset.label;
+  const bool directions = label == ShapesLabel::relation || label == ShapesLabel::position;
+  if (trial.train.augment.flip && directions && trial.dataset.generated() &&
+      trial.dataset.layout == DatasetLayout::known)
+    report("train.augment.flip",
+           concat("a flip turns one class of ", trial.dataset.name, " into another; leave it out"));
+}
+
 /// The settings for whole images, none of which keeps an image and its mask together.
 void check_segment(const TrialConfig& trial, const Report& report) {
+  refuse_contrast(trial, report);
   const DatasetConfig& data = trial.dataset;
   const TrainConfig& train = trial.train;
   if (data.masks == MaskLabels::none)
@@ -56,10 +69,30 @@ void check_segment(const TrialConfig& trial, const Report& report) {
     report("eval.segment.stride", concat("windows of ", height, " x ", width, " pixels would leave gaps"));
 }
 
-constexpr std::string_view kClassMetrics[] = {"accuracy", "loss"}, kPixelMetrics[] = {"miou", "pixel_accuracy", "loss"};
+void check_contrast(const TrialConfig& trial, const Report& report) {
+  refuse_segment(trial, report);
+  const TrainConfig& train = trial.train;
+  if (!trial.dataset.captions)
+    report("dataset.captions", "task contrast needs a text for each image; set captions to true");
+  if (train.accumulate > 1)
+    report("train.accumulate", "the parts of a batch would not be contrasted with each other; leave it out");
+  if (train.batch_size < 2) report("train.batch_size", "a pair alone has nothing to contrast; use a larger batch");
+  if (train.augment.mix.mixup > 0 || train.augment.mix.cutmix > 0)
+    report("train.augment.mix", "a mixed image has no text; leave it out");
+  if (train.label_smoothing > 0) report("train.label_smoothing", "pairs have no label to smooth; leave it out");
+  if (train.augment.flip && trial.dataset.generated())
+    report("train.augment.flip", "a caption of shapes says where things are, and a flip moves them; leave it out");
+  for (std::size_t i = 0; i < trial.eval.templates.size(); ++i)
+    if (trial.eval.templates[i].find("{}") == std::string::npos)
+      report(concat("eval.templates.", i), "there is no {} for the name of the class");
+}
+
+constexpr std::string_view kClassMetrics[] = {"accuracy", "loss"}, kPixelMetrics[] = {"miou", "pixel_accuracy", "loss"},
+                           kPairMetrics[] = {"accuracy", "text_recall1", "image_recall1", "loss"};
 /// In the order of Task.
 constexpr TaskRules kRules[] = {{Task::classify, kClassMetrics, check_classify},
-                                {Task::segment, kPixelMetrics, check_segment}};
+                                {Task::segment, kPixelMetrics, check_segment},
+                                {Task::contrast, kPairMetrics, check_contrast}};
 static_assert(std::size(kRules) == kWords<Task>.size());
 
 }  // namespace

@@ -22,6 +22,15 @@ double kept_values(const ModelConfig& config) {
   return sum;
 }
 
+/// Multiply-adds after the features of an image.
+std::int64_t head_macs(const ModelConfig& config, std::int64_t width) {
+  const std::int64_t head = width * num_classes(config);
+  if (!has_text(config)) return head;
+  ViTConfig image = std::get<ViTConfig>(config);
+  image.task = Task::classify;
+  return model_cost(config).macs - (model_cost(image).macs - head);
+}
+
 }  // namespace
 
 TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes) {
@@ -30,6 +39,7 @@ TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes) {
   TrialCost out;
   out.model = model_cost(config.model);
   out.features = feature_plan(config, sizes);
+  out.head_macs = head_macs(config.model, out.features.width);
   const std::int64_t trained = trained_values(config.model, train.freeze);
   out.shards = plan_shards(config.model, train.batch_size / train.accumulate, trained, std::int64_t(bytes));
   out.train_images = sizes.train;
@@ -43,7 +53,7 @@ TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes) {
     if (sizes.eval && sizes.minival) out.evaluated = double(*sizes.eval + *sizes.minival) * rounds;
     out.evaluation_flops = 2 * double(out.model.macs) * out.evaluated;
     if (out.features.once()) {
-      const double head = double(out.features.width) * double(num_classes(config.model));
+      const double head = double(out.head_macs);
       out.training_flops = 2 * double(out.model.macs) * out.features.images + 6 * head * out.images;
       out.evaluation_flops = 2 * head * out.evaluated;
     }

@@ -20,6 +20,7 @@ struct TrialCost {
   double training_flops = 0, evaluation_flops = 0;
   /// If features are stored, each image passes through the network once, and only the head is trained.
   FeaturePlan features;
+  std::int64_t head_macs = 0;  // of the head or the text tower, per image
   /// Estimated bytes: state_bytes for weights, gradients, moments and averages; shard_bytes for what a shard keeps
   /// for its backward pass, once per thread (once per shard of a batch if batch norm needs them all); batch_bytes
   /// for the batch.

@@ -33,11 +33,13 @@ ImageSet pick(const ImageSet& from, const std::vector<std::size_t>& picked) {
   out.height = from.height, out.width = from.width, out.channels = from.channels;
   out.num_classes = from.num_classes;
   out.class_names = from.class_names;
+  out.tokeniser = from.tokeniser;
   if (from.encoded) out.encoded = std::make_shared<PickedImages>(from.encoded, picked);
   for (const std::size_t i : picked) {
     const auto index = static_cast<std::int64_t>(i);
     out.labels.push_back(from.labels[i]);
     out.keys.push_back(from.key(index));
+    if (!from.captions.empty()) out.captions.push_back(from.captions[i]);
     if (!from.encoded) out.pixels.insert(out.pixels.end(), from.image(index), from.image(index) + from.image_bytes());
   }
   return out;

@@ -20,6 +20,7 @@
 #include "experiments/base/files.h"
 #include "experiments/base/sha256.h"
 #include "experiments/base/system_calls.h"
+#include "experiments/data/tokeniser.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/train/evaluation.h"
 #include "experiments/train/trial.h"
@@ -62,6 +63,7 @@ Sample sample_of(const TrialConfig& whole) {
     vit->depth = std::max<std::int64_t>(1, static_cast<std::int64_t>(double(vit->depth) / longer()));
   if (longer() > 2)
     train.batch_size = std::max<std::int64_t>(1, static_cast<std::int64_t>(2 * double(train.batch_size) / longer()));
+  if (has_text(whole.model)) train.batch_size = std::max<std::int64_t>(2, train.batch_size);
   sample.scale = macs / double(model_cost(sample.config.model).macs_with_norms());
   sample.config.dataset = {.name = "noise", .allow_absent_classes = true};
   sample.config.start = {};
@@ -90,7 +92,11 @@ ImageSet noise_images(const TrialConfig& config) {
     set.masks = std::make_shared<StoredMasks>(
         set.height, set.width,
         std::vector<std::uint8_t>(static_cast<std::size_t>(config.train.batch_size * set.height * set.width)));
-  set.class_names.resize(static_cast<std::size_t>(set.num_classes));
+  if (has_text(config.model)) {
+    set.tokeniser = std::make_shared<const Tokeniser>(Tokeniser::of_words({"a"}, "noise"));
+    set.captions.assign(set.labels.size(), "a");
+  }
+  set.class_names.assign(static_cast<std::size_t>(set.num_classes), "a");
   set.channel_mean.assign(static_cast<std::size_t>(set.channels), 0.5);
   set.channel_std.assign(static_cast<std::size_t>(set.channels), 0.3);
   return set;

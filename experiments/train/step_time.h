@@ -14,7 +14,8 @@ struct StepTime {
   double training = 0, evaluation = 0;
   /// Core seconds for all images of a trial.
   double seconds(const TrialCost& cost) const {
-    if (cost.features.once()) return evaluation * cost.features.images;  // the head takes next to nothing
+    const double share = double(cost.head_macs) / double(cost.model.macs);
+    if (cost.features.once()) return evaluation * cost.features.images + share * training * cost.images;
     return training * cost.images + evaluation * cost.evaluated;
   }
 };

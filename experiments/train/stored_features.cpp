@@ -11,19 +11,21 @@
 #include "nn/engine.h"
 #include "nn/freeze.h"
 #include "nn/nonfinite.h"
+#include "nn/text_tower.h"
 
 namespace normlab {
 namespace {
 
 /// The width of the head's inputs if nothing but the head is trained, otherwise 0.
 std::int64_t head_width(const TrialConfig& config) {
-  if (config.train.freeze.empty() || task_of(config.model) != Task::classify) return 0;
+  if (config.train.freeze.empty() || task_of(config.model) == Task::segment) return 0;
   ParameterSet set;
   make_model(set, config.model);
   const std::vector<bool> frozen = frozen_by(config.train.freeze, set.parameters());
-  std::int64_t width = 0;
+  std::int64_t width = has_text(config.model) ? std::get<ViTConfig>(config.model).feature_width() : 0;
   for (std::size_t p = 0; p < frozen.size(); ++p) {
     const ParameterInfo& parameter = set.parameters()[p];
+    if (parameter.place.stage == kTextStage) continue;  // takes the place of the head
     if (!frozen[p] && parameter.role != Role::head) return 0;
     if (parameter.role == Role::head_dist) return 0;
     if (parameter.role == Role::head && parameter.shape.rank() == 2) width = parameter.shape.back();

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "experiments/data/eval_transform.h"
+#include "experiments/data/tokeniser.h"
+#include "experiments/train/pair_evaluation.h"
 #include "experiments/train/segment_evaluation.h"
 #include "nn/engine.h"
 #include "nn/nonfinite.h"
@@ -46,9 +48,15 @@ void write_no_mask(const ImageSet&, std::int64_t, std::span<std::int32_t>) {}
 
 std::map<std::string, double> evaluate_pixels(const SliceCall& call) { return evaluate_segmentation(call); }
 
+/// The text of an image, as numbers.
+void write_text(const ImageSet& images, std::int64_t image, std::span<std::int32_t> target) {
+  images.tokeniser->write(images.captions[static_cast<std::size_t>(image)], target, images.key(image));
+}
+
 /// In the order of Task.
 constexpr TaskTraining kTasks[] = {{Task::classify, write_class, evaluate_classes},
-                                   {Task::segment, write_no_mask, evaluate_pixels}};
+                                   {Task::segment, write_no_mask, evaluate_pixels},
+                                   {Task::contrast, write_text, evaluate_pairs}};
 static_assert(std::size(kTasks) == kWords<Task>.size());
 
 }  // namespace

@@ -97,7 +97,7 @@ TEST_CASE("cifar_binary: a wrong list of class names is refused") {
   write_file(folder / "c.txt", "a\n\nb\n");
   CHECK_SAYS(input_error([&] { read_class_names(folder / "c.txt"); }), "c.txt:2: blank line");
   write_file(folder / "c.txt", "a\nb\na\n");
-  CHECK_SAYS(input_error([&] { read_class_names(folder / "c.txt"); }), "c.txt:3: class \"a\" is listed twice");
+  CHECK_SAYS(input_error([&] { read_class_names(folder / "c.txt"); }), "c.txt:3: class name \"a\" is listed twice");
   write_file(folder / "c.txt", "\n");
   CHECK_SAYS(input_error([&] { read_class_names(folder / "c.txt"); }), "lists no class");
 }

@@ -62,6 +62,15 @@ void shrink(ViTConfig& c) {
   c.num_classes = 7;
   if (c.rep_size > 0) c.rep_size = 24;
   shrink(c.placement);
+  if (c.task != Task::contrast) return;
+  c.text = {.vocabulary = 11,
+            .length = 5,
+            .embed_dim = 24,
+            .depth = 2,
+            .num_heads = 3,
+            .mlp_dim = 48,
+            .placement = c.text.placement};
+  shrink(c.text.placement);
 }
 void shrink(SwinConfig& c) {
   c.image_size = {16, 16};

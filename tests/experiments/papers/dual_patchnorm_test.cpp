@@ -352,3 +352,27 @@ TEST_CASE("papers: appendix G of Dual PatchNorm has the settings of segmentation
   check_lines("papers/dual_patchnorm/segmentation", "fraction=1.0, placement=dpn_to_head",
               {{"128 epochs", "steps", "161664"}});
 }
+
+TEST_CASE("papers: Table 4 of Dual PatchNorm has the settings of image-text training") {
+  const Lines common{
+      {"Table 4: LiT", "model.task", "\"contrast\""},
+      {"pairs that are not public", "dataset.name", "\"pairs that are not public\""},
+      {"Big Vision's batches cross epochs", "train.drop_last", "false"},
+      {"batch size 16,384", "train.batch_size", "16384"},
+      {"only the text tower is trained", "train.freeze", R"(["stem", "blocks", "final", "rep"])"},
+      {"softmax over the global batch", "train.loss", "\"softmax\""},
+      {"accumulation would lose negatives", "train.accumulate", "1"},
+      {"Big Vision: 32,000 words", "model.text.vocabulary", "32000"},
+      {"Big Vision: 16 tokens", "model.text.length", "16"},
+      {"Big Vision: width 512", "model.text.embed_dim", "512"},
+      {"Big Vision: depth 12", "model.text.depth", "12"},
+      {"Big Vision: 8 heads", "model.text.num_heads", "8"},
+      {"Big Vision: MLP 2048", "model.text.mlp_dim", "2048"},
+      {"exp(t) = 10", "model.text.temperature", "10"},
+      {"b = -2.71", "model.text.bias", "-2.71"},
+      {"Big Vision: clip at 1", "train.clip_norm", "1"},
+      {"range -1 to 1", "dataset.mean", "[0.5, 0.5, 0.5]"},
+  };
+  check_table("papers/dual_patchnorm/lit", "", common);
+  check_lines("papers/dual_patchnorm/lit", "dpn", {{"55,000 steps", "steps", "55000"}});
+}

@@ -1,0 +1,82 @@
+#include "experiments/train/pair_evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/visible_text.h"
+#include "experiments/data/tokeniser.h"
+#include "experiments/statistics/zero_shot.h"
+#include "experiments/train/few_shot.h"
+#include "nn/engine.h"
+#include "nn/nonfinite.h"
+
+namespace normlab {
+namespace {
+
+/// Unit vectors.
+Features vectors_of(Engine& engine, const Tokeniser& tokeniser, const std::vector<std::string>& texts) {
+  const std::int64_t length = std::get<ViTConfig>(engine.config()).text.length;
+  Features all;
+  std::vector<double> some;
+  for (std::size_t first = 0; first < texts.size(); first += std::size_t(kEvaluatedAtOnce)) {
+    const std::size_t count = std::min(std::size_t(kEvaluatedAtOnce), texts.size() - first);
+    std::vector<std::int32_t> words(count * std::size_t(length));
+    for (std::size_t i = 0; i < count; ++i)
+      tokeniser.write(texts[first + i], std::span(words).subspan(i * std::size_t(length), std::size_t(length)),
+                      in_quotes(texts[first + i]));
+    engine.features(Tensor(words.data(), {std::int64_t(count), length}, DType::i32), some);
+    all.width = some.size() / count;
+    for (std::size_t i = 0; i < some.size(); ++i)
+      if (!std::isfinite(some[i]))
+        throw NonFiniteError(
+            concat("the text ", in_quotes(texts[first + i / all.width]), ": value ", i % all.width, " is ", some[i]),
+            some[i]);
+    all.values.insert(all.values.end(), some.begin(), some.end());
+  }
+  make_unit(all);
+  return all;
+}
+
+double parameter(Engine& engine, const char* name) {
+  return number_at(engine.parameters().read(engine.parameters().find(name)), 0);
+}
+
+}  // namespace
+
+std::map<std::string, double> evaluate_pairs(const SliceCall& call) {
+  const ImageSet& set = call.images;
+  const TrialConfig& config = call.batches.config();
+  Features images = features_of(call.engine, call.batches, set, call.pool);
+  make_unit(images);
+  const Features texts = vectors_of(call.engine, *set.tokeniser, set.captions);
+  std::vector<std::string> of_classes;
+  for (const std::string& name : set.class_names) {
+    const std::vector<std::string> of_class = class_texts(name, config.eval.templates);
+    of_classes.insert(of_classes.end(), of_class.begin(), of_class.end());
+  }
+  const Features classes =
+      class_vectors(vectors_of(call.engine, *set.tokeniser, of_classes), of_classes.size() / set.class_names.size());
+  const std::int64_t n = set.size();
+  std::int64_t right = 0, right_texts = 0, right_images = 0;
+  const std::vector<std::int32_t> found = most_similar(images, classes), text = most_similar(images, texts),
+                                  image = most_similar(texts, images);
+  if (call.right != nullptr) *call.right = Correctness(n, set.hash);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const auto same = [&](std::int32_t other) { return set.captions[at] == set.captions[std::size_t(other)]; };
+    right += found[at] == set.labels[at];
+    right_texts += same(text[at]);
+    right_images += same(image[at]);
+    if (call.right != nullptr) call.right->set(i, found[at] == set.labels[at]);
+  }
+  const bool sigmoid = config.train.loss == LossKind::sigmoid;
+  const double loss =
+      contrastive_loss_of(images, texts, static_cast<std::size_t>(config.train.batch_size), sigmoid,
+                          parameter(call.engine, "text.temperature"), parameter(call.engine, "text.bias"));
+  return {{call.prefix + "accuracy", double(right) / double(n)},
+          {call.prefix + "text_recall1", double(right_texts) / double(n)},
+          {call.prefix + "image_recall1", double(right_images) / double(n)},
+          {call.prefix + "loss", loss}};
+}
+
+}  // namespace normlab

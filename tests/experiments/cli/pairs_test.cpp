@@ -1,0 +1,87 @@
+// Whole runs of image-text training: image towers first, then text towers on frozen ones.
+#include <doctest/doctest.h>
+
+#include "tests/experiments/cli/small_sweep.h"
+
+using namespace normlab;
+
+namespace {
+
+const char* const kTowers = R"({"about": "a test",
+  "dataset": {"name": "shapes", "label": "kind", "train_images": 100, "eval_images": 50},
+  "model": {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2},
+  "train": {"epochs": 2, "batch_size": 20},
+  "sweep": {"model.placement": ["pre_pre", "dpn"]}, "seeds": 2, "baseline": {"model.placement": "pre_pre"}})";
+
+const char* const kPairs = R"({"extends": "towers.json", "about": "a test",
+  "dataset": {"shapes_seed": 9, "captions": true},
+  "start": {"from": {"descriptor": "towers.json"}, "leave_out": ["head", "text"]},
+  "model": {"task": "contrast", "text": {"vocabulary": 34, "length": 24, "embed_dim": 16, "depth": 1, "num_heads": 2, "mlp_dim": 32}},
+  "train": {"freeze": ["stem", "blocks", "final"], "epochs": 4, "schedule": {"warmup_epochs": 1}},
+  "eval": {"templates": ["a red {}", "a {}"]}})";
+
+std::string write_both(const TemporaryFolder& folder) {
+  std::ofstream(folder / "towers.json") << kTowers;
+  std::ofstream(folder / "pairs.json") << kPairs;
+  return in_folder(folder, "pairs.json");
+}
+
+std::string out_option(const TemporaryFolder& folder, const std::string& name = "r") {
+  return " --out " + in_folder(folder, name);
+}
+
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// The id of a trial of pairs.json.
+std::string a_pair_trial(const ResultStore& store) {
+  for (const std::string& id : store.trial_ids())
+    if (store.trial(id).load_result()->metrics.contains("eval/text_recall1")) return id;
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("image and text: every command works on such a run") {
+  const TemporaryFolder folder;
+  const std::string pairs = write_both(folder), out = out_option(folder);
+  const Finished plan = run_program(folder, "plan " + pairs + out);
+  CHECK(says(plan.out, "the head's inputs are computed once: 150 images"));
+  const Finished explain = run_program(folder, "explain " + pairs);
+  CHECK(says(explain.out, "logits = exp(t)"));
+  const Finished run = run_program(folder, "run " + pairs + out);
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  CHECK(says(run.err, "8 of 8 trials done"));
+  CHECK(says(run.out, "eval/accuracy"));
+  for (const std::string command : {"table ", "report ", "status ", "curves "}) {
+    CAPTURE(command);
+    CHECK(
+        run_program(folder, command + pairs + out + (command == "report " ? " -o " + in_folder(folder, "r.html") : ""))
+            .code == 0);
+  }
+  CHECK(says(run_program(folder, "table " + pairs + out + " --metric eval/text_recall1").out, "eval/text_recall1"));
+  const std::string id = a_pair_trial(ResultStore(folder / "r"));
+  REQUIRE_FALSE(id.empty());
+  const Finished eval = run_program(folder, "eval " + id + out),
+                 verify = run_program(folder, "verify " + id + out + " --from 0 --steps 100");
+  CAPTURE(eval.err);
+  CHECK(eval.code == 0);
+  CAPTURE(verify.err);
+  CHECK(verify.code == 0);
+}
+
+TEST_CASE("image and text: a killed run resumes with the same bits") {
+  const TemporaryFolder folder;
+  const std::string pairs = write_both(folder);
+  REQUIRE(run_program(folder, "run " + pairs + " --workers 1" + out_option(folder, "whole")).code == 0);
+  const auto whole = whole_results(folder / "whole");
+  const std::string slow = "run " + pairs + " --workers 2 --threads 2 --set checkpoint.steps=1" + out_option(folder);
+  for (int kills = 0; kills < 6; ++kills) {
+    const Program program(folder, slow);
+    pause_ms(150 + 130 * kills);
+    program.signal_all(SIGKILL);
+    program.wait();
+  }
+  REQUIRE(run_program(folder, slow).code == 0);
+  CHECK(whole_results(folder / "r") == whole);
+}
