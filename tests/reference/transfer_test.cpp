@@ -1,7 +1,9 @@
 // What is done with a trained network: segmentation.
 #include "experiments/data/sliding_windows.h"
 #include "experiments/statistics/mean_iou.h"
+#include "nn/model.h"
 #include "nn/task.h"
+#include "tests/nn/small_network.h"
 #include "tests/reference/graph.h"
 
 namespace normlab::reference {
@@ -28,11 +30,12 @@ Results segmentation(const Fixture& f) {
       reshape(linear(g["tokens"], g["head.weight"], g["head.bias"]), {shape[0], grid.at(0), grid.at(1), classes});
   std::int64_t labelled = 0;
   for (std::int64_t i = 0; i < labels.size(); ++i) labelled += labels.data<std::int32_t>()[i] != kIgnoredLabel;
-  ParameterSet none;
+  ParameterSet unused;
+  const auto model = make_model(unused, small_vit("pre_pre"));  // the loss of pixels needs none
   const StepSettings settings;
-  const Context context{.tape = patches.tape(), .parameters = none};
+  const Context context{.tape = patches.tape(), .parameters = unused};
   const Var losses =
-      row_of(Task::segment).losses({patches, labels, settings, context, double(shape[0]) / double(labelled)});
+      row_of(Task::segment).losses({patches, labels, settings, context, *model, double(shape[0]) / double(labelled)});
   const Var logits = resample(patches, shape[1], shape[2], Resampling::bilinear);
   current_device().backend.synchronize();
   Results results = g.finish_mean(losses);
