@@ -32,7 +32,10 @@ void add_curves(Command& app) {
       "curves", "print a metric by step for each row: mean, minimum, maximum and number of the seeds");
   curves.descriptor.add_file(command);
   curves.descriptor.add_out_or_from(command);
-  command.add_option("--metric", curves.metric, "metric to print, one of those in metrics.jsonl; of segmentation eval/miou").show_default();
+  command
+      .add_option("--metric", curves.metric,
+                  "metric to print, one of those in metrics.jsonl; of segmentation eval/miou")
+      .show_default();
   command.add_choice("--format", curves.format, "output format", {"csv"});
   command.add_flag("--seeds", curves.seeds, "print each seed separately: row, seed, step, value");
   command.footer(

@@ -349,10 +349,7 @@ class TrialRun {
     return publish(r);
   }
 
-  void log(const std::string& text) {
-    LineFile file(folder_.log(attempt_));
-    file.append(utc_time() + " " + text);
-  }
+  void log(const std::string& text) { LineFile(folder_.log(attempt_)).append(utc_time() + " " + text); }
 
   const TrialConfig& config_;
   const TrialOptions& options_;

@@ -1,7 +1,7 @@
 // Whole runs of image-text training: image towers first, then text towers on frozen ones.
 #include <doctest/doctest.h>
 
-#include "tests/experiments/cli/small_sweep.h"
+#include "tests/experiments/cli/killed_runs.h"
 
 using namespace normlab;
 
@@ -24,10 +24,6 @@ std::string write_both(const TemporaryFolder& folder) {
   std::ofstream(folder / "towers.json") << kTowers;
   std::ofstream(folder / "pairs.json") << kPairs;
   return in_folder(folder, "pairs.json");
-}
-
-std::string out_option(const TemporaryFolder& folder, const std::string& name = "r") {
-  return " --out " + in_folder(folder, name);
 }
 
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -72,16 +68,5 @@ TEST_CASE("image and text: every command works on such a run") {
 
 TEST_CASE("image and text: a killed run resumes with the same bits") {
   const TemporaryFolder folder;
-  const std::string pairs = write_both(folder);
-  REQUIRE(run_program(folder, "run " + pairs + " --workers 1" + out_option(folder, "whole")).code == 0);
-  const auto whole = whole_results(folder / "whole");
-  const std::string slow = "run " + pairs + " --workers 2 --threads 2 --set checkpoint.steps=1" + out_option(folder);
-  for (int kills = 0; kills < 6; ++kills) {
-    const Program program(folder, slow);
-    pause_ms(150 + 130 * kills);
-    program.signal_all(SIGKILL);
-    program.wait();
-  }
-  REQUIRE(run_program(folder, slow).code == 0);
-  CHECK(whole_results(folder / "r") == whole);
+  check_killed_run(folder, write_both(folder), " --workers 2 --threads 2");
 }

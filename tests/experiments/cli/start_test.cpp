@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "experiments/weights/convert_files.h"
-#include "tests/experiments/cli/small_sweep.h"
+#include "tests/experiments/cli/killed_runs.h"
 
 using namespace normlab;
 
@@ -23,10 +23,6 @@ std::string write_both(const TemporaryFolder& folder) {
   std::ofstream(folder / "pretrain.json") << kPretrain;
   std::ofstream(folder / "finetune.json") << kFinetune;
   return in_folder(folder, "finetune.json");
-}
-
-std::string out_option(const TemporaryFolder& folder, const std::string& name = "r") {
-  return " --out " + in_folder(folder, name);
 }
 
 void pretrain(const TemporaryFolder& folder) {
@@ -106,18 +102,7 @@ TEST_CASE("start: the averaged weights are other weights") {
 
 TEST_CASE("start: a killed run resumes in either stage with the same bits") {
   const TemporaryFolder folder;
-  const std::string finetune = write_both(folder);
-  REQUIRE(run_program(folder, "run " + finetune + " --workers 1" + out_option(folder, "whole")).code == 0);
-  const auto whole = whole_results(folder / "whole");
-  const std::string slow = "run " + finetune + " --workers 2 --set checkpoint.steps=1" + out_option(folder);
-  for (int kills = 0; kills < 6; ++kills) {
-    const Program program(folder, slow);
-    pause_ms(150 + 130 * kills);
-    program.signal_all(SIGKILL);
-    program.wait();
-  }
-  REQUIRE(run_program(folder, slow).code == 0);
-  CHECK(whole_results(folder / "r") == whole);
+  check_killed_run(folder, write_both(folder), " --workers 2");
 }
 
 TEST_CASE("start: missing lists both stages") {

@@ -27,13 +27,19 @@ HostTensor zeros(const std::string& name, const std::vector<std::uint64_t>& shap
   return host_tensor<float>(name, shape, std::vector<float>(size));
 }
 
+ConversionReport report_of(const Tensors& file, NameScheme scheme, const ViTConfig& config,
+                           const ImportOptions& options) {
+  Weights network(config);
+  ConversionReport report;
+  import_weights(file, scheme, config, options, network.weights, report);
+  return report;
+}
+
 /// The error of an import; "" without an error.
 std::string refusal(const Tensors& file, NameScheme scheme, const ViTConfig& config,
                     const ImportOptions& options = {}) {
-  Weights network(config);
-  ConversionReport report;
   try {
-    import_weights(file, scheme, config, options, network.weights, report);
+    report_of(file, scheme, config, options);
     return "";
   } catch (const InputError& error) {
     return error.what();
@@ -169,9 +175,7 @@ TEST_CASE("convert: a missing tensor is an error unless allowed") {
   const auto [config, file] = load(0);
   const Tensors lacking = changed(file, "blocks.1.attn.qkv.bias", std::nullopt);
   CHECK(has(refusal(lacking, NameScheme::timm, config), "1 tensors are missing"));
-  Weights network(config);
-  ConversionReport report;
-  import_weights(lacking, NameScheme::timm, config, {.allow_missing = true}, network.weights, report);
+  const ConversionReport report = report_of(lacking, NameScheme::timm, config, {.allow_missing = true});
   CHECK(report.missing == std::vector<std::string>{"blocks.1.attn.qkv.bias"});  // once, not for q, k and v
   CHECK(has(report.text(), "31 tensors matched, 1 missing, 0 left over\n  missing    blocks.1.attn.qkv.bias\n"));
 }
@@ -187,9 +191,7 @@ TEST_CASE("convert: what is left out is reported, and drops no other tensor") {
   const auto [config, file] = load(0);
   const Tensors more = changed(file, "extra.weight", zeros("extra.weight", {2, 2}));
   CHECK(has(refusal(more, NameScheme::timm, config, {.leave_out = {"stem"}}), "1 tensors are left over"));
-  Weights network(config);
-  ConversionReport report;
-  import_weights(more, NameScheme::timm, config, {.leave_out = {"head", "extra.*"}}, network.weights, report);
+  const ConversionReport report = report_of(more, NameScheme::timm, config, {.leave_out = {"head", "extra.*"}});
   CHECK(report.left_out == std::vector<std::string>{"head.weight", "head.bias", "extra.weight"});
   CHECK(report.left_over.empty());
 }
@@ -315,10 +317,7 @@ TEST_CASE("convert: scanned tensors that are left over are named once each") {
   const auto [config, file] = load(3);
   Tensors scanned = scanned_blocks(file);
   for (const std::string name : {"a", "b"}) scanned.add(zeros("params/Transformer/encoderblock/" + name, {2, 4}));
-  Weights network(config);
-  ConversionReport report;
-  import_weights(scanned, NameScheme::big_vision, config, {.allow_left_over = true}, network.weights, report);
-  CHECK(report.left_over.size() == 2);
+  CHECK(report_of(scanned, NameScheme::big_vision, config, {.allow_left_over = true}).left_over.size() == 2);
 }
 
 TEST_CASE("convert: as many blocks must be stored as one as the network has") {
