@@ -155,8 +155,7 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
     throw InputError("--labels: this data set has its own labels; the option is for a .npy or --layout image_list");
   const DatasetConfig* const own = source.data.empty() ? &trained->config.dataset : nullptr;
   if (own != nullptr)
-    from.shards =
-        parse_slice(source.slice).split == parse_slice(own->eval).split ? own->eval_shards : own->train_shards;
+    from.shards = first_split(source.slice) == first_split(own->eval) ? own->eval_shards : own->train_shards;
   const DataSource::Opened opened = own != nullptr ? from.open(*own) : from.open();
   std::vector<std::string> class_names;
   if (trained) {

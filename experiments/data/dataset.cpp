@@ -10,6 +10,7 @@
 #include "experiments/data/dataset_place.h"
 #include "experiments/data/eval_transform.h"
 #include "experiments/data/image_files.h"
+#include "experiments/data/joined_images.h"
 #include "experiments/data/scene_captions.h"
 #include "experiments/data/tokeniser.h"
 
@@ -37,12 +38,16 @@ struct NamedSlice {
   const std::string& text;
   const ImageSet& images;
 };
+/// What to put before the keys of a slice to compare them with those of other slices.
+std::string split_prefix(const NamedSlice& slice) {
+  const std::vector<Slice> parts = parse_slices(slice.text);
+  return slice.images.shards.empty() && parts.size() == 1 ? key_prefix(parts.front().split) : "";
+}
 void require_disjoint(const DatasetConfig& config, const NamedSlice& a, const NamedSlice& b, const char* advice) {
-  const bool comparable = !a.images.shards.empty() || parse_slice(a.text).split == parse_slice(b.text).split;
-  if (!comparable) return;
+  const std::string of_a = split_prefix(a), of_b = split_prefix(b);
   std::int64_t shared = 0;
   for (std::size_t i = 0, j = 0; i < a.images.keys.size() && j < b.images.keys.size();) {
-    const int order = a.images.keys[i].compare(b.images.keys[j]);
+    const int order = (of_a + a.images.keys[i]).compare(of_b + b.images.keys[j]);
     shared += order == 0;
     i += order <= 0;
     j += order >= 0;
@@ -128,7 +133,6 @@ void use_captions(const DatasetConfig& config, const DatasetPlace& place, DataPa
 
 DataPair read_slices(const DatasetConfig& config, const DatasetPlace& place, int threads, bool keep_encoded) {
   SliceRequest request;
-  request.slice = parse_slice(config.train);
   request.dataset = config.name;
   request.subset = {config.per_class, config.fraction, config.subset_seed, config.chosen_classes()};
   request.masks = config.masks;
@@ -138,16 +142,18 @@ DataPair read_slices(const DatasetConfig& config, const DatasetPlace& place, int
   request.captions = config.captions;
   request.labelled = !config.captions;
   DataPair pair;
-  pair.train = read_dataset(config, place, config.train_shards, request);
-  request.slice = parse_slice(config.eval);
+  const auto read = [&](const std::string& slice, const std::string& shards) {
+    return read_joined(parse_slices(slice), request,
+                       [&](const SliceRequest& of_split) { return read_dataset(config, place, shards, of_split); });
+  };
+  pair.train = read(config.train, config.train_shards);
   request.labelled = true;
   request.subset = {.classes = config.chosen_classes()};
   request.class_names = pair.train.class_names;
-  pair.eval = read_dataset(config, place, config.eval_shards, request);
+  pair.eval = read(config.eval, config.eval_shards);
   if (!config.minival.empty()) {
-    request.slice = parse_slice(config.minival);
-    const bool as_eval = request.slice.split == parse_slice(config.eval).split;
-    pair.minival = read_dataset(config, place, as_eval ? config.eval_shards : config.train_shards, request);
+    const bool as_eval = first_split(config.minival) == first_split(config.eval);
+    pair.minival = read(config.minival, as_eval ? config.eval_shards : config.train_shards);
     number_classes(*pair.minival, config);
   }
   number_classes(pair.train, config);
@@ -184,7 +190,7 @@ ClassCounts class_counts(const std::optional<fs::path>& data_from_command_line) 
     key.path = config.path;
     key.layout = config.layout;
     key.labels = config.labels;
-    key.train = parse_slice(config.train).split;
+    key.train = first_split(config.train);
     for (const auto& [seen, count] : known)
       if (seen == key) return count;
     const DatasetPlace place = find_dataset_place(config, find_data_root(data_from_command_line));

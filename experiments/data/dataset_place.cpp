@@ -18,23 +18,33 @@ constexpr const char *kCifar10Folder = "cifar-10-batches-bin", *kCifar100Folder 
 
 /// Places below the root to search for a known dataset, in order.
 struct KnownPlaces {
-  const char* name;
+  std::string_view name;
   std::vector<std::pair<std::string, Layout>> places;  // "": the root itself
 };
 const std::vector<KnownPlaces>& known_places() {
-  static const std::vector<KnownPlaces> kPlaces{
-      {"cifar10",
-       {{"cifar10", Layout::webdataset}, {"cifar10", Layout::cifar}, {"", Layout::webdataset}, {"", Layout::cifar}}},
-      {"cifar100", {{"cifar100", Layout::webdataset}, {"cifar100", Layout::cifar}, {"", Layout::cifar}}},
-      {"mnist", {{"mnist", Layout::idx}, {"MNIST/raw", Layout::idx}}},
-      {"fashion_mnist", {{"fashion_mnist", Layout::idx}, {"FashionMNIST/raw", Layout::idx}}},
-      {"kmnist", {{"kmnist", Layout::idx}, {"KMNIST/raw", Layout::idx}}},
-      {"tiny-imagenet-200", {{"tiny-imagenet-200", Layout::tiny_imagenet}, {"", Layout::tiny_imagenet}}},
-      {"imagenet", {{"imagenet", Layout::image_folder}}},
-      {"imagenet21k", {{"imagenet21k", Layout::webdataset}, {"imagenet21k", Layout::image_folder}}},
-      {"sun397", {{"sun397", Layout::image_folder}}},
-      {"ade20k", {{"ade20k", Layout::image_masks}}},
-      {"cc12m", {{"cc12m", Layout::webdataset}}}};
+  static const std::vector<KnownPlaces> kPlaces = [] {
+    std::vector<KnownPlaces> places{
+        {"cifar10",
+         {{"cifar10", Layout::webdataset}, {"cifar10", Layout::cifar}, {"", Layout::webdataset}, {"", Layout::cifar}}},
+        {"cifar100", {{"cifar100", Layout::webdataset}, {"cifar100", Layout::cifar}, {"", Layout::cifar}}},
+        {"mnist", {{"mnist", Layout::idx}, {"MNIST/raw", Layout::idx}}},
+        {"fashion_mnist", {{"fashion_mnist", Layout::idx}, {"FashionMNIST/raw", Layout::idx}}},
+        {"kmnist", {{"kmnist", Layout::idx}, {"KMNIST/raw", Layout::idx}}},
+        {"tiny-imagenet-200", {{"tiny-imagenet-200", Layout::tiny_imagenet}, {"", Layout::tiny_imagenet}}},
+        {"imagenet", {{"imagenet", Layout::image_folder}}},
+        {"imagenet21k", {{"imagenet21k", Layout::webdataset}, {"imagenet21k", Layout::image_folder}}},
+        {"sun397", {{"sun397", Layout::webdataset}, {"sun397", Layout::image_folder}}},
+        {"ade20k", {{"ade20k", Layout::image_masks}}},
+        {"cc12m", {{"cc12m", Layout::webdataset}}}};
+    for (const KnownDataset& known : kKnownDatasets) {  // the others: a folder of their name
+      const std::string name(known.name);
+      const bool listed =
+          std::any_of(places.begin(), places.end(), [&](const KnownPlaces& p) { return p.name == name; });
+      if (!listed && name != "gratings" && name != "shapes")
+        places.push_back({known.name, {{name, Layout::webdataset}, {name, Layout::image_folder}}});
+    }
+    return places;
+  }();
   return kPlaces;
 }
 
@@ -193,7 +203,7 @@ std::vector<std::string> dataset_splits(const DatasetPlace& place) {
 }
 
 std::vector<std::string> dataset_classes(const DatasetConfig& config, const DatasetPlace& place) {
-  const std::string split = parse_slice(config.train).split;
+  const std::string split = first_split(config.train);
   switch (place.layout) {
     case Layout::known:
       return generated_classes(config);

@@ -27,6 +27,12 @@ class AxisPaths {
       }
       axes.add(path, std::move(node));
     }
+    JsonNode name = type("string");
+    if (lists) {
+      name = list_of(std::move(name));
+      name.add("minItems", 1);
+    }
+    axes.add(std::string(kBenchmarkAxis), std::move(name));
     std::string segments;
     for (const std::string& key : keys_) segments += key + "|";
     const std::string_view range = kRangeName;

@@ -72,24 +72,28 @@ class DataChecks {
 
   bool slices() const {
     bool right = true;
-    const auto check = [&](const char* key, const std::string& text, auto&& images) {
+    const auto check = [&](const char* key, const std::string& text, const std::string& shards, auto&& images) {
       try {
-        const Slice slice = parse_slice(text);
-        if (data().generated() && slice.split != "train" && slice.split != "test")
-          throw InputError(concat("the splits of ", data().name, " are \"train\" and \"test\""));
-        for (const std::vector<SliceCut>& cuts : slice.parts)
-          for (const auto& [begin, end] : cuts)
-            if (begin && end && begin->percent == end->percent && begin->value >= end->value)
-              throw InputError(concat("slice ", in_quotes(text), ": is empty"));
+        const std::vector<Slice> slices = parse_slices(text);
+        if (slices.size() > 1 && !shards.empty())
+          throw InputError(concat("slice ", in_quotes(text), ": its shards are named, so it can be of one split only"));
+        for (const Slice& slice : slices) {
+          if (data().generated() && slice.split != "train" && slice.split != "test")
+            throw InputError(concat("the splits of ", data().name, " are \"train\" and \"test\""));
+          for (const std::vector<SliceCut>& cuts : slice.parts)
+            for (const auto& [begin, end] : cuts)
+              if (begin && end && begin->percent == end->percent && begin->value >= end->value)
+                throw InputError(concat("slice ", in_quotes(text), ": is empty"));
+        }
         images(data());
       } catch (const InputError& error) {
         report_(key, error.what());
         right = false;
       }
     };
-    check("dataset.train", data().train, known_training_images);
-    check("dataset.eval", data().eval, known_evaluation_images);
-    if (!data().minival.empty()) check("dataset.minival", data().minival, known_minival_images);
+    check("dataset.train", data().train, data().train_shards, known_training_images);
+    check("dataset.eval", data().eval, data().eval_shards, known_evaluation_images);
+    if (!data().minival.empty()) check("dataset.minival", data().minival, data().train_shards, known_minival_images);
     return right;
   }
 
@@ -97,9 +101,8 @@ class DataChecks {
   void disjoint(const char* key, const std::string& slice, const char* other_key, const std::string& other) const {
     const bool whole = data().per_class == 0 && data().fraction == 1;
     if (!data().train_shards.empty() || !data().eval_shards.empty() || !whole) return;
-    const std::int64_t images = known_split_images(data(), parse_slice(slice).split).value_or(0);
     try {
-      const std::string why = shared_images(slice, other, images);
+      const std::string why = shared_images(data(), slice, other);
       if (why.rfind("shares", 0) == 0)
         report_(concat("dataset.", other_key),
                 concat(in_quotes(other), " ", why, " dataset.", key, ", ", in_quotes(slice),
@@ -128,21 +131,22 @@ class DataChecks {
     constexpr std::int64_t kFew = 1000;  // larger slices contain every class
     if (known_training_images(data()).value_or(kFew) >= kFew) return;
     const auto all = static_cast<std::int32_t>(known_classes(*find_dataset(data().name), data()));
-    std::vector<std::int32_t> labels(static_cast<std::size_t>(data().train_images));
-    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>(i) % all;
     std::vector<bool> seen(static_cast<std::size_t>(all));
-    try {
-      const std::vector<std::string> names(seen.size());
-      for (const std::int64_t i :
-           select_images(parse_slice(data().train), {data().per_class, data().fraction, data().subset_seed},
-                         data().name, labels, names))
-        seen[static_cast<std::size_t>(labels[static_cast<std::size_t>(i)])] = true;
-    } catch (const InputError& error) {
-      return report_("dataset.per_class", error.what());
+    const std::vector<Slice> slices = parse_slices(data().train);
+    const std::vector<std::string> names(seen.size());
+    for (const Slice& slice : slices) {
+      std::vector<std::int32_t> labels(static_cast<std::size_t>(*known_split_images(data(), slice.split)));
+      for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>(i) % all;
+      try {
+        for (const std::int64_t i :
+             select_images(slice, {data().per_class, data().fraction, data().subset_seed}, data().name, labels, names))
+          seen[static_cast<std::size_t>(labels[static_cast<std::size_t>(i)])] = true;
+      } catch (const InputError& error) {
+        return report_("dataset.per_class", error.what());
+      }
     }
-    const Slice slice = parse_slice(data().train);
     if (const auto absent = std::count(seen.begin(), seen.end(), false); absent > 0)
-      report_(slice.whole() ? "dataset.train_images" : "dataset.train",
+      report_(slices.front().whole() ? "dataset.train_images" : "dataset.train",
               concat("the training images lack ", absent, " of the ", all,
                      " classes; use more images, or set allow_absent_classes"));
   }

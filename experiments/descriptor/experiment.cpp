@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "experiments/base/suggest.h"
+#include "experiments/descriptor/benchmarks.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/keys.h"
 #include "experiments/descriptor/merge.h"
@@ -66,10 +67,9 @@ class Expansion {
     check_top_level();
     if (const JsonMember* rows = root_.find("placements")) placements_ = PlacementRows(rows->value, problems_);
     read_strings(out);
-    if (const JsonMember* member = root_.find("sweep"))
-      grids_ = read_sweep(member->value, placements_, problems_);
-    else
-      grids_.resize(1);
+    const JsonMember* sweep = root_.find("sweep");
+    grids_ = sweep == nullptr ? std::vector<Grid>(1) : read_sweep(sweep->value, placements_, problems_);
+    benchmarks_ = Benchmarks(root_.find("benchmarks"), grids_, problems_);
     if (root_.find("seeds") != nullptr &&
         std::all_of(grids_.begin(), grids_.end(), [](const Grid& grid) { return grid.seeds.has_value(); }))
       problems_.add(position_of("seeds"), "/seeds", "every grid has its own seeds; leave these out");
@@ -164,6 +164,7 @@ class Expansion {
             if (is_within(set, axis)) problems_.add({&source}, pointer_of(set), concat(axis, what));
         };
         refuse(paths_, " is an axis of the sweep, which would overwrite this value; set \"sweep\" instead");
+        if (std::string why = benchmarks_.conflict(set); !why.empty()) problems_.add({&source}, pointer_of(set), why);
         if (tuned_) refuse(tuned_axes(), " is tuned, which would overwrite this value; set \"tune\" instead");
       }
   }
@@ -265,10 +266,7 @@ class Expansion {
 
   /// The row of this descriptor with the axis values of "from", and otherwise those of `row`.
   std::shared_ptr<StartRow> row_of_this(const Row& row, const StartConfig& start) {
-    const auto fail = [&](const std::string& what) {
-      problems_.add(start.at, what);
-      return nullptr;
-    };
+    const auto fail = [&](const std::string& what) { return problems_.add(start.at, what), nullptr; };
     if (tuned_) return fail("a row of a descriptor with \"tune\" cannot be started from");
     if (++start_depth_ > kMostStarts) return fail("starts from itself");
     Row other;
@@ -340,6 +338,7 @@ class Expansion {
 
   void collect(Experiment& out) {
     out.axes = paths_;
+    out.groups = benchmarks_.groups();
     out.duplicates = duplicates_;
     out.two_stage = two_stage_;
     if (out.two_stage) out.two_stage->metric = metric_for(task_of(rows_.front().config.model), two_stage_->metric);
@@ -366,6 +365,7 @@ class Expansion {
   std::shared_ptr<Sources> sources_;
   Problems& problems_;
   PlacementRows placements_;
+  Benchmarks benchmarks_;
   std::vector<Grid> grids_;
   std::vector<std::string> paths_;
   std::vector<std::uint64_t> seeds_{0};

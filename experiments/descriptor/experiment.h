@@ -73,11 +73,18 @@ struct Trial {
   Purpose purpose = Purpose::table;
 };
 
+/// Benchmarks whose mean a table shows.
+struct BenchmarkGroup {
+  std::string name;
+  std::vector<std::string> benchmarks;  // labels of the axis "benchmark"
+};
+
 struct Experiment {
   std::string about;
   std::string stem;                          // of the file's name; names the results folder
   std::vector<std::filesystem::path> files;  // the descriptor and the files it extends
   std::vector<std::string> axes;             // paths, in order of first appearance
+  std::vector<BenchmarkGroup> groups;        // of "benchmarks"; empty without groups
   std::vector<Cell> rows;
   std::vector<Trial> trials;  // by row: its tuning trials, then its seeds in order; then the trials they start from
   CheckpointConfig checkpoint;

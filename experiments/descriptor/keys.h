@@ -17,6 +17,9 @@ inline constexpr Variant kVariants[] = {{"Ti", 192, 12, 3}, {"S", 384, 12, 6}, {
 /// Top-level keys whose settings belong to a trial, and can be axes.
 inline constexpr std::string_view kSettingRoots[] = {"dataset", "model", "start", "train", "eval"};
 
+/// The axis whose values are names in "benchmarks".
+inline constexpr std::string_view kBenchmarkAxis = "benchmark";
+
 /// The placement key that sets the sites of some blocks.
 inline constexpr std::string_view
     kBlocksKey = "blocks",
@@ -53,15 +56,20 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
      "steps at which to measure before the update, counted from 0: \"signal\" is a list; \"gradients\" is a list, or a "
      "number n for every n-th step; changes no result"},
     {"placements", "object", "placements of your own, by name"},
+    {"benchmarks", "object",
+     "data sets by name, as {\"cats\": {\"group\": \"natural\", \"dataset\": {...}, \"train\": {...}}}: settings that "
+     "the "
+     "axis \"benchmark\" of the sweep lays over those of the descriptor; a table adds the means over each group"},
     {"sweep", "object or list",
      "axes of a grid (\"path\": [values]; \"a,b\": [[1, 2], [3, 4]] varies two together), or a list of grids, each of "
      "which may have its own \"seeds\""},
     {"exclude", "list", "combinations to leave out, each as {\"axis\": value}"},
     {"tune", "list",
      "stages that choose values for each row before its own trials run: {\"axes\": as in \"sweep\", \"dataset\" "
-     "with "
-     "an \"eval\" slice of training images, \"train\": settings for these trials only, \"seeds\": 1, \"metric\": "
-     "\"eval/accuracy\"}"},
+     "with an \"eval\" slice of training images, otherwise the row's minival is that slice, \"train\": settings for "
+     "these trials only, \"seeds\": 1, \"metric\": \"eval/accuracy\", \"then_train_on\": \"train\", or "
+     "\"train+minival\" "
+     "for the row itself}"},
     {"tuned_for", "object", "the axis values of the row that the shared settings were chosen for"},
     {"seeds", "number, list or object",
      "n for seeds 0 to n - 1, or a list of seeds; 1 if omitted; {\"first\", \"max\", \"gain_halfwidth\"}: as many as "

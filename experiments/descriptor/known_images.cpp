@@ -11,10 +11,9 @@
 namespace normlab {
 namespace {
 
-std::optional<std::int64_t> known_images(const DatasetConfig& dataset, const std::string& text) {
-  const Slice slice = parse_slice(text);
+std::optional<std::int64_t> known_images(const DatasetConfig& dataset, const Slice& slice) {
   std::optional<std::int64_t> images = known_split_images(dataset, slice.split);
-  if (!images) return std::nullopt;
+  if (!images) return counted_images(slice);
   if (const auto classes = std::ssize(dataset.chosen_classes()); classes > 0) {
     const KnownDataset& known = *find_dataset(dataset.name);
     const std::int64_t all = known_classes(known, dataset);
@@ -24,6 +23,34 @@ std::optional<std::int64_t> known_images(const DatasetConfig& dataset, const std
   std::int64_t sum = 0;
   for (const SliceSpan& span : spans_of(slice, dataset.name, *images)) sum += span.end - span.begin;
   return sum;
+}
+
+std::optional<std::int64_t> known_images(const DatasetConfig& dataset, const std::string& text) {
+  std::int64_t sum = 0;
+  for (const Slice& slice : parse_slices(text)) {
+    const std::optional<std::int64_t> images = known_images(dataset, slice);
+    if (!images) return std::nullopt;
+    sum += *images;
+  }
+  return sum;
+}
+
+/// The same split; `images` of it, 0 if unknown.
+std::string shared_images(const Slice& first, const Slice& second, std::int64_t images) {
+  bool percent = false, counted = false;
+  for (const Slice* slice : {&first, &second})
+    for (const std::vector<SliceCut>& cuts : slice->parts)
+      for (const SliceCut& cut : cuts)
+        for (const std::optional<SliceBound>* bound : {&cut.begin, &cut.end})
+          if (*bound) ((*bound)->percent ? percent : counted) = true;
+  if (percent && counted && images == 0) return "may share images (one slice counts images, the other percent) with";
+  // Of an unknown number of images, percentages are exact for two cuts in a row.
+  constexpr std::int64_t kHundredths = 100 * 100, kMany = std::numeric_limits<std::int64_t>::max() / 128;
+  const std::int64_t whole = images > 0 ? images : counted ? kMany : kHundredths;
+  for (const SliceSpan& x : spans_of(first, "", whole))
+    for (const SliceSpan& y : spans_of(second, "", whole))
+      if (std::max(x.begin, y.begin) < std::min(x.end, y.end)) return "shares images with";
+  return "";
 }
 
 }  // namespace
@@ -43,6 +70,7 @@ std::optional<std::int64_t> known_training_images(const DatasetConfig& dataset) 
   if (dataset.per_class > 0) {
     const KnownDataset* known = find_dataset(dataset.name);
     const auto chosen = std::ssize(dataset.chosen_classes());
+    if (chosen == 0 && known == nullptr) return std::nullopt;
     const auto classes = chosen == 0 ? known_classes(*known, dataset) : chosen;
     images = std::min(images, dataset.per_class * classes);
   }
@@ -61,22 +89,13 @@ SliceSizes known_slice_sizes(const DatasetConfig& dataset) {
   return {known_training_images(dataset), known_evaluation_images(dataset), known_minival_images(dataset)};
 }
 
-std::string shared_images(std::string_view a, std::string_view b, std::int64_t images) {
-  const Slice first = parse_slice(a), second = parse_slice(b);
-  if (first.split != second.split) return "";
-  bool percent = false, counted = false;
-  for (const Slice* slice : {&first, &second})
-    for (const std::vector<SliceCut>& cuts : slice->parts)
-      for (const SliceCut& cut : cuts)
-        for (const std::optional<SliceBound>* bound : {&cut.begin, &cut.end})
-          if (*bound) ((*bound)->percent ? percent : counted) = true;
-  if (percent && counted && images == 0) return "may share images (one slice counts images, the other percent) with";
-  // Of an unknown number of images, percentages are exact for two cuts in a row.
-  constexpr std::int64_t kHundredths = 100 * 100, kMany = std::numeric_limits<std::int64_t>::max() / 128;
-  const std::int64_t whole = images > 0 ? images : counted ? kMany : kHundredths;
-  for (const SliceSpan& x : spans_of(first, "", whole))
-    for (const SliceSpan& y : spans_of(second, "", whole))
-      if (std::max(x.begin, y.begin) < std::min(x.end, y.end)) return "shares images with";
+std::string shared_images(const DatasetConfig& dataset, std::string_view a, std::string_view b) {
+  for (const Slice& first : parse_slices(a))
+    for (const Slice& second : parse_slices(b)) {
+      if (first.split != second.split) continue;
+      std::string why = shared_images(first, second, known_split_images(dataset, first.split).value_or(0));
+      if (!why.empty()) return why;
+    }
   return "";
 }
 

@@ -24,7 +24,7 @@ SliceSizes known_slice_sizes(const DatasetConfig& dataset);
 /// nullopt if only the files can tell.
 std::optional<std::int64_t> known_split_images(const DatasetConfig& dataset, std::string_view split);
 
-/// "" if two slices of one dataset are disjoint, otherwise why not. `images` of the split, 0 if unknown.
-std::string shared_images(std::string_view a, std::string_view b, std::int64_t images);
+/// "" if two slices of a dataset are disjoint, otherwise why not.
+std::string shared_images(const DatasetConfig& dataset, std::string_view a, std::string_view b);
 
 }  // namespace normlab

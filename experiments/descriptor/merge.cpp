@@ -20,7 +20,7 @@ std::string join(std::string_view path, std::string_view key) {
 /// Objects that count as a single value.
 bool replaced_whole(std::string_view path) {
   return path == "model.placement" || path == "model.layer_scale" || path == "sweep" || path == "baseline" ||
-         path == "seeds" || path == "tuned_for" || path.substr(0, 11) == "placements.";
+         path == "seeds" || path == "tuned_for" || path == "benchmarks" || path.substr(0, 11) == "placements.";
 }
 
 /// The key for which a bare word at this path is short, or "".

@@ -13,8 +13,8 @@
 namespace normlab {
 
 /// Lays `child` over `base`: objects are merged key by key, anything else is replaced. Replaced as a whole are a
-/// placement, a layer scale, a row of "placements", "sweep", "exclude", "seeds", "tuned_for" and "baseline". If two
-/// keys mean the same (epochs and steps), the child's removes the base's.
+/// placement, a layer scale, a row of "placements", "sweep", "exclude", "seeds", "tuned_for", "baseline" and
+/// "benchmarks". If two keys mean the same (epochs and steps), the child's removes the base's.
 void merge_over(JsonNode& base, const JsonNode& child);
 
 /// Puts `value` at a dotted path and creates missing objects. A name on the way becomes the object that it abbreviates

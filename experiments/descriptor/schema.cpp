@@ -168,15 +168,15 @@ JsonNode single_grid() {
 }
 
 JsonNode tune_schema() {
-  JsonNode dataset = closed_object(properties<DatasetConfig>(), {"eval"});
   const JsonNode stage =
       closed_object(object({{"axes", single_grid()},
-                            {"dataset", std::move(dataset)},
+                            {"dataset", closed_object(properties<DatasetConfig>())},
                             {"train", shape(Type<TrainConfig>(), {})},
                             {"seeds", reference("seeds")},
                             {"metric", one_of_words({"eval/accuracy", "eval/loss", "eval/ema_accuracy", "eval/ema_loss",
-                                                     "eval/miou", "eval/ema_miou"})}}),
-                    {"axes", "dataset"});
+                                                     "eval/miou", "eval/ema_miou"})},
+                            {"then_train_on", one_of_words({"train", "train+minival"})}}),
+                    {"axes"});
   JsonNode list = list_of(stage);
   list.add("minItems", 1);
   return list;
@@ -225,6 +225,13 @@ JsonNode top_level_schema(std::string_view key) {
     return object({{"type", "object"},
                    {"propertyNames", object({{"not", one_of_words(placement_names())}})},
                    {"additionalProperties", reference("placement")}});
+  if (key == "benchmarks") {
+    JsonNode members = properties<TrialConfig>();
+    members.remove("seed");
+    members.find("model")->value = reference("model");
+    members.add("group", object({{"type", "string"}, {"minLength", 1}}));
+    return object({{"type", "object"}, {"additionalProperties", closed_object(std::move(members))}});
+  }
   if (key == "sweep") return if_type("array", list_of(reference("grid")), single_grid());
   if (key == "exclude") return list_of(reference("choice"));
   if (key == "seeds") return if_type("object", two_stage_schema(), reference("seeds"));

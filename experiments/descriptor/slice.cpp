@@ -73,8 +73,8 @@ std::vector<SliceCut> parse_cuts(std::string_view text, std::string_view slice) 
 
 }  // namespace
 
-Slice parse_slice(std::string_view text) {
-  Slice slice{std::string(text), {}, {}};
+std::vector<Slice> parse_slices(std::string_view text) {
+  std::vector<Slice> slices;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('+', begin), text.size());
     const std::string_view part = text.substr(begin, end - begin);
@@ -82,13 +82,33 @@ Slice parse_slice(std::string_view text) {
     const bool named = !split.empty() && std::all_of(split.begin(), split.end(),
                                                      [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
     if (!named) throw InputError(concat("slice ", in_quotes(text), ": does not name a split; ", kForms));
-    if (!slice.parts.empty() && split != slice.split)
-      throw InputError(concat("slice ", in_quotes(text), ": adds parts of two splits; only parts of one can be added"));
-    slice.split = split;
-    slice.parts.push_back(parse_cuts(part.substr(split.size()), text));
+    auto slice = std::find_if(slices.begin(), slices.end(), [&](const Slice& known) { return known.split == split; });
+    if (slice == slices.end()) slice = slices.insert(slice, Slice{"", std::string(split), {}});
+    slice->text += concat(slice->text.empty() ? "" : "+", part);
+    slice->parts.push_back(parse_cuts(part.substr(split.size()), text));
     begin = end + 1;
   }
-  return slice;
+  return slices;
+}
+
+Slice parse_slice(std::string_view text) {
+  std::vector<Slice> slices = parse_slices(text);
+  if (slices.size() > 1)
+    throw InputError(concat("slice ", in_quotes(text), ": adds parts of several splits; here a slice is of one split"));
+  return std::move(slices.front());
+}
+
+std::string first_split(std::string_view text) { return parse_slices(text).front().split; }
+
+std::optional<std::int64_t> counted_images(const Slice& slice) {
+  std::int64_t images = 0;
+  for (const std::vector<SliceCut>& cuts : slice.parts) {
+    if (cuts.empty() || !cuts.back().end || cuts.back().end->percent) return std::nullopt;
+    const std::optional<SliceBound>& begin = cuts.back().begin;
+    if (begin && begin->percent) return std::nullopt;
+    images += cuts.back().end->value - (begin ? begin->value : 0);
+  }
+  return images;
 }
 
 std::vector<SliceSpan> spans_of(const Slice& slice, std::string_view dataset, std::int64_t samples) {

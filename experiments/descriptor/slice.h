@@ -1,4 +1,5 @@
-// Slices of a split: "train", "train[:99%]", "train[800:1000]", "train[:800]+train[90%:][:200]".
+// Slices of a split: "train", "train[:99%]", "train[800:1000]", "train[:800]+train[90%:][:200]"; and their sums across
+// splits: "train[:800]+val[:200]".
 #pragma once
 
 #include <cstdint>
@@ -27,9 +28,17 @@ struct Slice {
   bool whole() const { return parts.size() == 1 && parts.front().empty(); }
 };
 
-/// A sum of parts of one split, each `split`, `split[begin:end]` or `split[begin:end][begin:end]`; a bound is empty, a
-/// number of images, or an integer percentage. InputError explains what is wrong.
+/// A sum of parts, each `split`, `split[begin:end]` or `split[begin:end][begin:end]`; a bound is empty, a number of
+/// images, or an integer percentage. Returns a slice for each split, in order of first appearance. InputError explains
+/// what is wrong.
+std::vector<Slice> parse_slices(std::string_view text);
+/// The same for one split; InputError if there are more.
 Slice parse_slice(std::string_view text);
+/// The first split that a slice names.
+std::string first_split(std::string_view text);
+
+/// The images of a slice whose split is of unknown size, if its parts end in a cut by numbers.
+std::optional<std::int64_t> counted_images(const Slice& slice);
 
 /// The positions begin to end of each part in a split of `samples` images. InputError: empty, past the end, or parts
 /// that overlap.

@@ -112,6 +112,7 @@ class SweepReader {
   bool is_axis(const std::string& name, const JsonMember& member) {
     for (const std::string_view root : kSettingRoots)
       if (is_within(name, root)) return true;
+    if (name == kBenchmarkAxis) return true;
     const std::string first = name.substr(0, name.find('.'));
     if (name == "seed" || name == "seeds")
       problems_.add(member.key_at, "the seed cannot be an axis; set \"seeds\" next to \"sweep\"");
@@ -244,6 +245,10 @@ AxisChoice read_choice(const JsonNode& node, const std::vector<Grid>& grids, Pro
 }
 
 bool lay(JsonNode& tree, const Axis& axis, std::size_t value, Problems& problems) {
+  if (axis.path == kBenchmarkAxis) {
+    merge_over(tree, axis.values[value].node);
+    return true;
+  }
   const std::string problem = set_path(tree, axis.path, axis.values[value].node, axis.key_at);
   if (!problem.empty()) problems.add(axis.key_at, problem);
   return problem.empty();

@@ -15,7 +15,7 @@
 namespace normlab {
 
 struct AxisValue {
-  JsonNode node;      // with positions in the sweep
+  JsonNode node;      // with positions in the sweep; of a benchmark: its settings
   std::string text;   // value_text, for comparison
   std::string label;  // for people
 };

@@ -8,6 +8,7 @@
 #include "core/visible_text.h"
 #include "experiments/base/suggest.h"
 #include "experiments/descriptor/canonical.h"
+#include "experiments/descriptor/keys.h"
 #include "experiments/descriptor/known_images.h"
 #include "experiments/descriptor/merge.h"
 #include "experiments/descriptor/slice.h"
@@ -43,6 +44,8 @@ bool is_at_edge(const Axis& axis, std::size_t value) {
   return low < high && (chosen == high || (chosen == low && low != 0));
 }
 
+constexpr std::string_view kTrain = "train", kBoth = "train+minival";
+
 class TuneReader {
  public:
   TuneReader(const std::vector<std::string>& swept, PlacementRows& rows, Problems& problems)
@@ -57,12 +60,15 @@ class TuneReader {
       TuneStage stage;
       if (read(item, stage)) stages.push_back(std::move(stage));
     }
+    for (std::size_t s = 0; s + 1 < stages.size(); ++s)
+      if (stages[s].then_train_on_minival)
+        problems_.add(stages[s].at, "\"then_train_on\" says what follows the last stage; set it there");
     return stages;
   }
 
  private:
   bool read(const JsonNode& node, TuneStage& stage) {
-    const std::vector<std::string_view> keys{"axes", "dataset", "train", "seeds", "metric"};
+    const std::vector<std::string_view> keys{"axes", "dataset", "train", "seeds", "metric", "then_train_on"};
     if (!node.is_object()) return problems_.add(node.at, "expected an object, got " + describe(node)), false;
     stage.at = node.at;
     for (const JsonMember& member : node.members) {
@@ -72,18 +78,19 @@ class TuneReader {
         stage.seeds = read_seeds(member.value, problems_);
       else if (member.key == "metric")
         read_metric(member.value, stage);
+      else if (member.key == "then_train_on")
+        read_then_train_on(member.value, stage);
       else if (member.key == "dataset" || member.key == "train")
         read_overlay(member, stage);
       else
         problems_.add(member.key_at, unknown_key(member.key, keys));
     }
     if (node.find("axes") == nullptr) problems_.add(node.at, "a stage needs \"axes\"");
-    if (node.find("dataset") == nullptr ||
-        (node.find("dataset")->value.is_object() && node.find("dataset")->value.find("eval") == nullptr))
-      problems_.add(
-          node.at,
-          "a stage needs a \"dataset\" with an \"eval\" slice of the training images, such as \"train[90%:]\" next to "
-          "\"train\": \"train[:90%]\"; values are chosen by it, so it must not be the slice that the table shows");
+    const JsonMember* dataset = stage.overlay.find("dataset");
+    stage.by_minival = dataset == nullptr || dataset->value.find("eval") == nullptr;
+    if (stage.then_train_on_minival && !stage.by_minival)
+      problems_.add(node.at,
+                    "with a slice of its own a stage does not look at the minival; leave \"then_train_on\" out");
     for (const AxisGroup& group : stage.grid.groups)
       for (const Axis& axis : group) check_axis(axis);
     return !stage.grid.groups.empty();
@@ -96,6 +103,14 @@ class TuneReader {
     stage.metric = node.text;
   }
 
+  void read_then_train_on(const JsonNode& node, TuneStage& stage) {
+    const std::string text = node.is_string() ? node.text : "";
+    if (text != kTrain && text != kBoth)
+      return problems_.add(node.at,
+                           concat("expected ", in_quotes(kTrain), " or ", in_quotes(kBoth), ", got ", describe(node)));
+    stage.then_train_on_minival = text == kBoth;
+  }
+
   void read_overlay(const JsonMember& member, TuneStage& stage) {
     if (!member.value.is_object())
       return problems_.add(member.value.at, concat("expected an object with the settings of ", in_quotes(member.key),
@@ -105,7 +120,8 @@ class TuneReader {
 
   void check_axis(const Axis& axis) {
     const auto refuse = [&](const std::string& what) { problems_.add(axis.key_at, what); };
-    if (is_within(axis.path, "dataset")) return refuse("the data cannot be tuned; tune \"model\" or \"train\"");
+    if (is_within(axis.path, "dataset") || axis.path == kBenchmarkAxis)
+      return refuse("the data cannot be tuned; tune \"model\" or \"train\"");
     for (std::size_t i = 0; i < taken_.size(); ++i) {
       const std::string& other = taken_[i];
       const char* const where = i < swept_ ? "the sweep" : "an earlier stage";
@@ -167,15 +183,39 @@ std::pair<TrialConfig, std::string> TunedRows::check_row(const JsonNode& tree, P
       for (std::size_t other = s + 1; other < stages_.size(); ++other)
         complete = apply(own, other, 0, problems) && complete;
       if (!complete) continue;
-      const TrialConfig config = read_trial(own, rows, ReadMode::descriptor, problems, classes_);
+      const TrialConfig config = read_own(own, rows, problems);
       if (s == 0 && c == 0) first = config;
-      merge_over(trial, stages_[s].overlay);
-      const TrialConfig tuning = read_trial(trial, rows, ReadMode::descriptor, problems, classes_);
+      const TrialConfig tuning = read_tuning(std::move(trial), stages_[s], rows, problems);
       if (!problems.empty()) continue;
       check_slices(stages_[s], config.dataset, tuning.dataset, problems);
       identity += canonical_json(config) + canonical_json(tuning);
     }
   return {first, identity};
+}
+
+TrialConfig TunedRows::read_own(const JsonNode& tree, PlacementRows& rows, Problems& problems) const {
+  TrialConfig config = read_trial(tree, rows, ReadMode::descriptor, problems, classes_);
+  if (!stages_.back().then_train_on_minival) return config;
+  config.dataset.train += "+" + config.dataset.minival;
+  config.dataset.minival.clear();
+  return config;
+}
+
+TrialConfig TunedRows::read_tuning(JsonNode tree, const TuneStage& stage, PlacementRows& rows,
+                                   Problems& problems) const {
+  merge_over(tree, stage.overlay);
+  TrialConfig config = read_trial(tree, rows, ReadMode::descriptor, problems, classes_);
+  if (!stage.by_minival) return config;
+  if (config.dataset.minival.empty())
+    problems.add(stage.at,
+                 "values are chosen by a part of the training images: give the \"dataset\" of the row a \"minival\" "
+                 "such as \"train[90%:]\" next to \"train\": \"train[:90%]\", or the stage a \"dataset\" with such an "
+                 "\"eval\" slice");
+  else if (!config.train.early_stop.metric.empty())
+    problems.add(stage.at, "values are chosen by the minival, so train.early_stop cannot use it as well");
+  config.dataset.eval = std::move(config.dataset.minival);
+  config.dataset.minival.clear();
+  return config;
 }
 
 void TunedRows::check_slices(const TuneStage& stage, const DatasetConfig& own, const DatasetConfig& tuning,
@@ -184,8 +224,7 @@ void TunedRows::check_slices(const TuneStage& stage, const DatasetConfig& own, c
   const JsonMember* eval = dataset == nullptr ? nullptr : dataset->value.find("eval");
   if (eval == nullptr) return;  // already reported
   const auto check = [&](const std::string& other, const char* whose) {
-    const std::int64_t images = known_split_images(tuning, parse_slice(other).split).value_or(0);
-    if (const std::string why = shared_images(tuning.eval, other, images); !why.empty())
+    if (const std::string why = shared_images(tuning, tuning.eval, other); !why.empty())
       problems.add(eval->value.at, concat(in_quotes(tuning.eval), " ", why, " ", in_quotes(other), ", ", whose));
   };
   try {
@@ -197,12 +236,12 @@ void TunedRows::check_slices(const TuneStage& stage, const DatasetConfig& own, c
   }
 }
 
-TrialConfig TunedRows::read(std::size_t row, std::span<const std::size_t> chosen, const JsonNode* overlay) const {
+TrialConfig TunedRows::read(std::size_t row, std::span<const std::size_t> chosen, const TuneStage* stage) const {
   JsonNode tree = trees_.at(row);
   Problems problems;
   for (std::size_t s = 0; s < chosen.size(); ++s) apply(tree, s, chosen[s], problems);
-  if (overlay != nullptr) merge_over(tree, *overlay);
-  TrialConfig config = read_trial(tree, rows_, ReadMode::descriptor, problems, classes_);
+  TrialConfig config =
+      stage == nullptr ? read_own(tree, rows_, problems) : read_tuning(std::move(tree), *stage, rows_, problems);
   problems.throw_if_any();
   config.start = starts_.at(row);
   return config;
@@ -216,7 +255,7 @@ std::vector<std::vector<std::size_t>> TunedRows::add_stage(Experiment& out, std:
   all.push_back(0);
   for (std::size_t c = 0; c < trials.size(); ++c) {
     all.back() = c;
-    const TrialConfig config = read(row, all, &stage.overlay);
+    const TrialConfig config = read(row, all, &stage);
     for (std::size_t s = 0; s < stage.seeds.size(); ++s) {
       Cell& cell = out.rows[row];
       Trial trial{with_seed(config, cell.start, stage.seeds[s]), {}, row, s, {}, Purpose::tuning};

@@ -20,6 +20,10 @@ struct TuneStage {
   JsonNode overlay = json_object();  // "dataset" and "train" of these trials only, laid over the row's
   std::vector<std::uint64_t> seeds{0};
   std::string metric = "eval/accuracy";
+  /// Whether these trials are evaluated on the row's minival, in place of the overlay's slice.
+  bool by_minival = true;
+  /// Whether the row itself, once tuned, is trained on its minival too. Of the last stage.
+  bool then_train_on_minival = false;
 
   std::size_t candidates() const { return grid.size(kMaxTrials); }
   /// A candidate's value for each axis. Candidates are numbered like rows: the last axis fastest.
@@ -30,8 +34,8 @@ struct TuneStage {
   bool lower_is_better() const { return metric.ends_with("loss"); }
 };
 
-/// A list of objects {"axes", "dataset", "train", "seeds", "metric"}. `swept` are the axes of the sweep, which cannot
-/// also be tuned. Invalid entries are reported and omitted.
+/// A list of objects {"axes", "dataset", "train", "seeds", "metric", "then_train_on"}. `swept` are the axes of the
+/// sweep, which cannot also be tuned. Invalid entries are reported and omitted.
 std::vector<TuneStage> read_tune(const JsonNode& node, const std::vector<std::string>& swept, PlacementRows& rows,
                                  Problems& problems);
 
@@ -74,7 +78,10 @@ class TunedRows {
 
  private:
   bool apply(JsonNode& tree, std::size_t stage, std::size_t candidate, Problems& problems) const;
-  TrialConfig read(std::size_t row, std::span<const std::size_t> chosen, const JsonNode* overlay) const;
+  TrialConfig read(std::size_t row, std::span<const std::size_t> chosen, const TuneStage* stage) const;
+  /// The settings of a row's own trials, and of those of a stage.
+  TrialConfig read_own(const JsonNode& tree, PlacementRows& rows, Problems& problems) const;
+  TrialConfig read_tuning(JsonNode tree, const TuneStage& stage, PlacementRows& rows, Problems& problems) const;
   void check_slices(const TuneStage& stage, const DatasetConfig& own, const DatasetConfig& tuning,
                     Problems& problems) const;
 

@@ -49,7 +49,7 @@ std::string trial_counts(const TableModel& table) {
   for (const SeedState state : kStates) {
     std::size_t count = 0;
     for (const TableLine& line : table.lines)
-      for (const TableSeed& seed : line.seeds) count += seed.state == state;
+      for (const TableSeed& seed : line.seeds) count += line.mean_of.empty() && seed.state == state;
     all += count;
     if (count > 0) parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", count, word_of(state));
   }

@@ -201,7 +201,8 @@ std::vector<std::string> default_curves(const std::string& metric) {
 
 std::vector<CurvePlot> curve_plots(const ReportInput& input) {
   std::vector<std::size_t> shown;
-  for (const TableLine& line : input.table.lines) shown.push_back(line.plan_index);
+  for (const TableLine& line : input.table.lines)
+    if (line.mean_of.empty()) shown.push_back(line.plan_index);
   std::vector<std::optional<std::size_t>> baselines;
   for (const Cell& row : input.experiment.rows) baselines.push_back(row.baseline);
   std::vector<CurvePlot> plots;

@@ -112,6 +112,8 @@ Json line_json(const TableModel& model, const TableLine& line) {
   Json axes = Json::object(), seeds = Json::array();
   for (std::size_t a = 0; a < model.axes.size(); ++a) axes[model.axes[a]] = typed(line.axes[a]);
   for (const TableSeed& seed : line.seeds) seeds.push_back(seed_json(seed));
+  if (!line.mean_of.empty())
+    for (Json& seed : seeds) seed.erase("trial");
   Json row{{"row", line.label}, {"axes", std::move(axes)}, {"baseline", line.is_baseline}, {"strip", line.strip}};
   row["mean"] = in_full(line.mean);
   row["half_width"] = in_full(line.half_width);
@@ -130,6 +132,7 @@ Json line_json(const TableModel& model, const TableLine& line) {
   if (line.bootstrap_half_width.value.has_value()) row["bootstrap_half_width"] = in_full(line.bootstrap_half_width);
   row["notes"] = line.notes;
   row["seeds"] = std::move(seeds);
+  if (!line.mean_of.empty()) row["mean_of"] = line.mean_of.size();
   return row;
 }
 

@@ -49,7 +49,8 @@ class Footer {
   template <class Test>
   std::size_t seeds(Test&& test) const {
     std::size_t sum = 0;
-    for (const TableLine& line : lines_) sum += std::size_t(std::count_if(line.seeds.begin(), line.seeds.end(), test));
+    for (const TableLine& line : lines_)  // a mean has no runs of its own
+      if (line.mean_of.empty()) sum += std::size_t(std::count_if(line.seeds.begin(), line.seeds.end(), test));
     return sum;
   }
   std::size_t seeds_in(std::initializer_list<SeedState> states) const {
@@ -271,7 +272,7 @@ class Footer {
     std::map<std::string, std::size_t> orders;
     for (const TableLine& line : lines_)
       for (const TableSeed& seed : line.seeds)
-        if (seed.state == SeedState::done || seed.state == SeedState::diverged)
+        if (line.mean_of.empty() && (seed.state == SeedState::done || seed.state == SeedState::diverged))
           ++orders[seed.arithmetic.empty() ? "not recorded" : seed.arithmetic];
     if (orders.size() < 2) return;
     std::vector<std::string> counts;

@@ -71,6 +71,7 @@ struct TableRow {
   std::vector<TableSeed> seeds;         // one per planned seed, in the plan's order
   std::optional<double> chance;         // the metric of a run that guesses, as stored; none if not known
   std::vector<std::string> remarks;     // additional notes: "lr=0.001, tuned"
+  std::vector<std::size_t> mean_of{};   // rows whose seeds are averaged here (table_groups.h); empty: runs of its own
 };
 
 /// Which images the done runs classify correctly, for --bootstrap and McNemar's test: by row, then by index

@@ -118,7 +118,7 @@ std::vector<TableEnvironment> environments_of(const std::vector<TableRow>& rows)
   const TableEnvironment* last = nullptr;  // most seeds match the one before
   for (const TableRow& row : rows)
     for (const TableSeed& seed : row.seeds) {
-      if (!is_finished(seed) || (last != nullptr && is_of(*last, seed))) continue;
+      if (!row.mean_of.empty() || !is_finished(seed) || (last != nullptr && is_of(*last, seed))) continue;
       auto found = std::find_if(all.begin(), all.end(), [&](const auto& known) { return is_of(known, seed); });
       if (found == all.end()) found = all.insert(found, {seed.environment, seed.program, seed.environment});
       last = &*found;
@@ -129,6 +129,7 @@ std::vector<TableEnvironment> environments_of(const std::vector<TableRow>& rows)
 
 std::string environment_note(const TableRow& row, const std::vector<TableEnvironment>& environments) {
   std::set<std::size_t> numbers;
+  if (!row.mean_of.empty()) return "";
   for (const TableSeed& seed : row.seeds)
     for (std::size_t e = 0; e < environments.size(); ++e)
       if (is_finished(seed) && is_of(environments[e], seed)) numbers.insert(e + 1);

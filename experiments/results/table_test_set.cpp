@@ -17,7 +17,7 @@ RunsBySeed stored_runs(const TableInput& input, std::size_t row, std::size_t& mi
   RunsBySeed runs;
   for (std::size_t s = 0; s < input.rows[row].seeds.size(); ++s) {
     const TableSeed& seed = input.rows[row].seeds[s];
-    if (seed.state != SeedState::done) continue;
+    if (seed.state != SeedState::done || !input.rows[row].mean_of.empty()) continue;
     if (row < input.correctness.size() && s < input.correctness[row].size() && input.correctness[row][s])
       runs[seed.seed] = &*input.correctness[row][s];
     else

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "experiments/descriptor/tasks.h"
+#include "experiments/results/table_groups.h"
 #include "experiments/sweep/stages.h"
 #include "experiments/sweep/trial_seed.h"
 
@@ -56,6 +57,7 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
       for (std::size_t s = 0; s < std::min(cell.trials.size(), experiment.two_stage->first); ++s)
         input.first_stage.insert(experiment.trials[cell.trials[s]].config.seed);
   }
+  add_benchmark_means(input, experiment.groups, options);
   input.remarks = stage_notes(experiment);
   if (std::string note = raised_seeds_note(experiment, store); !note.empty()) input.remarks.push_back(std::move(note));
   return input;

@@ -103,6 +103,11 @@ TEST_CASE("schema: unusual forms that check accepts are valid to jsonschema") {
           "baseline": {"train.steps": 10, "model.depth": 1}})",
       R"({"tune": [{"axes": {"train.optimizer.lr": [1e-3, 1e-2]}, "dataset": {"train": "train[:900]", "eval": "train[900:]"}}],
           "sweep": {"model.placement": ["pre_pre", "dpn"]}})",
+      R"({"dataset": {"train": "train[:900]", "minival": "train[900:]"},
+          "tune": [{"axes": {"train.optimizer.lr": [1e-3, 1e-2]}, "then_train_on": "train+minival"}]})",
+      R"({"benchmarks": {"a": {"group": "g", "dataset": {"class_groups": {"x": ["far_above"], "y": ["near_above"]}}},
+                         "b": {"dataset": "gratings", "model": {"placement": "dpn"}, "train": {"epochs": 2}}},
+          "sweep": {"benchmark": ["b", "a"], "model.depth": [1, 2]}, "exclude": [{"benchmark": "b", "model.depth": 1}]})",
       R"({"dataset": {"path": "pets", "layout": "image_folder"}, "model": {"image_size": [32, 32], "num_classes": 3,
           "layer_scale": {"kind": "channel", "init": "auto"}, "placement": {"init_gain": "sub_ln", "final": {"kind": "dyt"}}}})"};
   nlohmann::json descriptors = nlohmann::json::array();
@@ -164,6 +169,11 @@ TEST_CASE("schema: check and jsonschema refuse a typo by its name") {
       {R"({"sweep": {"model.depth": [1, 2]}, "exclude": [{"model.dept": 1}]})", "model.dept"},
       {R"({"seeds": {"first": 2, "max": 3, "gain_halfwidth": 1, "metrc": "eval/loss"}})", "metrc"},
       {R"({"checkpoint": {"secnds": 3}})", "secnds"},
+      {R"({"dataset": {"class_groups": {"x": "cat"}}})", "cat"},
+      {R"({"dataset": {"name": "shapes", "label": "color"}})", "color"},
+      {R"({"benchmarks": {"a": {"dataset": {"nme": "gratings"}}}, "sweep": {"benchmark": ["a"]}})", "nme"},
+      {R"({"benchmarks": {"a": {"grup": "g"}}, "sweep": {"benchmark": ["a"]}})", "grup"},
+      {R"({"tune": [{"axes": {"train.optimizer.lr": [1]}, "then_train_on": "minival"}]})", "minival"},
       {R"({"tune": [{"axes": {"train.optimizer.l": [1]}, "dataset": {"eval": "train[900:]"}}]})", "train.optimizer.l"}};
   DescriptorFiles files;
   nlohmann::json descriptors = nlohmann::json::array();

@@ -72,8 +72,23 @@ TEST_CASE("slice: parts of a sum that share images are refused") {
              "two of its parts share 100 of 1000 images");
 }
 
-TEST_CASE("slice: parts of two splits cannot be added") {
-  CHECK_SAYS(input_error([] { parse_slice("train[:80]+val[:20]"); }), "adds parts of two splits");
+TEST_CASE("slice: a sum over splits is a slice of each") {
+  const std::vector<Slice> slices = parse_slices("train[:80]+val[:20]+train[90%:]");
+  REQUIRE(slices.size() == 2);
+  CHECK(slices[0].text == "train[:80]+train[90%:]");
+  CHECK(slices[0].parts.size() == 2);
+  CHECK(slices[1].split == "val");
+  CHECK(slices[1].text == "val[:20]");
+  CHECK(first_split("val+train") == "val");
+  CHECK_SAYS(input_error([] { parse_slice("train[:80]+val[:20]"); }), "adds parts of several splits");
+}
+
+TEST_CASE("slice: numbers give the size of a slice of any split") {
+  CHECK(counted_images(parse_slice("train[:80]+train[90%:][5:20]")) == 95);
+  CHECK(!counted_images(parse_slice("train")));
+  CHECK(!counted_images(parse_slice("train[5:]")));
+  CHECK(!counted_images(parse_slice("train[:80]+train[90%:]")));
+  CHECK(!counted_images(parse_slice("train[50%:900]")));
 }
 
 TEST_CASE("slice: a text that is not a slice is refused") {

@@ -123,10 +123,11 @@ TEST_CASE("tune: a wrong stage is told with its place") {
   CHECK(files.problems(with_tune(R"([{"axis": {}, "dataset": {"eval": "val"}}])")) ==
         "d.json:2:10: /tune/0: a stage needs \"axes\"\n"
         "d.json:2:11: /tune/0/axis: unknown key; did you mean \"axes\"?");
-  CHECK(files.problems(with_tune(R"([{"axes": {"train.optimizer.lr": [1e-3]}}])")) ==
-        "d.json:2:10: /tune/0: a stage needs a \"dataset\" with an \"eval\" slice of the training images, such as "
-        "\"train[90%:]\" next to \"train\": \"train[:90%]\"; values are chosen by it, so it must not be the slice that "
-        "the table shows");
+  CHECK(
+      files.problems(with_tune(R"([{"axes": {"train.optimizer.lr": [1e-3]}}])"))
+          .find("d.json:2:10: /tune/0: values are chosen by a part of the training images: give the \"dataset\" of the "
+                "row a \"minival\" such as \"train[90%:]\" next to \"train\": \"train[:90%]\", or the stage a "
+                "\"dataset\" with such an \"eval\" slice") == 0);
   const std::string data = R"(, "dataset": {"train": "train[:80%]", "eval": "train[80%:]"}}])";
   CHECK(files.problems(with_tune(R"([{"axes": {"train.optimizer.lrr": [1e-3], "train.batch_size": [8, 0]})" + data)) ==
         "d.json:2:20: /tune/0/axes/train.optimizer.lrr: unknown key; did you mean \"lr\"?\n"
@@ -165,15 +166,73 @@ TEST_CASE("tune: the slice that chooses shares no image with other slices") {
 }
 
 TEST_CASE("tune: slices by percent and by number share images depending on the total") {
-  CHECK(shared_images("train[:50%]", "train[500:]", 0) ==
+  DatasetConfig of{.name = "pictures"};
+  CHECK(shared_images(of, "train[:50%]", "train[500:]") ==
         "may share images (one slice counts images, the other percent) with");
-  CHECK(shared_images("train[:50%]", "train[500:]", 1000) == "");
-  CHECK(shared_images("train[:50%]", "train[500:]", 1002) != "");
+  of.name = "shapes";
+  of.train_images = 1000;
+  CHECK(shared_images(of, "train[:50%]", "train[500:]") == "");
+  of.train_images = 1002;
+  CHECK(shared_images(of, "train[:50%]", "train[500:]") != "");
 }
 
 TEST_CASE("tune: disjoint slices and other splits share no image") {
-  CHECK(shared_images("train[:800]", "train[800:1000]", 0) == "");
-  CHECK(shared_images("train[:800]", "val[:800]", 0) == "");
+  const DatasetConfig of{.name = "pictures"};
+  CHECK(shared_images(of, "train[:800]", "train[800:1000]") == "");
+  CHECK(shared_images(of, "train[:800]", "val[:800]") == "");
+  CHECK(shared_images(of, "train[:800]+val[:200]", "val[200:]") == "");
+  CHECK(shared_images(of, "train[:800]+val[:200]", "test+val[199:]") == "shares images with");
+}
+
+namespace {
+
+/// One row on 1000 images: 800, of which some tune, and 200.
+std::string by_minival(const std::string& more = "", const std::string& dataset = "") {
+  return R"({"dataset": {"train": "train[:800]", "minival": "train[90%:]", "eval": "test")" + dataset +
+         R"(}, "tune": [{"axes": {"train.optimizer.lr": [1e-3, 1e-2]})" + more + "}]}";
+}
+
+TrialConfig own_trial(const Experiment& e) { return e.tuned->final_config(0, std::vector<std::size_t>{1}); }
+
+}  // namespace
+
+TEST_CASE("tune: without a slice of its own a stage is judged on the minival") {
+  DescriptorFiles files;
+  const Experiment e = files.load(by_minival());
+  const DatasetConfig& data = e.trials[e.rows[0].tuning[0]].config.dataset;
+  CHECK(data.train == "train[:800]");
+  CHECK(data.eval == "train[90%:]");
+  CHECK(data.minival == "");
+  CHECK(own_trial(e).dataset.train == "train[:800]");
+  CHECK(own_trial(e).dataset.eval == "test");
+  CHECK(own_trial(e).dataset.minival == "train[90%:]");
+  CHECK(own_trial(e).train.optimizer.lr == 1e-2);
+}
+
+TEST_CASE("tune: once the values are chosen, the minival can join the training images") {
+  DescriptorFiles files;
+  const Experiment e = files.load(by_minival(R"(, "then_train_on": "train+minival")"));
+  CHECK(e.trials[0].config.dataset.train == "train[:800]");
+  CHECK(e.trials[0].config.dataset.eval == "train[90%:]");
+  CHECK(own_trial(e).dataset.train == "train[:800]+train[90%:]");
+  CHECK(own_trial(e).dataset.eval == "test");
+  CHECK(own_trial(e).dataset.minival == "");
+  CHECK(own_trial(files.load(by_minival(R"(, "then_train_on": "train")"))).dataset.train == "train[:800]");
+}
+
+TEST_CASE("tune: what follows the last stage is told with its place if it is wrong") {
+  DescriptorFiles files;
+  CHECK(files.problems(by_minival(R"(, "then_train_on": "minival")")) ==
+        "d.json:1:154: /tune/0/then_train_on: expected \"train\" or \"train+minival\", got \"minival\"");
+  CHECK(files.problems(by_minival(R"(, "then_train_on": "train+minival", "dataset": {"eval": "train[80%:90%]"})")) ==
+        "d.json:1:90: /tune/0: with a slice of its own a stage does not look at the minival; leave \"then_train_on\" "
+        "out");
+  CHECK(files.problems(
+            by_minival(R"(, "then_train_on": "train+minival"}, {"axes": {"train.optimizer.weight_decay": [0.1]})")) ==
+        "d.json:1:90: /tune/0: \"then_train_on\" says what follows the last stage; set it there");
+  CHECK(files.problems(by_minival(R"(, "train": {"early_stop": {"metric": "minival/loss"}})"))
+            .find("/tune/0: values are chosen by the minival, so train.early_stop cannot use it as well") !=
+        std::string::npos);
 }
 
 TEST_CASE("two-stage seeds: the first stage runs the first seeds of each row") {

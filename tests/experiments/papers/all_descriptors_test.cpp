@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -157,6 +158,20 @@ TEST_CASE("papers: a tiny twin runs in minutes") {
                  (1e9 * default_gflops(config.train.precision));
     }
     CHECK_MESSAGE(seconds < 40 * 60, "a twin runs in minutes: ", seconds, " s of products");
+  }
+}
+
+TEST_CASE("papers: a tiny twin's sigmoids start near the odds of its classes") {
+  // A bias for a thousand classes holds a twin of few steps at chance: all its training goes into that bias.
+  for (const auto& [file, experiment] : descriptors()) {
+    if (!is_twin(file)) continue;
+    CAPTURE(file.string());
+    for (const Cell& row : experiment.rows) {
+      const TrialConfig& config = first_trial(experiment, row).config;
+      if (config.train.loss != LossKind::sigmoid) continue;
+      const double bias = std::visit([](const auto& c) { return c.head_bias_init; }, config.model);
+      CHECK(bias >= -std::log(double(num_classes(config.model))) - 1);
+    }
   }
 }
 
