@@ -52,13 +52,21 @@ Var reshape(const Var& x, const Shape& shape);
 Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double eps);
 /// gamma x / sqrt(mean(x^2) + eps).
 Var rms_norm(const Var& x, const Var& gamma, double eps);
+/// gamma x / sqrt(sum(x^2) + eps).
+Var l2_norm(const Var& x, const Var& gamma, double eps);
 /// GroupNorm (Wu and He 2018): x [images, ..., C] as in layer_norm, over all tokens of an image and C / groups
 /// channels. Throws InputError if `groups` does not divide C.
 Var group_norm(const Var& x, const Var& gamma, const Var& beta, std::int64_t groups, double eps);
 /// gamma x + beta.
 Var affine(const Var& x, const Var& gamma, const Var& beta);
-/// gamma tanh(alpha x) + beta, alpha [1].
-Var dyt(const Var& x, const Var& alpha, const Var& gamma, const Var& beta);
+/// gamma phi(alpha x + shift) + beta; alpha [1], shift [1] or Var(). For dyisru, alpha is under the root and there is
+/// no shift; a negative alpha gives NaN.
+Var pointwise_norm(PointwisePhi phi, const Var& x, const Var& alpha, const Var& shift, const Var& gamma,
+                   const Var& beta);
+/// SeeDNorm: (gamma + tanh(x . beta) alpha) x / sqrt(mean(x^2) + eps); alpha, beta, gamma [C].
+Var seednorm(const Var& x, const Var& alpha, const Var& beta, const Var& gamma, double eps);
+/// BHyT: gamma tanh(alpha x / (kappa sqrt(mean(x^2) + eps))), alpha [1].
+Var bhyt(const Var& x, const Var& alpha, const Var& gamma, double kappa, double eps);
 
 /// The images of a batch on this tape: `images` of `batch`, from `first_image` on. Shards meet in `shards`.
 struct BatchSlice {

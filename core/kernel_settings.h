@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
+
+#include "core/words.h"
 
 namespace normlab {
 
@@ -10,5 +13,36 @@ enum class GeluForm : std::uint8_t { erf, tanh };
 /// How label smoothing e is spread. all: e / C for every class (PyTorch). others: e / (C - 1) for every class but the
 /// label's (Big Vision).
 enum class Smoothing : std::uint8_t { all, others };
+
+/// The bounded function of a norm without statistics, gamma phi(u) + beta with u = alpha x + shift ("Stronger
+/// Normalization-Free Transformers", arXiv:2512.10938, table of functions): tanh u; erf u; u / sqrt(1 + u^2);
+/// u / (1 + |u|); 2/pi atan u; u cut at ±1. dyisru: sqrt(C) x / sqrt(alpha + x^2), without a shift (arXiv:2503.21708).
+enum class PointwisePhi : std::uint8_t { tanh, erf, isru, softsign, atan, hardtanh, dyisru };
+
+/// The words of "phi" in descriptors: dyisru is a kind of its own.
+template <>
+inline constexpr std::size_t kWordCount<PointwisePhi> = 6;
+
+/// f(std::integral_constant<PointwisePhi, phi>()).
+template <class F>
+void for_pointwise_phi(PointwisePhi phi, F&& f) {
+  using enum PointwisePhi;
+  switch (phi) {
+    case tanh:
+      return f(std::integral_constant<PointwisePhi, tanh>());
+    case erf:
+      return f(std::integral_constant<PointwisePhi, erf>());
+    case isru:
+      return f(std::integral_constant<PointwisePhi, isru>());
+    case softsign:
+      return f(std::integral_constant<PointwisePhi, softsign>());
+    case atan:
+      return f(std::integral_constant<PointwisePhi, atan>());
+    case hardtanh:
+      return f(std::integral_constant<PointwisePhi, hardtanh>());
+    case dyisru:
+      return f(std::integral_constant<PointwisePhi, dyisru>());
+  }
+}
 
 }  // namespace normlab

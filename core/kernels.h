@@ -10,6 +10,7 @@
 
 #include "core/collective.h"
 #include "core/gradient.h"
+#include "core/host_device.h"
 #include "core/kernel_settings.h"
 #include "core/random.h"
 #include "core/resample.h"
@@ -30,6 +31,8 @@ struct LinearBackward {
 struct NormDims {
   std::int64_t rows, cols;
   double eps;
+  bool sum = false;  // rms_norm: eps is added to the sum of squares instead of their mean, as in L2 normalisation
+  NORMLAB_HOST_DEVICE std::int64_t mean_over() const { return sum ? 1 : cols; }
 };
 /// y = norm(x) with gain gamma and bias beta [cols]. mean and rstd are outputs, kept for the backward pass.
 struct NormForward {
@@ -178,9 +181,17 @@ struct MaskDraw {
   /* y = gamma x + beta. */                                                                                           \
   KERNEL(affine(Tensor x, Tensor gamma, Tensor beta, Tensor y))                                                       \
   KERNEL(affine_backward(Tensor dy, Tensor x, Tensor gamma, Gradient dx, Gradient dgamma, Gradient dbeta))            \
-  /* Dynamic Tanh (Zhu et al. 2025): y = gamma tanh(alpha x) + beta; alpha [1]. No mean, no rstd. */                  \
-  KERNEL(dyt(Tensor x, Tensor alpha, Tensor gamma, Tensor beta, Tensor y))                                            \
-  KERNEL(dyt_backward(const NormBackward&, Tensor alpha, Gradient dalpha))                                            \
+  /* y = gamma phi(alpha x + shift) + beta (PointwisePhi); alpha [1], shift [1] or empty. No mean, no rstd. */        \
+  KERNEL(pointwise_norm(PointwisePhi, Tensor x, Tensor alpha, Tensor shift, Tensor gamma, Tensor beta, Tensor y))     \
+  KERNEL(pointwise_norm_backward(PointwisePhi, const NormBackward&, Tensor alpha, Tensor shift, Gradient dalpha,      \
+                                 Gradient dshift))                                                                    \
+  /* SeeDNorm (arXiv:2510.22777): y = (gamma + tanh(x . beta) alpha) x / RMS(x); alpha, beta, gamma [cols]. Keeps */  \
+  /* rstd and the gates tanh(x . beta), both [rows]. */                                                               \
+  KERNEL(seednorm(NormDims, const NormForward&, Tensor alpha, Tensor gates))                                          \
+  KERNEL(seednorm_backward(NormDims, const NormBackward&, Tensor alpha, Tensor beta, Tensor gates, Gradient dalpha))  \
+  /* BHyT (arXiv:2601.09719): y = gamma tanh(alpha x / (kappa RMS(x))); alpha [1], rstd [rows]. */                    \
+  KERNEL(bhyt(NormDims, double kappa, const NormForward&, Tensor alpha))                                              \
+  KERNEL(bhyt_backward(NormDims, double kappa, const NormBackward&, Tensor alpha, Gradient dalpha))                   \
   /* Batch norm over shards (Ioffe and Szegedy 2015), which meet once forward and once backward. Every shard */       \
   /* receives mean and rstd [groups, cols] of the whole batch. Statistics are taken per image and combined in */      \
   /* image order, so the cut into shards changes no bit. running_mean and running_var [cols] are updated from the */  \

@@ -23,7 +23,7 @@ __global__ void norm_forward(NormDims d, const T* x, const Param<T>* gamma, cons
                                const A centred = A(x[c]) - m;
                                return centred * centred;
                              }) /
-              A(d.cols);
+              A(d.mean_over());
   const A s = 1 / std::sqrt(v + A(d.eps));
   for (std::int64_t c = lane; c < d.cols; c += kWarp) {
     const A x_hat = (A(x[c]) - m) * s;
@@ -52,7 +52,7 @@ __global__ void norm_gradient(NormDims d, const T* dy, const T* x, const Param<T
     of_g += g;
     of_gh += g * ((A(x[c]) - m) * s);
   }
-  const A mean_g = mean ? warp_sum(of_g) / A(d.cols) : 0, mean_gh = warp_sum(of_gh) / A(d.cols);
+  const A mean_g = mean ? warp_sum(of_g) / A(d.cols) : 0, mean_gh = warp_sum(of_gh) / A(d.mean_over());
   for (std::int64_t c = lane; c < d.cols; c += kWarp) {
     const A g = gamma ? A(dy[c]) * gamma[c] : A(dy[c]);
     put(dx[c], s * (g - mean_g - (A(x[c]) - m) * s * mean_gh), add);

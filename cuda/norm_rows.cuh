@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kNormThreads) norm_held(NormDims d, int warps,
       s[r] += row[r][i] * row[r][i];
     }
   team_sums(team, s, of_warp + kRows * kNormWarps);
-  for (int r = 0; r < kRows; ++r) s[r] = 1 / std::sqrt(s[r] / A(cols) + A(d.eps));
+  for (int r = 0; r < kRows; ++r) s[r] = 1 / std::sqrt(s[r] / A(d.mean_over()) + A(d.eps));
   NORMLAB_UNROLL
   for (int i = 0; i < kVectors; ++i) {
     const int c = team.column<V>(i);
@@ -233,7 +233,7 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
     }
     if (dx) {
       team_sums(team, sums, of_warp + rows % 2 * 2 * kNormWarps);
-      const A mean_g = mean ? sums[0] / A(cols) : 0, mean_gh = sums[1] / A(cols);
+      const A mean_g = mean ? sums[0] / A(cols) : 0, mean_gh = sums[1] / A(d.mean_over());
       NORMLAB_UNROLL
       for (int i = 0; i < kVectors; ++i) {
         const int c = team.column<V>(i);

@@ -24,13 +24,14 @@ void done_with(const Activation&, const Context&) {}  // it keeps its slope in p
 
 }  // namespace
 
-Branch::Branch(const std::string& name, const BranchConfig& c)
+Branch::Branch(ParameterSet& p, const std::string& name, const BranchConfig& c)
     : gelu_(c.gelu),
       dropout_(c.dropout),
       drop_path_(c.drop_path),
       short_forms_(c.short_forms && !uses_batch_norm(c.placement)),
       name_(name),
-      path_name_(name + "_path") {}
+      path_name_(name + "_path"),
+      residual_factor_(p, residual_factor(c.placement.residual_factor, c.depth)) {}
 
 bool Branch::skips_dropped(Backend& backend) const {
   return short_forms_ && drop_path_ > 0 && backend.memory().on_host();
@@ -44,6 +45,8 @@ Branch::Fused Branch::fused(DType dtype, const Context& ctx) const {
           .sum = head_scale_.is_identity() && !cuts() && out_.is_identity() && !drops && layer_scale_.is_identity() &&
                  !ctx.drops(drop_path_)};
 }
+
+Var Branch::scaled(const Var& x, const Context& ctx) const { return residual_factor_(residual_scale_(x, ctx), ctx); }
 
 template <class Applied>
 Var Branch::path(const Applied& inner, const Context& ctx) const {
@@ -64,7 +67,7 @@ Var Branch::sum(const Var& x, const Context& ctx, const Shortcut& shortcut, cons
     if (kept < images || ctx.rehearses) return post_(sum_of_kept(keep, kept, x, ctx, shortcut, inner), ctx);
   }
   const auto applied = inner(x, ctx);
-  const Var residual = residual_scale_(shortcut(), ctx);
+  const Var residual = scaled(shortcut(), ctx);
   if (fused(x.value().dtype(), ctx).sum) {
     ctx.show_branch(name_, [&] { return last_(applied, ctx); });
     const Var all = last_.added_to(residual, applied, ctx);
@@ -83,7 +86,7 @@ Var Branch::sum_of_kept(const Tensor& keep, std::int64_t kept, const Var& x, con
   Context some = ctx;
   some.observe_branch = nullptr;
   ctx.show_branch(name_, [&] { return path(inner(x, some), some); });
-  if (kept == 0) return residual_scale_(shortcut(), ctx);
+  if (kept == 0) return scaled(shortcut(), ctx);
   some.kept = keep;
   some.slice.images = kept;
   Var branch;
@@ -92,13 +95,13 @@ Var Branch::sum_of_kept(const Tensor& keep, std::int64_t kept, const Var& x, con
     ctx.tape.at(name_.c_str());
     branch = path(inner(gather_images(x, keep), some), some);
   }
-  const Var residual = residual_scale_(shortcut(), ctx);
+  const Var residual = scaled(shortcut(), ctx);
   ctx.tape.at(name_.c_str());
   return scatter_add_images(branch, keep, drop_path_, residual);
 }
 
 AttentionBranch::AttentionBranch(ParameterSet& p, const BranchConfig& c, const std::optional<Windows>& windows)
-    : Branch(c.place.prefix() + "attn", c),
+    : Branch(p, c.place.prefix() + "attn", c),
       heads_(c.sizes.num_heads),
       head_dim_(c.sizes.embed_dim / c.sizes.num_heads),
       attention_dropout_(c.attention_dropout),
@@ -135,9 +138,9 @@ Var AttentionBranch::heads(const Var& h, std::int64_t images, const Context& ctx
     if (windows_) return window_attention(qkv, ctx.parameter(bias_table_), heads_, *windows_, keep, attention_dropout_);
     return attention(qkv, heads_, keep, attention_dropout_);
   }
-  const Var q = query_.per_head(qkv_.one(0, h, ctx), heads_, ctx);
-  const Var k = key_.per_head(qkv_.one(1, h, ctx), heads_, ctx);
-  const Var v = value_(qkv_.one(2, h, ctx), ctx);
+  const Var q = query_.of_heads(qkv_.one(0, h, ctx), heads_, ctx);
+  const Var k = key_.of_heads(qkv_.one(1, h, ctx), heads_, ctx);
+  const Var v = value_.of_heads(qkv_.one(2, h, ctx), heads_, ctx);
   ctx.tape.at(name_.c_str());
   if (windows_)
     return window_attention(q, k, v, ctx.parameter(bias_table_), heads_, *windows_, keep, attention_dropout_);
@@ -166,15 +169,15 @@ Var AttentionBranch::first_token(const Var& all, const Context& of_all) const {
   const auto first = [](const Var& x) { return reshape(select_tokens(x, 0, 1), {x.shape()[0], 1, x.shape()[2]}); };
   const auto inner = [&](const Var& x, const Context& ctx) {
     const Var h = pre_(x, ctx);
-    const Var q = query_.per_head(qkv_.one(0, first(h), ctx), heads_, ctx);
+    const Var q = query_.of_heads(qkv_.one(0, first(h), ctx), heads_, ctx);
     Var attended;
     if (key_.is_identity() && value_.is_identity()) {
       const Var kv = qkv_.keys_and_values(h, ctx);
       ctx.tape.at(name_.c_str());
       attended = token_attention(q, kv, heads_);
     } else {
-      const Var k = key_.per_head(qkv_.one(1, h, ctx), heads_, ctx);
-      const Var v = value_(qkv_.one(2, h, ctx), ctx);
+      const Var k = key_.of_heads(qkv_.one(1, h, ctx), heads_, ctx);
+      const Var v = value_.of_heads(qkv_.one(2, h, ctx), heads_, ctx);
       ctx.tape.at(name_.c_str());
       attended = token_attention(q, k, v, heads_);
     }
@@ -204,7 +207,7 @@ void AttentionBranch::prepare(Backend& backend, std::int64_t images, std::int64_
 }
 
 MlpBranch::MlpBranch(ParameterSet& p, const BranchConfig& c)
-    : Branch(c.place.prefix() + "mlp", c), hidden_name_(c.place.prefix() + "hidden") {
+    : Branch(p, c.place.prefix() + "mlp", c), hidden_name_(c.place.prefix() + "hidden") {
   const Place place = branch_of(c, "mlp");
   const auto norm = [&](SiteMember site) { return Norm(p, place, site, c.placement, c.sizes); };
   pre_ = norm(&MlpSites::pre);

@@ -18,11 +18,12 @@ struct BranchConfig {
   GeluForm gelu;
   double dropout, attention_dropout, drop_path;
   bool short_forms;
+  std::int64_t depth;  // blocks of the network
   const Placement& placement;
 };
 
 /// What both branches share, from the norm `pre` to the residual sum and the norm `post`:
-/// y = post(residual_scale * x + path(layer_scale * drop(out(head_scale(last(inner(...)))))))
+/// y = post(residual_factor * residual_scale * x + path(layer_scale * drop(out(head_scale(last(inner(...)))))))
 /// In the short form, images dropped by drop-path skip everything inside `path`. Batch norm needs all images, and on a
 /// device with its own memory the host does not know which ones are dropped, so neither uses the short form.
 class Branch {
@@ -32,7 +33,7 @@ class Branch {
 
  protected:
   /// `name` is for example "blocks.0.attn". The branches declare the parameters, in the order of the network.
-  Branch(const std::string& name, const BranchConfig& config);
+  Branch(ParameterSet& parameters, const std::string& name, const BranchConfig& config);
   /// y from x. inner(images, ctx) gives the input of the last product, a Var or Activation, for all or some images of
   /// x. shortcut() is x, or the one token of x that continues.
   template <class Shortcut, class Inner>
@@ -41,6 +42,8 @@ class Branch {
   template <class Shortcut, class Inner>
   Var sum_of_kept(const Tensor& keep, std::int64_t kept, const Var& x, const Context& ctx, const Shortcut& shortcut,
                   const Inner& inner) const;
+  /// What the branch is added to, from the shortcut.
+  Var scaled(const Var& x, const Context& ctx) const;
   /// From the input of the last product to the input of drop-path.
   template <class Applied>
   Var path(const Applied& inner, const Context& ctx) const;
@@ -67,6 +70,7 @@ class Branch {
   Norm pre_, hidden_, inner_, out_, post_;
   Linear last_;
   Gain head_scale_, layer_scale_, residual_scale_;
+  Factor residual_factor_;
 };
 
 /// y = post(x + path(layer_scale * drop(out(after_proj(proj(inner(before_proj(heads))))))))
@@ -93,7 +97,8 @@ class AttentionBranch : Branch {
   Gain before_proj_;
 };
 
-/// y = post(residual_scale * x + path(layer_scale * drop(out(fc2(drop(inner(gelu(hidden(fc1(pre(x)))))))))))
+/// y = post(residual_factor * residual_scale * x + path(layer_scale *
+/// drop(out(fc2(drop(inner(gelu(hidden(fc1(pre(x)))))))))))
 class MlpBranch : Branch {
  public:
   MlpBranch(ParameterSet& parameters, const BranchConfig& config);

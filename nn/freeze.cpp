@@ -43,6 +43,7 @@ bool stands_for(std::string_view pattern, const ParameterInfo& p) {
 
 Freezing freezing(std::span<const std::string> patterns, std::span<const ParameterInfo> parameters) {
   Freezing out{std::vector<bool>(parameters.size()), {}};
+  for (std::size_t p = 0; p < parameters.size(); ++p) out.marks[p] = parameters[p].fixed;
   const auto fail = [&](std::size_t pattern, const std::string& message, bool matches_none = false) {
     if (!out.problem) out.problem = FreezeProblem{pattern, matches_none, message};
   };
@@ -80,7 +81,6 @@ std::vector<bool> frozen_by(std::span<const std::string> patterns, std::span<con
 }
 
 std::int64_t trained_values(const ModelConfig& config, std::span<const std::string> patterns) {
-  if (patterns.empty()) return model_cost(config).parameters;
   ParameterSet set;
   make_model(set, config);
   set.freeze(frozen_by(patterns, set.parameters()));

@@ -28,7 +28,7 @@ struct FreezeProblem {
   std::string message;
 };
 
-/// One mark per parameter, whether a pattern stands for it; and the first problem.
+/// One mark per parameter, whether it is fixed or a pattern stands for it; and the first problem.
 struct Freezing {
   std::vector<bool> marks;
   std::optional<FreezeProblem> problem;

@@ -34,9 +34,9 @@ class Fuser {
     for (auto site = kSites.rbegin(); site != kSites.rend(); ++site) {
       std::vector<SiteNorm> norms;
       for (const Place& place : places_of(site->linears.first))
-        norms.push_back({place.prefix(), site->in_block()
-                                             ? norm_in(blocks[static_cast<std::size_t>(place.layer - 1)], *site)
-                                             : norm_in(placement_, *site)});
+        norms.push_back({place.prefix(), place.layer,
+                         site->in_block() ? norm_in(blocks[static_cast<std::size_t>(place.layer - 1)], *site)
+                                          : norm_in(placement_, *site)});
       fuse_alike(*site, norms, results);
     }
     std::reverse(results.begin(), results.end());
@@ -51,6 +51,7 @@ class Fuser {
   /// One norm of a site: the prefix of the site's path in the names of its parameters, and its settings.
   struct SiteNorm {
     std::string prefix;
+    std::int64_t layer;
     NormSpec* spec;
   };
 
@@ -104,7 +105,10 @@ class Fuser {
     }
     for (const SiteNorm& place : places) {
       const std::string name = concat(place.prefix, site.path);
-      const FrozenNorm norm = take_norm(name, spec.eps);
+      FrozenNorm norm = take_norm(name, spec.eps);
+      if (site.is(&AttentionSites::pre) || site.is(&MlpSites::pre))
+        for (std::vector<double>* values : {&norm.scale, &norm.offset})
+          for (double& value : *values) value *= depth_scale(placement_, place.layer);
       for (const std::string_view linear : linears)
         gains_bias = merge(site.fusion, norm, concat(place.prefix, linear), name) || gains_bias;
     }

@@ -69,54 +69,100 @@ Norm::Norm(ParameterSet& parameters, const Place& place, SiteMember site, const 
   name_ = concat(place.prefix(), row.path);
   spec_ = norm_at(placement, row, place.layer - 1);
   const NormParts& parts = parts_of(spec_.kind);
-  const std::int64_t width = width_of(row, sizes);
+  const std::int64_t width = width_of(row, placement, sizes);
+  per_head_ = sees_one_head(row, placement);
   const auto add = [&](const char* last, std::int64_t values, double start) {
     return parameters.add(name_ + last, {values}, {.role = Role::norm, .place = place, .site = &row, .start = start});
   };
-  if (parts.alpha) alpha_ = add(".alpha", 1, spec_.alpha_init);
-  if (parts.gamma) gamma_ = add(".gamma", width, 1.0);
+  if (spec_.kind == NormKind::instance_norm) spec_.groups = width;
+  const bool of_width = spec_.kind == NormKind::dyisru && spec_.alpha_init == 0;
+  if (parts.alpha)
+    alpha_ = add(".alpha", spec_.kind == NormKind::seednorm ? width : 1, of_width ? double(width) : spec_.alpha_init);
+  if (spec_.kind == NormKind::derf || (spec_.kind == NormKind::pointwise && spec_.shift))
+    shift_ = add(".shift", 1, 0.0);
+  if (parts.gamma) gamma_ = add(".gamma", width, spec_.gamma_init);
   if (parts.beta) beta_ = add(".beta", width, parts.has(&NormSpec::beta_init) ? spec_.beta_init : 0.0);
+  const bool scaled = site == SiteMember(&AttentionSites::pre) || site == SiteMember(&MlpSites::pre);
+  if (scaled && !is_identity()) factor_ = Factor(parameters, depth_scale(placement, place.layer));
+  if (spec_.kind == NormKind::whiten) {
+    const auto fixed = [&](const char* last, const Shape& shape) {
+      return parameters.add(name_ + last, shape,
+                            {.role = Role::norm, .place = place, .site = &row, .start = 0.0, .fixed = true});
+    };
+    weight_ = fixed(".weight", {width, width});
+    bias_ = fixed(".bias", {width});
+  }
   if (parts.statistics == Statistics::batch) {
     running_mean_ = parameters.add_buffer(name_ + ".running_mean", place, width, 0.0);
     running_var_ = parameters.add_buffer(name_ + ".running_var", place, width, 1.0);
   }
 }
 
+PointwisePhi Norm::phi() const {
+  switch (spec_.kind) {
+    case NormKind::derf:
+      return PointwisePhi::erf;
+    case NormKind::dyisru:
+      return PointwisePhi::dyisru;
+    default:
+      return spec_.phi;
+  }
+}
+
 Var Norm::operator()(const Var& x, const Context& ctx) const {
   if (is_identity()) return x;  // the next operation still belongs to the previous place
-  const auto p = [&](int id) { return id < 0 ? Var() : ctx.parameter(id); };
   ctx.tape.at(name_.c_str());
+  const auto p = [&](int id) { return id < 0 ? Var() : ctx.parameter(id); };
+  if (factor_.is_identity()) return normed(x, p(gamma_), p(beta_), ctx);
+  // Gain and bias are smaller than the result, but those of seednorm are not all that its result is linear in.
+  if (gamma_ < 0 || spec_.kind == NormKind::seednorm) return factor_(normed(x, p(gamma_), p(beta_), ctx), ctx);
+  return normed(x, factor_(p(gamma_), ctx), beta_ < 0 ? Var() : factor_(p(beta_), ctx), ctx);
+}
+
+Var Norm::normed(const Var& x, const Var& gamma, const Var& beta, const Context& ctx) const {
+  const auto p = [&](int id) { return id < 0 ? Var() : ctx.parameter(id); };
   switch (spec_.kind) {
     case NormKind::none:
       break;
     case NormKind::layer_norm:
     case NormKind::layer_norm_fixed:
-      return layer_norm(x, p(gamma_), p(beta_), spec_.eps);
+      return layer_norm(x, gamma, beta, spec_.eps);
     case NormKind::rms_norm:
-      return rms_norm(x, p(gamma_), spec_.eps);
+      return rms_norm(x, gamma, spec_.eps);
     case NormKind::affine:
-      return affine(x, p(gamma_), p(beta_));
+      return affine(x, gamma, beta);
     case NormKind::dyt:
-      return dyt(x, p(alpha_), p(gamma_), p(beta_));
+    case NormKind::derf:
+    case NormKind::dyisru:
+    case NormKind::pointwise:
+      return pointwise_norm(phi(), x, p(alpha_), p(shift_), gamma, beta);
+    case NormKind::seednorm:
+      return seednorm(x, p(alpha_), beta, gamma, spec_.eps);
+    case NormKind::bhyt:
+      return bhyt(x, p(alpha_), gamma, spec_.kappa, spec_.eps);
+    case NormKind::l2:
+      return l2_norm(x, gamma, spec_.eps);
+    case NormKind::whiten:
+      return linear(x, ctx.weight(weight_), ctx.bias(bias_));
+    case NormKind::instance_norm:
     case NormKind::group_norm: {  // windows are parts of an image
       const Shape shape = x.shape();
       const std::int64_t images = ctx.slice.images;
       const Var of_images = reshape(x, {images, shape.rows() / images, shape.back()});
-      return reshape(group_norm(of_images, p(gamma_), p(beta_), spec_.groups, spec_.eps), shape);
+      return reshape(group_norm(of_images, gamma, beta, spec_.groups, spec_.eps), shape);
     }
     case NormKind::batch_norm: {
       const Tensor mean = ctx.parameters.buffer(running_mean_), var = ctx.parameters.buffer(running_var_);
       if (!ctx.training || ctx.parameters.is_frozen(gamma_))
-        return batch_norm_frozen(x, p(gamma_), p(beta_), mean, var, spec_.eps);
-      return batch_norm(x, p(gamma_), p(beta_), mean, var, ctx.slice,
-                        {spec_.eps, spec_.momentum, spec_.statistics_batch});
+        return batch_norm_frozen(x, gamma, beta, mean, var, spec_.eps);
+      return batch_norm(x, gamma, beta, mean, var, ctx.slice, {spec_.eps, spec_.momentum, spec_.statistics_batch});
     }
   }
   return x;
 }
 
-Var Norm::per_head(const Var& x, std::int64_t heads, const Context& ctx) const {
-  if (is_identity()) return x;
+Var Norm::of_heads(const Var& x, std::int64_t heads, const Context& ctx) const {
+  if (!per_head_) return (*this)(x, ctx);
   const Shape& s = x.shape();
   return reshape((*this)(reshape(x, {s[0], s[1] * heads, s[2] / heads}), ctx), s);
 }

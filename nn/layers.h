@@ -63,8 +63,24 @@ class QkvLinear {
   std::vector<int> weights_, biases_;
 };
 
-/// The norm of a site; kind none is the identity. Parameters `SITE.gamma`, `SITE.beta`, `SITE.alpha` as the kind has
-/// them; batch norm has buffers `SITE.running_mean`, `SITE.running_var`.
+/// Multiplies by a number that is fixed; the identity for 1.
+class Factor {
+ public:
+  Factor() = default;
+  Factor(ParameterSet& parameters, double value)
+      : id_(value == 1 ? -1 : parameters.add_constant({1}, [value] { return std::vector{value}; })) {}
+  Var operator()(const Var& x, const Context& ctx) const {
+    return is_identity() ? x : scale(x, ctx.tape.input(ctx.parameters.constant(id_)));
+  }
+  bool is_identity() const { return id_ < 0; }
+
+ private:
+  int id_ = -1;
+};
+
+/// The norm of a site; kind none is the identity. Parameters `SITE.gamma`, `SITE.beta`, `SITE.alpha`, `SITE.shift` as
+/// the kind has them; batch norm has buffers `SITE.running_mean`, `SITE.running_var`; whiten has `SITE.weight` [width,
+/// width] and `SITE.bias`, which are never trained.
 class Norm {
  public:
   Norm() = default;
@@ -72,14 +88,21 @@ class Norm {
        const BlockSizes& sizes);
   /// x [images, ..., width].
   Var operator()(const Var& x, const Context& ctx) const;
-  /// x [images, N, heads * width]: each head separately, all with the same parameters.
-  Var per_head(const Var& x, std::int64_t heads, const Context& ctx) const;
+  /// x [images, N, heads * head width]: of all heads at once, or of each head with the same parameters.
+  Var of_heads(const Var& x, std::int64_t heads, const Context& ctx) const;
   bool is_identity() const { return spec_.kind == NormKind::none; }
 
  private:
+  /// Without the factor, with that gain and bias.
+  Var normed(const Var& x, const Var& gamma, const Var& beta, const Context& ctx) const;
   std::string name_;
   NormSpec spec_;
-  int gamma_ = -1, beta_ = -1, alpha_ = -1, running_mean_ = -1, running_var_ = -1;
+  bool per_head_ = false;
+  Factor factor_;  // of the depth
+  /// The function of a norm without statistics.
+  PointwisePhi phi() const;
+  int gamma_ = -1, beta_ = -1, alpha_ = -1, shift_ = -1, running_mean_ = -1, running_var_ = -1;
+  int weight_ = -1, bias_ = -1;  // of whiten
 };
 
 /// A learned gain, `PATH` of [width] values; the identity if absent.

@@ -26,6 +26,7 @@ ModelCost model_cost(const ModelConfig& config) {
   const std::vector<BlockSizes> images = block_sizes(config), texts = text_sizes(config);
   ModelCost cost{.parameters = declared.count()};
   for (const ParameterInfo& info : declared.parameters()) {
+    if (info.fixed && info.shape.rank() == 2) cost.macs += info.shape.size() * images.front().patches;  // whitening
     if (!info.decays) continue;  // the rest handles weights of linear layers, each with its neighbouring norms
     const Place& at = info.place;
     const bool of_text = at.stage == kTextStage;
@@ -38,8 +39,8 @@ ModelCost model_cost(const ModelConfig& config) {
     if (info.role == Role::q) cost.macs += 2 * sizes.attended * sizes.window * sizes.embed_dim;
     for (const SiteRow& site : kSites) {
       if (site.linears.first != info.role || norm_at(placement, site, at.layer - 1).kind == NormKind::none) continue;
-      const bool of_heads = site.width == SiteWidth::one_head;
-      cost.norm_elements += rows_of(site.rows, sizes) * (of_heads ? sizes.embed_dim : width_of(site, sizes));
+      const std::int64_t heads = sees_one_head(site, placement) ? sizes.num_heads : 1;
+      cost.norm_elements += rows_of(site.rows, sizes) * heads * width_of(site, placement, sizes);
     }
   }
   return cost;

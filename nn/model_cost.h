@@ -54,16 +54,25 @@ class ConfigChecks {
     rate("attention_dropout", c.attention_dropout);
     rate("drop_path", c.drop_path);
   }
-  /// Checks that norms are only at sites that the model has, and that groups divide the channels.
+  /// Checks that norms are only at sites that the model has and that suit their kind, that groups divide the channels,
+  /// and that dyisru has a root.
   void sites(const Placement& placement, std::string_view SiteRow::*lacks, const std::vector<BlockSizes>& blocks) {
     visit_sites(placement, [&](const SiteRow& row, const NormSpec& spec) {
       if (spec.kind != NormKind::none && !(row.*lacks).empty()) report("placement", std::string(row.*lacks));
+      if (spec.kind == NormKind::whiten && !row.is(&StemSites::patch_in))
+        report(
+            "placement",
+            concat(row.path, ": whiten can only be at stem.patch_in, whose input no parameter of the network changes"));
     });
     for (const SiteRow& row : kSites) {
       const bool ends = std::holds_alternative<NormSpec Placement::*>(row.member) && row.width == SiteWidth::model;
       for (std::size_t block = ends ? blocks.size() - 1 : 0; block < blocks.size(); ++block) {
         const NormSpec& spec = norm_at(placement, row, std::int64_t(block));
-        const std::int64_t width = width_of(row, blocks[block]);
+        const std::int64_t width = width_of(row, placement, blocks[block]);
+        if (spec.kind == NormKind::dyisru && spec.alpha_init < 0) {
+          report("placement", concat(row.path, ": alpha_init of a dyisru must not be negative, got ", spec.alpha_init));
+          break;
+        }
         if (spec.kind != NormKind::group_norm || (spec.groups > 0 && width % spec.groups == 0)) continue;
         report("placement", concat(row.path, ": ", spec.groups, " groups do not divide ", width, " channels"));
         break;

@@ -27,6 +27,7 @@ struct ParameterUse {
   std::int64_t fan_in = 0;        // of a linear layer
   double start = 1.0;             // of norms and gains, which no initialiser draws
   bool stacked = false;           // no gap to the previous parameter: one product reads them as one matrix
+  bool fixed = false;             // computed before the training, which freezes it
 };
 
 struct ParameterInfo : ParameterUse {

@@ -8,12 +8,16 @@ namespace {
 
 constexpr NormSpec kLN = norm_of(NormKind::layer_norm), kBN = norm_of(NormKind::batch_norm);
 constexpr NormSpec kRms = norm_of(NormKind::rms_norm), kDyt = norm_of(NormKind::dyt);
+constexpr NormSpec kDerf = norm_of(NormKind::derf), kDyisru = norm_of(NormKind::dyisru);
+constexpr NormSpec kSeed = norm_of(NormKind::seednorm), kBhyt = norm_of(NormKind::bhyt);
+constexpr NormSpec kGN = norm_of(NormKind::group_norm), kIN = norm_of(NormKind::instance_norm);
 constexpr NormSpec kFixed = norm_of(NormKind::layer_norm_fixed), kAffine = norm_of(NormKind::affine);
 
 // The sites of both branches of a pre-norm Transformer, from which most rows start.
 constexpr AttentionSites kAttn{.pre = kLN}, kBnAttn{.pre = kBN}, kBnAttnExtra{.pre = kBN, .value = kBN, .out = kBN};
 constexpr AttentionSites kLnAttnExtra{.pre = kLN, .value = kBN, .out = kBN};
 constexpr MlpSites kMlp{.pre = kLN};
+constexpr AttentionSites kHybrid{.query = kRms, .key = kRms, .value = kRms, .post = kRms};
 
 constexpr std::string_view kNine =
     "Dual PatchNorm (arXiv:2302.01327), section 4.1; Xiong et al. 2020 (arXiv:2002.04745) for post-LN";
@@ -25,7 +29,7 @@ constexpr std::string_view kExtra =
     "Leveraging Batch Normalization for Vision Transformers (ICCV Workshops 2021), section 4.2, table 4";
 constexpr std::string_view kStem = "Dual PatchNorm (arXiv:2302.01327), section 7, table 6";
 
-constexpr NamedPlacement kPlacements[] = {
+const NamedPlacement kPlacements[] = {
     // Attention and MLP each have the norm before the branch, after the sum, or both.
     {"pre_pre", kNine, {.attn = kAttn, .mlp = kMlp, .final = kLN}},
     {"pre_post", kNine, {.attn = kAttn, .mlp = {.post = kLN}, .final = kLN}},
@@ -72,13 +76,13 @@ constexpr NamedPlacement kPlacements[] = {
      {.attn = {.pre = kLN, .inner = kLN},
       .mlp = {.pre = kLN, .inner = kLN},
       .final = kLN,
-      .init_gain = {.sub_ln = true}}},
+      .init_gain = {.rule = InitGainRule::sub_ln}}},
     {"sub_ln_preact",
      "Dual PatchNorm (arXiv:2302.01327), section 2: before the non-linearity",
      {.attn = {.pre = kLN, .inner = kLN},
       .mlp = {.pre = kLN, .hidden = kLN},
       .final = kLN,
-      .init_gain = {.sub_ln = true}}},
+      .init_gain = {.rule = InitGainRule::sub_ln}}},
 
     {"dpn",
      "Dual PatchNorm (arXiv:2302.01327), section 4.2",
@@ -117,6 +121,71 @@ constexpr NamedPlacement kPlacements[] = {
     {"layer_scale",
      "Going deeper with Image Transformers (arXiv:2103.17239), section 2",
      {.attn = kAttn, .mlp = kMlp, .final = kLN, .layer_scale = {.kind = LayerScaleKind::channel}}},
+    {"group_norm",
+     "Group Normalization (arXiv:1803.08494), section 3; named beside batch norm by Leveraging Batch Normalization for "
+     "Vision Transformers (ICCV Workshops 2021), section 3.2, without axes: here an image's tokens are its positions",
+     {.attn = {.pre = kGN}, .mlp = {.pre = kGN}, .final = kGN}},
+    {"instance_norm",
+     "Instance Normalization (arXiv:1607.08022), section 2; here an image's tokens are its positions, and the final "
+     "norm "
+     "is LN, since the mean of an instance norm over the tokens is its bias",
+     {.attn = {.pre = kIN}, .mlp = {.pre = kIN}, .final = kLN}},
+
+    {"peri_ln",
+     "Peri-LN (arXiv:2502.02732), section 3; uncertain: the paper may use RMSNorm, and posembed_out stands for its "
+     "norm of the embeddings",
+     {.stem = {.posembed_out = kLN}, .attn = {.pre = kLN, .out = kLN}, .mlp = {.pre = kLN, .out = kLN}, .final = kLN}},
+    {"olmo2",
+     "2 OLMo 2 Furious (arXiv:2501.00656), section 3.2; the paper's network has no biases (model.qkv_bias false)",
+     {.attn = {.query = kRms, .key = kRms, .out = kRms}, .mlp = {.out = kRms}, .final = kRms, .qk_per_head = false}},
+    {"mix_ln",
+     "Mix-LN (arXiv:2412.13795), section 3; a quarter is the paper's usual share, less for its large models",
+     {.attn = kAttn, .mlp = kMlp, .blocks = {{0, 24, {.post = kLN}, {.post = kLN}}}, .in_percent = true, .final = kLN}},
+    {"hybridnorm",
+     "HybridNorm (arXiv:2503.04598), section 3",
+     {.attn = kHybrid, .final = kRms, .value_per_head = true}},
+    {"hybridnorm_star",
+     "HybridNorm (arXiv:2503.04598), section 3: HybridNorm*",
+     {.attn = kHybrid,
+      .blocks = {{0, 0, {.pre = kRms, .query = kRms, .key = kRms, .value = kRms}, {.pre = kRms}}},
+      .final = kRms,
+      .value_per_head = true}},
+    {"deepnorm",
+     "DeepNet (arXiv:2203.00555), section 4: an encoder",
+     {.attn = {.post = kLN},
+      .mlp = {.post = kLN},
+      .init_gain = {.rule = InitGainRule::deepnorm},
+      .residual_factor = {.rule = ResidualRule::deepnorm}}},
+    {"keel",
+     "Keel (arXiv:2601.19895); uncertain: the factor is that of public implementations, and so are the kind of norm "
+     "and the last norm",
+     {.attn = {.pre = kLN, .post = kLN},
+      .mlp = {.pre = kLN, .post = kLN},
+      .final = kLN,
+      .residual_factor = {.rule = ResidualRule::keel}}},
+    {"lns",
+     "The Curse of Depth (arXiv:2502.05795), section 4: LayerNorm scaling",
+     {.attn = kAttn, .mlp = kMlp, .final = kLN, .depth_scale = DepthScale::rsqrt}},
+    {"derf",
+     "Stronger Normalization-Free Transformers (arXiv:2512.10938), section 4",
+     {.attn = {.pre = kDerf}, .mlp = {.pre = kDerf}, .final = kDerf}},
+    {"dyisru",
+     "The Mathematical Relationship Between Layer Normalization and Dynamic Activation Functions (arXiv:2503.21708); "
+     "uncertain: it gives no start value, and alpha = width is chosen here",
+     {.attn = {.pre = kDyisru}, .mlp = {.pre = kDyisru}, .final = kDyisru}},
+    {"seednorm",
+     "SeeDNorm (arXiv:2510.22777); uncertain: formula and start values are those of public implementations",
+     {.attn = {.pre = kSeed}, .mlp = {.pre = kSeed}, .final = kSeed}},
+    {"bhyt",
+     "BHyT (arXiv:2601.09719), the form BHyT*, without the estimated statistics of a block's second norm",
+     {.attn = {.pre = kBhyt}, .mlp = {.pre = kBhyt}, .final = kBhyt}},
+    {"vit5",
+     "ViT-5 (arXiv:2602.08071), without its rotary positions and registers; it has no bias on q, k and v "
+     "(model.qkv_bias false)",
+     {.attn = {.pre = kRms, .query = kRms, .key = kRms},
+      .mlp = {.pre = kRms},
+      .final = kRms,
+      .layer_scale = {.kind = LayerScaleKind::channel, .auto_init = false, .init = 1e-4}}},
     {"none", "no norm anywhere", {}},
 };
 
@@ -136,7 +205,29 @@ double layer_scale_init(const LayerScale& scale, std::int64_t depth) {
 }
 
 double init_gain(const InitGain& gain, std::int64_t depth) {
-  return gain.sub_ln ? std::sqrt(std::log(2.0 * double(depth))) : gain.value;
+  switch (gain.rule) {
+    case InitGainRule::sub_ln:
+      return std::sqrt(std::log(2.0 * double(depth)));
+    case InitGainRule::deepnorm:
+      return std::pow(8.0 * double(depth), -0.25);
+    default:
+      return gain.value;
+  }
+}
+
+double residual_factor(const ResidualFactor& factor, std::int64_t depth) {
+  switch (factor.rule) {
+    case ResidualRule::deepnorm:
+      return std::pow(2.0 * double(depth), 0.25);
+    case ResidualRule::keel:
+      return 2.0 * double(depth);
+    default:
+      return factor.value;
+  }
+}
+
+double depth_scale(const Placement& placement, std::int64_t layer) {
+  return placement.depth_scale == DepthScale::rsqrt ? 1.0 / std::sqrt(double(layer)) : 1.0;
 }
 
 namespace {
@@ -199,7 +290,32 @@ void carve_blocks(Placement& placement, std::int64_t first, std::int64_t last) {
   placement.blocks = std::move(out);
 }
 
+namespace {
+
+void resolve_percent(Placement& placement, std::int64_t depth) {
+  const auto begin = [&](std::int64_t percent) {
+    return percent == 0 ? 0 : std::max<std::int64_t>(1, depth * percent / 100);
+  };
+  std::vector<BlockRange> ranges;
+  for (BlockRange& range : placement.blocks) {
+    range.first = begin(range.first);
+    range.last = begin(range.last + 1) - 1;
+    if (range.first <= range.last) ranges.push_back(range);
+  }
+  placement.blocks = std::move(ranges);
+  placement.in_percent = false;
+}
+
+}  // namespace
+
+Placement NamedPlacement::at(std::int64_t depth) const {
+  Placement resolved = placement;
+  simplify_blocks(resolved, depth);
+  return resolved;
+}
+
 void simplify_blocks(Placement& placement, std::int64_t depth) {
+  if (placement.in_percent) resolve_percent(placement, depth);
   if (placement.blocks.empty() || placement.blocks.back().last >= depth || depth > kMaxDepth) return;
   std::vector<BlockRange> runs;
   for (std::int64_t i = 0; i < depth; ++i) {

@@ -9,14 +9,19 @@ std::int64_t rows_of(Rows rows, const BlockSizes& s) {
   return counts[std::size_t(rows)];
 }
 
-std::int64_t width_of(const SiteRow& site, const BlockSizes& s) {
+bool sees_one_head(const SiteRow& site, const Placement& placement) {
+  return site.width == SiteWidth::heads &&
+         (site.is(&AttentionSites::value) ? placement.value_per_head : placement.qk_per_head);
+}
+
+std::int64_t width_of(const SiteRow& site, const Placement& placement, const BlockSizes& s) {
   switch (site.width) {
     case SiteWidth::patch:
       return s.patch_pixels;
     case SiteWidth::model:
       return s.embed_dim;
-    case SiteWidth::one_head:
-      return s.embed_dim / s.num_heads;
+    case SiteWidth::heads:
+      return sees_one_head(site, placement) ? s.embed_dim / s.num_heads : s.embed_dim;
     case SiteWidth::hidden:
       return s.mlp_dim;
     case SiteWidth::merged:
@@ -46,6 +51,10 @@ bool any_norm(const Placement& placement, FunctionRef<bool(const NormSpec&)> is)
 
 bool uses_batch_norm(const Placement& placement) {
   return any_norm(placement, [](const NormSpec& spec) { return spec.kind == NormKind::batch_norm; });
+}
+
+bool mean_is_bias(const NormSpec& spec, std::int64_t width) {
+  return spec.kind == NormKind::instance_norm || (spec.kind == NormKind::group_norm && spec.groups == width);
 }
 
 bool norms_see_one_token(const Placement& placement) {

@@ -14,7 +14,8 @@ namespace normlab {
 /// Where a Placement holds the norm of a site.
 using SiteMember =
     std::variant<NormSpec StemSites::*, NormSpec AttentionSites::*, NormSpec MlpSites::*, NormSpec Placement::*>;
-enum class SiteWidth : std::uint8_t { patch, model, one_head, hidden, merged };
+/// heads: the width of the model or of one head.
+enum class SiteWidth : std::uint8_t { patch, model, heads, hidden, merged };
 /// Whether a batch norm can be merged into neighbouring linear layers: those that follow, or the one before.
 enum class Fusion : std::uint8_t { next, previous, no };
 
@@ -55,9 +56,9 @@ inline constexpr auto kSites = [] {
        "on the tokens, after the positions are added", "it follows the sum with the positions and precedes a shortcut",
        "", "stem.posembed_out is a site of the ViT; a Swin adds no positions"},
       {"attn.pre", &Attention::pre, model, tokens, {q, v}, next, "before the branch"},
-      {"attn.query", &Attention::query, one_head, attended, q, previous, "on each query head"},
-      {"attn.key", &Attention::key, one_head, attended, k, previous, "on each key head"},
-      {"attn.value", &Attention::value, model, attended, v, previous, "on the values of all heads"},
+      {"attn.query", &Attention::query, heads, attended, q, previous, "on each query head; see qk_per_head"},
+      {"attn.key", &Attention::key, heads, attended, k, previous, "on each key head; see qk_per_head"},
+      {"attn.value", &Attention::value, heads, attended, v, previous, "on the values of all heads; see value_per_head"},
       {"attn.inner", &Attention::inner, model, attended, proj, next,
        "on the joined heads, before the output projection"},
       {"attn.out", &Attention::out, model, tokens, proj, previous, "at the end of the branch, before the sum"},
@@ -85,8 +86,10 @@ struct BlockSizes {
   std::int64_t patches = 0, tokens = 0, attended = 0, window = 0;
 };
 std::int64_t rows_of(Rows rows, const BlockSizes& sizes);
+/// Whether the norm at a site sees one head at a time.
+bool sees_one_head(const SiteRow& site, const Placement& placement);
 /// Width of the norm at a site.
-std::int64_t width_of(const SiteRow& site, const BlockSizes& sizes);
+std::int64_t width_of(const SiteRow& site, const Placement& placement, const BlockSizes& sizes);
 
 /// The part of a placement, or of a range of blocks, that contains a row's member.
 auto& holder_of(auto& sites, NormSpec StemSites::*) requires requires { sites.stem; }
@@ -117,6 +120,8 @@ const NormSpec& norm_at(const Placement& placement, const SiteRow& site, std::in
 
 /// Whether some site is a batch norm, so that shards must meet in every step.
 bool uses_batch_norm(const Placement& placement);
+/// Whether the mean of this norm's output over the tokens is its bias, whatever its input.
+bool mean_is_bias(const NormSpec& spec, std::int64_t width);
 /// Whether every norm has statistics per token or none, so that no norm makes a token depend on another.
 bool norms_see_one_token(const Placement& placement);
 

@@ -19,7 +19,8 @@ TextTower::TextTower(ParameterSet& p, const ViTConfig& config) : config_(text_to
   blocks_.reserve(static_cast<std::size_t>(c.depth));
   for (place.block = 0; place.block < c.depth; ++place.block) {
     ++place.layer;
-    blocks_.emplace_back(p, BranchConfig{place, sizes, c.qkv_bias, c.gelu, 0.0, 0.0, 0.0, c.short_forms, c.placement});
+    blocks_.emplace_back(
+        p, BranchConfig{place, sizes, c.qkv_bias, c.gelu, 0.0, 0.0, 0.0, c.short_forms, c.depth, c.placement});
   }
   place.block = -1;
   ++place.layer;

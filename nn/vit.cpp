@@ -33,6 +33,7 @@ ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
                                          c.attention_dropout,
                                          c.drop_path_rate(i),
                                          c.short_forms,
+                                         c.depth,
                                          c.placement});
   final_ = norm(end, &Placement::final);
   pooled_ = norm(end, &Placement::pooled);

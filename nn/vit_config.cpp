@@ -50,6 +50,10 @@ std::vector<ConfigProblem> validate(const ViTConfig& c) {
     checks.report("pos_embed",
                   concat("sincos2d needs an embed_dim that is a multiple of 4, and at least 8, got ", c.embed_dim));
   checks.sites(c.placement, &SiteRow::vit_lacks, block_sizes(c));
+  if (c.pool == Pool::gap && c.task != Task::segment && mean_is_bias(c.placement.final, c.embed_dim))
+    checks.report("placement",
+                  "final: the mean of this norm over the tokens is its bias for every image, so nothing could be "
+                  "learnt; use another kind there, or pool \"token\"");
   if (c.distill_token && c.pool != Pool::token)
     checks.report("distill_token", "a distillation token needs a class token; set pool to \"token\"");
   if (c.distill_token && c.rep_size > 0)

@@ -81,7 +81,7 @@ void rms_norm_forward(NormDims d, const T* x, const Param<T>* gamma, T* y, Acc<T
                                   const Vec<A> v = load(x + c, n);
                                   return v * v;
                                 }) /
-                     A(d.cols);
+                     A(d.mean_over());
     const A s = 1 / std::sqrt(square + A(d.eps));
     each_vector<A>(d.cols, [&](auto c, auto n) { store(y + c, load(gamma + c, n) * (load(x + c, n) * s), n); });
     rstd[r] = s;
@@ -105,7 +105,7 @@ void rms_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* gam
     });
     sums.end_rows(1);
     if (!out) continue;
-    const A mean_gh = lane_sum(of_gh) / A(d.cols);
+    const A mean_gh = lane_sum(of_gh) / A(d.mean_over());
     each_vector<A>(d.cols, [&](auto c, auto n) {
       put<kAdd>(out + c, s * (load(dy + c, n) * load(gamma + c, n) - load(x + c, n) * s * mean_gh), n);
     });

@@ -4,8 +4,8 @@
 #include <cstring>
 
 // glibc's header declares these symbols only under -ffast-math, so this file declares them itself. Their names
-// contain instruction set (b SSE, d AVX2, e AVX-512), lanes and function (x86-64 vector ABI). tanh and erf exist
-// since glibc 2.35.
+// contain instruction set (b SSE, d AVX2, e AVX-512), lanes and function (x86-64 vector ABI). tanh, erf and atan
+// exist since glibc 2.35.
 #if defined(__x86_64__) && defined(__GLIBC__)
 #if __GLIBC_PREREQ(2, 35)
 #define NORMLAB_LIBMVEC 1
@@ -37,9 +37,11 @@ extern "C" {
 Floats NORMLAB_VECTOR_F(exp)(Floats);
 Floats NORMLAB_VECTOR_F(tanh)(Floats);
 Floats NORMLAB_VECTOR_F(erf)(Floats);
+Floats NORMLAB_VECTOR_F(atan)(Floats);
 Doubles NORMLAB_VECTOR_D(exp)(Doubles);
 Doubles NORMLAB_VECTOR_D(tanh)(Doubles);
 Doubles NORMLAB_VECTOR_D(erf)(Doubles);
+Doubles NORMLAB_VECTOR_D(atan)(Doubles);
 }
 
 namespace {
@@ -70,6 +72,8 @@ void vector_tanh(std::int64_t n, const float* x, float* y) { apply<Floats, NORML
 void vector_tanh(std::int64_t n, const double* x, double* y) { apply<Doubles, NORMLAB_VECTOR_D(tanh)>(n, x, y); }
 void vector_erf(std::int64_t n, const float* x, float* y) { apply<Floats, NORMLAB_VECTOR_F(erf)>(n, x, y); }
 void vector_erf(std::int64_t n, const double* x, double* y) { apply<Doubles, NORMLAB_VECTOR_D(erf)>(n, x, y); }
+void vector_atan(std::int64_t n, const float* x, float* y) { apply<Floats, NORMLAB_VECTOR_F(atan)>(n, x, y); }
+void vector_atan(std::int64_t n, const double* x, double* y) { apply<Doubles, NORMLAB_VECTOR_D(atan)>(n, x, y); }
 
 const char* vector_math_kind() {
   return sizeof(Floats) == 64 ? "libmvec, 16 floats" : sizeof(Floats) == 32 ? "libmvec, 8 floats" : "libmvec, 4 floats";
@@ -99,6 +103,12 @@ void vector_erf(std::int64_t n, const float* x, float* y) {
 }
 void vector_erf(std::int64_t n, const double* x, double* y) {
   apply(n, x, y, [](double v) { return std::erf(v); });
+}
+void vector_atan(std::int64_t n, const float* x, float* y) {
+  apply(n, x, y, [](float v) { return std::atan(v); });
+}
+void vector_atan(std::int64_t n, const double* x, double* y) {
+  apply(n, x, y, [](double v) { return std::atan(v); });
 }
 
 const char* vector_math_kind() { return "scalar"; }

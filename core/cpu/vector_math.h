@@ -1,4 +1,4 @@
-// exp, tanh and erf over arrays, by glibc's libmvec (at most 4 ulp) where it has them, otherwise one by one. x and y
+// exp, tanh, erf and atan over arrays, by glibc's libmvec (at most 4 ulp) where it has them, otherwise one by one. x and y
 // may be the same. An element's result does not depend on its position in the array.
 #pragma once
 
@@ -12,6 +12,8 @@ void vector_tanh(std::int64_t n, const float* x, float* y);
 void vector_tanh(std::int64_t n, const double* x, double* y);
 void vector_erf(std::int64_t n, const float* x, float* y);
 void vector_erf(std::int64_t n, const double* x, double* y);
+void vector_atan(std::int64_t n, const float* x, float* y);
+void vector_atan(std::int64_t n, const double* x, double* y);
 
 /// "libmvec, 16 floats" or "scalar": for the log and for the test that vector functions are called.
 const char* vector_math_kind();

@@ -62,7 +62,7 @@ ModelConfig bench_model(const BenchShape& s, const std::string& placement) {
   c.depth = s.depth;
   c.num_heads = s.heads;
   c.num_classes = s.classes;
-  c.placement = row->placement;
+  c.placement = row->at(c.depth);
   if (s.class_token) {
     c.pool = Pool::token;
     c.pos_embed_class = true;

@@ -228,13 +228,20 @@ void print_placements() {
   print_text("\n");
   for (const NamedPlacement& row : named_placements()) {
     ViTConfig model;
-    model.placement = row.placement;
+    model.placement = row.at(model.depth);
     print_text("{}\n", row.name);
     if (row.placement.stem != StemSites{}) print_wrapped("", kIndent, stem_formula(model));
-    print_block("", kIndent, block_formula(model, 0));
+    const auto groups = equal_blocks(model);
+    for (const std::vector<std::int64_t>& blocks : groups) {
+      if (groups.size() > 1)
+        print_wrapped("", kIndent, fmt::format("blocks {} of {}:", runs_name(blocks), model.depth));
+      print_block("", kIndent, block_formula(model, blocks.front()));
+    }
     print_wrapped("", kIndent, end_formula(model));
-    if (row.placement.init_gain.sub_ln)
-      print_wrapped("", kIndent, "the initial values of v, proj, fc1 and fc2 are multiplied by sqrt(log(2 depth))");
+    if (const InitGainRule rule = row.placement.init_gain.rule; rule != InitGainRule::number)
+      print_wrapped("", kIndent,
+                    fmt::format("the initial values of v, proj, fc1 and fc2 are multiplied by {}",
+                                rule == InitGainRule::sub_ln ? "sqrt(log(2 depth))" : "(8 depth)^(-1/4)"));
     print_wrapped("", kIndent, "source: " + std::string(row.source));
     print_text("\n");
   }

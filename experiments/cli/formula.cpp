@@ -14,9 +14,8 @@ std::string settings_text(const NormSpec& spec, ModelKind model) {
   const NormSpec defaults = model == ModelKind::swin ? swin_norm(spec.kind) : norm_of(spec.kind);
   std::string out;
   for_each_field<NormSpec>([&](const auto& field) {
-    if constexpr (!std::is_enum_v<typename std::remove_cvref_t<decltype(field)>::Member>)
-      if (field.unmet(spec) == nullptr && spec.*field.member != defaults.*field.member)
-        out += fmt::format("{}{}={}", out.empty() ? "" : " ", field.key, spec.*field.member);
+    if (field.key != "kind" && field.unmet(spec) == nullptr && spec.*field.member != defaults.*field.member)
+      out += fmt::format("{}{}={}", out.empty() ? "" : " ", field.key, setting_text(spec.*field.member));
   });
   return out;
 }
@@ -38,8 +37,14 @@ std::string attention_inside(Around around, const Placement& p, const AttentionS
   const std::string added = around.model == ModelKind::swin ? " + bias" : "";
   const std::string heads = times(p.head_scale == HeadScale::before_proj, "g", "heads");
   const std::string out = times(p.head_scale == HeadScale::after_proj, "g", "proj(" + around(s.inner, heads) + ")");
-  return fmt::format("Attn(h) = {}, heads = softmax({} {}^T / sqrt(d){}) {}", out, around(s.query, "q"),
-                     around(s.key, "k"), added, around(s.value, "v"));
+  const auto words = [](const NormSpec& spec, bool given, const char* text) {
+    return given && spec.kind != NormKind::none ? text : "";
+  };
+  return fmt::format(
+      "Attn(h) = {}, heads = softmax({} {}^T / sqrt(d){}) {}{}{}", out, around(s.query, "q"), around(s.key, "k"), added,
+      around(s.value, "v"),
+      words(s.query.kind == NormKind::none ? s.key : s.query, !p.qk_per_head, "; the norms of q and k see all heads"),
+      words(s.value, p.value_per_head, "; the norm of v sees one head"));
 }
 
 std::int64_t depth_of(const ModelConfig& model) {
@@ -56,6 +61,9 @@ std::string gain_legend(const ModelConfig& model) {
                     p.layer_scale.kind == LayerScaleKind::channel ? "gain per channel" : "scalar",
                     layer_scale_init(p.layer_scale, depth_of(model))));
   if (p.residual_scale) add("r: a learned gain per channel");
+  if (p.depth_scale == DepthScale::rsqrt) add("d: 1 / sqrt(number of the block, from 1)");
+  if (p.residual_factor != ResidualFactor{})
+    add(fmt::format("a: {:.4g}", residual_factor(p.residual_factor, depth_of(model))));
   return out;
 }
 
@@ -63,8 +71,6 @@ std::string layer_scale_text(const LayerScale& scale) {
   const std::string word(word_of(scale.kind));
   return scale.auto_init || scale.kind == LayerScaleKind::none ? word : fmt::format("{}(init={})", word, scale.init);
 }
-
-std::string init_gain_text(const InitGain& gain) { return gain.sub_ln ? "sub_ln" : fmt::format("{}", gain.value); }
 
 }  // namespace
 
@@ -74,12 +80,15 @@ BlockFormula block_formula(const ModelConfig& model, std::int64_t block) {
   const AttentionSites& a = p.attention_sites(block);
   const MlpSites& m = p.mlp_sites(block);
   const bool scaled = p.layer_scale.kind != LayerScaleKind::none;
+  const bool by_depth = p.depth_scale == DepthScale::rsqrt;
   const auto branch = [&](const NormSpec& out, const char* name, const NormSpec& pre) {
-    return times(scaled, "s", around(out, name + ("(" + around(pre, "x") + ")")));
+    const std::string input = times(by_depth && pre.kind != NormKind::none, "d", around(pre, "x"));
+    return times(scaled, "s", around(out, name + ("(" + input + ")")));
   };
+  const std::string x = times(p.residual_factor != ResidualFactor{}, "a", "x");
   BlockFormula formula;
-  formula.attention = "x = " + around(a.post, "x + " + branch(a.out, "Attn", a.pre));
-  formula.mlp = "x = " + around(m.post, times(p.residual_scale, "r", "x") + " + " + branch(m.out, "MLP", m.pre));
+  formula.attention = "x = " + around(a.post, x + " + " + branch(a.out, "Attn", a.pre));
+  formula.mlp = "x = " + around(m.post, times(p.residual_scale, "r", x) + " + " + branch(m.out, "MLP", m.pre));
   const AttentionSites plain{.pre = a.pre, .out = a.out, .post = a.post};
   if (a != plain || p.head_scale != HeadScale::none) formula.inside.push_back(attention_inside(around, p, a));
   if (m.hidden.kind != NormKind::none || m.inner.kind != NormKind::none)
@@ -165,7 +174,11 @@ std::vector<std::string> site_changes(const ModelConfig& base, const ModelConfig
   add("head_scale", std::string(word_of(b.head_scale)), std::string(word_of(p.head_scale)));
   add("residual_scale", yes_or_no(b.residual_scale), yes_or_no(p.residual_scale));
   add("layer_scale", layer_scale_text(b.layer_scale), layer_scale_text(p.layer_scale));
-  add("init_gain", init_gain_text(b.init_gain), init_gain_text(p.init_gain));
+  add("init_gain", rule_text(b.init_gain), rule_text(p.init_gain));
+  add("qk_per_head", yes_or_no(b.qk_per_head), yes_or_no(p.qk_per_head));
+  add("value_per_head", yes_or_no(b.value_per_head), yes_or_no(p.value_per_head));
+  add("depth_scale", std::string(word_of(b.depth_scale)), std::string(word_of(p.depth_scale)));
+  add("residual_factor", rule_text(b.residual_factor), rule_text(p.residual_factor));
   return out;
 }
 

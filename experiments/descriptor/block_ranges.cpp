@@ -8,8 +8,15 @@
 namespace normlab {
 namespace {
 
-/// Of "3" or "0-3"; nullopt for any other form, including leading zeros and "3-3".
-std::optional<std::pair<std::int64_t, std::int64_t>> read_block_range(std::string_view text) {
+/// Of "3", "0-3" or "0-25%"; percent are written as their first and last whole percent, 0 and 24. nullopt for any other
+/// form, including leading zeros and "3-3".
+struct ReadRange {
+  std::int64_t first, last;
+  bool percent;
+};
+std::optional<ReadRange> read_block_range(std::string_view text) {
+  const bool percent = text.ends_with('%');
+  if (percent) text.remove_suffix(1);
   const auto number = [](std::string_view digits) -> std::optional<std::int64_t> {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
@@ -20,7 +27,9 @@ std::optional<std::pair<std::int64_t, std::int64_t>> read_block_range(std::strin
   const std::size_t dash = text.find('-');
   const auto first = number(text.substr(0, dash)), last = dash == text.npos ? first : number(text.substr(dash + 1));
   if (!first || !last || (dash != text.npos && *first >= *last)) return std::nullopt;
-  return std::pair{*first, *last};
+  if (!percent) return ReadRange{*first, *last, false};
+  if (dash == text.npos || *last > 100) return std::nullopt;
+  return ReadRange{*first, *last - 1, true};
 }
 
 }  // namespace
@@ -41,10 +50,16 @@ void FieldReader::blocks(const JsonNode& node, Placement& out) {
     }
     const auto read = read_block_range(member.key);
     if (!read) {
-      report(member.key_at, "expected blocks as \"3\", \"0-3\" or \"rest\"");
+      report(member.key_at, "expected blocks as \"3\", \"0-3\", \"0-25%\" or \"rest\"");
       continue;
     }
-    const std::int64_t first = read->first, last = read->second;
+    const std::int64_t first = read->first, last = read->last;
+    if (out.blocks.empty() && ranges.empty()) out.in_percent = read->percent;
+    if (out.in_percent != read->percent) {
+      report(member.key_at, concat("is in ", read->percent ? "percent of the depth" : "numbers of blocks",
+                                   ", but the ranges ", ranges.empty() ? "of the base" : "before it", " are not"));
+      continue;
+    }
     if (last >= kMaxDepth) {
       report(member.key_at,
              concat("no network has block ", last, "; the last block of the deepest network is ", kMaxDepth - 1));

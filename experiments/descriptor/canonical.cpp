@@ -25,7 +25,10 @@ JsonNode tree(const std::array<T, 2>& value, TreeOptions) {
 }
 template <class T>
 JsonNode tree(const std::vector<T>& value, TreeOptions options);
-JsonNode tree(const InitGain& gain, TreeOptions) { return gain.sub_ln ? JsonNode("sub_ln") : gain.value; }
+template <class Rule>
+JsonNode tree(const NumberOrRule<Rule>& given, TreeOptions) {
+  return given.rule == Rule::number ? JsonNode(given.value) : JsonNode(word_of(given.rule));
+}
 
 template <class T>
 requires std::is_enum_v<T> JsonNode tree(T value, TreeOptions) { return word_of(value); }

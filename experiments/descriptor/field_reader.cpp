@@ -203,16 +203,6 @@ void FieldReader::value(const JsonNode& node, LayerScale& out, Range) {
   value(init->value, out.init, {});
 }
 
-void FieldReader::value(const JsonNode& node, InitGain& out, Range) {
-  if (!node.is_number() && !(node.is_string() && node.text == "sub_ln"))
-    return report(node.at, "expected a number or \"sub_ln\", got " + describe(node));
-  out = {};
-  if (node.is_string())
-    out.sub_ln = true;
-  else
-    value(node, out.value, kPositive);
-}
-
 void FieldReader::value(const JsonNode& node, Placement& out, Range) {
   const auto row = [&](const JsonNode& name) {
     if (!name.is_string()) return report(name.at, "expected the name of a placement, got " + describe(name));

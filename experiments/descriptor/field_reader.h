@@ -58,7 +58,17 @@ class FieldReader {
   void value(const JsonNode& node, std::array<std::int64_t, 2>& out, Range range);
   void value(const JsonNode& node, NormSpec& out, Range);
   void value(const JsonNode& node, LayerScale& out, Range);
-  void value(const JsonNode& node, InitGain& out, Range);
+  /// InitGainRule and ResidualRule.
+  template <class Rule>
+  void value(const JsonNode& node, NumberOrRule<Rule>& out, Range) {
+    out = {};
+    if (node.is_number()) return value(node, out.value, kPositive);
+    if (node.is_string() && find_word(node.text, out.rule) && out.rule != Rule::number) return;
+    out = {};
+    std::string words = "a number";
+    for (const std::string_view word : rule_words<Rule>()) words += concat(" or ", in_quotes(word));
+    report(node.at, concat("expected ", words, ", got ", describe(node)));
+  }
   void value(const JsonNode& node, Placement& out, Range);
   void value(const JsonNode& node, std::array<double, 2>& out, Range range);
   void value(const JsonNode& node, ModelConfig& out, Range);

@@ -16,14 +16,46 @@ template <std::same_as<NormSpec> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{
       field<&T::kind>("kind of norm"),
-      norm_field<&T::eps>("added under the square root; 1e-6, for batch_norm and group_norm 1e-5", kPositive),
+      norm_field<&T::eps>("added under the square root; 1e-6, for batch_norm, group_norm and instance_norm 1e-5; "
+                          "whiten: to the variances, 1e-5",
+                          kPositive),
       norm_field<&T::momentum>("batch_norm: weight of the new value in the running statistics", kShare),
       norm_field<&T::statistics_batch>("batch_norm: images that each statistic covers; 0: the whole batch", kFromZero),
-      norm_field<&T::alpha_init>("dyt: initial value of alpha"),
-      norm_field<&T::beta_init>("dyt: initial value of beta"),
-      norm_field<&T::groups>("group_norm: groups of adjacent channels; must divide the site's width", kFromOne)};
+      norm_field<&T::alpha_init>(
+          "initial value of alpha; 0.5 for dyt, derf and pointwise, 1 for seednorm, 2 for bhyt; for dyisru, where 0 is "
+          "the site's width, it must not be negative"),
+      norm_field<&T::beta_init>("initial value of beta"),
+      norm_field<&T::groups>("group_norm: groups of adjacent channels; must divide the site's width", kFromOne),
+      norm_field<&T::phi>("pointwise: the bounded function"),
+      norm_field<&T::shift>("pointwise: a learnable shift of the function's argument"),
+      norm_field<&T::kappa>("bhyt: what the argument of the tanh is divided by", kPositive),
+      norm_field<&T::gamma_init>("l2: initial value of gamma"),
+      norm_field<&T::sample>("whiten: training images, the first of the slice, whose patches give mean and covariance",
+                             kFromOne)};
 }
 inline NormSpec defaults_beside(const NormSpec& spec) { return norm_of(spec.kind); }
+
+/// A norm's setting in words.
+template <class M>
+std::string setting_text(M value) {
+  if constexpr (std::is_enum_v<M>)
+    return std::string(word_of(value));
+  else if constexpr (std::is_same_v<M, bool>)
+    return value ? "true" : "false";
+  else
+    return value_text(double(value));
+}
+
+template <class Rule>
+std::string rule_text(const NumberOrRule<Rule>& given) {
+  return given.rule == Rule::number ? value_text(given.value) : std::string(word_of(given.rule));
+}
+
+/// The words of a NumberOrRule.
+template <class Rule>
+constexpr std::span<const std::string_view> rule_words() {
+  return std::span(kWords<Rule>).template subspan<1>();
+}
 
 /// Fields for the rows of kSites whose norms are members of T.
 template <class T>
@@ -77,7 +109,14 @@ constexpr auto rows_of(const T*) {
           field<&T::head_scale>("a learned gain per head"),
           field<&T::residual_scale>("a learned gain per channel on the shortcut of the MLP"),
           field<&T::layer_scale>("a learned gain on both branches"),
-          field<&T::init_gain>("multiplies the random initial values of v, out, fc1 and fc2; a number or \"sub_ln\"")});
+          field<&T::init_gain>(
+              "multiplies the random initial values of v, out, fc1 and fc2; sub_ln: sqrt(log(2 depth)); deepnorm: (8 "
+              "depth)^(-1/4)"),
+          field<&T::qk_per_head>("the norms at query and key see one head at a time and share their parameters"),
+          field<&T::value_per_head>("the norm at value sees one head at a time and shares its parameters"),
+          field<&T::depth_scale>("rsqrt: both pre norms of block l, counted from 1, are divided by sqrt(l)"),
+          field<&T::residual_factor>(
+              "multiplies the shortcut of both branches; deepnorm: (2 depth)^(1/4); keel: 2 depth")});
 }
 
 }  // namespace normlab

@@ -38,7 +38,12 @@ std::string words(Type<std::vector<Multiplier>>, Range) { return "list of {\"nam
 std::string words(Type<NormSpec>, Range) { return "norm"; }
 std::string words(Type<Placement>, Range) { return "placement"; }
 std::string words(Type<LayerScale>, Range) { return "none \\| channel \\| scalar, or {\"kind\", \"init\"}"; }
-std::string words(Type<InitGain>, Range) { return "number > 0 \\| sub_ln"; }
+template <class Rule>
+std::string words(Type<NumberOrRule<Rule>>, Range) {
+  std::string all = "number > 0";
+  for (const std::string_view word : rule_words<Rule>()) all += concat(" \\| ", word);
+  return all;
+}
 template <class T>
 std::string words(Type<T>, Range) {
   std::string all;
@@ -54,7 +59,10 @@ std::string default_text(std::uint64_t value) { return default_text(double(value
 std::string default_text(const std::string& value) { return value; }
 std::string default_text(const NormSpec&) { return "none"; }
 std::string default_text(const LayerScale&) { return "none"; }
-std::string default_text(const InitGain&) { return "1"; }
+template <class Rule>
+std::string default_text(const NumberOrRule<Rule>&) {
+  return "1";
+}
 std::string default_text(const StartFrom&) { return ""; }
 std::string default_text(const ClassGroups&) { return ""; }
 std::string default_text(const Placement&) { return "pre_pre"; }

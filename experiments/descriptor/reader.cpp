@@ -233,7 +233,7 @@ std::string norm_label(const NormSpec& spec) {
   std::string settings;
   for_each_field<NormSpec>([&](const auto& field) {
     if (field.key == "kind" || spec.*field.member == defaults.*field.member) return;
-    settings += concat(settings.empty() ? "" : " ", field.key, "=", value_text(double(spec.*field.member)));
+    settings += concat(settings.empty() ? "" : " ", field.key, "=", setting_text(spec.*field.member));
   });
   return std::string(to_string(spec.kind)) + (settings.empty() ? "" : "(" + settings + ")");
 }
@@ -278,8 +278,14 @@ std::string difference(const Placement& base, const Placement& placement) {
   if (const LayerScale& scale = placement.layer_scale; scale != base.layer_scale)
     add("layer_scale",
         std::string(word_of(scale.kind)) + (scale.auto_init ? "" : concat("(init=", value_text(scale.init), ")")));
-  if (const InitGain& gain = placement.init_gain; gain != base.init_gain)
-    add("init_gain", gain.sub_ln ? "sub_ln" : value_text(gain.value));
+  const auto add_rule = [&](std::string_view what, const auto& given, const auto& before) {
+    if (given != before) add(what, rule_text(given));
+  };
+  add_rule("init_gain", placement.init_gain, base.init_gain);
+  add_rule("residual_factor", placement.residual_factor, base.residual_factor);
+  if (placement.qk_per_head != base.qk_per_head) add("qk_per_head", setting_text(placement.qk_per_head));
+  if (placement.value_per_head != base.value_per_head) add("value_per_head", setting_text(placement.value_per_head));
+  if (placement.depth_scale != base.depth_scale) add("depth_scale", setting_text(placement.depth_scale));
   return out;
 }
 

@@ -79,8 +79,9 @@ JsonNode shape(Type<LayerScale>, Range) {
   members.add("init", if_type("string", one_of_words({"auto"}), type("number")));
   return if_type("object", closed_object(std::move(members)), one_of_words(kWords<LayerScaleKind>));
 }
-JsonNode shape(Type<InitGain>, Range) {
-  return if_type("string", one_of_words({"sub_ln"}), number("number", kPositive));
+template <class Rule>
+JsonNode shape(Type<NumberOrRule<Rule>>, Range) {
+  return if_type("string", one_of_words(rule_words<Rule>()), number("number", kPositive));
 }
 JsonNode shape(Type<DatasetConfig>, Range) {
   return if_type("object", closed_object(properties<DatasetConfig>()), one_of_words(dataset_names()));

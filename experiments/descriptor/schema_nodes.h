@@ -59,7 +59,7 @@ inline JsonNode closed_object(JsonNode members, Words keys = {}) {
 }
 
 /// A key of "blocks": a block, a range of blocks, or "rest".
-inline constexpr const char* kRangeName = "^((0|[1-9][0-9]*)(-[1-9][0-9]*)?|rest)$";
+inline constexpr const char* kRangeName = "^((0|[1-9][0-9]*)(-[1-9][0-9]*%?)?|rest)$";
 
 /// Adds "$defs" for a grid ("grid": lists of values by axis, and "seeds") and for a choice of values ("choice"), with
 /// the path of every setting in the schemas already in `root`.

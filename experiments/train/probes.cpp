@@ -11,6 +11,7 @@
 #include "experiments/train/batches.h"
 #include "experiments/train/trial.h"
 #include "experiments/weights/convert_files.h"
+#include "experiments/train/whitening.h"
 #include "nn/engine.h"
 #include "nn/init.h"
 #include "nn/nonfinite.h"
@@ -139,6 +140,7 @@ ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std:
     load_weights(*weights, one.model, engine.parameters());
   else
     initialise(engine.parameters(), one.model, one.seed);
+  if (!weights && whitens(one.model)) fit_whitening(one, data.train, engine.parameters(), pool);
   BatchSource batches(one, data.train, data.eval, engine.dtype());
   if (const auto weight = first_nonfinite(engine.parameters()))
     throw NonFiniteError(concat(weight->text(), weights ? concat(" in ", weights->string()) : " before the first step",

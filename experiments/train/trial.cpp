@@ -22,6 +22,7 @@
 #include "experiments/train/pipeline.h"
 #include "experiments/train/probes.h"
 #include "experiments/train/provenance.h"
+#include "experiments/train/whitening.h"
 #include "experiments/weights/start.h"
 #include "experiments/weights/trained_on.h"
 #include "nn/engine.h"
@@ -122,6 +123,10 @@ class TrialRun {
     if (!from) {
       options_.backend->choose_products("");
       initialise(engine_.parameters(), config_.model, config_.seed);
+      if (whitens(config_.model)) {
+        fit_whitening(config_, data_.train, engine_.parameters(), pool_);
+        log("the whitening of stem.patch_in is computed");
+      }
       if (config_.start.given())
         for (const std::string& line : load_start(config_, options_.start(), engine_.parameters())) log(line);
       return;

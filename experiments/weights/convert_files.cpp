@@ -33,7 +33,12 @@ ModelConfig in_evaluation(ModelConfig config) {
         c.head_bias_init = 0.0;
         c.placement.init_gain = {};
         c.placement.layer_scale = {.kind = c.placement.layer_scale.kind};
-        visit_sites(c.placement, [](std::string_view, NormSpec& spec) { spec = {.kind = spec.kind, .eps = spec.eps}; });
+        visit_sites(c.placement, [](std::string_view, NormSpec& spec) {
+          NormSpec kept = norm_of(spec.kind);
+          std::tie(kept.eps, kept.groups, kept.phi, kept.shift, kept.kappa) =
+              std::tie(spec.eps, spec.groups, spec.phi, spec.shift, spec.kappa);
+          spec = kept;
+        });
       },
       config);
   return config;

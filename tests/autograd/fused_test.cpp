@@ -206,7 +206,20 @@ TEST_CASE("fused: layer_norm is affine of the norm without parameters") {
 
 TEST_CASE("fused: dyt is affine of tanh of scale") {
   on_each_device([] {
-    check_same([](const Vars& v) { return dyt(v[0], v[1], v[2], v[3]); },
+    check_same([](const Vars& v) { return pointwise_norm(PointwisePhi::tanh, v[0], v[1], Var(), v[2], v[3]); },
                [](const Vars& v) { return affine(tanh(scale(v[0], v[1])), v[2], v[3]); }, {{4, 9}, {1}, {9}, {9}});
+  });
+}
+
+TEST_CASE("fused: bhyt is tanh of rms_norm") {
+  on_each_device([] {
+    const auto composed = [](const Vars& v) {
+      const Tensor one = v[0].tape().empty({9}, DType::f64), half = v[0].tape().empty({1}, DType::f64);
+      v[0].tape().backend().fill(one, 1.0);
+      v[0].tape().backend().fill(half, 0.5);
+      const Var normed = rms_norm(v[0], v[0].tape().input(one), 1e-6);
+      return scale(tanh(scale(scale(normed, v[1]), v[0].tape().input(half))), v[2]);
+    };
+    check_same([](const Vars& v) { return bhyt(v[0], v[1], v[2], 2.0, 1e-6); }, composed, {{4, 9}, {1}, {9}});
   });
 }

@@ -61,6 +61,12 @@ Var contrast_of(const Vars& v, ContrastKind kind) {
   return contrastive_loss(v[0], v[1], v[2], v[3], kind, {4, 0, 4, &alone});
 }
 
+/// x, alpha, gamma, beta and, if kShift, the shift.
+template <PointwisePhi kPhi, bool kShift>
+Var pointwise(Tape&, const Vars& v) {
+  return pointwise_norm(kPhi, v[0], v[1], kShift ? v[4] : Var(), v[2], v[3]);
+}
+
 std::vector<OpCase> op_cases(Arena& arena) {
   const Tensor labels = labels_of(arena, {2, 0, 4});
   const Tensor words = labels_of(arena, {3, 0, 3, 5, 3, 1}).reshape({2, 3});
@@ -118,7 +124,22 @@ std::vector<OpCase> op_cases(Arena& arena) {
       {"rms_norm", {{5, 9}, {9}}, [](Tape&, const Vars& v) { return rms_norm(v[0], v[1], 1e-6); }},
       {"group_norm", {{2, 3, 6}, {6}, {6}}, [](Tape&, const Vars& v) { return group_norm(v[0], v[1], v[2], 2, 1e-6); }},
       {"affine", {{5, 9}, {9}, {9}}, [](Tape&, const Vars& v) { return affine(v[0], v[1], v[2]); }},
-      {"dyt", {{5, 9}, {1}, {9}, {9}}, [](Tape&, const Vars& v) { return dyt(v[0], v[1], v[2], v[3]); }},
+      {"l2_norm", {{5, 9}, {9}}, [](Tape&, const Vars& v) { return l2_norm(v[0], v[1], 1e-6); }},
+      {"seednorm",
+       {{5, 9}, {9}, {9}, {9}},
+       [](Tape&, const Vars& v) { return seednorm(v[0], v[1], v[2], v[3], 1e-6); }},
+      {"bhyt", {{5, 9}, {1}, {9}}, [](Tape&, const Vars& v) { return bhyt(v[0], v[1], v[2], 2.0, 1e-6); }},
+      {"dyisru",  // its alpha is positive
+       {{5, 9}, {1}, {9}, {9}},
+       [](Tape&, const Vars& v) {
+         return pointwise_norm(PointwisePhi::dyisru, v[0], scale(v[1], v[1]), Var(), v[2], v[3]);
+       }},
+      {"dyt", {{5, 9}, {1}, {9}, {9}}, pointwise<PointwisePhi::tanh, false>},
+      {"derf", {{5, 9}, {1}, {9}, {9}, {1}}, pointwise<PointwisePhi::erf, true>},
+      {"pointwise isru", {{5, 9}, {1}, {9}, {9}}, pointwise<PointwisePhi::isru, false>},
+      {"pointwise softsign", {{5, 9}, {1}, {9}, {9}, {1}}, pointwise<PointwisePhi::softsign, true>},
+      {"pointwise atan", {{5, 9}, {1}, {9}, {9}, {1}}, pointwise<PointwisePhi::atan, true>},
+      {"pointwise hardtanh", {{5, 9}, {1}, {9}, {9}, {1}}, pointwise<PointwisePhi::hardtanh, true>},
       {"batch_norm", {{6, 3, 4}, {4}, {4}}, [](Tape& t, const Vars& v) { return batch_norm_of(t, v, 0); }},
       {"batch_norm of two and a ragged group",
        {{5, 3, 4}, {4}, {4}},

@@ -39,7 +39,7 @@ Tensor cast(Arena& arena, const Tensor& from, DType dtype) {
 
 /// Results of a kind's kernels for the same numbers in any type; Write::add adds gradients to ones.
 struct Result {
-  Tensor y, dx, dgamma, dbeta, dalpha, mean, rstd;
+  Tensor y, dx, dgamma, dbeta, dalpha, dshift, mean, rstd;
 };
 
 Result run(const char* kind, DType dtype, Write write) {
@@ -67,6 +67,7 @@ Result run(const char* kind, DType dtype, Write write) {
            filled({kCols}, acc, 1),
            filled({kCols}, acc, 1),
            filled({1}, acc, 1),
+           filled({1}, acc, 1),
            filled({kRows}, acc, 0),
            filled({kRows}, acc, 0)};
   const Gradient dx{r.dx, write}, dgamma{r.dgamma, write}, dbeta{r.dbeta, write}, dalpha{r.dalpha, write};
@@ -84,9 +85,31 @@ Result run(const char* kind, DType dtype, Write write) {
   } else if (name == "affine") {
     b.affine(x, gamma, beta, r.y);
     b.affine_backward(dy, x, gamma, dx, dgamma, dbeta);
-  } else if (name == "dyt") {
-    b.dyt(x, alpha, gamma, beta, r.y);
-    b.dyt_backward({dy, x, gamma, {}, {}, dx, dgamma, dbeta}, alpha, dalpha);
+  } else if (name == "l2") {
+    NormDims sum = d;
+    sum.sum = true;
+    b.rms_norm(sum, {x, gamma, {}, r.y, {}, r.rstd});
+    b.rms_norm_backward(sum, {dy, x, gamma, {}, r.rstd, dx, dgamma});
+  } else if (name == "seednorm") {
+    const Tensor by_channel = drawn({kCols}, 5, 1.0, acc), gates = filled({kRows}, acc, 0);
+    const Tensor few = drawn({kCols}, 6, 0.0, acc);  // x . beta, small enough for tanh to have a slope
+    for (std::int64_t c = 0; c < kCols; ++c)
+      acc == DType::f64 ? few.data<double>()[c] /= 64 : few.data<float>()[c] /= 64;
+    b.seednorm(d, {.x = x, .gamma = gamma, .beta = few, .y = r.y, .rstd = r.rstd}, by_channel, gates);
+    r.dalpha = filled({kCols}, acc, 1);
+    b.seednorm_backward(d,
+                        {.dy = dy, .x = x, .gamma = gamma, .rstd = r.rstd, .dx = dx, .dgamma = dgamma, .dbeta = dbeta},
+                        by_channel, few, gates, {r.dalpha, write});
+  } else if (name == "bhyt") {
+    b.bhyt(d, 0.5, {.x = x, .gamma = gamma, .y = r.y, .rstd = r.rstd}, alpha);
+    b.bhyt_backward(d, 0.5, {.dy = dy, .x = x, .gamma = gamma, .rstd = r.rstd, .dx = dx, .dgamma = dgamma}, alpha,
+                    dalpha);
+  } else if (PointwisePhi phi{}; name == "dyisru" || find_word(name, phi)) {
+    if (name == "dyisru") phi = PointwisePhi::dyisru;
+    const Tensor shift = phi == PointwisePhi::tanh || name == "dyisru" ? Tensor() : filled({1}, acc, -0.5);
+    const Gradient dshift = shift ? Gradient{r.dshift, write} : Gradient{};
+    b.pointwise_norm(phi, x, alpha, shift, gamma, beta, r.y);
+    b.pointwise_norm_backward(phi, {dy, x, gamma, {}, {}, dx, dgamma, dbeta}, alpha, shift, dalpha, dshift);
   } else if (name == "batch_norm") {
     b.batch_norm(bd, alone, {x, gamma, beta, r.y, r.mean, r.rstd}, running_mean, running_var);
     b.batch_norm_backward(bd, alone, {dy, x, gamma, r.mean, r.rstd, dx, dgamma, dbeta});
@@ -108,8 +131,9 @@ double difference(const Tensor& a, const Tensor& b) {
   return most / scale;
 }
 
-constexpr const char* kKinds[] = {"layer_norm", "layer_norm_fixed", "rms_norm",         "affine",
-                                  "dyt",        "batch_norm",       "batch_norm_frozen"};
+constexpr const char* kKinds[] = {
+    "layer_norm", "layer_norm_fixed", "rms_norm", "affine", "tanh",     "erf",  "isru",       "softsign",
+    "atan",       "hardtanh",         "dyisru",   "l2",     "seednorm", "bhyt", "batch_norm", "batch_norm_frozen"};
 
 }  // namespace
 
@@ -128,6 +152,7 @@ TEST_CASE("norms: float and bf16 follow double to their precision") {
         CHECK(difference(r.dgamma, exact.dgamma) < 2e-6);
         CHECK(difference(r.dbeta, exact.dbeta) < 2e-6);
         CHECK(difference(r.dalpha, exact.dalpha) < 2e-6);
+        CHECK(difference(r.dshift, exact.dshift) < 2e-6);
         CHECK(difference(r.mean, exact.mean) < 2e-6);
         CHECK(difference(r.rstd, exact.rstd) < 2e-6);
       }
@@ -139,7 +164,7 @@ TEST_CASE("norms: an added gradient is the sum of the old value and the gradient
     on_each_device([&] {
       CAPTURE(kind);
       const Result assigned = run(kind, DType::f64, Write::assign), added = run(kind, DType::f64, Write::add);
-      for (const auto part : {&Result::dx, &Result::dgamma, &Result::dbeta, &Result::dalpha}) {
+      for (const auto part : {&Result::dx, &Result::dgamma, &Result::dbeta, &Result::dalpha, &Result::dshift}) {
         double most = 0.0, moved = 0.0;
         for (std::int64_t i = 0; i < (added.*part).size(); ++i) {
           const double a = value(added.*part, i), g = value(assigned.*part, i);

@@ -73,11 +73,13 @@ TEST_CASE("vector widths: gains and biases are the CPU's") {
 TEST_CASE("vector widths: DyT is the CPU's") {
   of_each_width([](Run& run, Size s) {
     const Shape x{s.rows, s.cols}, channels{s.cols};
-    run.backend.dyt(run.in(x), run.parameter({1}), run.parameter(channels), run.parameter(channels), run.out(x));
+    run.backend.pointwise_norm(PointwisePhi::tanh, run.in(x), run.parameter({1}), {}, run.parameter(channels),
+                               run.parameter(channels), run.out(x));
     const auto backward = [&](const Gradient& dx, const Gradient& dgamma, const Gradient& dbeta,
                               const Gradient& dalpha) {
-      run.backend.dyt_backward({run.in(x), run.in(x), run.parameter(channels), {}, {}, dx, dgamma, dbeta},
-                               run.parameter({1}), dalpha);
+      run.backend.pointwise_norm_backward(PointwisePhi::tanh,
+                                          {run.in(x), run.in(x), run.parameter(channels), {}, {}, dx, dgamma, dbeta},
+                                          run.parameter({1}), {}, dalpha, {});
     };
     backward(run.gradient(x), run.parameter_gradient(channels), run.parameter_gradient(channels),
              run.parameter_gradient({1}));

@@ -221,6 +221,16 @@ TEST_CASE("fuse: a batch norm next to a linear is merged at every site") {
       }
 }
 
+TEST_CASE("fuse: norms that see other heads, and factors, are merged too") {
+  Placement p = everywhere();
+  p.qk_per_head = false;
+  p.value_per_head = true;
+  p.depth_scale = DepthScale::rsqrt;
+  p.residual_factor = {.rule = ResidualRule::keel};
+  const FusedModel fused = check_fused(small_vit(p), DType::f64, 1e-11);
+  CHECK(merged(fused).size() == 14);
+}
+
 TEST_CASE("fuse: a bias for k gives q a bias of zeros") {
   ViTConfig c = small_vit("pre_pre");
   c.qkv_bias = false;

@@ -64,6 +64,7 @@ ViTConfig config(const Placement& placement, bool token) {
   c.gelu = token ? GeluForm::tanh : GeluForm::erf;
   c.pos_embed_class = token;
   c.placement = placement;
+  simplify_blocks(c.placement, c.depth);
   return c;
 }
 

@@ -26,7 +26,19 @@ std::string written_out(const Placement& placement) {
   if (placement.head_scale == HeadScale::after_proj) add("head_scale", "after_proj");
   if (placement.residual_scale) add("residual_scale", "true");
   if (placement.layer_scale == LayerScale{.kind = LayerScaleKind::channel}) add("layer_scale", "channel");
-  if (placement.init_gain.sub_ln) add("init_gain", "sub_ln");
+  if (placement.init_gain.rule != InitGainRule::number) add("init_gain", word_of(placement.init_gain.rule));
+  if (!placement.qk_per_head) add("qk_per_head", "false");
+  if (placement.value_per_head) add("value_per_head", "true");
+  if (placement.depth_scale == DepthScale::rsqrt) add("depth_scale", "rsqrt");
+  if (placement.residual_factor.rule != ResidualRule::number)
+    add("residual_factor", word_of(placement.residual_factor.rule));
+  if (placement.layer_scale.kind != LayerScaleKind::none && !placement.layer_scale.auto_init)
+    add("layer_scale", concat("channel(", placement.layer_scale.init, ")"));
+  for (const BlockRange& range : placement.blocks) {
+    const Placement alone{.attn = range.attn, .mlp = range.mlp};
+    add(concat("blocks.", block_range_name(range.first, range.last), placement.in_percent ? "%" : ""),
+        concat("(", written_out(alone), ")"));
+  }
   return out;
 }
 
@@ -79,6 +91,27 @@ const std::map<std::string, std::string> kExpected = {
     {"dyt", "attn.pre=dyt mlp.pre=dyt final=dyt"},
     {"rms_norm", "attn.pre=rms_norm mlp.pre=rms_norm final=rms_norm"},
     {"layer_scale", "attn.pre=LN mlp.pre=LN final=LN layer_scale=channel"},
+    {"group_norm", "attn.pre=group_norm mlp.pre=group_norm final=group_norm"},
+    {"instance_norm", "attn.pre=instance_norm mlp.pre=instance_norm final=LN"},
+    {"peri_ln", "stem.posembed_out=LN attn.pre=LN attn.out=LN mlp.pre=LN mlp.out=LN final=LN"},
+    {"olmo2",
+     "attn.query=rms_norm attn.key=rms_norm attn.out=rms_norm mlp.out=rms_norm final=rms_norm qk_per_head=false"},
+    {"mix_ln", "attn.pre=LN mlp.pre=LN final=LN blocks.0-24%=(attn.post=LN mlp.post=LN)"},
+    {"hybridnorm",
+     "attn.query=rms_norm attn.key=rms_norm attn.value=rms_norm attn.post=rms_norm final=rms_norm value_per_head=true"},
+    {"hybridnorm_star",
+     "attn.query=rms_norm attn.key=rms_norm attn.value=rms_norm attn.post=rms_norm final=rms_norm value_per_head=true "
+     "blocks.0=(attn.pre=rms_norm attn.query=rms_norm attn.key=rms_norm attn.value=rms_norm mlp.pre=rms_norm)"},
+    {"deepnorm", "attn.post=LN mlp.post=LN init_gain=deepnorm residual_factor=deepnorm"},
+    {"keel", "attn.pre=LN attn.post=LN mlp.pre=LN mlp.post=LN final=LN residual_factor=keel"},
+    {"lns", "attn.pre=LN mlp.pre=LN final=LN depth_scale=rsqrt"},
+    {"derf", "attn.pre=derf mlp.pre=derf final=derf"},
+    {"dyisru", "attn.pre=dyisru mlp.pre=dyisru final=dyisru"},
+    {"seednorm", "attn.pre=seednorm mlp.pre=seednorm final=seednorm"},
+    {"bhyt", "attn.pre=bhyt mlp.pre=bhyt final=bhyt"},
+    {"vit5",
+     "attn.pre=rms_norm attn.query=rms_norm attn.key=rms_norm mlp.pre=rms_norm final=rms_norm "
+     "layer_scale=channel(0.0001)"},
     {"none", ""},
 };
 
@@ -133,7 +166,7 @@ TEST_CASE("placement: a start value of LayerScale is used") {
 }
 
 TEST_CASE("placement: the gain of Sub-LN follows the depth") {
-  CHECK(init_gain({.sub_ln = true}, 12) == doctest::Approx(std::sqrt(std::log(24.0))));
+  CHECK(init_gain({.rule = InitGainRule::sub_ln}, 12) == doctest::Approx(std::sqrt(std::log(24.0))));
 }
 
 TEST_CASE("placement: an initial gain is used") { CHECK(init_gain({.value = 0.5}, 12) == 0.5); }

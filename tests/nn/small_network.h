@@ -18,7 +18,7 @@ inline ViTConfig small_vit(std::string_view placement) {
   c.num_heads = 3;
   c.mlp_dim = 96;
   c.num_classes = 7;
-  c.placement = find_placement(placement)->placement;
+  c.placement = find_placement(placement)->at(c.depth);
   return c;
 }
 
@@ -33,7 +33,7 @@ inline SwinConfig small_swin(std::string_view placement) {
   c.num_heads = {2, 2, 4};
   c.mlp_ratio = 2;
   c.num_classes = 7;
-  c.placement = swin_placement(find_placement(placement)->placement);
+  c.placement = swin_placement(find_placement(placement)->at(c.depth()));
   return c;
 }
 

@@ -83,7 +83,7 @@ TEST_CASE("swin_config: the cost counts the declared parameters") {
   for (const NamedPlacement& row : named_placements()) {
     if (row.placement.stem.posembed_out.kind != NormKind::none) continue;
     CAPTURE(row.name);
-    c.placement = swin_placement(row.placement);
+    c.placement = swin_placement(row.at(c.depth()));
     CHECK(model_cost(c).parameters == declared(c));
   }
   c.placement.attn.query = c.placement.attn.key = c.placement.pooled = swin_norm(NormKind::layer_norm);

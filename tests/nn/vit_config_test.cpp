@@ -147,3 +147,27 @@ TEST_CASE("vit_config: the cost of the largest sizes does not overflow") {
   CHECK(model_cost(largest).macs > 0);
   CHECK(model_cost(largest).parameters > 0);
 }
+
+TEST_CASE("vit_config: a final norm whose mean over the tokens is its bias is refused") {
+  ViTConfig c = sandbox();
+  c.placement.final = norm_of(NormKind::instance_norm);
+  REQUIRE(validate(c).size() == 1);
+  CHECK(validate(c)[0].message.find("the mean of this norm over the tokens is its bias") != std::string::npos);
+  c.placement.final = norm_of(NormKind::group_norm);
+  c.placement.final.groups = c.embed_dim;
+  CHECK(validate(c).size() == 1);
+  c.placement.final.groups = c.embed_dim / 2;
+  CHECK(validate(c).empty());
+  c.placement.final = norm_of(NormKind::instance_norm);
+  c.pool = Pool::token;
+  CHECK(validate(c).empty());
+}
+
+TEST_CASE("vit_config: whitening is for patches") {
+  ViTConfig c = sandbox();
+  c.placement.stem.patch_in = norm_of(NormKind::whiten);
+  CHECK(validate(c).empty());
+  c.placement.attn.pre = norm_of(NormKind::whiten);
+  REQUIRE(validate(c).size() == 1);
+  CHECK(validate(c)[0].message.find("whiten can only be at stem.patch_in") != std::string::npos);
+}

@@ -29,6 +29,7 @@ const Words<GeluForm> kGelus{{"erf", GeluForm::erf}, {"tanh", GeluForm::tanh}};
 const Words<bool> kModes{{"train", true}, {"eval", false}};
 const Words<HeadScale> kHeadScales{
     {"none", HeadScale::none}, {"before_proj", HeadScale::before_proj}, {"after_proj", HeadScale::after_proj}};
+const Words<DepthScale> kDepthScales{{"rsqrt", DepthScale::rsqrt}};
 const Words<LayerScaleKind> kLayerScales{
     {"none", LayerScaleKind::none}, {"channel", LayerScaleKind::channel}, {"scalar", LayerScaleKind::scalar}};
 const Words<Loss> kLosses{{"softmax_hard", {LossKind::softmax, false}},
@@ -44,11 +45,8 @@ T meaning(ObjectReader& reader, const std::string& key, const Words<T>& words) {
 }
 
 NormKind norm_kind(const std::string& site, const nlohmann::json& value) {
-  constexpr NormKind kKinds[] = {NormKind::none,   NormKind::layer_norm, NormKind::layer_norm_fixed,
-                                 NormKind::affine, NormKind::rms_norm,   NormKind::batch_norm,
-                                 NormKind::dyt,    NormKind::group_norm};
-  for (const NormKind kind : kKinds)
-    if (value == std::string(to_string(kind))) return kind;
+  NormKind kind{};
+  if (value.is_string() && find_word(value.get<std::string>(), kind)) return kind;
   throw InputError(concat("config: ", site, ": no rule for the norm ", value.dump()));
 }
 
@@ -57,6 +55,12 @@ NormKind norm_kind(const std::string& site, const nlohmann::json& value) {
 void read_sites(ObjectReader& reader, Placement& placement, const std::vector<std::string>& parts,
                 const std::set<std::string_view>& absent) {
   const double eps = reader.number("eps"), bn_eps = reader.number("bn_eps"), momentum = reader.number("bn_momentum");
+  const auto spec_of = [&](const std::string& site, const nlohmann::json& kind) {
+    NormSpec spec = norm_of(norm_kind(site, kind));
+    spec.eps = spec.kind == NormKind::batch_norm ? bn_eps : eps;
+    spec.momentum = momentum;
+    return spec;
+  };
   std::map<std::string, const nlohmann::json*> named;
   for (const std::string& part : parts) {
     const nlohmann::json* value = reader.optional(part);
@@ -71,11 +75,20 @@ void read_sites(ObjectReader& reader, Placement& placement, const std::vector<st
     if (absent.contains(path)) return;
     const auto found = named.find(std::string(path));
     if (found == named.end()) throw InputError(concat("config: the site ", path, " is missing"));
-    spec = norm_of(norm_kind(found->first, *found->second));
-    spec.eps = spec.kind == NormKind::batch_norm ? bn_eps : eps;
-    spec.momentum = momentum;
+    spec = spec_of(found->first, *found->second);
     named.erase(found);
   });
+  if (const nlohmann::json* blocks = reader.optional("blocks"))
+    for (const auto& [name, sites] : blocks->items()) {
+      BlockRange& range = placement.blocks.emplace_back();
+      range.first = std::stoll(name);
+      range.last = std::stoll(name.substr(name.find('-') + 1));
+      visit_sites(range, [&, &sites = sites](std::string_view path, NormSpec& spec) {
+        const std::size_t dot = path.find('.');
+        const std::string branch(path.substr(0, dot)), site(path.substr(dot + 1));
+        spec = spec_of(std::string(path), sites.at(branch).at(site));
+      });
+    }
   if (!named.empty()) throw InputError(concat("config: no rule for the site ", named.begin()->first));
 }
 
@@ -160,6 +173,10 @@ ModelCase read_model(ObjectReader& reader) {
   read_rates(reader, c);
   read_sites(reader, c.placement, {"stem", "attn", "mlp", "final", "pooled"}, {"merge"});
   c.placement.stem.posembed_out_includes_class = reader.boolean("posembed_out_includes_class");
+  if (reader.has("qk_per_head")) c.placement.qk_per_head = reader.boolean("qk_per_head");
+  if (reader.has("value_per_head")) c.placement.value_per_head = reader.boolean("value_per_head");
+  if (reader.has("depth_scale")) c.placement.depth_scale = meaning(reader, "depth_scale", kDepthScales);
+  if (reader.has("residual_factor")) c.placement.residual_factor.value = reader.number("residual_factor");
   model.config = c;
   return model;
 }
@@ -240,8 +257,8 @@ TEST_CASE("reference: a config with an unknown or missing site is refused") {
 
 TEST_CASE("reference: a config with an unknown norm is refused") {
   nlohmann::json changed = small_config();
-  changed["final"] = "instance_norm";
-  CHECK_THROWS_WITH_AS(read(changed), doctest::Contains("the norm \"instance_norm\""), InputError);
+  changed["final"] = "power_norm";
+  CHECK_THROWS_WITH_AS(read(changed), doctest::Contains("the norm \"power_norm\""), InputError);
 }
 
 TEST_CASE("reference: a config whose drop-path rates do not rise along a line is refused") {

@@ -60,8 +60,10 @@ struct Function {
 };
 template <class T>
 std::vector<Function<T>> functions() {
-  return {
-      {"exp", cpu::vector_exp, std::exp}, {"tanh", cpu::vector_tanh, std::tanh}, {"erf", cpu::vector_erf, std::erf}};
+  return {{"exp", cpu::vector_exp, std::exp},
+          {"tanh", cpu::vector_tanh, std::tanh},
+          {"erf", cpu::vector_erf, std::erf},
+          {"atan", cpu::vector_atan, std::atan}};
 }
 
 /// Distance in units of the last place of the exact result; below the normal numbers these are the smallest denormal.

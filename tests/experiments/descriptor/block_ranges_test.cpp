@@ -73,6 +73,40 @@ TEST_CASE("descriptor: a site for all blocks is a site of every range") {
   for (std::int64_t i = 0; i < 5; ++i) CHECK(c.placement.attention_sites(i).out.kind == NormKind::affine);
 }
 
+TEST_CASE("descriptor: percent of the depth are whole blocks, the first at least one") {
+  const auto pre_at = [](int depth, const std::string& blocks) {
+    DescriptorFiles files;
+    return pre_of(model_of(files.load(
+        concat(R"({"model": {"depth": )", depth, R"(, "placement": {"base": "pre_pre", "blocks": )", blocks, "}}}"))));
+  };
+  const std::string quarter = R"({"0-25%": {"attn": {"pre": "dyt"}}})";
+  CHECK(pre_at(1, quarter) == "dyt");
+  CHECK(pre_at(3, quarter) == "dyt layer_norm layer_norm");
+  CHECK(pre_at(8, quarter) == "dyt dyt layer_norm layer_norm layer_norm layer_norm layer_norm layer_norm");
+  const std::string thirds =
+      R"({"0-33%": {"attn": {"pre": "dyt"}}, "33-66%": {"attn": {"pre": "none"}}, "66-100%": {"attn": {"pre": "affine"}}})";
+  CHECK(pre_at(4, thirds) == "dyt none affine affine");
+  CHECK(pre_at(1, thirds) == "dyt");
+}
+
+TEST_CASE("descriptor: a row with percent follows the depth of a sweep") {
+  DescriptorFiles files;
+  const Experiment e = files.load(R"({"sweep": {"model.placement": ["mix_ln"], "model.depth": [2, 8]}})");
+  CHECK(pre_of(model_of(e, 0)) == "none layer_norm");
+  CHECK(pre_of(model_of(e, 1)) == "none none layer_norm layer_norm layer_norm layer_norm layer_norm layer_norm");
+  CHECK(canonical_json(e.trials[1].config).find(R"("blocks":{"0-1":{)") != std::string::npos);
+}
+
+TEST_CASE("descriptor: percent and numbers of blocks do not mix") {
+  DescriptorFiles files;
+  CHECK(files.problems(with_blocks(R"({"0-25%": {}, "3": {}})")) ==
+        "d.json:1:81: /model/placement/blocks/3: is in numbers of blocks, but the ranges before it are not");
+  CHECK(files.problems(with_blocks(R"({"3": {}})", "mix_ln")).find("the ranges of the base are not") !=
+        std::string::npos);
+  CHECK(files.problems(with_blocks(R"({"0-50%": {}, "25-75%": {}})")).find("overlaps \"0-50%\"") != std::string::npos);
+  CHECK(files.problems(with_blocks(R"({"50-120%": {}})")).find("expected blocks as") != std::string::npos);
+}
+
 TEST_CASE("descriptor: an axis may point into blocks") {
   DescriptorFiles files;
   const Experiment e = files.load(R"({"model": {"depth": 4, "placement": "dpn"}, "sweep": {
@@ -162,6 +196,6 @@ TEST_CASE("canonical: different blocks with a norm have different ids") {
 
 TEST_CASE("schema: blocks are ranges of closed objects") {
   const std::string schema = json_schema();
-  CHECK(schema.find(R"("^((0|[1-9][0-9]*)(-[1-9][0-9]*)?|rest)$")") != std::string::npos);
+  CHECK(schema.find(R"("^((0|[1-9][0-9]*)(-[1-9][0-9]*%?)?|rest)$")") != std::string::npos);
   CHECK(describe_fields().find("| `blocks` | object |") != std::string::npos);
 }

@@ -13,7 +13,7 @@ namespace {
 
 TrialConfig with_placement(std::string_view name) {
   TrialConfig config;
-  vit_of(config).placement = find_placement(name)->placement;
+  vit_of(config).placement = find_placement(name)->at(vit_of(config).depth);
   return config;
 }
 
@@ -170,10 +170,10 @@ TEST_CASE("canonical: both forms of a Swin read back with every placement") {
   TrialConfig c;
   SwinConfig swin;
   for (const NamedPlacement& row : named_placements()) {
-    if (row.name == "stem_posembed") continue;
+    if (row.name == "stem_posembed" || row.name == "peri_ln") continue;  // they have the site posembed_out
     CAPTURE(row.name);
     set_variant(swin, kSwinVariants[3]);
-    swin.placement = swin_placement(row.placement);
+    swin.placement = swin_placement(row.at(swin.depth()));
     swin.window = 2;
     swin.drop_path = 0.1;
     c.model = swin;

@@ -154,7 +154,7 @@ TEST_CASE("convert: every placement is exported and imported or refused by its s
     vit.num_heads = 2;
     vit.mlp_dim = 12;
     vit.gelu = GeluForm::tanh;
-    vit.placement = row.placement;
+    vit.placement = row.at(vit.depth);
     check(vit);
     vit.pool = Pool::token;
     vit.pos_embed_class = true;
@@ -164,7 +164,7 @@ TEST_CASE("convert: every placement is exported and imported or refused by its s
     swin.depths = {1, 2};
     swin.num_heads = {2, 4};
     swin.window = 4;
-    swin.placement = swin_placement(row.placement);
+    swin.placement = swin_placement(row.at(swin.depth()));
     if (validate(swin).empty()) check(swin);  // a Swin has no stem.posembed_out
   }
   // Our names fit always; timm has pre_pre and the rows that only change its kind of norm.

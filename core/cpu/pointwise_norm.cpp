@@ -1,0 +1,217 @@
+// Norms without statistics: y = gamma phi(alpha x + shift) + beta, with phi bounded (core/kernel_settings.h).
+#include <numbers>
+
+#include "core/cpu/kernel.h"
+#include "core/cpu/vector_exp.h"
+
+namespace normlab {
+using namespace cpu;
+namespace {
+
+using Phi = PointwisePhi;
+
+/// Whether phi comes from a function of whole arrays; otherwise from phi_of().
+template <Phi kPhi, class A>
+constexpr bool kByArray = kPhi == Phi::erf || kPhi == Phi::atan || (kPhi == Phi::tanh && std::is_same_v<A, double>);
+
+template <class V>
+[[gnu::always_inline]] inline V sqrt_of(V v) {
+  for (std::size_t i = 0; i < sizeof(V) / sizeof(v[0]); ++i) v[i] = std::sqrt(v[i]);
+  return v;
+}
+template <class V>
+[[gnu::always_inline]] inline V abs_of(V v) {
+  return v < 0 ? -v : v;
+}
+/// Keeps a square finite. Beyond this, u / sqrt(a + u^2) is 1 for every a in use.
+template <class V>
+[[gnu::always_inline]] inline V bounded(V u) {
+  constexpr float kMost = 1e15f;
+  return u > kMost ? V{} + kMost : u < -kMost ? V{} - kMost : u;
+}
+
+/// phi(u) for the functions that are computed in registers.
+template <Phi kPhi, class A>
+[[gnu::always_inline]] inline Vec<A> phi_of(Vec<A> u, A alpha) {
+  if constexpr (kPhi == Phi::tanh && std::is_same_v<A, float>) return tanh_of(u);
+  if constexpr (kPhi == Phi::isru || kPhi == Phi::dyisru) {
+    const Vec<A> near = bounded(u);
+    return near / sqrt_of(near * near + (kPhi == Phi::dyisru ? alpha : A(1)));
+  }
+  if constexpr (kPhi == Phi::softsign) return u / (1 + abs_of(u));
+  if constexpr (kPhi == Phi::hardtanh) return u > 1 ? Vec<A>{} + 1 : u < -1 ? Vec<A>{} - 1 : u;
+  return u;
+}
+
+/// phi'(u), where phi is `value` and `exponential` is exp(-u^2), for erf only.
+template <Phi kPhi, class A>
+[[gnu::always_inline]] inline Vec<A> slope_of(Vec<A> u, Vec<A> value, Vec<A> exponential, A alpha) {
+  if constexpr (kPhi == Phi::tanh) return 1 - value * value;
+  if constexpr (kPhi == Phi::erf) return exponential * A(2 * std::numbers::inv_sqrtpi);
+  if constexpr (kPhi == Phi::isru || kPhi == Phi::dyisru) {
+    const Vec<A> near = bounded(u), inverse = 1 / (near * near + (kPhi == Phi::dyisru ? alpha : A(1)));
+    return inverse * sqrt_of(inverse);
+  }
+  if constexpr (kPhi == Phi::softsign) {
+    const Vec<A> inverse = 1 / (1 + abs_of(u));
+    return inverse * inverse;
+  }
+  if constexpr (kPhi == Phi::atan) return A(2 / std::numbers::pi) / (1 + u * u);
+  if constexpr (kPhi == Phi::hardtanh) return abs_of(u) < 1 ? Vec<A>{} + 1 : Vec<A>{};
+}
+
+/// alpha x + shift; for dyisru x, where alpha is under the root.
+template <Phi kPhi, bool kShift, class A>
+struct Argument {
+  A alpha, shift;
+  [[gnu::always_inline]] Vec<A> operator()(const Vec<A>& x) const {
+    if constexpr (kPhi == Phi::dyisru) return x;
+    if constexpr (kShift) return alpha * x + shift;
+    return alpha * x;
+  }
+};
+
+/// What a value of phi is multiplied by.
+template <Phi kPhi, class A>
+A factor_of(std::int64_t cols) {
+  return kPhi == Phi::dyisru ? std::sqrt(A(cols)) : kPhi == Phi::atan ? A(2 / std::numbers::pi) : A(1);
+}
+template <Phi kPhi, class A>
+[[gnu::always_inline]] inline Vec<A> scaled(const Vec<A>& value, A factor) {
+  if constexpr (kPhi == Phi::dyisru || kPhi == Phi::atan) return value * factor;
+  return value;
+}
+
+/// Calls f(r, c, n, t, e) for pieces of rows: n columns of row r from c on, with t = phi(u) up to its factor and, for
+/// erf if kSlopes, e = exp(-u^2). A piece is several short rows or a part of a long one.
+template <class T, Phi kPhi, bool kSlopes, class Arg, class F>
+[[gnu::always_inline]] inline void each_piece(std::int64_t rows, std::int64_t cols, const Arg& argument, const T* x,
+                                              F&& f) {
+  using A = Acc<T>;
+  constexpr std::int64_t kPiece = 512;
+  constexpr bool kExp = kSlopes && kPhi == Phi::erf;
+  const std::int64_t block = std::max<std::int64_t>(1, kPiece / cols), width = std::min(cols, kPiece);
+  A* t = scratch<A>(Slot::a, block * width);
+  A* e = kExp ? scratch<A>(Slot::b, block * width) : nullptr;
+  for (std::int64_t r = 0; r < rows; r += block)
+    for (std::int64_t c = 0; c < cols; c += width) {
+      const std::int64_t count = std::min(block, rows - r), columns = std::min(width, cols - c), size = count * columns;
+      const T* from = x + r * cols + c;
+      each_vector<A>(size, [&](auto i, auto n) {
+        const Vec<A> u = argument(load(from + i, n));
+        if constexpr (kByArray<kPhi, A>)
+          store(t + i, u, n);
+        else
+          store(t + i, phi_of<kPhi, A>(u, argument.alpha), n);
+        if constexpr (kExp) store(e + i, -(u * u), n);
+        __builtin_prefetch(from + size + i);  // fetches the next input meanwhile
+      });
+      if constexpr (kByArray<kPhi, A> && kPhi == Phi::tanh) vector_tanh(size, t, t);
+      if constexpr (kPhi == Phi::erf) vector_erf(size, t, t);
+      if constexpr (kPhi == Phi::atan) vector_atan(size, t, t);
+      if constexpr (kExp) vector_exp(size, e, e);
+      for (std::int64_t j = 0; j < count; ++j)
+        f(r + j, c, columns, static_cast<const A*>(t + j * columns),
+          kExp ? static_cast<const A*>(e + j * columns) : nullptr);
+    }
+}
+
+/// du = dy gamma phi'(u) is the gradient of u. dx = alpha du, dalpha = sum of du x, dshift = sum of du, dgamma = sum of
+/// dy phi, dbeta = sum of dy. For dyisru, sqrt(C) x / sqrt(alpha + x^2), dx is alpha du too and dalpha is -1/2 of that
+/// sum, with du = dy gamma sqrt(C) (alpha + x^2)^(-3/2).
+template <class T, bool kAdd, Phi kPhi, bool kShift>
+void gradients(const NormBackward& n, const Argument<kPhi, kShift, Acc<T>>& argument, const Gradient& dalpha,
+               const Gradient& dshift) {
+  using A = Acc<T>;
+  const std::int64_t rows = n.x.shape().rows(), cols = n.x.shape().back();
+  const T *dy = n.dy.data<T>(), *x = n.x.data<T>();
+  const Param<T>* gamma = n.gamma.data<Param<T>>();
+  const A alpha = argument.alpha, factor = factor_of<kPhi, A>(cols);
+  RowAdder<A, 2> sums(Slot::c, cols);
+  T* out = n.dx.to.data<T>();
+  double of_alpha = 0.0, of_shift = 0.0;
+  each_piece<T, kPhi, true>(
+      rows, cols, argument, x, [&](std::int64_t r, std::int64_t begin, std::int64_t columns, const A* t, const A* e) {
+        const std::int64_t at = r * cols + begin;
+        Vec<A> alpha_piece{}, shift_piece{};
+        each_vector<A>(columns, [&](auto c, auto k) {
+          const Vec<A> up = load(dy + at + c, k), in = load(x + at + c, k), value = load(t + c, k);
+          Vec<A> exponential{};
+          if constexpr (kPhi == Phi::erf) exponential = load(e + c, k);
+          Vec<A> slope = slope_of<kPhi, A>(argument(in), value, exponential, alpha);
+          if constexpr (kPhi == Phi::dyisru) slope *= factor;
+          const Vec<A> du = up * load(gamma + begin + c, k) * slope;
+          alpha_piece += du * in;
+          if constexpr (kShift) shift_piece += du;
+          sums.add(0, begin + c, up * scaled<kPhi>(value, factor), k);
+          sums.add(1, begin + c, up, k);
+          if (out) put<kAdd>(out + at + c, alpha * du, k);
+        });
+        of_alpha += double(lane_sum(alpha_piece));
+        if constexpr (kShift) of_shift += double(lane_sum(shift_piece));
+        if (begin + columns == cols) sums.end_rows(1);
+      });
+  if constexpr (kPhi == Phi::dyisru) of_alpha *= -0.5;
+  if (dalpha) put(dalpha.to.data<Param<T>>()[0], A(of_alpha), adds(dalpha));
+  if (dshift) put(dshift.to.data<Param<T>>()[0], A(of_shift), adds(dshift));
+  sums.template finish<Param<T>>(0, n.dgamma);
+  sums.template finish<Param<T>>(1, n.dbeta);
+}
+
+/// Calls f with the argument of phi, whose type says phi and whether there is a shift.
+template <class T, class F>
+void with_argument(PointwisePhi phi, const Tensor& alpha, const Tensor& shift, const F& f) {
+  using A = Acc<T>;
+  const A a = alpha.data<Param<T>>()[0], s = shift ? A(shift.data<Param<T>>()[0]) : A(0);
+  for_pointwise_phi(phi, [&]<Phi kPhi>(std::integral_constant<Phi, kPhi>) {
+    if constexpr (kPhi == Phi::dyisru)  // no root of a negative alpha: NaN ends the training
+      f(Argument<kPhi, false, A>{a > 0 ? a : std::numeric_limits<A>::quiet_NaN(), s});
+    else if (shift)
+      f(Argument<kPhi, true, A>{a, s});
+    else
+      f(Argument<kPhi, false, A>{a, s});
+  });
+}
+
+template <class T, Phi kPhi, bool kShift>
+void forward(const Tensor& x, const Argument<kPhi, kShift, Acc<T>>& argument, const Tensor& gamma, const Tensor& beta,
+             const Tensor& y) {
+  using A = Acc<T>;
+  const std::int64_t cols = x.shape().back();
+  const Param<T>*g = gamma.data<Param<T>>(), *b = beta.data<Param<T>>();
+  const A factor = factor_of<kPhi, A>(cols);
+  T* out = y.data<T>();
+  each_piece<T, kPhi, false>(
+      x.shape().rows(), cols, argument, x.data<T>(),
+      [&](std::int64_t r, std::int64_t begin, std::int64_t columns, const A* t, const A*) {
+        each_vector<A>(columns, [&](auto c, auto n) {
+          store(out + r * cols + begin + c,
+                load(g + begin + c, n) * scaled<kPhi>(load(t + c, n), factor) + load(b + begin + c, n), n);
+        });
+      });
+}
+
+}  // namespace
+
+void CpuBackend::pointwise_norm(PointwisePhi phi, Tensor x, Tensor alpha, Tensor shift, Tensor gamma, Tensor beta,
+                                Tensor y) {
+  for_type("pointwise_norm", x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    with_argument<T>(phi, alpha, shift, [&](const auto& argument) { forward<T>(x, argument, gamma, beta, y); });
+  });
+}
+
+void CpuBackend::pointwise_norm_backward(PointwisePhi phi, const NormBackward& n, Tensor alpha, Tensor shift,
+                                         Gradient dalpha, Gradient dshift) {
+  for_type("pointwise_norm_backward", n.x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    with_argument<T>(phi, alpha, shift, [&](const auto& argument) {
+      if (adds(n.dx))
+        gradients<T, true>(n, argument, dalpha, dshift);
+      else
+        gradients<T, false>(n, argument, dalpha, dshift);
+    });
+  });
+}
+
+}  // namespace normlab
