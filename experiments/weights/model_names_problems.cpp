@@ -38,6 +38,8 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
       report(Kind::maths, site, ": is ", to_string(spec.kind), ", but layer_norm in ", table.program);
     else if (spec.kind == NormKind::affine)
       report(Kind::maths, site, ": is affine, which ", table.program, " lacks; its module of this name normalizes");
+    else if (spec.kind == NormKind::derf || (spec.kind == NormKind::pointwise && spec.shift))
+      report(Kind::maths, site, ": is ", to_string(spec.kind), ", whose shift has no name in ", table.program);
     else if (is_flax(scheme) && spec.eps != parts_of(NormKind::layer_norm).eps)
       report(Kind::setting, site, ": eps is ", spec.eps, ", but 1e-06 in ", table.program);
   });
@@ -49,6 +51,12 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
   lacks(placement.layer_scale.kind != LayerScaleKind::none, "layer_scale", "layer_scale");
   if (placement.layer_scale.kind == LayerScaleKind::scalar && has_row(rows, "layer_scale"))
     report(Kind::maths, "layer_scale: is one scalar per branch, but one gain per channel in ", table.program);
+  if (placement.depth_scale != DepthScale::none)
+    report(Kind::maths, "depth_scale: is set, but ", table.program, " does not scale norms by depth");
+  if (placement.residual_factor != ResidualFactor{})
+    report(Kind::maths, "residual_factor: is set, but ", table.program, " has no factor on the shortcut");
+  if (!placement.qk_per_head && has_row(rows, "attn.query"))
+    report(Kind::maths, "qk_per_head: is false, but these norms see one head in ", table.program);
   if (!placement.blocks.empty())
     report(Kind::maths, "blocks: the norms differ between blocks, but are the same in all blocks of ", table.program);
   if (const auto* swin = std::get_if<SwinConfig>(&config); swin != nullptr && swin->reduction_bias)

@@ -216,7 +216,8 @@ TEST_CASE("explain: --placements shows every named placement with its paper") {
   CHECK(done.code == 0);
   check_width(done.out);
   for (const NamedPlacement& row : named_placements())
-    CHECK(holds("\n" + done.out, concat("\n", row.name, "\n    x = ")));
+    CHECK(
+        holds("\n" + done.out, concat("\n", row.name, row.placement.blocks.empty() ? "\n    x = " : "\n    blocks 0")));
   CHECK(holds(done.out, "dpn\n    x = LN(Embed(LN(patches))) + pos\n    x = x + Attn(LN(x))\n"));
   CHECK(holds(done.out, "    source: Magneto (arXiv:2210.06423), section 2\n"));
   CHECK(done.out.starts_with("A name such as pre_post says where attention has its norm, then where the MLP"));
