@@ -189,7 +189,8 @@ TEST_CASE("export: the tables of docs/results.md are those of the files that it 
   const std::string page = text_of("docs/results.md"), with_file = " --from docs/results/";
   for (const std::string& words : {"placements_cifar10.json" + with_file + "cifar10.jsonl",
                                    "bf16_cifar10.json" + with_file + "cifar10.jsonl --equivalent 0.5",
-                                   "cifar_augmented.json" + with_file + "cifar_augmented.jsonl"}) {
+                                   "cifar_augmented.json" + with_file + "cifar_augmented.jsonl",
+                                   "transfer_cifar10.json" + with_file + "transfer_cifar10.jsonl"}) {
     CAPTURE(words);
     const Finished table = run_program(folder, "table experiments/" + words);
     CHECK_MESSAGE(table.code == 0, table.err);
