@@ -1,5 +1,7 @@
 #include "nn/branches.h"
 
+#include <cmath>
+
 #include "autograd/image_runs.h"
 #include "core/backend.h"
 
@@ -24,26 +26,39 @@ void done_with(const Activation&, const Context&) {}  // it keeps its slope in p
 
 }  // namespace
 
-Branch::Branch(ParameterSet& p, const std::string& name, const BranchConfig& c)
+Branch::Branch(ParameterSet& p, const std::string& name, const BranchConfig& c, double hidden, double end)
     : gelu_(c.gelu),
-      dropout_(c.dropout),
+      hidden_dropout_(hidden),
+      dropout_(end),
       drop_path_(c.drop_path),
       short_forms_(c.short_forms && !uses_batch_norm(c.placement)),
       name_(name),
       path_name_(name + "_path"),
-      residual_factor_(p, residual_factor(c.placement.residual_factor, c.depth)) {}
+      residual_factor_(p, residual_factor(c.placement.residual_factor, c.depth)) {
+  if (c.placement.has_two_streams()) to_x_ = Factor(p, 1 / std::sqrt(2 * double(c.place.layer)));
+}
+
+Var Branch::begun(const Var& x, const Context& ctx) const {
+  if (!two_streams() || post_.is_identity()) return x;
+  return concat_tokens(post_(ResidualStreams::one(x, 0), ctx), ResidualStreams::one(x, 1));
+}
+
+Var Branch::entered(const Var& x, const Context& ctx) const {
+  if (!two_streams()) return pre_(x, ctx);
+  return input_(add(ResidualStreams::one(x, 0), pre_(ResidualStreams::one(x, 1), ctx)), ctx);
+}
 
 bool Branch::skips_dropped(Backend& backend) const {
   return short_forms_ && drop_path_ > 0 && backend.memory().on_host();
 }
 
 Branch::Fused Branch::fused(DType dtype, const Context& ctx) const {
-  const bool gelu = hidden_.is_identity() && !ctx.spare_memory, drops = ctx.drops(dropout_);
+  const bool gelu = hidden_.is_identity() && !ctx.spare_memory;
   return {.gelu = gelu,
-          .through_gelu =
-              gelu && inner_.is_identity() && !drops && ctx.tape.backend().has_products_through_gelu(gelu_, dtype),
-          .sum = head_scale_.is_identity() && !cuts() && out_.is_identity() && !drops && layer_scale_.is_identity() &&
-                 !ctx.drops(drop_path_)};
+          .through_gelu = gelu && inner_.is_identity() && !ctx.drops(hidden_dropout_) &&
+                          ctx.tape.backend().has_products_through_gelu(gelu_, dtype),
+          .sum = head_scale_.is_identity() && !cuts() && out_.is_identity() && !ctx.drops(dropout_) &&
+                 layer_scale_.is_identity() && !ctx.drops(drop_path_) && !two_streams()};
 }
 
 Var Branch::scaled(const Var& x, const Context& ctx) const { return residual_factor_(residual_scale_(x, ctx), ctx); }
@@ -54,7 +69,8 @@ Var Branch::path(const Applied& inner, const Context& ctx) const {
   done_with(inner, ctx);
   Var branch = head_scale_(product, ctx);
   if (cuts()) branch = join_windows(branch, *windows_);
-  return layer_scale_(ctx.dropout(out_(branch, ctx), dropout_, name_), ctx);
+  const Var z = layer_scale_(ctx.dropout(out_(branch, ctx), dropout_, name_), ctx);
+  return two_streams() ? concat_tokens(to_x_(z, ctx), z) : z;
 }
 
 template <class Shortcut, class Inner>
@@ -64,7 +80,7 @@ Var Branch::sum(const Var& x, const Context& ctx, const Shortcut& shortcut, cons
   if (keep && skips_dropped(ctx.tape.backend())) {
     if (ctx.rehearses) std::fill_n(keep.data<std::uint8_t>(), images, std::uint8_t{1});
     const std::int64_t kept = kept_images(keep);
-    if (kept < images || ctx.rehearses) return post_(sum_of_kept(keep, kept, x, ctx, shortcut, inner), ctx);
+    if (kept < images || ctx.rehearses) return ended(sum_of_kept(keep, kept, x, ctx, shortcut, inner), ctx);
   }
   const auto applied = inner(x, ctx);
   const Var residual = scaled(shortcut(), ctx);
@@ -72,12 +88,12 @@ Var Branch::sum(const Var& x, const Context& ctx, const Shortcut& shortcut, cons
     ctx.show_branch(name_, [&] { return last_(applied, ctx); });
     const Var all = last_.added_to(residual, applied, ctx);
     done_with(applied, ctx);
-    return post_(all, ctx);
+    return ended(all, ctx);
   }
   const Var branch = path(applied, ctx);
   ctx.show_branch(name_, [&] { return branch; });
   ctx.tape.at(name_.c_str());
-  return post_(keep ? dropout_add(branch, keep, drop_path_, residual) : add(residual, branch), ctx);
+  return ended(keep ? dropout_add(branch, keep, drop_path_, residual) : add(residual, branch), ctx);
 }
 
 template <class Shortcut, class Inner>
@@ -101,7 +117,7 @@ Var Branch::sum_of_kept(const Tensor& keep, std::int64_t kept, const Var& x, con
 }
 
 AttentionBranch::AttentionBranch(ParameterSet& p, const BranchConfig& c, const std::optional<Windows>& windows)
-    : Branch(p, c.place.prefix() + "attn", c),
+    : Branch(p, c.place.prefix() + "attn", c, 0, c.dropout.attn),
       heads_(c.sizes.num_heads),
       head_dim_(c.sizes.embed_dim / c.sizes.num_heads),
       attention_dropout_(c.attention_dropout),
@@ -110,6 +126,7 @@ AttentionBranch::AttentionBranch(ParameterSet& p, const BranchConfig& c, const s
   const Place place = branch_of(c, "attn");
   const std::int64_t dim = c.sizes.embed_dim;
   const auto norm = [&](SiteMember site) { return Norm(p, place, site, c.placement, c.sizes); };
+  input_ = Norm(p, place, kStreamSites[0], c.placement, c.sizes);
   pre_ = norm(&AttentionSites::pre);
   qkv_ = QkvLinear(p, place, dim, c.qkv_bias);
   query_ = norm(&AttentionSites::query);
@@ -147,10 +164,11 @@ Var AttentionBranch::heads(const Var& h, std::int64_t images, const Context& ctx
   return attention(q, k, v, heads_, keep, attention_dropout_);
 }
 
-Var AttentionBranch::operator()(const Var& all, const Context& of_all) const {
+Var AttentionBranch::operator()(const Var& before, const Context& of_all) const {
+  const Var all = begun(before, of_all);
   const auto inner = [&](const Var& x, const Context& ctx) {
-    const bool normed = !pre_.is_identity();  // otherwise h is x, which the sum still needs
-    Var h = pre_(x, ctx);
+    const bool normed = !pre_.is_identity() || two_streams();  // otherwise h is x, which the sum still needs
+    Var h = entered(x, ctx);
     if (cuts()) {
       ctx.tape.at(name_.c_str());
       const Var whole = h;
@@ -207,9 +225,11 @@ void AttentionBranch::prepare(Backend& backend, std::int64_t images, std::int64_
 }
 
 MlpBranch::MlpBranch(ParameterSet& p, const BranchConfig& c)
-    : Branch(p, c.place.prefix() + "mlp", c), hidden_name_(c.place.prefix() + "hidden") {
+    : Branch(p, c.place.prefix() + "mlp", c, c.dropout.hidden, c.dropout.mlp),
+      hidden_name_(c.place.prefix() + "hidden") {
   const Place place = branch_of(c, "mlp");
   const auto norm = [&](SiteMember site) { return Norm(p, place, site, c.placement, c.sizes); };
+  input_ = Norm(p, place, kStreamSites[1], c.placement, c.sizes);
   pre_ = norm(&MlpSites::pre);
   fc1_ = Linear(p, place, Role::fc1, c.sizes.embed_dim, c.sizes.mlp_dim);
   hidden_ = norm(&MlpSites::hidden);
@@ -221,24 +241,25 @@ MlpBranch::MlpBranch(ParameterSet& p, const BranchConfig& c)
   post_ = norm(&MlpSites::post);
 }
 
-Var MlpBranch::operator()(const Var& all, const Context& of_all) const {
+Var MlpBranch::operator()(const Var& before, const Context& of_all) const {
+  const Var all = begun(before, of_all);
   const auto shortcut = [&] { return all; };
   const Fused as_one = fused(all.value().dtype(), of_all);
   if (as_one.through_gelu)
     return sum(all, of_all, shortcut,
-               [&](const Var& x, const Context& ctx) { return fc1_.activation(pre_(x, ctx), gelu_, ctx); });
+               [&](const Var& x, const Context& ctx) { return fc1_.activation(entered(x, ctx), gelu_, ctx); });
   return sum(all, of_all, shortcut, [&](const Var& x, const Context& ctx) {
-    const Var h = pre_(x, ctx);
+    const Var h = entered(x, ctx);
     Var activated;
     if (as_one.gelu) {
       activated = fc1_.with_gelu(h, gelu_, ctx);
     } else {
       const Var hidden = hidden_(fc1_(h, ctx), ctx);
-      if (!pre_.is_identity()) ctx.done_with(h);
+      if (!pre_.is_identity() || two_streams()) ctx.done_with(h);
       activated = gelu(hidden, gelu_);
       ctx.done_with(hidden);
     }
-    const Var inner = ctx.dropout(inner_(activated, ctx), dropout_, hidden_name_);
+    const Var inner = ctx.dropout(inner_(activated, ctx), hidden_dropout_, hidden_name_);
     if (!inner_.is_identity()) ctx.done_with(activated);
     return inner;
   });

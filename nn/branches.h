@@ -16,7 +16,8 @@ struct BranchConfig {
   BlockSizes sizes;
   bool qkv_bias;
   GeluForm gelu;
-  double dropout, attention_dropout, drop_path;
+  DropoutRates dropout;
+  double attention_dropout, drop_path;
   bool short_forms;
   std::int64_t depth;  // blocks of the network
   const Placement& placement;
@@ -24,6 +25,8 @@ struct BranchConfig {
 
 /// What both branches share, from the norm `pre` to the residual sum and the norm `post`:
 /// y = post(residual_factor * residual_scale * x + path(layer_scale * drop(out(head_scale(last(inner(...)))))))
+/// With two residual streams x and y, side by side, block l from 1 (SiameseNorm, arXiv:2602.08064):
+/// x = post(x); z = path(... of input(x + pre(y))); x = x + z / sqrt(2 l); y = y + z
 /// In the short form, images dropped by drop-path skip everything inside `path`. Batch norm needs all images, and on a
 /// device with its own memory the host does not know which ones are dropped, so neither uses the short form.
 class Branch {
@@ -33,7 +36,15 @@ class Branch {
 
  protected:
   /// `name` is for example "blocks.0.attn". The branches declare the parameters, in the order of the network.
-  Branch(ParameterSet& parameters, const std::string& name, const BranchConfig& config);
+  /// `hidden` and `end`: dropout rates.
+  Branch(ParameterSet& parameters, const std::string& name, const BranchConfig& config, double hidden, double end);
+  /// The streams as the branch and the sum see them.
+  Var begun(const Var& x, const Context& ctx) const;
+  /// What the branch computes on, from `begun`: pre(x), or input(x + pre(y)).
+  Var entered(const Var& x, const Context& ctx) const;
+  /// The norm `post` of the sum, which with two streams the next branch applies.
+  Var ended(const Var& sum, const Context& ctx) const { return two_streams() ? sum : post_(sum, ctx); }
+  bool two_streams() const { return !input_.is_identity(); }
   /// y from x. inner(images, ctx) gives the input of the last product, a Var or Activation, for all or some images of
   /// x. shortcut() is x, or the one token of x that continues.
   template <class Shortcut, class Inner>
@@ -52,9 +63,9 @@ class Branch {
   ///
   ///   operations              as one         unless one of these lies between
   ///   fc1, GELU               linear_gelu    norm `hidden`
-  ///   fc1, GELU, fc2          Activation     norm `hidden`, norm `inner`, dropout; or the device has no such products
-  ///   last product, sum       linear_add     head scale, windows, norm `out`, dropout, LayerScale, drop-path
-  ///   drop-path, sum          dropout_add, scatter_add_images
+  ///   fc1, GELU, fc2          Activation     norm `hidden`, norm `inner`, hidden dropout; or the device has no such
+  ///   products last product, sum       linear_add     head scale, windows, norm `out`, dropout, LayerScale, drop-path,
+  ///   a second stream drop-path, sum          dropout_add, scatter_add_images
   struct Fused {
     bool gelu, through_gelu, sum;
   };
@@ -63,14 +74,14 @@ class Branch {
   bool cuts() const { return windows_ && !windows_->whole(); }
 
   GeluForm gelu_;
-  double dropout_, drop_path_;
+  double hidden_dropout_, dropout_, drop_path_;
   bool short_forms_;
   std::string name_, path_name_;
   std::optional<Windows> windows_{};
-  Norm pre_, hidden_, inner_, out_, post_;
+  Norm input_, pre_, hidden_, inner_, out_, post_;
   Linear last_;
   Gain head_scale_, layer_scale_, residual_scale_;
-  Factor residual_factor_;
+  Factor residual_factor_, to_x_;
 };
 
 /// y = post(x + path(layer_scale * drop(out(after_proj(proj(inner(before_proj(heads))))))))

@@ -86,6 +86,8 @@ class Fuser {
     if (spec.kind != NormKind::batch_norm) return "it is not a batch norm";
     if (site.is(&Placement::final) && placement_.pooled.kind != NormKind::none)
       return concat("the ", to_string(placement_.pooled.kind), " at pooled lies between it and ", ends_.front());
+    if (placement_.has_two_streams() && (site.is(&AttentionSites::pre) || site.is(&MlpSites::pre)))
+      return "it precedes the sum with the other stream";
     if (site.is(&AttentionSites::pre) && pads_) return "windows are padded with zeros between it and q, k, v";
     return std::string(site.why_not);
   }

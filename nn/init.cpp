@@ -1,6 +1,7 @@
 #include "nn/init.h"
 
 #include <cmath>
+#include <type_traits>
 
 #include "nn/text_tower.h"
 
@@ -17,11 +18,12 @@ InitRule gaussian(double std) { return {.distribution = Distribution::normal, .s
 InitRule timm_normal() {  // PyTorch's trunc_normal_ cuts at +-2, not at two deviations
   return {.distribution = Distribution::truncated_normal, .scale = 0.02, .cut = 2 / 0.02};
 }
-InitRule lecun(std::int64_t fan_in) {
+InitRule lecun(std::int64_t fan_in, Truncation truncation) {
+  const bool uncorrected = truncation == Truncation::uncorrected;
   return {.distribution = Distribution::truncated_normal,
-          .scale = std::sqrt(1.0 / double(fan_in)) / kTruncatedDeviation,
+          .scale = std::sqrt(1.0 / double(fan_in)) / (uncorrected ? 1.0 : kTruncatedDeviation),
           .cut = 2,
-          .source = "LeCun"};
+          .source = uncorrected ? "LeCun, narrowed by the cut" : "LeCun"};
 }
 InitRule xavier(std::int64_t in, std::int64_t out) {
   return uniform_within(std::sqrt(6.0 / double(in + out)), "Xavier");
@@ -33,43 +35,61 @@ InitRule by_fan_in(std::int64_t fan_in) {
   return uniform_within(std::sqrt(1.0 / double(fan_in)), "PyTorch's 1/sqrt(fan-in)");
 }
 
-bool in_attention(Role role) { return is_qkv(role) || role == Role::proj; }
 bool in_mlp(Role role) { return role == Role::fc1 || role == Role::fc2; }
 bool is_head(Role role) { return role == Role::head || role == Role::head_dist; }
 
+/// Whether the code base is Big Vision's, or follows it in linear layers.
+bool like_big_vision(Init base) { return base == Init::big_vision || base == Init::timm_jax; }
+
+/// The code base's choice of each part; `base` where it has a rule of its own.
+InitConfig parts_of(Init base) {
+  InitConfig parts(base);
+  if (base != Init::timm && base != Init::deit)
+    parts.qkv = base == Init::big_vision ? QkvInit::xavier : QkvInit::xavier_fused;
+  parts.truncation = Truncation::corrected;
+  parts.patch_embed = like_big_vision(base) ? PatchInit::lecun : PatchInit::conv2d_uniform;
+  if (like_big_vision(base)) parts.head = HeadInit::zero;
+  return parts;
+}
+
+/// With the code base's choices in place of `base`.
+InitConfig resolved(InitConfig init) {
+  const InitConfig base = parts_of(init.base);
+  for_each_field<InitConfig>([&](const auto& row) {
+    auto& part = init.*row.member;
+    if constexpr (!std::is_same_v<std::remove_reference_t<decltype(part)>, Init>)
+      if (static_cast<int>(part) == 0) part = base.*row.member;
+  });
+  return init;
+}
+
 InitRule weight(const ViTConfig& c, const ParameterInfo& info) {
   const auto out = info.shape[0], in = info.fan_in;
-  const bool patches = info.role == Role::patch_embed;
+  const InitConfig init = resolved(c.init);
   if (info.role == Role::head && c.task == Task::segment)
     return {.distribution = Distribution::truncated_normal, .scale = 0.02, .cut = 2, .source = "Segmenter"};
-  switch (c.init) {
-    case Init::big_vision:
-    case Init::timm_jax:
-      if (is_head(info.role)) return constant(0);
-      if (patches || info.role == Role::rep) return lecun(in);
-      return c.init == Init::timm_jax && is_qkv(info.role) ? fused_xavier(in) : xavier(in, out);
-    case Init::timm:
-    case Init::deit:
-      return patches ? by_fan_in(in) : timm_normal();
-    case Init::torch:
-      return is_qkv(info.role) ? fused_xavier(in) : by_fan_in(in);
-  }
-  return constant(0);
+  if (info.role == Role::patch_embed)
+    return init.patch_embed == PatchInit::lecun ? lecun(in, init.truncation) : by_fan_in(in);
+  if (is_head(info.role) && init.head != HeadInit::base)
+    return init.head == HeadInit::zero ? constant(0) : xavier(in, out);
+  if (is_qkv(info.role) && init.qkv != QkvInit::base)
+    return init.qkv == QkvInit::xavier         ? xavier(in, out)
+           : init.qkv == QkvInit::xavier_fused ? fused_xavier(in)
+                                               : by_fan_in(in);
+  if (like_big_vision(init.base)) return info.role == Role::rep ? lecun(in, init.truncation) : xavier(in, out);
+  return init.base == Init::torch ? by_fan_in(in) : timm_normal();
 }
 
 InitRule bias(const ViTConfig& c, const ParameterInfo& info) {
   if (is_head(info.role) && (c.head_bias_init != 0.0 || c.task == Task::segment)) return constant(c.head_bias_init);
-  switch (c.init) {
-    case Init::big_vision:
-    case Init::timm_jax:
-      return in_mlp(info.role) ? gaussian(1e-6) : constant(0);
-    case Init::timm:
-    case Init::deit:
-      return info.role == Role::patch_embed ? by_fan_in(info.fan_in) : constant(0);
-    case Init::torch:
-      return in_attention(info.role) ? constant(0) : by_fan_in(info.fan_in);
-  }
-  return constant(0);
+  const InitConfig init = resolved(c.init);
+  if (info.role == Role::patch_embed)
+    return init.patch_embed == PatchInit::lecun ? constant(0) : by_fan_in(info.fan_in);
+  const bool linear_attention = init.qkv == QkvInit::linear;
+  if (is_qkv(info.role)) return linear_attention ? by_fan_in(info.fan_in) : constant(0);
+  if (init.base == Init::torch)
+    return info.role == Role::proj && !linear_attention ? constant(0) : by_fan_in(info.fan_in);
+  return like_big_vision(init.base) && in_mlp(info.role) ? gaussian(1e-6) : constant(0);
 }
 
 InitRule class_token(Init init) {
@@ -86,8 +106,8 @@ InitRule linear(const SwinConfig& c, const ParameterInfo& info) {
 
 InitRule token(const ViTConfig& c, Role role) {
   if (role == Role::distill_token) return timm_normal();  // DeiT
-  if (role == Role::class_token) return class_token(c.init);
-  return gaussian(c.init == Init::big_vision ? 1 / std::sqrt(double(c.embed_dim)) : 0.02);
+  if (role == Role::class_token) return class_token(c.init.base);
+  return gaussian(c.init.base == Init::big_vision ? 1 / std::sqrt(double(c.embed_dim)) : 0.02);
 }
 InitRule token(const SwinConfig&, Role) { return timm_normal(); }  // the table of position biases
 
@@ -104,6 +124,16 @@ InitRule rule_of(const ParameterInfo& info, const Config& c) {
 }
 
 }  // namespace
+
+void simplify_init(ViTConfig& c) {
+  const InitConfig base = parts_of(c.init.base);
+  for_each_field<InitConfig>([&](const auto& row) {
+    if (row.key != "base" && c.init.*row.member == base.*row.member) c.init.*row.member = InitConfig{}.*row.member;
+  });
+  const InitConfig init = resolved(c.init);
+  const bool has_rep = (c.rep_size > 0 || c.task == Task::contrast) && like_big_vision(init.base);
+  if (init.patch_embed != PatchInit::lecun && !has_rep) c.init.truncation = Truncation::base;
+}
 
 InitRule init_rule(const ParameterSet& parameters, int parameter, const ModelConfig& config) {
   const ParameterInfo& info = parameters.parameters()[static_cast<std::size_t>(parameter)];

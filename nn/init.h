@@ -33,11 +33,17 @@ struct InitRule {
 ///   torch       PyTorch's modules unchanged: q, k, v Xavier over the fused projection; other linear layers and the
 ///               patches uniform 1/sqrt(fan_in) with their biases; biases of attention zero; positions normal 0.02;
 ///               class token zero
+/// InitConfig's parts replace those of q, k and v, the patches or the head; qkv linear with base torch also draws the
+/// bias of proj, which only PyTorch's attention sets to zero.
 /// With task segment, the head is truncated normal 0.02, cut at two deviations, and its bias zero (Segmenter).
 /// For every initialiser: gamma and gains 1, alpha and beta from the site, LayerScale by its depth rule, head bias
 /// `head_bias_init` if set, and `init_gain` on v, proj, fc1, fc2 if the placement has one. A Swin uses timm's rules,
 /// with relative position biases drawn like the weights.
 InitRule init_rule(const ParameterSet& parameters, int parameter, const ModelConfig& config);
+
+/// Sets parts of config.init that repeat the code base or reach no parameter to `base`, so that networks that start
+/// alike have equal settings.
+void simplify_init(ViTConfig& config);
 
 /// The stream that a parameter's values are drawn from.
 inline StreamKey init_stream(std::uint64_t seed, std::string_view name) { return stream_key(seed, "init", name); }

@@ -63,9 +63,8 @@ void QkvLinear::prepare(Backend& backend, std::int64_t rows, DType dtype) const 
     backend.prepare_linear({rows, width_, out}, dtype, !biases_.empty());
 }
 
-Norm::Norm(ParameterSet& parameters, const Place& place, SiteMember site, const Placement& placement,
+Norm::Norm(ParameterSet& parameters, const Place& place, const SiteRow& row, const Placement& placement,
            const BlockSizes& sizes) {
-  const SiteRow& row = row_of(site);
   name_ = concat(place.prefix(), row.path);
   spec_ = norm_at(placement, row, place.layer - 1);
   const NormParts& parts = parts_of(spec_.kind);
@@ -82,7 +81,7 @@ Norm::Norm(ParameterSet& parameters, const Place& place, SiteMember site, const 
     shift_ = add(".shift", 1, 0.0);
   if (parts.gamma) gamma_ = add(".gamma", width, spec_.gamma_init);
   if (parts.beta) beta_ = add(".beta", width, parts.has(&NormSpec::beta_init) ? spec_.beta_init : 0.0);
-  const bool scaled = site == SiteMember(&AttentionSites::pre) || site == SiteMember(&MlpSites::pre);
+  const bool scaled = row.is(&AttentionSites::pre) || row.is(&MlpSites::pre);
   if (scaled && !is_identity()) factor_ = Factor(parameters, depth_scale(placement, place.layer));
   if (spec_.kind == NormKind::whiten) {
     const auto fixed = [&](const char* last, const Shape& shape) {
@@ -96,6 +95,23 @@ Norm::Norm(ParameterSet& parameters, const Place& place, SiteMember site, const 
     running_mean_ = parameters.add_buffer(name_ + ".running_mean", place, width, 0.0);
     running_var_ = parameters.add_buffer(name_ + ".running_var", place, width, 1.0);
   }
+}
+
+ResidualStreams::ResidualStreams(ParameterSet& parameters, const Place& end, const Placement& placement,
+                                 const BlockSizes& sizes)
+    : x_(parameters, end, kStreamSites[2], placement, sizes), y_(parameters, end, kStreamSites[3], placement, sizes) {}
+
+Var ResidualStreams::begin(const Var& tokens) const {
+  return x_.is_identity() ? tokens : concat_tokens(tokens, tokens);
+}
+
+Var ResidualStreams::end(const Var& both, const Context& ctx) const {
+  return x_.is_identity() ? both : add(x_(one(both, 0), ctx), y_(one(both, 1), ctx));
+}
+
+Var ResidualStreams::one(const Var& both, int which) {
+  const std::int64_t tokens = both.shape()[1] / 2;
+  return reshape(select_tokens(both, which * tokens, tokens), {both.shape()[0], tokens, both.shape()[2]});
 }
 
 PointwisePhi Norm::phi() const {

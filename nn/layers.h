@@ -84,8 +84,12 @@ class Factor {
 class Norm {
  public:
   Norm() = default;
-  Norm(ParameterSet& parameters, const Place& place, SiteMember site, const Placement& placement,
+  /// `site` outlives the parameters.
+  Norm(ParameterSet& parameters, const Place& place, const SiteRow& site, const Placement& placement,
        const BlockSizes& sizes);
+  Norm(ParameterSet& parameters, const Place& place, SiteMember site, const Placement& placement,
+       const BlockSizes& sizes)
+      : Norm(parameters, place, row_of(site), placement, sizes) {}
   /// x [images, ..., width].
   Var operator()(const Var& x, const Context& ctx) const;
   /// x [images, N, heads * head width]: of all heads at once, or of each head with the same parameters.
@@ -103,6 +107,21 @@ class Norm {
   PointwisePhi phi() const;
   int gamma_ = -1, beta_ = -1, alpha_ = -1, shift_ = -1, running_mean_ = -1, running_var_ = -1;
   int weight_ = -1, bias_ = -1;  // of whiten
+};
+
+/// The ends of two residual streams x and y, which the blocks hold side by side as [images, 2 tokens, width]. Both
+/// begin as the tokens, and end as final_x(x) + final_y(y). With one stream both functions are the identity.
+class ResidualStreams {
+ public:
+  ResidualStreams() = default;
+  ResidualStreams(ParameterSet& parameters, const Place& end, const Placement& placement, const BlockSizes& sizes);
+  Var begin(const Var& tokens) const;
+  Var end(const Var& both, const Context& ctx) const;
+  /// x or y of both, [images, tokens, width].
+  static Var one(const Var& both, int which);
+
+ private:
+  Norm x_, y_;
 };
 
 /// A learned gain, `PATH` of [width] values; the identity if absent.

@@ -37,11 +37,13 @@ ModelCost model_cost(const ModelConfig& config) {
     const bool of_patches = info.role == Role::head && task_of(config) == Task::segment;
     cost.macs += info.shape.size() * rows_of(of_patches ? Rows::patches : row_of(info.role).rows, sizes);
     if (info.role == Role::q) cost.macs += 2 * sizes.attended * sizes.window * sizes.embed_dim;
-    for (const SiteRow& site : kSites) {
-      if (site.linears.first != info.role || norm_at(placement, site, at.layer - 1).kind == NormKind::none) continue;
+    const auto add_norm = [&](const SiteRow& site) {
+      if (site.linears.first != info.role || norm_at(placement, site, at.layer - 1).kind == NormKind::none) return;
       const std::int64_t heads = sees_one_head(site, placement) ? sizes.num_heads : 1;
       cost.norm_elements += rows_of(site.rows, sizes) * heads * width_of(site, placement, sizes);
-    }
+    };
+    for (const SiteRow& site : kSites) add_norm(site);
+    for (const SiteRow& site : kStreamSites) add_norm(site);
   }
   return cost;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "nn/dropout_rates.h"
 #include "nn/sites.h"
 
 namespace normlab {
@@ -38,7 +39,7 @@ class ConfigChecks {
     sizes_fit_ = false;
     report(key, concat(key, " must be from ", low, " to ", high, ", got ", value));
   }
-  void rate(const char* key, double value) {
+  void rate(const std::string& key, double value) {
     if (!(value >= 0.0 && value < 1.0)) report(key, concat(key, " must be at least 0 and below 1, got ", value));
   }
   /// Checks the settings that every model has.
@@ -50,7 +51,10 @@ class ConfigChecks {
     size("patch_size", c.patch_size, 1, limits::kSide);
     size("embed_dim", c.embed_dim, 1, limits::kWidth);
     size("num_classes", c.num_classes, 1, limits::kClasses);
-    rate("dropout", c.dropout);
+    if (c.dropout.equal())
+      rate("dropout", c.dropout.stem);
+    else
+      for_each_field<DropoutRates>([&](const auto& row) { rate(concat("dropout.", row.key), c.dropout.*row.member); });
     rate("attention_dropout", c.attention_dropout);
     rate("drop_path", c.drop_path);
   }
@@ -78,6 +82,24 @@ class ConfigChecks {
         break;
       }
     }
+  }
+  /// Checks the final norm of a network whose features are the mean over the tokens. `otherwise` ends the advice.
+  void final_before_mean(const NormSpec& spec, std::int64_t width, const char* otherwise = "") {
+    if (mean_is_bias(spec, width))
+      report("placement", concat("final: the mean of this norm over the tokens is its bias for every image, so nothing "
+                                 "could be learnt; use another kind there",
+                                 otherwise));
+  }
+  /// Checks what a second residual stream does not go with.
+  void streams(const Placement& placement) {
+    if (!placement.has_two_streams()) return;
+    const NormKind kind = placement.stream_norm.kind;
+    if (parts_of(kind).statistics > Statistics::row || kind == NormKind::whiten || kind == NormKind::dyisru)
+      report("placement", concat("stream_norm: ", to_string(kind), " cannot be there; use a norm of one token"));
+    if (placement.residual_factor != ResidualFactor{} || placement.residual_scale)
+      report("placement",
+             "stream_norm: two streams have their own factors; leave out residual_factor and "
+             "residual_scale");
   }
   /// Checks that every range of blocks lies in a network of `depth` blocks.
   void blocks(const Placement& placement, std::int64_t depth) {

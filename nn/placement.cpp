@@ -186,6 +186,9 @@ const NamedPlacement kPlacements[] = {
       .mlp = {.pre = kRms},
       .final = kRms,
       .layer_scale = {.kind = LayerScaleKind::channel, .auto_init = false, .init = 1e-4}}},
+    {"siamese_norm",
+     "SiameseNorm (arXiv:2602.08064): two residual streams, one normalised after each branch, one before",
+     {.attn = {.pre = kLN, .post = kLN}, .mlp = {.pre = kLN, .post = kLN}, .final = kLN, .stream_norm = kLN}},
     {"none", "no norm anywhere", {}},
 };
 

@@ -260,7 +260,10 @@ struct Placement {
   bool qk_per_head = true, value_per_head = false;  // whether the norms at query and key, and at value, see one head
   DepthScale depth_scale = DepthScale::none;
   ResidualFactor residual_factor{};
+  /// If it is not none, there are two residual streams, and this is the norm at the sites of kStreamSites.
+  NormSpec stream_norm{};
 
+  bool has_two_streams() const { return stream_norm.kind != NormKind::none; }
   /// Sites of block `block`, counted through the whole network (in Swin through its stages).
   const AttentionSites& attention_sites(std::int64_t block) const;
   const MlpSites& mlp_sites(std::int64_t block) const;

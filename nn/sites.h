@@ -74,6 +74,13 @@ inline constexpr auto kSites = [] {
       {"pooled", &Placement::pooled, model, one, head, next, "on the pooled vector"},
   });
 }();
+/// The sites that a second residual stream adds, all with Placement::stream_norm: before a branch, on the sum of the
+/// streams, and at the end of each stream.
+inline constexpr SiteRow kStreamSites[] = {
+    {"attn.input", &Placement::stream_norm, SiteWidth::model, Rows::tokens, Role::q, Fusion::no, ""},
+    {"mlp.input", &Placement::stream_norm, SiteWidth::model, Rows::tokens, Role::fc1, Fusion::no, ""},
+    {"final_x", &Placement::stream_norm, SiteWidth::model, Rows::tokens, Role::head, Fusion::no, ""},
+    {"final_y", &Placement::stream_norm, SiteWidth::model, Rows::tokens, Role::head, Fusion::no, ""}};
 /// row_of(&MlpSites::hidden).
 constexpr const SiteRow& row_of(SiteMember site) {
   return *std::find_if(kSites.begin(), kSites.end(), [&](const SiteRow& row) { return row.is(site); });

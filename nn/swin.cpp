@@ -54,7 +54,7 @@ Var Swin::operator()(const Var& images, const Context& ctx) const {
     ctx.tape.at("patch_embed");
     const Var patches = patch_in_(patchify(images, c.patch_size, c.patch_size), of_stem);
     const Var embedded = ctx.show("stem", patch_out_(patch_embed_(patches, of_stem), of_stem));
-    return of_stem.dropout(embedded, c.dropout, "stem");
+    return of_stem.dropout(embedded, c.dropout.stem, "stem");
   });
   const SwinStage* before = nullptr;
   for (const Stage& stage : stages_) {

@@ -96,10 +96,8 @@ std::vector<ConfigProblem> validate(const SwinConfig& c) {
     if (s.embed_dim % s.num_heads != 0)
       checks.report("num_heads", concat(s.num_heads, " heads do not divide a stage's width of ", s.embed_dim));
   checks.sites(c.placement, &SiteRow::swin_lacks, block_sizes(c));
-  if (mean_is_bias(c.placement.final, block_sizes(c).back().embed_dim))
-    checks.report("placement",
-                  "final: the mean of this norm over the tokens is its bias for every image, so nothing could be "
-                  "learnt; use another kind there");
+  if (c.placement.has_two_streams()) checks.report("placement", "stream_norm: only a ViT has two residual streams");
+  checks.final_before_mean(c.placement.final, block_sizes(c).back().embed_dim);
   return checks.take();
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "nn/dropout_rates.h"
 #include "nn/vit_config.h"
 
 namespace normlab {
@@ -22,7 +23,7 @@ struct SwinConfig {
   bool qkv_bias = true;
   bool reduction_bias = false;  // of patch merging; needed once a batch norm is merged into the reduction
   GeluForm gelu = GeluForm::erf;
-  double dropout = 0.0;
+  DropoutRates dropout{};
   double attention_dropout = 0.0;
   double drop_path = 0.0;  // rate of the last block; grows linearly from 0 at the first, over all stages
   bool short_forms = true;
@@ -54,7 +55,7 @@ constexpr auto rows_of(const T*) {
       field<&T::qkv_bias>("query, key and value have biases"),
       field<&T::reduction_bias>("the linear layer of patch merging has a bias"),
       field<&T::gelu>("form of the GELU"),
-      field<&T::dropout>("rate after the stem, both branches and the hidden layer", kRate),
+      field<&T::dropout>(kDropoutDoc, kRate),
       field<&T::attention_dropout>("rate on the attention weights", kRate),
       field<&T::drop_path>("rate of the last block; rises linearly from 0 at the first", kRate),
       field<&T::short_forms>("do not compute branches that drop_path drops")

@@ -24,6 +24,7 @@ TextTower::TextTower(ParameterSet& p, const ViTConfig& config) : config_(text_to
   }
   place.block = -1;
   ++place.layer;
+  streams_ = ResidualStreams(p, place, c.placement, sizes);
   final_ = norm(&Placement::final);
   pooled_ = norm(&Placement::pooled);
   out_ = Linear(p, place, Role::rep, c.embed_dim, config.feature_width());
@@ -40,10 +41,10 @@ Var TextTower::operator()(Tensor ids, DType dtype, const Context& ctx) const {
   require_shape("text tower", "ids", ids.shape(), {ids.shape()[0], config_.tokens()});
   ctx.tape.at("text.embedding");
   Var z = embedded_(embed(ctx.parameter(embedding_), ids, dtype), ctx);
-  z = posembed_out_(add_positions(z, ctx.parameter(positions_)), ctx);
+  z = streams_.begin(posembed_out_(add_positions(z, ctx.parameter(positions_)), ctx));
   for (const Block& block : blocks_) z = block(z, ctx);
   ctx.tape.at("text.pool");
-  return out_(pooled_(select_tokens(final_(z, ctx), config_.tokens() - 1, 1), ctx), ctx);
+  return out_(pooled_(select_tokens(final_(streams_.end(z, ctx), ctx), config_.tokens() - 1, 1), ctx), ctx);
 }
 
 Var TextTower::losses(const Var& features, Tensor ids, ContrastKind kind, const Context& ctx) const {

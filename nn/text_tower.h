@@ -29,6 +29,7 @@ class TextTower {
   ViTConfig config_;  // of its blocks
   int embedding_, positions_, temperature_, bias_;
   Norm embedded_, posembed_out_, final_, pooled_;
+  ResidualStreams streams_;
   std::vector<Block> blocks_;
   Linear out_;
 };

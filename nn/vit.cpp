@@ -35,6 +35,7 @@ ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
                                          c.short_forms,
                                          c.depth,
                                          c.placement});
+  streams_ = ResidualStreams(p, end, c.placement, sizes);
   final_ = norm(end, &Placement::final);
   pooled_ = norm(end, &Placement::pooled);
   if (c.rep_size > 0) rep_ = Linear(p, end, Role::rep, c.embed_dim, c.rep_size);
@@ -43,7 +44,8 @@ ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
   else
     head_ = Linear(p, end, Role::head, c.feature_width(), c.num_classes);
   class_token_alone_ = c.short_forms && c.task != Task::segment && c.pool == Pool::token && !c.distill_token &&
-                       c.dropout == 0 && c.attention_dropout == 0 && norms_see_one_token(c.placement);
+                       !c.dropout.any() && !c.placement.has_two_streams() && c.attention_dropout == 0 &&
+                       norms_see_one_token(c.placement);
   if (c.distill_token) head_dist_ = Linear(p, end, Role::head_dist, c.embed_dim, c.num_classes);
 }
 
@@ -87,11 +89,12 @@ Var ViT::operator()(const Var& images, const Context& ctx) const {
   const ViTConfig& c = config_;
   require_shape("vit", "images", images.shape(), {images.shape()[0], c.image_size[0], c.image_size[1], c.channels});
   Var z = ctx.in_part({}, {}, [&](const Context& of_stem) {  // [B, N, D]  (1)
-    return of_stem.dropout(ctx.show("stem", stem(images, of_stem)), c.dropout, "stem");
+    return of_stem.dropout(ctx.show("stem", stem(images, of_stem)), c.dropout.stem, "stem");
   });
+  z = streams_.begin(z);
   for (const Block& block : std::span(blocks_).first(blocks_.size() - 1)) z = block(z, ctx);  // (2), (3)
   z = class_token_alone_ ? blocks_.back().first_token(z, ctx) : blocks_.back()(z, ctx);
-  z = final_(z, ctx);
+  z = final_(streams_.end(z, ctx), ctx);
   return c.task == Task::segment ? patch_logits(z, ctx) : logits(z, ctx);
 }
 

@@ -35,6 +35,7 @@ class ViT final : public Model {
 
   ViTConfig config_;
   Norm patch_in_, patch_out_, posembed_out_, final_, pooled_;
+  ResidualStreams streams_;
   Linear patch_embed_, rep_, head_, head_dist_;
   int pos_embed_ = -1, sincos_ = -1, cls_token_ = -1, dist_token_ = -1;
   std::vector<Block> blocks_;

@@ -50,10 +50,9 @@ std::vector<ConfigProblem> validate(const ViTConfig& c) {
     checks.report("pos_embed",
                   concat("sincos2d needs an embed_dim that is a multiple of 4, and at least 8, got ", c.embed_dim));
   checks.sites(c.placement, &SiteRow::vit_lacks, block_sizes(c));
-  if (c.pool == Pool::gap && c.task != Task::segment && mean_is_bias(c.placement.final, c.embed_dim))
-    checks.report("placement",
-                  "final: the mean of this norm over the tokens is its bias for every image, so nothing could be "
-                  "learnt; use another kind there, or pool \"token\"");
+  checks.streams(c.placement);
+  if (c.pool == Pool::gap && c.task != Task::segment)
+    checks.final_before_mean(c.placement.final, c.embed_dim, ", or pool \"token\"");
   if (c.distill_token && c.pool != Pool::token)
     checks.report("distill_token", "a distillation token needs a class token; set pool to \"token\"");
   if (c.distill_token && c.rep_size > 0)
@@ -61,6 +60,8 @@ std::vector<ConfigProblem> validate(const ViTConfig& c) {
   if (c.distill_token && c.placement.pooled.kind != NormKind::none)
     checks.report("distill_token",
                   "a distillation token pools two vectors, so there is no norm at pooled; leave it out");
+  if (c.init.head != HeadInit::base && c.task != Task::classify)
+    checks.report("init.head", "only a classifier's head can be drawn otherwise; leave it out");
   if (c.task == Task::contrast) {
     for (const ConfigProblem& problem : validate(text_tower(c))) checks.report("text." + problem.key, problem.message);
     checks.size("text.vocabulary", c.text.vocabulary, 2, limits::kClasses);

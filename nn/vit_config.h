@@ -8,6 +8,8 @@
 
 #include "core/field.h"
 #include "core/kernel_settings.h"
+#include "nn/dropout_rates.h"
+#include "nn/init_config.h"
 #include "nn/model_cost.h"
 #include "nn/text_config.h"
 
@@ -19,8 +21,6 @@ enum class Task : std::uint8_t { classify, segment, contrast };
 enum class Pool : std::uint8_t { token, gap };
 
 enum class PosEmbed : std::uint8_t { learned, sincos2d };
-
-enum class Init : std::uint8_t { big_vision, timm, torch, timm_jax, deit };  // see nn/init.h
 
 struct ViTConfig {
   std::array<std::int64_t, 2> image_size{32, 32};  // height, width
@@ -39,11 +39,11 @@ struct ViTConfig {
   bool qkv_bias = true;
   std::int64_t rep_size = 0;
   GeluForm gelu = GeluForm::erf;
-  double dropout = 0.0;
+  DropoutRates dropout{};
   double attention_dropout = 0.0;
   double drop_path = 0.0;
   bool short_forms = true;
-  Init init = Init::big_vision;
+  InitConfig init{};
   double head_bias_init = 0.0;  // Big Vision sets -6.9 for the sigmoid loss
   Placement placement{};
   TextConfig text{};
@@ -88,14 +88,14 @@ constexpr auto rows_of(const T*) {
       field<&T::qkv_bias>("query, key and value have biases"),
       field<&T::rep_size>("width of a dense + tanh layer before the head; 0: no such layer"),
       field<&T::gelu>("form of the GELU"),
-      field<&T::dropout>("rate after the stem, both branches and the hidden layer", kRate),
+      field<&T::dropout>(kDropoutDoc, kRate),
       field<&T::attention_dropout>("rate on the attention weights", kRate),
       field<&T::drop_path>("rate of the last block; rises linearly from 0 at the first", kRate),
       field<&T::short_forms>("do not compute branches that drop_path drops and, with pool token, compute only the "
                              "class token in the last block")
           .when({[](const T& c) { return c.drop_path > 0 || c.pool == Pool::token; },
                  "without drop_path or a class token (pool token) there is nothing to skip"}),
-      field<&T::init>("code base whose initial values are used; timm_jax: timm's weight_init \"jax\""),
+      field<&T::init>("code base whose initial values are used, or an object that changes parts of them"),
       field<&T::head_bias_init>("initial value of the head's bias"),
       field<&T::placement>("the name of a placement, or its sites"),
       field<&T::text>("a text tower, which takes the place of the head: image-text training")

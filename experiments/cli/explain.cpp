@@ -65,7 +65,7 @@ std::string drops(const auto& model) {
   const auto add = [&](const char* what, double rate) {
     if (rate > 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", what, rate);
   };
-  add("dropout", model.dropout);
+  if (model.dropout.any()) out = "dropout " + dropout_text(model.dropout);
   add("attention dropout", model.attention_dropout);
   add("drop path from 0 to", model.drop_path);
   return out;
@@ -73,7 +73,7 @@ std::string drops(const auto& model) {
 
 std::string init_word(const ModelConfig& model) {
   const auto* vit = std::get_if<ViTConfig>(&model);
-  return std::string(word_of(vit != nullptr ? vit->init : Init::timm));
+  return init_text(vit != nullptr ? vit->init : InitConfig(Init::timm));
 }
 
 /// "the last weights of pretrain: dpn, seed 0 (1f3a…), without the head if the number of classes differs".

@@ -62,6 +62,7 @@ std::string gain_legend(const ModelConfig& model) {
                     layer_scale_init(p.layer_scale, depth_of(model))));
   if (p.residual_scale) add("r: a learned gain per channel");
   if (p.depth_scale == DepthScale::rsqrt) add("d: 1 / sqrt(number of the block, from 1)");
+  if (p.has_two_streams()) add("l: number of the block, from 1");
   if (p.residual_factor != ResidualFactor{})
     add(fmt::format("a: {:.4g}", residual_factor(p.residual_factor, depth_of(model))));
   return out;
@@ -87,8 +88,19 @@ BlockFormula block_formula(const ModelConfig& model, std::int64_t block) {
   };
   const std::string x = times(p.residual_factor != ResidualFactor{}, "a", "x");
   BlockFormula formula;
-  formula.attention = "x = " + around(a.post, x + " + " + branch(a.out, "Attn", a.pre));
-  formula.mlp = "x = " + around(m.post, times(p.residual_scale, "r", x) + " + " + branch(m.out, "MLP", m.pre));
+  if (p.has_two_streams()) {  // post is applied before the branch, not after the sum
+    const auto streams = [&](const NormSpec& post, const NormSpec& out, const char* name, const NormSpec& pre) {
+      const std::string of_y = times(by_depth && pre.kind != NormKind::none, "d", around(pre, "y"));
+      return fmt::format(
+          "x = {}, z = {}, x = x + z / sqrt(2 l), y = y + z", around(post, "x"),
+          times(scaled, "s", around(out, fmt::format("{}({})", name, around(p.stream_norm, "x + " + of_y)))));
+    };
+    formula.attention = streams(a.post, a.out, "Attn", a.pre);
+    formula.mlp = streams(m.post, m.out, "MLP", m.pre);
+  } else {
+    formula.attention = "x = " + around(a.post, x + " + " + branch(a.out, "Attn", a.pre));
+    formula.mlp = "x = " + around(m.post, times(p.residual_scale, "r", x) + " + " + branch(m.out, "MLP", m.pre));
+  }
   const AttentionSites plain{.pre = a.pre, .out = a.out, .post = a.post};
   if (a != plain || p.head_scale != HeadScale::none) formula.inside.push_back(attention_inside(around, p, a));
   if (m.hidden.kind != NormKind::none || m.inner.kind != NormKind::none)
@@ -106,11 +118,13 @@ std::string stem_formula(const ModelConfig& config) {
   const char* tokens = model.distill_token ? "cls, dist" : "cls";
   const std::string pos = model.pos_embed == PosEmbed::learned ? "pos" : "sincos2d";
   const std::string placed = patches + " + " + pos;
-  if (model.pool != Pool::token) return "x = " + around(s.posembed_out, placed);
+  const std::string x_is = placement_of(config).has_two_streams() ? "x = y = " : "x = ";
+  if (model.pool != Pool::token) return x_is + around(s.posembed_out, placed);
   if (s.posembed_out.kind == NormKind::none || s.posembed_out_includes_class)
-    return "x = " + around(s.posembed_out, model.class_position() ? fmt::format("[{}, {}] + {}", tokens, patches, pos)
-                                                                  : fmt::format("[{}, {}]", tokens, placed));
-  return fmt::format("x = [{}{}, {}]", tokens, model.class_position() ? " + pos" : "", around(s.posembed_out, placed));
+    return x_is + around(s.posembed_out, model.class_position() ? fmt::format("[{}, {}] + {}", tokens, patches, pos)
+                                                                : fmt::format("[{}, {}]", tokens, placed));
+  return x_is +
+         fmt::format("[{}{}, {}]", tokens, model.class_position() ? " + pos" : "", around(s.posembed_out, placed));
 }
 
 std::string end_formula(const ModelConfig& config) {
@@ -118,7 +132,8 @@ std::string end_formula(const ModelConfig& config) {
   const Around around{kind_of(config)};
   const auto* vit = std::get_if<ViTConfig>(&config);
   const bool token = vit != nullptr && vit->pool == Pool::token;
-  const std::string x = around(p.final, "x");
+  const std::string streams = around(p.stream_norm, "x") + " + " + around(p.stream_norm, "y");
+  const std::string x = around(p.final, p.has_two_streams() ? streams : "x");
   if (task_of(config) == Task::segment)
     return fmt::format("logits = resize(head({}))", token ? "patch_tokens(" + x + ")" : x);
   if (vit != nullptr && vit->distill_token)
@@ -177,6 +192,7 @@ std::vector<std::string> site_changes(const ModelConfig& base, const ModelConfig
   add("init_gain", rule_text(b.init_gain), rule_text(p.init_gain));
   add("qk_per_head", yes_or_no(b.qk_per_head), yes_or_no(p.qk_per_head));
   add("value_per_head", yes_or_no(b.value_per_head), yes_or_no(p.value_per_head));
+  add("stream_norm", norm_text(b.stream_norm, kind_of(base)), norm_text(p.stream_norm, kind_of(model)));
   add("depth_scale", std::string(word_of(b.depth_scale)), std::string(word_of(p.depth_scale)));
   add("residual_factor", rule_text(b.residual_factor), rule_text(p.residual_factor));
   return out;

@@ -5,6 +5,7 @@
 #include "experiments/descriptor/keys.h"
 #include "experiments/descriptor/problems.h"
 #include "experiments/descriptor/reader.h"
+#include "nn/init.h"
 
 namespace normlab {
 namespace {
@@ -34,6 +35,8 @@ template <class T>
 requires std::is_enum_v<T> JsonNode tree(T value, TreeOptions) { return word_of(value); }
 
 JsonNode tree(const NormSpec& spec, TreeOptions options);
+JsonNode tree(const InitConfig& init, TreeOptions options);
+JsonNode tree(const DropoutRates& rates, TreeOptions options);
 JsonNode tree(const LayerScale& scale, TreeOptions options);
 JsonNode tree(const Placement& placement, TreeOptions options);
 JsonNode tree(const ClassGroups& groups, TreeOptions options);
@@ -58,6 +61,22 @@ JsonNode tree(const NormSpec& spec, TreeOptions options) {
   const bool word = spec.kind == NormKind::none || (!options.everything && object.members.empty());
   if (word) return tree(spec.kind, options);
   if (!options.everything) object.add("kind", tree(spec.kind, options));
+  return object;
+}
+
+JsonNode tree(const InitConfig& init, TreeOptions options) {
+  const InitConfig word(init.base);
+  if (init == word) return tree(init.base, options);
+  JsonNode object = json_object();
+  add_fields(object, init, word, options);
+  if (!options.everything) object.add("base", tree(init.base, options));
+  return object;
+}
+
+JsonNode tree(const DropoutRates& rates, TreeOptions options) {
+  if (rates.equal()) return tree(rates.stem, options);
+  JsonNode object = json_object();
+  add_fields(object, rates, {}, options);
   return object;
 }
 
@@ -121,8 +140,10 @@ template <class Config>
 JsonNode config_tree(Config model, const KnownDataset* implied, TreeOptions options) {
   constexpr bool kSwin = std::is_same_v<Config, SwinConfig>;
   // Has no effect without a class token, but would distinguish equal models.
-  if constexpr (!kSwin)
+  if constexpr (!kSwin) {
     if (model.pool != Pool::token) model.placement.stem.posembed_out_includes_class = true;
+    simplify_init(model);
+  }
   simplify_blocks(model.placement, block_count(model));
   JsonNode object = json_object();
   if (options.everything || kSwin) object.add("kind", tree(kSwin ? ModelKind::swin : ModelKind::vit, options));

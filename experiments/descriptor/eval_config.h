@@ -41,6 +41,7 @@ struct EvalConfig {
   FewShotConfig fewshot{};
   SegmentEvalConfig segment{};
   std::vector<std::string> templates{};
+  std::int64_t train_images = 0;
   bool operator==(const EvalConfig&) const = default;
 };
 template <std::same_as<EvalConfig> T>
@@ -50,7 +51,11 @@ constexpr auto rows_of(const T*) {
                          "Vision"),
       field<&T::segment>("task segment: the windows that an image is evaluated in"),
       field<&T::templates>("task contrast: the texts of a class, in which {} is its name, such as \"a photo of a "
-                           "{}.\"; the name alone if omitted")};
+                           "{}.\"; the name alone if omitted"),
+      field<&T::train_images>(
+          "training images, evenly spaced in the slice, whose accuracy is measured as well, without "
+          "augmentation: train/accuracy; 0: none",
+          kFromZero)};
 }
 
 }  // namespace normlab

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "nn/init.h"
+
 namespace normlab {
 namespace {
 
@@ -185,6 +187,22 @@ void FieldReader::value(const JsonNode& node, NormSpec& out, Range) {
   object(node, out);
 }
 
+void FieldReader::value(const JsonNode& node, InitConfig& out, Range) {
+  out = {};
+  if (!node.is_object()) return value(node, out.base, {});
+  object(node, out);
+  if (node.find("base") == nullptr)
+    report(node.at, "give the \"base\" whose parts the other keys change, such as \"big_vision\"");
+}
+
+void FieldReader::value(const JsonNode& node, DropoutRates& out, Range range) {
+  out = {};
+  if (node.is_object()) return object(node, out);
+  double all = 0;
+  value(node, all, range);
+  out = all;
+}
+
 void FieldReader::value(const JsonNode& node, LayerScale& out, Range) {
   if (node.is_string()) {
     out = {};
@@ -286,6 +304,7 @@ void FieldReader::value(const JsonNode& node, ModelConfig& out, Range) {
     // Has no effect without a class token, but would distinguish equal trials.
     if (vit.pool != Pool::token) vit.placement.stem.posembed_out_includes_class = true;
     if (vit.placement.merge.kind != NormKind::none) refuse_merge(node);
+    simplify_init(vit);
     simplify_blocks(vit.placement, vit.depth);
     simplify_blocks(vit.text.placement, vit.text.depth);
     out = vit;

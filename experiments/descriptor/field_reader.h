@@ -58,6 +58,8 @@ class FieldReader {
   void value(const JsonNode& node, std::array<std::int64_t, 2>& out, Range range);
   void value(const JsonNode& node, NormSpec& out, Range);
   void value(const JsonNode& node, LayerScale& out, Range);
+  void value(const JsonNode& node, InitConfig& out, Range);
+  void value(const JsonNode& node, DropoutRates& out, Range range);
   /// InitGainRule and ResidualRule.
   template <class Rule>
   void value(const JsonNode& node, NumberOrRule<Rule>& out, Range) {

@@ -30,8 +30,8 @@ constexpr auto rows_of(const T*) {
       norm_field<&T::shift>("pointwise: a learnable shift of the function's argument"),
       norm_field<&T::kappa>("bhyt: what the argument of the tanh is divided by", kPositive),
       norm_field<&T::gamma_init>("l2: initial value of gamma"),
-      norm_field<&T::sample>("whiten: training images, the first of the slice, whose patches give mean and covariance",
-                             kFromOne)};
+      norm_field<&T::sample>(
+          "whiten: training images, evenly spaced in the slice, whose patches give mean and covariance", kFromOne)};
 }
 inline NormSpec defaults_beside(const NormSpec& spec) { return norm_of(spec.kind); }
 
@@ -44,6 +44,26 @@ std::string setting_text(M value) {
     return value ? "true" : "false";
   else
     return value_text(double(value));
+}
+
+/// "big_vision + qkv=xavier_fused".
+inline std::string init_text(const InitConfig& init) {
+  std::string out(word_of(init.base));
+  for_each_field<InitConfig>([&](const auto& row) {
+    const auto part = init.*row.member;
+    if (row.key != "base" && part != InitConfig{}.*row.member) out += concat(" + ", row.key, "=", word_of(part));
+  });
+  return out;
+}
+/// "0.1", or "hidden 0.1, mlp 0.1".
+inline std::string dropout_text(const DropoutRates& rates) {
+  if (rates.equal()) return value_text(rates.stem);
+  std::string out;
+  for_each_field<DropoutRates>([&](const auto& row) {
+    if (const double rate = rates.*row.member; rate > 0)
+      out += concat(out.empty() ? "" : ", ", row.key, " ", value_text(rate));
+  });
+  return out;
 }
 
 template <class Rule>
@@ -116,7 +136,10 @@ constexpr auto rows_of(const T*) {
           field<&T::value_per_head>("the norm at value sees one head at a time and shares its parameters"),
           field<&T::depth_scale>("rsqrt: both pre norms of block l, counted from 1, are divided by sqrt(l)"),
           field<&T::residual_factor>(
-              "multiplies the shortcut of both branches; deepnorm: (2 depth)^(1/4); keel: 2 depth")});
+              "multiplies the shortcut of both branches; deepnorm: (2 depth)^(1/4); keel: 2 depth"),
+          field<&T::stream_norm>(
+              "a norm, as in siamese_norm: there are two residual streams, with this norm on their sum "
+              "before each branch and on each at the end")});
 }
 
 }  // namespace normlab

@@ -37,6 +37,7 @@ std::string words(Type<StartFrom>, Range) { return "{\"descriptor\", \"row\", \"
 std::string words(Type<std::vector<Multiplier>>, Range) { return "list of {\"name\", \"lr\", \"weight_decay\"}"; }
 std::string words(Type<NormSpec>, Range) { return "norm"; }
 std::string words(Type<Placement>, Range) { return "placement"; }
+std::string words(Type<DropoutRates>, Range range) { return number_words("number", range) + ", or an object"; }
 std::string words(Type<LayerScale>, Range) { return "none \\| channel \\| scalar, or {\"kind\", \"init\"}"; }
 template <class Rule>
 std::string words(Type<NumberOrRule<Rule>>, Range) {
@@ -47,6 +48,7 @@ std::string words(Type<NumberOrRule<Rule>>, Range) {
 template <class T>
 std::string words(Type<T>, Range) {
   std::string all;
+  if constexpr (std::is_same_v<T, InitConfig>) return words(Type<Init>(), {}) + ", or an object";
   if constexpr (std::is_enum_v<T>)
     for (const std::string_view word : kWords<T>) all += concat(all.empty() ? "" : " \\| ", word);
   return all.empty() ? "object" : all;
@@ -59,6 +61,7 @@ std::string default_text(std::uint64_t value) { return default_text(double(value
 std::string default_text(const std::string& value) { return value; }
 std::string default_text(const NormSpec&) { return "none"; }
 std::string default_text(const LayerScale&) { return "none"; }
+std::string default_text(const DropoutRates&) { return "0"; }
 template <class Rule>
 std::string default_text(const NumberOrRule<Rule>&) {
   return "1";
@@ -68,6 +71,7 @@ std::string default_text(const ClassGroups&) { return ""; }
 std::string default_text(const Placement&) { return "pre_pre"; }
 template <class E>
 requires std::is_enum_v<E> std::string default_text(E value) { return std::string(word_of(value)); }
+std::string default_text(const InitConfig& init) { return default_text(init.base); }
 template <class List>
 requires requires(const List& list) { list.begin(); }
 std::string default_text(const List& list) {
@@ -78,9 +82,14 @@ std::string default_text(const List& list) {
   return concat("[", items, "]");
 }
 
+/// Whether a value is a word or number, or an object with rows.
 template <class T>
-constexpr bool kOwnRows = kHasFields<T> && !std::is_same_v<T, StartFrom> && !std::is_same_v<T, NormSpec> &&
-                          !std::is_same_v<T, LayerScale> && !std::is_same_v<T, Placement>;
+constexpr bool kShortForm = std::is_same_v<T, InitConfig> || std::is_same_v<T, DropoutRates>;
+
+template <class T>
+constexpr bool kOwnRows =
+    !kShortForm<T> && kHasFields<T> && !std::is_same_v<T, StartFrom> && !std::is_same_v<T, NormSpec> &&
+    !std::is_same_v<T, LayerScale> && !std::is_same_v<T, Placement>;
 
 template <class T>
 void add_rows(std::string& out, const std::string& prefix, const T& defaults) {
@@ -98,6 +107,7 @@ void add_rows(std::string& out, const std::string& prefix, const T& defaults) {
       const std::string standard = path == "model.mlp_dim" ? "4 embed_dim" : default_text(defaults.*field.member);
       out += concat("| `", path, "` | ", words(Type<M>(), field.range), " | ",
                     standard.empty() ? "" : "`" + standard + "`", " | ", field.doc, " |\n");
+      if constexpr (kShortForm<M>) add_rows(out, path + ".", M{});
     }
   });
 }

@@ -285,6 +285,7 @@ std::string difference(const Placement& base, const Placement& placement) {
   add_rule("residual_factor", placement.residual_factor, base.residual_factor);
   if (placement.qk_per_head != base.qk_per_head) add("qk_per_head", setting_text(placement.qk_per_head));
   if (placement.value_per_head != base.value_per_head) add("value_per_head", setting_text(placement.value_per_head));
+  if (placement.stream_norm != base.stream_norm) add("stream_norm", norm_label(placement.stream_norm));
   if (placement.depth_scale != base.depth_scale) add("depth_scale", setting_text(placement.depth_scale));
   return out;
 }

@@ -79,6 +79,12 @@ JsonNode shape(Type<LayerScale>, Range) {
   members.add("init", if_type("string", one_of_words({"auto"}), type("number")));
   return if_type("object", closed_object(std::move(members)), one_of_words(kWords<LayerScaleKind>));
 }
+JsonNode shape(Type<InitConfig>, Range) {
+  return if_type("object", closed_object(properties<InitConfig>(), {"base"}), one_of_words(kWords<Init>));
+}
+JsonNode shape(Type<DropoutRates>, Range range) {
+  return if_type("object", closed_object(properties<DropoutRates>()), number("number", range));
+}
 template <class Rule>
 JsonNode shape(Type<NumberOrRule<Rule>>, Range) {
   return if_type("string", one_of_words(rule_words<Rule>()), number("number", kPositive));

@@ -30,15 +30,17 @@ std::vector<std::string> split_names(std::string_view names) {
 
 namespace {
 
-/// null as "none", {"from": {"descriptor": "a.json", "seed": 1}, "weights": "ema"} as "a.json, seed=1, weights=ema".
-std::string start_label(const JsonNode& node) {
+/// An object, such as {"base": "big_vision", "head": "xavier"} as "base=big_vision, head=xavier". A start: null as
+/// "none",
+/// {"from": {"descriptor": "a.json", "seed": 1}, "weights": "ema"} as "a.json, seed=1, weights=ema".
+std::string object_label(const JsonNode& node) {
   if (node.kind == JsonKind::null) return "none";
   std::string out;
   for (const JsonMember& member : node.members) {
     const bool source = member.key == "file" || member.key == "descriptor";
     out += concat(out.empty() ? "" : ", ", source || member.key == "from" ? "" : member.key + '=',
                   member.value.is_string() ? member.value.text
-                  : member.key == "from"   ? start_label(member.value)
+                  : member.key == "from"   ? object_label(member.value)
                                            : write_json(member.value, JsonStyle::compact));
   }
   return out;
@@ -48,7 +50,7 @@ std::string start_label(const JsonNode& node) {
 
 std::string axis_label(std::string_view path, const JsonNode& node, PlacementRows& rows) {
   if (path == "model.placement" && node.is_object()) return visible_line(placement_label(node, rows));
-  if (path == "start" && !node.is_string()) return visible_line(start_label(node));
+  if (node.is_object() || (path == "start" && !node.is_string())) return visible_line(object_label(node));
   if (node.is_string()) return visible_line(node.text);
   return node.kind == JsonKind::real && !node.text.empty() ? node.text
                                                            : visible_line(write_json(node, JsonStyle::compact));

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "experiments/base/text_layout.h"
+#include "experiments/descriptor/fields.h"
 #include "experiments/descriptor/json_tree.h"
 #include "experiments/descriptor/tune.h"
 #include "experiments/sweep/stages.h"
@@ -41,7 +42,7 @@ const std::vector<Hyperparameter>& hyperparameters() {
        }},
       {"model.dropout",
        [](const TrialConfig& c) {
-         return "dropout " + std::visit([](const auto& model) { return text_of(model.dropout); }, c.model);
+         return "dropout " + std::visit([](const auto& model) { return dropout_text(model.dropout); }, c.model);
        }},
       {"model.drop_path", [](const TrialConfig& c) {
          return "drop-path " + std::visit([](const auto& model) { return text_of(model.drop_path); }, c.model);

@@ -50,7 +50,8 @@ TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes) {
     const std::int64_t every = out.steps->eval_every, total = out.steps->total;
     const std::int64_t evaluations = every == 0 ? 1 : (total + every - 1) / every;
     const double rounds = double(evaluations) * (train.ema.decay > 0 ? 2 : 1);  // the averages are also evaluated
-    if (sizes.eval && sizes.minival) out.evaluated = double(*sizes.eval + *sizes.minival) * rounds;
+    if (sizes.eval && sizes.minival)
+      out.evaluated = double(*sizes.eval + *sizes.minival + std::min(config.eval.train_images, *sizes.train)) * rounds;
     out.evaluation_flops = 2 * double(out.model.macs) * out.evaluated;
     if (out.features.once()) {
       const double head = double(out.head_macs);

@@ -4,6 +4,7 @@
 
 #include "core/backend.h"
 #include "core/nonfinite.h"
+#include "experiments/data/picked_images.h"
 #include "experiments/train/checkpoint.h"
 #include "experiments/train/tasks.h"
 #include "experiments/train/trial.h"
@@ -11,6 +12,10 @@
 #include "nn/nonfinite.h"
 
 namespace normlab {
+
+namespace {
+constexpr const char* kTrain = "train/";
+}
 
 std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batches, const ImageSet& images,
                                              ShardPool& pool, const std::string& prefix, Correctness* right) {
@@ -28,7 +33,11 @@ void require_finite_state(Engine& engine) {
 TrialEvaluation::TrialEvaluation(const TrialConfig& config, const DataPair& data, Engine& engine, BatchSource& batches,
                                  ShardPool& pool)
     : config_(config), data_(data), engine_(engine), batches_(batches), pool_(pool) {
-  if (data.minival) minival_batches_.emplace(config, data.train, *data.minival, engine.dtype());
+  if (data.minival) others_.emplace_back("minival/", config, data.train, *data.minival, engine.dtype());
+  if (config.eval.train_images > 0) {
+    of_train_ = picked_images(data.train, evenly_spaced(data.train.size(), config.eval.train_images));
+    others_.emplace_back(kTrain, config, data.train, of_train_, engine.dtype());
+  }
   if (!config.eval.fewshot.shots.empty()) few_shot_.emplace(config, data, engine.dtype());
 }
 
@@ -51,11 +60,13 @@ bool TrialEvaluation::store_features(const TrialOptions& options, const std::fun
       };
       const auto of_train = store(batches_, Slice::training, data_.train);
       const auto of_eval = of_train ? store(batches_, Slice::evaluation, data_.eval) : nullptr;
-      const auto of_minival =
-          of_eval && minival_batches_ ? store(*minival_batches_, Slice::evaluation, *data_.minival) : nullptr;
-      if (!of_eval || (minival_batches_ && !of_minival)) return false;
+      if (!of_eval) return false;
+      for (Other& other : others_) {
+        const auto features = store(other.batches, Slice::evaluation, other.images);
+        if (!features) return false;
+        other.batches.use_features(nullptr, features);
+      }
       batches_.use_features(of_train, of_eval);
-      if (minival_batches_) minival_batches_->use_features(nullptr, of_minival);
     } catch (const NonFiniteError& error) {  // a step will say where it comes from
       plan.obstacle = error.what();
     }
@@ -75,8 +86,11 @@ void TrialEvaluation::measure() {
 
 void TrialEvaluation::measure_as(const std::string& prefix, Correctness* right) {
   metrics_.merge(evaluate_slice(engine_, batches_, data_.eval, pool_, "eval/" + prefix, right));
-  if (minival_batches_)
-    metrics_.merge(evaluate_slice(engine_, *minival_batches_, *data_.minival, pool_, "minival/" + prefix));
+  for (Other& other : others_) {
+    auto found = evaluate_slice(engine_, other.batches, other.images, pool_, other.prefix + prefix);
+    if (other.prefix == kTrain) found.erase(concat(kTrain, prefix, "loss"));  // train/loss is that of the steps
+    metrics_.merge(found);
+  }
   if (few_shot_) metrics_.merge(few_shot_->measure(engine_, batches_, pool_, "eval/" + prefix));
 }
 

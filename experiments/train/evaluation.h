@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <list>
 #include <map>
 #include <optional>
 #include <string>
@@ -27,7 +28,8 @@ std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batche
 /// outputs, since tanh of infinity is 1.
 void require_finite_state(Engine& engine);
 
-/// The evaluations of a training: the evaluation slice and the minival, each with the weights and with their average.
+/// The evaluations of a training: the evaluation slice, the minival and some training images, each with the weights and
+/// with their average.
 class TrialEvaluation {
  public:
   /// All arguments must outlive it; `batches` are those of the training.
@@ -50,7 +52,16 @@ class TrialEvaluation {
   Engine& engine_;
   BatchSource& batches_;
   ShardPool& pool_;
-  std::optional<BatchSource> minival_batches_;
+  /// A slice besides the evaluation slice.
+  struct Other {
+    std::string prefix;
+    const ImageSet& images;
+    BatchSource batches;
+    Other(std::string of, const TrialConfig& config, const ImageSet& train, const ImageSet& slice, DType dtype)
+        : prefix(std::move(of)), images(slice), batches(config, train, slice, dtype) {}
+  };
+  ImageSet of_train_;
+  std::list<Other> others_;
   std::optional<FewShotEvaluation> few_shot_;
   std::map<std::string, double> metrics_;
   Correctness right_;

@@ -8,42 +8,12 @@
 #include <set>
 
 #include "experiments/data/eval_transform.h"
+#include "experiments/data/picked_images.h"
 #include "nn/engine.h"
 #include "nn/nonfinite.h"
 
 namespace normlab {
 namespace {
-
-/// Some images of a set.
-class PickedImages final : public EncodedImages {
- public:
-  PickedImages(std::shared_ptr<const EncodedImages> all, std::vector<std::size_t> picked)
-      : all_(std::move(all)), picked_(std::move(picked)) {}
-  void read(std::int64_t i, std::vector<std::uint8_t>& bytes) const override { all_->read(at(i), bytes); }
-  std::string where(std::int64_t i) const override { return all_->where(at(i)); }
-
- private:
-  std::int64_t at(std::int64_t i) const { return static_cast<std::int64_t>(picked_[static_cast<std::size_t>(i)]); }
-  std::shared_ptr<const EncodedImages> all_;
-  std::vector<std::size_t> picked_;
-};
-
-ImageSet pick(const ImageSet& from, const std::vector<std::size_t>& picked) {
-  ImageSet out;
-  out.height = from.height, out.width = from.width, out.channels = from.channels;
-  out.num_classes = from.num_classes;
-  out.class_names = from.class_names;
-  out.tokeniser = from.tokeniser;
-  if (from.encoded) out.encoded = std::make_shared<PickedImages>(from.encoded, picked);
-  for (const std::size_t i : picked) {
-    const auto index = static_cast<std::int64_t>(i);
-    out.labels.push_back(from.labels[i]);
-    out.keys.push_back(from.key(index));
-    if (!from.captions.empty()) out.captions.push_back(from.captions[i]);
-    if (!from.encoded) out.pixels.insert(out.pixels.end(), from.image(index), from.image(index) + from.image_bytes());
-  }
-  return out;
-}
 
 std::vector<std::size_t> all_chosen(const FewShotConfig& config, const ImageSet& train) {
   std::set<std::size_t> chosen;
@@ -78,7 +48,7 @@ FewShotEvaluation::FewShotEvaluation(const TrialConfig& config, const DataPair& 
     : config_(config),
       data_(data),
       chosen_(all_chosen(config.eval.fewshot, data.train)),
-      images_(pick(data.train, chosen_)),
+      images_(picked_images(data.train, chosen_)),
       batches_(config, data.train, images_, dtype) {}
 
 std::vector<std::vector<double>> FewShotEvaluation::accuracies(Engine& engine, BatchSource& eval, ShardPool& pool) {

@@ -10,8 +10,8 @@
 #include "experiments/results/trial_files.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/trial.h"
-#include "experiments/weights/convert_files.h"
 #include "experiments/train/whitening.h"
+#include "experiments/weights/convert_files.h"
 #include "nn/engine.h"
 #include "nn/init.h"
 #include "nn/nonfinite.h"
@@ -140,7 +140,7 @@ ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std:
     load_weights(*weights, one.model, engine.parameters());
   else
     initialise(engine.parameters(), one.model, one.seed);
-  if (!weights && whitens(one.model)) fit_whitening(one, data.train, engine.parameters(), pool);
+  if (!weights) fit_whitening(one, data.train, engine.parameters(), pool);
   BatchSource batches(one, data.train, data.eval, engine.dtype());
   if (const auto weight = first_nonfinite(engine.parameters()))
     throw NonFiniteError(concat(weight->text(), weights ? concat(" in ", weights->string()) : " before the first step",

@@ -77,7 +77,9 @@ std::string FeaturePlan::words() const {
 FeaturePlan feature_plan(const TrialConfig& config, const SliceSizes& sizes) {
   FeaturePlan plan{.width = head_width(config)};
   if (plan.width == 0) return plan;
-  if (sizes.train && sizes.eval && sizes.minival) plan.images = double(*sizes.train + *sizes.eval + *sizes.minival);
+  if (sizes.train && sizes.eval && sizes.minival)
+    plan.images =
+        double(*sizes.train + *sizes.eval + *sizes.minival + std::min(config.eval.train_images, *sizes.train));
   plan.bytes = plan.images * double(plan.width) * double(size_of(dtype_of(config.train.precision)));
   plan.obstacle = obstacle_of(config, sizes, plan.bytes);
   return plan;

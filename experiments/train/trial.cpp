@@ -123,10 +123,7 @@ class TrialRun {
     if (!from) {
       options_.backend->choose_products("");
       initialise(engine_.parameters(), config_.model, config_.seed);
-      if (whitens(config_.model)) {
-        fit_whitening(config_, data_.train, engine_.parameters(), pool_);
-        log("the whitening of stem.patch_in is computed");
-      }
+      fit_whitening(config_, data_.train, engine_.parameters(), pool_);
       if (config_.start.given())
         for (const std::string& line : load_start(config_, options_.start(), engine_.parameters())) log(line);
       return;

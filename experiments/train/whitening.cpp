@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/for_type.h"
+#include "experiments/data/picked_images.h"
 #include "experiments/statistics/zca.h"
 #include "experiments/train/batches.h"
 
@@ -36,17 +37,17 @@ void write(const Tensor& to, const std::vector<double>& values) {
 
 }  // namespace
 
-bool whitens(const ModelConfig& model) { return placement_of(model).stem.patch_in.kind == NormKind::whiten; }
-
 void fit_whitening(const TrialConfig& config, const ImageSet& train, ParameterSet& parameters, ShardPool& pool) {
   const NormSpec& spec = placement_of(config.model).stem.patch_in;
+  if (spec.kind != NormKind::whiten) return;
   const Tensor weight = parameters.value(parameters.find("stem.patch_in.weight"));
   const Tensor bias = parameters.value(parameters.find("stem.patch_in.bias"));
   const auto width = static_cast<std::size_t>(bias.size());
   const std::int64_t side = std::visit([](const auto& c) { return c.patch_size; }, config.model);
-  BatchSource batches(config, train, train, DType::f64);
+  const ImageSet sample = picked_images(train, evenly_spaced(train.size(), spec.sample));
+  BatchSource batches(config, train, sample, DType::f64);
   Moments moments(width);
-  const std::int64_t images = std::min(spec.sample, train.size());
+  const std::int64_t images = sample.size();
   for (std::int64_t first = 0; first < images; first += kImagesAtOnce)
     moments.add(patches_of(batches.evaluation(first, std::min(kImagesAtOnce, images - first), pool).images, side));
   const std::vector<double> w = zca(moments.covariance(), width, spec.eps), mean = moments.mean();

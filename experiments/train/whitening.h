@@ -8,11 +8,8 @@
 
 namespace normlab {
 
-/// Whether the model has a norm of kind `whiten`.
-bool whitens(const ModelConfig& model);
-
-/// Sets its weight and bias from the patches of the first NormSpec::sample images of the training slice, or of all if
-/// there are fewer, prepared as for an evaluation. No seed changes them.
+/// Sets the weight and bias of a norm of kind `whiten`, if the model has one, from the patches of NormSpec::sample
+/// images, evenly spaced in the training slice and prepared as for an evaluation. No seed changes them.
 void fit_whitening(const TrialConfig& config, const ImageSet& train, ParameterSet& parameters, ShardPool& pool);
 
 }  // namespace normlab

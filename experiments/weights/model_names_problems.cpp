@@ -53,6 +53,8 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
     report(Kind::maths, "layer_scale: is one scalar per branch, but one gain per channel in ", table.program);
   if (placement.depth_scale != DepthScale::none)
     report(Kind::maths, "depth_scale: is set, but ", table.program, " does not scale norms by depth");
+  if (placement.has_two_streams())
+    report(Kind::maths, "stream_norm: is set, but ", table.program, " has one residual stream");
   if (placement.residual_factor != ResidualFactor{})
     report(Kind::maths, "residual_factor: is set, but ", table.program, " has no factor on the shortcut");
   if (!placement.qk_per_head && has_row(rows, "attn.query"))

@@ -195,6 +195,82 @@ TEST_CASE("init: torch draws the distributions of PyTorch") {
   }
 }
 
+/// With a part of the code base changed, only the parameters that end like one of the rules' names change, as it says.
+void check_part(ViTConfig c, const InitConfig& init, const Rules& rules) {
+  const Network before(c);
+  c.init = init;
+  const Network after(c);
+  for (const ParameterInfo& p : before.parameters.parameters()) {
+    CAPTURE(p.name);
+    const auto rule =
+        std::find_if(rules.begin(), rules.end(), [&](const auto& r) { return p.name.ends_with(r.first); });
+    if (rule == rules.end())
+      CHECK(after.values(p.name) == before.values(p.name));
+    else
+      check_rule(p.name, after.values(p.name), rule->second);
+  }
+}
+
+TEST_CASE("init: each part of a code base can be changed alone") {
+  ViTConfig c = small_sixteen();
+  const double d = double(c.embed_dim), pixels = double(c.patch_pixels());
+  const Rule fused = uniform_of(std::sqrt(3 / (2 * d))), alone = uniform_of(std::sqrt(3 / d)),
+             linear = uniform_of(1 / std::sqrt(d)), conv = uniform_of(1 / std::sqrt(pixels));
+  const auto with = [](Init base, auto part, auto value) {
+    InitConfig init(base);
+    init.*part = value;
+    return init;
+  };
+  c.init = Init::big_vision;
+  check_part(c, with(Init::big_vision, &InitConfig::qkv, QkvInit::xavier_fused),
+             {{".q.weight", fused}, {".k.weight", fused}, {".v.weight", fused}});
+  check_part(c, with(Init::big_vision, &InitConfig::patch_embed, PatchInit::conv2d_uniform),
+             {{"patch_embed.weight", conv}, {"patch_embed.bias", conv}});
+  check_part(c, with(Init::big_vision, &InitConfig::head, HeadInit::xavier),
+             {{"head.weight", uniform_of(std::sqrt(6 / (d + 1000)))}});
+  // The cut at two deviations leaves 0.8796 of a normal's deviation.
+  check_part(c, with(Init::big_vision, &InitConfig::truncation, Truncation::uncorrected),
+             {{"patch_embed.weight", {0.87962566 / std::sqrt(pixels), 2 / std::sqrt(pixels)}},
+              {"rep.weight", {0.87962566 / std::sqrt(d), 2 / std::sqrt(d)}}});
+  c.init = Init::timm;
+  check_part(c, with(Init::timm, &InitConfig::qkv, QkvInit::xavier),
+             {{".q.weight", alone}, {".k.weight", alone}, {".v.weight", alone}});
+  check_part(c, with(Init::timm, &InitConfig::head, HeadInit::zero), {{"head.weight", constant(0)}});
+  c.init = Init::torch;
+  Rules attention;  // as nn.Linear, biases too
+  for (const char* name : {".q.weight", ".k.weight", ".v.weight", ".q.bias", ".k.bias", ".v.bias", ".proj.bias"})
+    attention.emplace_back(name, linear);
+  check_part(c, with(Init::torch, &InitConfig::qkv, QkvInit::linear), attention);
+}
+
+TEST_CASE("init: a part that repeats the code base, or reaches no parameter, is no part") {
+  const auto simplified = [](InitConfig init, std::int64_t rep_size) {
+    ViTConfig c = tiny();
+    c.rep_size = rep_size;
+    c.init = init;
+    simplify_init(c);
+    return c.init;
+  };
+  InitConfig init(Init::torch);
+  init.qkv = QkvInit::xavier_fused;
+  init.patch_embed = PatchInit::conv2d_uniform;
+  init.truncation = Truncation::uncorrected;  // PyTorch's values have no truncated normal
+  CHECK(simplified(init, 24) == InitConfig(Init::torch));
+  init = Init::big_vision;
+  init.truncation = Truncation::uncorrected;
+  CHECK(simplified(init, 0) == init);
+  init.patch_embed = PatchInit::conv2d_uniform;
+  CHECK(simplified(init, 24) == init);  // rep is still drawn from one
+  CHECK(simplified(init, 0).truncation == Truncation::base);
+  init.truncation = Truncation::corrected;
+  init.head = HeadInit::zero;
+  init.qkv = QkvInit::linear;
+  init.patch_embed = PatchInit::lecun;
+  InitConfig left(Init::big_vision);
+  left.qkv = QkvInit::linear;
+  CHECK(simplified(init, 24) == left);
+}
+
 TEST_CASE("init: parameters that networks share start alike") {
   const Network base(tiny("pre_pre", 2));
   for (const char* placement : {"normformer_full", "dpn", "bn_extra", "layer_scale", "post_post", "none"}) {

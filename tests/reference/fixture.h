@@ -92,6 +92,7 @@ std::vector<Results> run_transfer(const Fixture& fixture);
 /// A JSON file that is compared as a whole: one message for each difference.
 std::vector<std::string> check_counts(const std::filesystem::path& path);
 std::vector<std::string> check_initializers(const std::filesystem::path& path);
+std::vector<std::string> check_newer_initializers(const std::filesystem::path& path);
 std::vector<std::string> check_big_vision_randaugment(const std::filesystem::path& path);
 std::vector<std::string> check_timm_randaugment(const std::filesystem::path& path);
 std::vector<std::string> check_schedules(const std::filesystem::path& path);

@@ -218,4 +218,85 @@ std::vector<std::string> check_initializers(const std::filesystem::path& file) {
   return failures;
 }
 
+namespace {
+
+/// ViT-S/16 with the placement of a row of the file, whose names are not all those of ours.
+ViTConfig small_sixteen(const std::string& row) {
+  ViTConfig c = big_vision_model(384, 1536, 16, 1000);
+  c.image_size = {224, 224};
+  c.depth = 12;
+  c.num_heads = 6;
+  c.rep_size = 0;
+  c.pool = row == "vit5" ? Pool::token : Pool::gap;
+  c.qkv_bias = row != "vit5" && !row.starts_with("olmo2");
+  Placement& p = c.placement;
+  if (row == "qk_l2") {
+    p.attn.query = p.attn.key = norm_of(NormKind::l2);
+  } else if (row == "value_per_head") {
+    p.attn.value = norm_of(NormKind::rms_norm);
+    p.value_per_head = true;
+  } else {
+    p = find_placement(row == "olmo2_per_head" ? "olmo2" : row)->at(c.depth);
+    p.qk_per_head = p.qk_per_head || row == "olmo2_per_head";
+  }
+  return c;
+}
+
+}  // namespace
+
+std::vector<std::string> check_newer_initializers(const std::filesystem::path& file) {
+  const nlohmann::json json = parse_strict_json(read_file(file.string()), file.string());
+  std::vector<std::string> failures;
+  const double tolerance = json.at("rtol");
+  const auto expect = [&](const std::string& what, double ours, double theirs) {
+    if (!(std::abs(ours - theirs) <= tolerance * std::abs(theirs)))
+      failures.push_back(concat(what, " is ", ours, ", expected ", theirs));
+  };
+  const auto placement = [](const std::string& name) -> const NamedPlacement& { return *find_placement(name); };
+  const std::vector<std::int64_t> depths = json.at("depths");
+  const std::vector<double> factors = json.at("lns, factor of block l = 1, 2, ...");
+  const nlohmann::json& gains = json.at("init_gain of v, proj, fc1, fc2");
+  const std::vector<std::int64_t> post = json.at("mix_ln, blocks in Post-LN");
+  for (std::size_t d = 0; d < depths.size(); ++d) {
+    const std::string at = concat(" at depth ", depths[d]);
+    for (const auto& [name, values] : gains.items())
+      expect(name + "'s gain" + at, init_gain(placement(name).at(depths[d]).init_gain, depths[d]), values[d]);
+    for (const auto& [name, values] : json.at("residual_factor").items())
+      expect(name + "'s factor" + at, residual_factor(placement(name).at(depths[d]).residual_factor, depths[d]),
+             values[d]);
+    const Placement mix = placement("mix_ln").at(depths[d]);
+    std::int64_t found = 0;
+    for (std::int64_t b = 0; b < depths[d]; ++b) found += mix.attention_sites(b).post.kind != NormKind::none;
+    expect("mix_ln's blocks in Post-LN" + at, double(found), double(post[d]));
+  }
+  for (std::size_t l = 0; l < factors.size(); ++l)
+    expect(concat("lns's factor of block ", l), depth_scale(placement("lns").placement, std::int64_t(l) + 1),
+           factors[l]);
+  for (const auto& [name, start] : json.at("start").items()) {
+    if (name == "vit5") {
+      expect("vit5's LayerScale", layer_scale_init(placement("vit5").placement.layer_scale, 12),
+             start.at("layer_scale"));
+      continue;
+    }
+    ViTConfig c = big_vision_model(24, 48, 4, 7);
+    NormKind kind{};
+    if (!find_word(name, kind)) {
+      failures.push_back("there is no kind of norm " + name);
+      continue;
+    }
+    c.placement.final = norm_of(kind);
+    const Network network(c);
+    for (const auto& [parameter, value] : start.items())
+      if (parameter != "kappa")
+        expect(name + "'s " + parameter, network.first("final." + parameter),
+               value.is_string() ? double(c.embed_dim) : double(value));
+    if (start.contains("kappa")) expect(name + "'s kappa", c.placement.final.kappa, start.at("kappa"));
+  }
+  const char* const kCounts = "parameters, ViT-S/16, 224 px, 1000 classes, GAP unless the row says otherwise";
+  for (const auto& [name, count] : json.at(kCounts).items()) {
+    expect(name + "'s parameters", double(model_cost(small_sixteen(name)).parameters), double(count));
+  }
+  return failures;
+}
+
 }  // namespace normlab::reference

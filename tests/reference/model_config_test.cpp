@@ -176,6 +176,11 @@ ModelCase read_model(ObjectReader& reader) {
   if (reader.has("qk_per_head")) c.placement.qk_per_head = reader.boolean("qk_per_head");
   if (reader.has("value_per_head")) c.placement.value_per_head = reader.boolean("value_per_head");
   if (reader.has("depth_scale")) c.placement.depth_scale = meaning(reader, "depth_scale", kDepthScales);
+  if (reader.has("streams") && reader.integer("streams") == 2) {
+    const nlohmann::json stream_norm = reader.string("stream_norm");
+    c.placement.stream_norm = norm_of(norm_kind("stream_norm", stream_norm));
+    c.placement.stream_norm.eps = c.placement.final.eps;
+  }
   if (reader.has("residual_factor")) c.placement.residual_factor.value = reader.number("residual_factor");
   model.config = c;
   return model;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/cpu/window_bias.h"
+#include "nn/layers.h"
 #include "tests/devices.h"
 #include "tests/reference/model_config.h"
 
@@ -85,6 +86,11 @@ class ModelRun {
     ctx.masks = &masks;
     const bool swin = f_.op() == "swin";
     ctx.observe = [&](const std::string& name, const Var& value) {
+      if (placement_of(model_.config).has_two_streams() && name.starts_with("blocks.")) {
+        w.seen["out/" + name + ".x"] = ResidualStreams::one(value, 0);
+        w.seen["out/" + name + ".y"] = ResidualStreams::one(value, 1);
+        return;
+      }
       w.seen["out/" + (swin && name == "pre_logits" ? "features" : name)] = value;
     };
     w.images = w.tape.input(part(images_), true);

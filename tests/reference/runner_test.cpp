@@ -42,6 +42,7 @@ struct Table {
 };
 constexpr Table kTables[] = {{"initializers/counts.json", check_counts},
                              {"initializers/statistics.json", check_initializers},
+                             {"initializers/newer.json", check_newer_initializers},
                              {"augment/big_vision_randaugment.json", check_big_vision_randaugment},
                              {"augment/timm_randaugment.json", check_timm_randaugment},
                              {"optim/schedules.json", check_schedules},

@@ -190,13 +190,22 @@ TEST_CASE("export: the tables of docs/results.md are those of the files that it 
   for (const std::string& words : {"placements_cifar10.json" + with_file + "cifar10.jsonl",
                                    "bf16_cifar10.json" + with_file + "cifar10.jsonl --equivalent 0.5",
                                    "cifar_augmented.json" + with_file + "cifar_augmented.jsonl",
-                                   "transfer_cifar10.json" + with_file + "transfer_cifar10.jsonl"}) {
+                                   "transfer_cifar10.json" + with_file + "transfer_cifar10.jsonl",
+                                   "transfer_segmentation.json" + with_file + "transfer_segmentation.jsonl"}) {
     CAPTURE(words);
     const Finished table = run_program(folder, "table experiments/" + words);
     CHECK_MESSAGE(table.code == 0, table.err);
     // The page leaves out the footer, which follows an empty line after the rows.
     const auto rows = table.out.find("\n\n") + 2;
     CHECK(has(page, "```text\n" + table.out.substr(0, table.out.find("\n\n", rows) + 1) + "```\n"));
+  }
+  for (const char* shots : {"1", "5", "10", "25"}) {  // without the question
+    CAPTURE(shots);
+    const Finished table = run_program(folder, concat("table experiments/transfer_fewshot.json", with_file,
+                                                      "transfer_fewshot.jsonl --metric eval/", shots, "shot_accuracy"));
+    CHECK_MESSAGE(table.code == 0, table.err);
+    const auto rows = table.out.find("\n\n") + 1;
+    CHECK(has(page, table.out.substr(rows + 1, table.out.find("\n\n", rows + 1) - rows)));
   }
 }
 

@@ -68,7 +68,7 @@ std::map<std::string, std::string> settings_of(const TrialConfig& c) {
   return {{"model.depth", std::to_string(vit_of(c).depth)},
           {"train.batch_size", std::to_string(c.train.batch_size)},
           {"train.optimizer.lr", text(c.train.optimizer.lr)},
-          {"model.dropout", text(vit_of(c).dropout)},
+          {"model.dropout", text(vit_of(c).dropout.stem)},
           {"train.optimizer.weight_decay", text(c.train.optimizer.weight_decay)},
           {"train.label_smoothing", text(c.train.label_smoothing)}};
 }

@@ -33,7 +33,8 @@ const char* const kTuned = R"({
 double accuracy_of(const TrialConfig& c) {
   const bool dpn = vit_of(c).placement.stem.patch_in.kind != NormKind::none;
   const double best = dpn ? 3e-3 : 1e-2;
-  return 0.8 - std::abs(std::log(c.train.optimizer.lr / best)) / 100 + vit_of(c).dropout / 100 + 0.001 * double(c.seed);
+  return 0.8 - std::abs(std::log(c.train.optimizer.lr / best)) / 100 + vit_of(c).dropout.stem / 100 +
+         0.001 * double(c.seed);
 }
 
 /// The tuned descriptor after all its stages.

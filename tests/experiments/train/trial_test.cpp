@@ -6,6 +6,7 @@
 
 #include "experiments/base/files.h"
 #include "experiments/base/safetensors.h"
+#include "experiments/data/picked_images.h"
 #include "experiments/results/correctness_file.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/train/checkpoint.h"
@@ -111,6 +112,36 @@ std::filesystem::path weights_file(const TrialFolder& folder) {
 }
 
 }  // namespace
+
+TEST_CASE("trial: the accuracy on training images is measured at each evaluation") {
+  TrialConfig config = SmallTrial::settings();
+  const TemporaryFolder out;
+  CHECK(SmallTrial(config).run(out / "plain") == TrialOutcome::done);
+  const TrialResult plain = *SmallTrial(config).folder(out / "plain").load_result();
+  config.eval.train_images = 20;
+  config.train.ema.decay = 0.5;
+  const SmallTrial some(config);
+  CHECK(some.run(out / "some") == TrialOutcome::done);
+  const TrialResult result = *some.folder(out / "some").load_result();
+  REQUIRE(result.metrics.count("train/accuracy") == 1);
+  CHECK(result.metrics.count("train/ema_accuracy") == 1);
+  CHECK(result.metrics.count("train/ema_loss") == 0);
+  CHECK(result.metrics.at("train/loss") == plain.metrics.at("train/loss"));  // that of the steps
+  CHECK(result.metrics.at("eval/accuracy") == plain.metrics.at("eval/accuracy"));
+  // Every third image of the slice is an image of the slice "train[:60]"; as an evaluation slice they give the same.
+  DataPair same = some.data;
+  same.minival.reset();
+  same.eval = picked_images(some.data.train, evenly_spaced(60, 20));
+  same.eval.hash = some.data.eval.hash;
+  TrialConfig by_eval = config;
+  by_eval.eval = {};
+  by_eval.train.ema = {};
+  SmallTrial again(by_eval);
+  again.data = same;
+  again.id = std::string(64, 'a');
+  CHECK(again.run(out / "again") == TrialOutcome::done);
+  CHECK(again.folder(out / "again").load_result()->metrics.at("eval/accuracy") == result.metrics.at("train/accuracy"));
+}
 
 TEST_CASE("trial: a result states attempt, steps and data") {
   const TrialResult& result = finished().result;

@@ -1,0 +1,55 @@
+// Dropout rates by place.
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "nn/engine.h"
+#include "nn/init.h"
+#include "tests/devices.h"
+#include "tests/nn/random_head.h"
+#include "tests/nn/small_network.h"
+
+using namespace normlab;
+
+namespace {
+
+/// The loss of a first step in double.
+template <class Config>
+double loss_of(Config c, const DropoutRates& rates) {
+  c.dropout = rates;
+  constexpr std::int64_t kImages = 6;
+  ShardPool pool(1);
+  EngineSettings settings;
+  settings.precision = Precision::fp64;
+  settings.max_batch = kImages;
+  Engine engine(current_device().backend, pool, c, settings);
+  initialise(engine.parameters(), c, 3);
+  random_head(engine);
+  const Batch data(c, kImages, DType::f64);
+  return engine.forward_backward(data.images, data.labels);
+}
+
+template <class Config>
+void check_places(const Config& c) {
+  double DropoutRates::*const places[] = {&DropoutRates::stem, &DropoutRates::attn, &DropoutRates::hidden,
+                                          &DropoutRates::mlp};
+  std::set<double> losses{loss_of(c, 0.0), loss_of(c, 0.4)};
+  DropoutRates all;
+  for (const auto place : places) {
+    DropoutRates one;
+    one.*place = all.*place = 0.4;
+    losses.insert(loss_of(c, one));
+  }
+  CHECK(losses.size() == 6);  // each place changes the loss in its own way
+  CHECK(loss_of(c, all) == loss_of(c, 0.4));
+}
+
+}  // namespace
+
+TEST_CASE("dropout: each place has its own rate") {
+  on_each_device([] {
+    check_places(small_vit("pre_pre"));
+    check_places(small_vit("normformer"));
+    check_places(small_swin("pre_pre"));
+  });
+}
