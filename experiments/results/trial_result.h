@@ -17,13 +17,18 @@ namespace normlab {
 /// A diverged trial is finished, since divergence is a finding about its placement. A failed trial is run again.
 enum class TrialEnd : std::uint8_t { done, diverged, failed };
 
+/// Metrics of a result: the mean training loss since the metrics line before the last, over at most 50 steps; and the
+/// loss of the first step, before any update. A diverged result has only the latter, and none if its first step
+/// diverged. Results of older versions lack it.
+inline constexpr const char *kTrainLoss = "train/loss", *kFirstLoss = "train/first_loss";
+
 /// Site of a divergence that appears only in the evaluation.
 inline constexpr const char* kEvaluationSite = "evaluation";
 
 struct TrialResult {
   std::string id;  // SHA-256 of the canonical config
   TrialEnd status = TrialEnd::done;
-  std::map<std::string, double> metrics;  // "eval/accuracy" in 0..1, "eval/loss", "train/loss"; finite
+  std::map<std::string, double> metrics;  // "eval/accuracy" in 0..1, "eval/loss", kTrainLoss; finite
   std::optional<std::string> message;     // why it failed or diverged
   std::optional<std::int64_t> diverged_step;
   std::optional<std::string> diverged_rule;        // "nonfinite" or "collapse"

@@ -20,6 +20,8 @@
 namespace normlab {
 namespace {
 
+constexpr const char* kFirstLossKey = "normlab.first_loss";
+
 const char* dtype_word(const Tensor& t) {
   switch (t.dtype()) {
     case DType::f64:
@@ -70,14 +72,15 @@ void save_checkpoint(const std::filesystem::path& path, Engine& engine, const Ch
                                               {"normlab.bits", info.bits},
                                               {"normlab.step", std::to_string(info.step)},
                                               {kMetricsBytesKey, std::to_string(info.metrics_bytes)},
-                                              {"normlab.loss_sum", exact(info.loss_sum)},
-                                              {"normlab.loss_count", std::to_string(info.loss_count)},
+                                              {"normlab.loss_sum", exact(info.loss.sum)},
+                                              {"normlab.loss_count", std::to_string(info.loss.count)},
                                               {kDataHashKey, info.data_hash},
                                               {"normlab.collapse", info.collapse},
                                               {"normlab.early_stop", info.early_stop},
                                               {"normlab.wall_seconds", exact(info.wall_seconds)},
                                               {"normlab.resumed", std::to_string(info.resumed)},
                                               {"normlab.different_bits", info.different_bits ? "true" : "false"}};
+  if (info.loss.first) metadata[kFirstLossKey] = exact(*info.loss.first);
   if (!info.trained_on.empty()) metadata[kTrainedOnKey] = info.trained_on;
   if (!info.products.empty()) metadata["normlab.products"] = info.products;
   if (!info.metrics_hash.empty()) metadata[kMetricsHashKey] = info.metrics_hash;
@@ -132,8 +135,9 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
     info.bits = value("normlab.bits");
     info.step = std::stoll(value("normlab.step"));
     info.metrics_bytes = std::stoull(value(kMetricsBytesKey));
-    info.loss_sum = std::stod(value("normlab.loss_sum"));
-    info.loss_count = std::stoll(value("normlab.loss_count"));
+    info.loss.sum = std::stod(value("normlab.loss_sum"));
+    info.loss.count = std::stoll(value("normlab.loss_count"));
+    if (file.metadata().contains(kFirstLossKey)) info.loss.first = std::stod(value(kFirstLossKey));
     info.wall_seconds = std::stod(value("normlab.wall_seconds"));
     info.resumed = std::stoll(value("normlab.resumed"));
   } catch (const std::logic_error&) {  // thrown by std::sto…

@@ -8,6 +8,7 @@
 
 #include "experiments/descriptor/config.h"
 #include "experiments/results/state_log.h"
+#include "experiments/train/training_loss.h"
 
 namespace normlab {
 
@@ -23,8 +24,7 @@ struct CheckpointInfo {
   std::string trained_on;  // to_metadata() of the training
   std::int64_t step = 0;
   std::uint64_t metrics_bytes = 0;  // length of metrics.jsonl at the time of writing
-  double loss_sum = 0.0;            // over the steps since the last metrics line
-  std::int64_t loss_count = 0;
+  TrainingLoss loss{};
   double wall_seconds = 0.0;  // training time so far, over all attempts
   std::int64_t resumed = 0;
   bool different_bits = false;           // some attempt resumed under another program

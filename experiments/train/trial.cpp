@@ -215,8 +215,7 @@ class TrialRun {
       found_ = engine_.find_nonfinite(batch.images, batch.wanted());
       return false;
     }
-    info_.loss_sum += loss_;
-    ++info_.loss_count;
+    info_.loss.add(step, loss_);
     collapsed_ = collapse_.add(loss_);
     return true;
   }
@@ -234,12 +233,7 @@ class TrialRun {
     MetricsLine line;
     line.step = done;
     line.progress = double(done) / double(steps.total);
-    if (info_.loss_count > 0) {
-      train_loss_ = info_.loss_sum / double(info_.loss_count);
-      line.values["train/loss"] = *train_loss_;
-    }
-    info_.loss_sum = 0.0;
-    info_.loss_count = 0;
+    info_.loss.write(line.values);
     std::optional<Divergence> broken;
     if (evaluates) broken = evaluate();
     if (evaluates && !broken) line.values.insert(evaluation_.metrics().begin(), evaluation_.metrics().end());
@@ -300,6 +294,7 @@ class TrialRun {
     r.different_bits = info_.different_bits;
     r.attempt = attempt_;
     r.steps = engine_.state().step;
+    if (info_.loss.first) r.metrics[kFirstLoss] = *info_.loss.first;
     if (early_stop_.active()) r.early_stop_rule = early_stop_.words();
     r.provenance = provenance(options_, data_, info_, started_);
     return r;
@@ -312,11 +307,11 @@ class TrialRun {
       if (const auto broken = evaluate()) return diverged_at(steps, *broken);
       early_stop_ = before;
       if (const std::optional<MetricsLine> last = last_metrics_line(folder_.metrics(attempt_)))
-        if (const auto loss = last->values.find("train/loss"); loss != last->values.end()) train_loss_ = loss->second;
+        info_.loss.read(last->values);
     }
     TrialResult r = result();
-    r.metrics = evaluation_.metrics();
-    if (train_loss_) r.metrics["train/loss"] = *train_loss_;
+    r.metrics.insert(evaluation_.metrics().begin(), evaluation_.metrics().end());
+    if (info_.loss.mean) r.metrics[kTrainLoss] = *info_.loss.mean;
     r.images_per_second = info_.wall_seconds > 0 ? double(steps * config_.train.batch_size) / info_.wall_seconds : 0.0;
     if (steps < batches_.steps().total) r.stopped_early_step = steps;
     if (evaluation_.right().images() > 0)
@@ -380,7 +375,6 @@ class TrialRun {
   std::string started_;
   const std::vector<std::string> bad_images_;
   double loss_ = 0.0;
-  std::optional<double> train_loss_;  // of the last metrics line
   std::int64_t images_ = 0;
   Clock::time_point reported_ = Clock::now();
 };

@@ -42,7 +42,7 @@ TEST_CASE("segment trial: a stopped and resumed training has the bits of an unin
   REQUIRE(trial.run(out / "a") == TrialOutcome::done);
   const TrialFolder whole = trial.folder(out / "a");
   const TrialResult result = *whole.load_result();
-  CHECK(result.metrics.size() == 7);  // three of each slice, and train/loss
+  CHECK(result.metrics.size() == 8);  // three of each slice, and two training losses
   CHECK(result.metrics.at("eval/miou") > 0);
   CHECK(result.metrics.at("eval/pixel_accuracy") > result.metrics.at("eval/miou"));
   CHECK_FALSE(std::filesystem::exists(attempt_folder(whole.path(), result.attempt) / kCorrectnessFile));

@@ -36,6 +36,13 @@ void check_same(const TrialFolder& a, const TrialFolder& b) {
   CHECK(read_file(a.metrics(x.attempt)) == read_file(b.metrics(y.attempt)));
 }
 
+/// A result has the metrics of the last line, and the first loss.
+void check_last_line(const std::vector<MetricsLine>& lines, const TrialResult& result) {
+  std::map<std::string, double> metrics = lines.back().values;
+  metrics["train/first_loss"] = result.metrics.at("train/first_loss");
+  CHECK(metrics == result.metrics);
+}
+
 /// A trial that is done.
 struct FinishedTrial {
   FinishedTrial() {
@@ -161,7 +168,7 @@ TEST_CASE("trial: the minival is evaluated beside eval") {
     const double right = line.values.at("minival/accuracy") * 20;
     CHECK(right == std::round(right));
   }
-  CHECK(lines.back().values == finished().result.metrics);
+  check_last_line(lines, finished().result);
 }
 
 TEST_CASE("trial: as many images are correct as the accuracy says") {
@@ -169,6 +176,52 @@ TEST_CASE("trial: as many images are correct as the accuracy says") {
   CHECK(bits.images() == 30);
   CHECK(bits.data_hash() == finished().trial.data.eval.hash);
   CHECK(double(bits.count()) / 30 == finished().result.metrics.at("eval/accuracy"));
+}
+
+TEST_CASE("trial: the first loss is that of the first step, whatever the rate and the number of steps") {
+  TrialConfig config = SmallTrial::settings();
+  config.train.optimizer.lr *= 2;
+  config.train.epochs = 0;
+  config.train.steps = 1;
+  config.train.schedule.warmup_steps = 0;
+  const TemporaryFolder out;
+  const SmallTrial one(config);
+  CHECK(one.run(out / "a") == TrialOutcome::done);
+  const std::map<std::string, double> metrics = one.folder(out / "a").load_result()->metrics;
+  CHECK(metrics.at("train/first_loss") == metrics.at("train/loss"));
+  CHECK(metrics.at("train/first_loss") == finished().result.metrics.at("train/first_loss"));
+  CHECK(finished().result.metrics.at("train/first_loss") != finished().result.metrics.at("train/loss"));
+}
+
+TEST_CASE("trial: a diverged trial has a first loss unless its first step diverged") {
+  const TemporaryFolder out;
+  const SmallTrial later(diverging());
+  CHECK(later.run(out / "a") == TrialOutcome::diverged);
+  const std::map<std::string, double> metrics = later.folder(out / "a").load_result()->metrics;
+  CHECK(metrics ==
+        std::map<std::string, double>{{"train/first_loss", finished().result.metrics.at("train/first_loss")}});
+  TrialConfig config = SmallTrial::settings();
+  std::get<ViTConfig>(config.model).head_bias_init = 1e39;  // infinite as a float
+  const SmallTrial at_once(config);
+  CHECK(at_once.run(out / "b") == TrialOutcome::diverged);
+  CHECK(at_once.folder(out / "b").load_result()->diverged_step == 0);
+  CHECK(at_once.folder(out / "b").load_result()->metrics.empty());
+}
+
+TEST_CASE("trial: a resume from a checkpoint of a version without first losses gives a result without one") {
+  const TemporaryFolder out;
+  const SmallTrial& trial = finished().trial;
+  CHECK(trial.run(out / "a", SmallTrial::until(13)) == TrialOutcome::stopped);
+  const auto path = trial.folder(out / "a").checkpoint(1);
+  const SafetensorsFile file = SafetensorsFile::read(path);
+  std::map<std::string, std::string> metadata = file.metadata();
+  CHECK(metadata.erase("normlab.first_loss") == 1);
+  save_sealed_safetensors(path, std::move(metadata), file.tensors());
+  CHECK(trial.run(out / "a") == TrialOutcome::done);
+  std::map<std::string, double> metrics = trial.folder(out / "a").load_result()->metrics;
+  CHECK(!metrics.contains("train/first_loss"));
+  metrics["train/first_loss"] = finished().result.metrics.at("train/first_loss");
+  CHECK(metrics == finished().result.metrics);
 }
 
 TEST_CASE("trial: a stop on the way changes no result") {
@@ -254,7 +307,7 @@ TEST_CASE("trial: an early stop is stated in the result") {
   CHECK(result.steps == 12);  // two evaluations
   CHECK(result.stopped_early_step == 12);
   CHECK(result.early_stop_rule == "minival/accuracy has not risen by more than 0.5 for 1 evaluation");
-  CHECK(read_metrics(trial.folder(out / "a").metrics(1)).back().values == result.metrics);
+  check_last_line(read_metrics(trial.folder(out / "a").metrics(1)), result);
 }
 
 TEST_CASE("trial: a resumed training stops early at the same step") {

@@ -111,6 +111,27 @@ TEST_CASE("verify: a resumed trial has the bits of one that is run again") {
   CHECK(!std::filesystem::exists(std::filesystem::temp_directory_path() / concat("normlab-verify-", ::getpid())));
 }
 
+TEST_CASE("verify: a result of a version that recorded no first loss is the same when run again") {
+  TrialConfig config = SmallTrial::settings();
+  config.train.epochs = 10;  // 60 steps
+  const SmallTrial trial(config);
+  const TemporaryFolder out;
+  CHECK(trial.run(out / "a") == TrialOutcome::done);
+  const TrialFolder folder = trial.folder(out / "a");
+  TrialResult result = *folder.load_result();
+  const double first = result.metrics.at("train/first_loss");
+  result.metrics.erase("train/first_loss");
+  write_atomically(folder.path() / "result.json", write_trial_result(result));
+  VerifyReport report = verify(trial, out / "a", 60);
+  CHECK_MESSAGE(!report.difference, report.difference.value_or(""));
+  CHECK(report.result);
+  result.metrics["train/first_loss"] = first / 2;
+  write_atomically(folder.path() / "result.json", write_trial_result(result));
+  report = verify(trial, out / "a", 60);
+  REQUIRE(report.difference);
+  CHECK(report.difference->find("step 60: train/first_loss is ") == 0);
+}
+
 TEST_CASE("verify: a check begins at the last checkpoint before a recorded state") {
   TrialConfig config = SmallTrial::settings();
   config.train.epochs = 20;
