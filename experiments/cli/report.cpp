@@ -54,14 +54,22 @@ struct Report {
   Written write(bool live) {
     const ResultStore store = descriptor.store();
     const Experiment experiment = descriptor.load_staged(store);
-    const TableModel model = sweep_table_model(experiment, store, table);
+    TableOptions shown = table;
+    shown.lr_sensitivity = false;
+    const TableModel model = sweep_table_model(experiment, store, shown);
+    const std::optional<TableModel> rates = rates_table(experiment, store);
     const ExperimentCurves read =
         read_curves(experiment, store, curves.empty() ? default_curves(model.metric) : curves);
     const bool finished = !experiment.more_to_come && has_ended(experiment, store);
     for (const std::string& metric : curves)
       if (finished || !watch) require_metric(read, metric, "--curves");
-    const ReportInput input{
-        experiment, store, model, read, utc_time() + " by normlab " + build_version(), live && !finished ? *watch : 0};
+    const ReportInput input{experiment,
+                            store,
+                            model,
+                            read,
+                            rates ? &*rates : nullptr,
+                            utc_time() + " by normlab " + build_version(),
+                            live && !finished ? *watch : 0};
     for (const std::string& problem : report_problems(input)) say(problem);
     write_output(file, report_html(input));
     say_written(file);
@@ -71,6 +79,16 @@ struct Report {
       say_written(path);
     }
     return {static_cast<int>(std::max(model.outcome, read.outcome())), finished};
+  }
+
+  /// A filter, an order and a margin are about the table above it, in its axes and unit.
+  std::optional<TableModel> rates_table(const Experiment& experiment, const ResultStore& store) const {
+    if (!table.lr_sensitivity) return std::nullopt;
+    TableOptions options = table;
+    options.where = options.sort = "";
+    options.detect = options.equivalent = std::nullopt;
+    options.bootstrap = false;
+    return sweep_table_model(experiment, store, options);
   }
 
   static bool has_ended(const Experiment& experiment, const ResultStore& store) {
@@ -116,6 +134,9 @@ void add_report(Command& app) {
   add_selection(command, report.table);
   add_row_choice(command, report.table);
   add_statistics(command, report.table);
+  command.add_flag("--lr-sensitivity", report.table.lr_sensitivity,
+                   "add how much the training loss depends on the learning rate; the descriptor sweeps over "
+                   "train.optimizer.lr");
   command.footer(
       "Missing folders are created. Exit code 2 after the report: some results cannot be read, and the report names "
       "them. 3: the disk fails.");

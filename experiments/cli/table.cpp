@@ -104,6 +104,9 @@ void add_table(Command& app) {
   add_row_choice(command, table.options);
   add_layout(command, table);
   add_statistics(command, table.options);
+  command.add_flag("--lr-sensitivity", table.options.lr_sensitivity,
+                   "show how much the training loss depends on the learning rate; the descriptor sweeps over "
+                   "train.optimizer.lr");
   command.footer(
       "Exit code 2 after the table: some results cannot be read. 3: because of the machine. Standard error names "
       "them.");

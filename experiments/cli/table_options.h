@@ -12,7 +12,7 @@ void add_selection(Command& command, TableOptions& options);
 /// --where, --sort.
 void add_row_choice(Command& command, TableOptions& options);
 
-/// --family, --detect, --equivalent, --bootstrap.
+/// --family, --detect, --equivalent, --learned, --bootstrap.
 void add_statistics(Command& command, TableOptions& options);
 
 }  // namespace normlab

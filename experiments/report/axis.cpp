@@ -36,6 +36,30 @@ PlotAxis make_axis(double low, double high, std::size_t wanted) {
   return axis;
 }
 
+PlotAxis make_log_axis(double low, double high) {
+  constexpr std::size_t kFewest = 3;  // ticks
+  PlotAxis axis;
+  axis.logarithmic = true;
+  const double from = std::log10(low), to = std::log10(high), room = std::max(0.05 * (to - from), 0.02);
+  axis.low = from - room;
+  axis.high = to + room;
+  for (const std::vector<double>& leading : {std::vector<double>{1}, {1, 3}, {1, 2, 5}}) {
+    axis.ticks.clear();
+    for (double power = std::floor(axis.low); power <= axis.high; ++power)
+      for (const double digit : leading)
+        if (const double tick = power + std::log10(digit); tick >= axis.low && tick <= axis.high)
+          axis.ticks.push_back(tick);
+    if (axis.ticks.size() >= kFewest) break;
+  }
+  return axis;
+}
+
+double PlotAxis::place(double value) const { return logarithmic ? std::log10(value) : value; }
+
+std::string PlotAxis::label(double tick) const {
+  return logarithmic ? fmt::format("{:.3g}", std::pow(10.0, tick)) : tick_label(tick, step);
+}
+
 std::string tick_label(double value, double step, bool with_sign) {
   const double size = std::abs(value) < step / 2 ? 0 : std::abs(value);
   double unit = 1;

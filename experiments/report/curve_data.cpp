@@ -23,21 +23,23 @@ std::vector<MetricsLine> trial_metrics(const TrialFolder& folder, const TrialSta
   return std::filesystem::exists(path) ? read_metrics(path) : std::vector<MetricsLine>();
 }
 
+void BandPoint::add(double value) {
+  low = n == 0 ? value : std::min(low, value);
+  high = n == 0 ? value : std::max(high, value);
+  ++n;
+  mean = std::clamp(mean + (value - mean) / double(n), low, high);  // against rounding
+}
+
 std::vector<BandPoint> seed_band(const std::vector<SeedCurve>& seeds) {
   std::map<std::int64_t, BandPoint> points;
   for (const SeedCurve& seed : seeds)
     for (const auto& [step, value] : seed.values) {
       if (!std::isfinite(value)) continue;
-      BandPoint& point = points[step];
-      point.low = point.n == 0 ? value : std::min(point.low, value);
-      point.high = point.n == 0 ? value : std::max(point.high, value);
-      ++point.n;
-      point.mean += (value - point.mean) / double(point.n);
+      points[step].add(value);
     }
   std::vector<BandPoint> band;
   for (auto& [step, point] : points) {
-    point.step = step;
-    point.mean = std::clamp(point.mean, point.low, point.high);  // corrects rounding
+    point.at = double(step);
     band.push_back(point);
   }
   return band;
@@ -107,7 +109,7 @@ std::string curves_csv(const MetricCurves& curves, bool each_seed) {
       continue;
     }
     for (const BandPoint& point : row.band)
-      csv += fmt::format("{},{},{},{},{},{}\n", label, point.step, point.mean, point.low, point.high, point.n);
+      csv += fmt::format("{},{},{},{},{},{}\n", label, point.at, point.mean, point.low, point.high, point.n);
   }
   return csv;
 }

@@ -23,11 +23,13 @@ struct SeedCurve {
   std::map<std::int64_t, double> values;  // by step, as stored, including NaN and infinities
 };
 
-/// The seeds of a row at one step: mean, minimum and maximum of the finite values.
+/// The seeds of a row at one step or rate: mean, minimum and maximum of the finite values.
 struct BandPoint {
-  std::int64_t step = 0;
+  double at = 0;
   double mean = 0, low = 0, high = 0;
   std::size_t n = 0;
+  /// Takes the finite value of another seed.
+  void add(double value);
 };
 
 struct RowCurves {

@@ -33,7 +33,7 @@ class PanelDrawing {
       : plot_(plot),
         panel_(panel),
         svg_(svg),
-        x_{plot.steps.low, plot.steps.high, 0, kRight - kLeft},
+        x_{plot.across.low, plot.across.high, 0, kRight - kLeft},
         y_{plot.values.low, plot.values.high, kBottom - kTop, 0} {}
 
   void draw() {
@@ -43,15 +43,14 @@ class PanelDrawing {
     for (const double tick : plot_.values.ticks) {
       const double y = kTop + y_(tick);
       svg_.line("p-grid", kLeft, kRight, y, y);
-      svg_.words("p-soft p-end p-tick", kLeft - 5, y + 4, tick_label(tick, plot_.values.step));
+      svg_.words("p-soft p-end p-tick", kLeft - 5, y + 4, plot_.values.label(tick));
     }
-    const double step = plot_.steps.step;
-    for (const double tick : plot_.steps.ticks) {
+    for (const double tick : plot_.across.ticks) {
       const double x = kLeft + x_(tick);
       svg_.line("p-grid", x, x, kBottom, kBottom + 4);
-      svg_.words("p-soft p-mid p-tick", x, kBottom + 16, tick_label(tick, step));
+      svg_.words("p-soft p-mid p-tick", x, kBottom + 16, plot_.across.label(tick));
     }
-    svg_.words("p-soft p-end", kRight, kBottom + 29, "step");
+    svg_.words("p-soft p-end", kRight, kBottom + 29, plot_.across_name);
     // A nested svg element clips what lies outside its frame.
     svg_.open("svg", {{"class", "p-frame"},
                       {"x", kLeft},
@@ -65,24 +64,24 @@ class PanelDrawing {
   }
 
  private:
-  std::string point(std::int64_t step, double value) const {
-    return svg_number(x_(double(step))) + ' ' + svg_number(y_(value));
-  }
+  double x(double at) const { return x_(plot_.across.place(at)); }
+
+  std::string point(double at, double value) const { return svg_number(x(at)) + ' ' + svg_number(y_(value)); }
 
   void draw_curves() {
     const std::vector<BandPoint>& band = panel_.band;
     std::string area, line, base;
     each_piece(band, [&](std::size_t begin, std::size_t end) {
       if (band[begin].n > 1 && end - begin > 1) {
-        for (std::size_t i = begin; i < end; ++i) area += (i == begin ? "M" : "L") + point(band[i].step, band[i].high);
-        for (std::size_t i = end; i-- > begin;) area += "L" + point(band[i].step, band[i].low);
+        for (std::size_t i = begin; i < end; ++i) area += (i == begin ? "M" : "L") + point(band[i].at, band[i].high);
+        for (std::size_t i = end; i-- > begin;) area += "L" + point(band[i].at, band[i].low);
         area += "Z";
       }
-      for (std::size_t i = begin; i < end; ++i) line += (i == begin ? "M" : "L") + point(band[i].step, band[i].mean);
+      for (std::size_t i = begin; i < end; ++i) line += (i == begin ? "M" : "L") + point(band[i].at, band[i].mean);
     });
     each_piece(panel_.baseline, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i)
-        base += (i == begin ? "M" : "L") + point(panel_.baseline[i].step, panel_.baseline[i].mean);
+        base += (i == begin ? "M" : "L") + point(panel_.baseline[i].at, panel_.baseline[i].mean);
     });
     draw_path(svg_, area, "p-band");
     draw_path(svg_, base, "p-base");
@@ -91,16 +90,16 @@ class PanelDrawing {
     each_piece(band, [&](std::size_t begin, std::size_t end) {
       if (end - begin > 1) return;
       const BandPoint& only = band[begin];
-      svg_.element("circle", {{"class", "p-point"}, {"cx", x_(double(only.step))}, {"cy", y_(only.mean)}, {"r", 3.0}});
-      if (only.n > 1) draw_path(svg_, "M" + point(only.step, only.low) + "L" + point(only.step, only.high), "p-bar");
+      svg_.element("circle", {{"class", "p-point"}, {"cx", x(only.at)}, {"cy", y_(only.mean)}, {"r", 3.0}});
+      if (only.n > 1) draw_path(svg_, "M" + point(only.at, only.low) + "L" + point(only.at, only.high), "p-bar");
     });
     for (const CurvePanel::End& end : panel_.diverged) {
-      const double x = x_(double(end.step)), y = std::clamp(y_(end.value), kCross, kBottom - kTop - kCross);
+      const double left = x(end.at) - kCross, y = std::clamp(y_(end.value), kCross, kBottom - kTop - kCross);
       svg_.element("path",
                    {{"class", "p-cross"},
-                    {"d", fmt::format("M{} {}l{r} {r}m0 -{r}l-{r} {r}", svg_number(x - kCross), svg_number(y - kCross),
+                    {"d", fmt::format("M{} {}l{r} {r}m0 -{r}l-{r} {r}", svg_number(left), svg_number(y - kCross),
                                       fmt::arg("r", 2 * kCross))}},
-                   fmt::format("{}: diverged after step {}", end.name, end.step));
+                   fmt::format("{}: diverged {} {}", end.name, plot_.diverged_at, end.at));
     }
   }
 
@@ -172,21 +171,21 @@ CurvePlot curve_plot(const MetricCurves& curves, const std::vector<std::size_t>&
       if (seed.state != TrialState::diverged) continue;
       for (auto entry = seed.values.rbegin(); entry != seed.values.rend(); ++entry)
         if (std::isfinite(entry->second)) {
-          panel.diverged.push_back({entry->first, scale * entry->second, fmt::format("seed {}", seed.seed)});
+          panel.diverged.push_back({double(entry->first), scale * entry->second, fmt::format("seed {}", seed.seed)});
           break;
         }
     }
     for (const BandPoint& point : panel.band) {
       values.push_back(point.low);
       values.push_back(point.high);
-      last = std::max(last, double(point.step));
+      last = std::max(last, point.at);
     }
     for (const BandPoint& point : panel.baseline) {
       values.push_back(point.mean);
-      last = std::max(last, double(point.step));
+      last = std::max(last, point.at);
     }
   }
-  plot.steps = make_axis(first, last, 4);
+  plot.across = make_axis(first, last, 4);
   plot.values = value_axis(std::move(values), plot.cut);
   return plot;
 }
@@ -194,23 +193,23 @@ CurvePlot curve_plot(const MetricCurves& curves, const std::vector<std::size_t>&
 std::string curve_text(const CurvePlot& plot, const CurvePanel& panel) {
   if (panel.band.empty()) return panel.label + ": no values yet.";
   const BandPoint &first = panel.band.front(), &last = panel.band.back();
-  std::string text =
-      fmt::format("{}: mean of {} from {} at step {} to {} at step {}", panel.label, plot.metric,
-                  value_words(first.mean, plot.unit), first.step, value_words(last.mean, plot.unit), last.step);
+  std::string text = fmt::format("{}: mean of {} from {} at {x} {} to {} at {x} {}", panel.label, plot.metric,
+                                 value_words(first.mean, plot.unit), first.at, value_words(last.mean, plot.unit),
+                                 last.at, fmt::arg("x", plot.across_name));
   if (last.n > 1)
     text += fmt::format(", there {} seeds from {} to {}", last.n, value_words(last.low, plot.unit),
                         value_words(last.high, plot.unit));
   text += ".";
   for (const CurvePanel::End& end : panel.diverged)
-    text += fmt::format(" {} diverged after step {}.", end.name, end.step);
+    text += fmt::format(" {} diverged {} {}.", end.name, plot.diverged_at, end.at);
   return text;
 }
 
 std::string curve_panel(const CurvePlot& plot, std::size_t index, const std::string& id) {
   const CurvePanel& panel = plot.panels[index];
   SvgWriter svg;
-  open_picture(svg, {id, fmt::format("{}: {} by step", panel.label, plot.metric), curve_text(plot, panel), kPanelWidth,
-                     kPanelHeight, false});
+  open_picture(svg, {id, fmt::format("{}: {} by {}", panel.label, plot.metric, plot.across_name),
+                     curve_text(plot, panel), kPanelWidth, kPanelHeight, false});
   PanelDrawing(plot, panel, svg).draw();
   svg.close();
   return svg.take();

@@ -1,5 +1,5 @@
-// Learning curves as small multiples: one panel per row with the mean of its seeds, their range as a band, and the
-// baseline's mean as a dashed line. All panels of a metric share their axes.
+// Learning curves, or losses by rate, as small multiples: one panel per row with the mean of its seeds, their range as
+// a band, and the baseline's mean as a dashed line. All panels of a metric share their axes.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct CurvePanel {
   std::vector<BandPoint> baseline;
   std::size_t seeds = 0;
   struct End {
-    std::int64_t step = 0;
+    double at = 0;
     double value = 0;
     std::string name;  // "seed 3"
   };
@@ -30,8 +30,9 @@ struct CurvePanel {
 struct CurvePlot {
   std::string metric, unit;  // unit "%" or ""
   std::vector<CurvePanel> panels;
-  std::vector<CurvePanel> single;  // rows with a single value, named instead of drawn
-  PlotAxis steps, values;
+  std::vector<CurvePanel> single;                                // rows with a single value, named instead of drawn
+  std::string across_name = "step", diverged_at = "after step";  // words for the axis and for a cross
+  PlotAxis across, values;
   bool cut = false;        // some values lie outside the picture
   std::int64_t every = 1;  // at most one in this many points is drawn; 1: all
   /// "eval/accuracy [%]"

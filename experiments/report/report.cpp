@@ -49,7 +49,7 @@ std::string trial_counts(const TableModel& table) {
   for (const SeedState state : kStates) {
     std::size_t count = 0;
     for (const TableLine& line : table.lines)
-      for (const TableSeed& seed : line.seeds) count += line.mean_of.empty() && seed.state == state;
+      for (const TableSeed& seed : line.seeds) count += line.has_runs() && seed.state == state;
     all += count;
     if (count > 0) parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", count, word_of(state));
   }
@@ -59,19 +59,12 @@ std::string trial_counts(const TableModel& table) {
 }
 
 std::string results_section(const ReportInput& input) {
-  std::string html =
+  const std::string html =
       "<section id=\"results\">\n<h2>Table</h2>\n"
       "<div class=\"tools\" hidden><label for=\"filter\">Filter rows (curves and trials follow)</label><input "
       "type=\"search\" id=\"filter\" autocomplete=\"off\" spellcheck=\"false\"><span id=\"status\" "
-      "role=\"status\"></span></div>\n"
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of results\">\n";
-  // The question is the page's heading, and the footer follows as a list, which wraps on a narrow screen.
-  TableModel bare = input.table;
-  bare.about.clear();
-  bare.footer.clear();
-  html += render_table_html(bare) + "</div>\n<ul class=\"footnotes\">\n";
-  for (const TableSentence& sentence : input.table.footer) html += html_element("li", sentence.text) + "\n";
-  return html + "</ul>\n</section>\n";
+      "role=\"status\"></span></div>\n";
+  return html + table_part(input.table, "Table of results") + "</section>\n";
 }
 
 std::string problems_part(const ReportInput& input) {
@@ -93,6 +86,18 @@ std::vector<std::string> report_problems(const ReportInput& input) {
     if (!said) problems.push_back(problem.text());
   }
   return problems;
+}
+
+std::string table_part(const TableModel& table, const std::string& name) {
+  std::string html =
+      fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\n", escaped(name));
+  // The question is the page's heading, and the footer follows as a list, which wraps on a narrow screen.
+  TableModel bare = table;
+  bare.about.clear();
+  bare.footer.clear();
+  html += render_table_html(bare) + "</div>\n<ul class=\"footnotes\">\n";
+  for (const TableSentence& sentence : table.footer) html += html_element("li", sentence.text) + "\n";
+  return html + "</ul>\n";
 }
 
 std::string html_element(std::string_view tag, std::string_view text, std::string_view name) {
@@ -121,10 +126,12 @@ std::string report_html(const ReportInput& input) {
   html += "<nav aria-label=\"Parts\"><ul><li><a href=\"#results\">Table</a></li>";
   for (const StripPlot& plot : strip_plots(input.table))
     html += plot.gains ? "<li><a href=\"#gains\">Gains</a></li>" : "<li><a href=\"#values\">Values</a></li>";
+  if (input.rates != nullptr) html += "<li><a href=\"#lr-sensitivity\">Learning rates</a></li>";
   html +=
       "<li><a href=\"#curves\">Learning curves</a></li><li><a href=\"#trials\">Trials</a></li></ul></nav>\n"
       "</header>\n<main>\n";
-  html += problems_part(input) + results_section(input) + gains + curves_section(input) + trials_section(input);
+  html += problems_part(input) + results_section(input) + gains + rates_section(input) + curves_section(input) +
+          trials_section(input);
   const std::string again = input.reload_seconds > 0 ? fmt::format(" Reloads every {} s.", input.reload_seconds) : "";
   html +=
       "</main>\n<footer>" + html_element("p", "Written " + input.written + "." + again, "soft") + "</footer>\n<script>";

@@ -12,6 +12,8 @@
 namespace normlab {
 namespace {
 
+constexpr std::size_t kMostNumbers = 20;  // points of a curve in the table of its numbers
+
 std::string unit_words(const TableModel& table, bool gain) {
   if (table.unit.empty()) return "";
   return table.unit == "%" && gain ? " [percentage points]" : " [" + table.unit + "]";
@@ -131,31 +133,6 @@ std::string plot_caption(const StripPlot& plot) {
   return text;
 }
 
-std::string curve_numbers(const CurvePlot& plot) {
-  constexpr std::size_t kMostLines = 20;
-  std::string html = fmt::format("<details><summary>Numbers{}</summary><div class=\"scroll\" tabindex=\"0\"><table>",
-                                 plot.panels.empty() ? "" : " of these pictures");
-  bool all = plot.every == 1;
-  std::string body;
-  for (const auto* panels : {&plot.panels, &plot.single})
-    for (const CurvePanel& panel : *panels) {
-      all = all && panel.band.size() <= kMostLines;
-      for (const BandPoint& point : thinned(panel.band, kMostLines))
-        body += "<tr><th scope=\"row\">" + escaped(panel.label) +
-                fmt::format("</th><td>{}</td><td>{:.4g}</td><td>{:.4g}</td><td>{:.4g}</td><td>{}</td></tr>\n",
-                            point.step, point.mean, point.low, point.high, point.n);
-    }
-  html += html_element(
-      "caption", plot.heading() + " over seeds" +
-                     (all ? ""
-                          : fmt::format("; at most {} steps a row, `normlab curves --metric {}` prints all", kMostLines,
-                                        plot.metric)));
-  html +=
-      "<thead><tr><th scope=\"col\">row</th><th scope=\"col\">step</th><th scope=\"col\">mean</th><th "
-      "scope=\"col\">lowest</th><th scope=\"col\">highest</th><th scope=\"col\">seeds</th></tr></thead>\n";
-  return html + body + "</table></div></details>\n";
-}
-
 std::string curve_caption(const CurvePlot& plot) {
   bool dashed = false, diverged = false;
   for (const CurvePanel& panel : plot.panels) {
@@ -178,14 +155,47 @@ std::string single_words(const CurvePlot& plot) {
   bool one_step = true;
   for (const CurvePanel& panel : plot.single) {
     names += (names.empty() ? "" : ", ") + panel.label;
-    one_step = one_step && panel.band.front().step == plot.single.front().band.front().step;
+    one_step = one_step && panel.band.front().at == plot.single.front().band.front().at;
   }
   if (!plot.panels.empty()) return "Not drawn, with one value each: " + names + ".";
   return fmt::format("One value per row{}: no curve to draw.",
-                     one_step ? fmt::format(", at step {}", plot.single.front().band.front().step) : "");
+                     one_step ? fmt::format(", at step {}", plot.single.front().band.front().at) : "");
 }
 
 }  // namespace
+
+std::string curve_numbers(const CurvePlot& plot, std::size_t most) {
+  std::string html = fmt::format("<details><summary>Numbers{}</summary><div class=\"scroll\" tabindex=\"0\"><table>",
+                                 plot.panels.empty() ? "" : " of these pictures");
+  bool all = plot.every == 1;
+  std::string body;
+  for (const auto* panels : {&plot.panels, &plot.single})
+    for (const CurvePanel& panel : *panels) {
+      all = all && panel.band.size() <= most;
+      for (const BandPoint& point : thinned(panel.band, most))
+        body += "<tr><th scope=\"row\">" + escaped(panel.label) +
+                fmt::format("</th><td>{}</td><td>{:.4g}</td><td>{:.4g}</td><td>{:.4g}</td><td>{}</td></tr>\n", point.at,
+                            point.mean, point.low, point.high, point.n);
+    }
+  html += html_element(
+      "caption",
+      plot.heading() + " over seeds" +
+          (all ? ""
+               : fmt::format("; at most {} steps a row, `normlab curves --metric {}` prints all", most, plot.metric)));
+  html += "<thead><tr><th scope=\"col\">row</th><th scope=\"col\">" + escaped(plot.across_name) +
+          "</th><th scope=\"col\">mean</th><th "
+          "scope=\"col\">lowest</th><th scope=\"col\">highest</th><th scope=\"col\">seeds</th></tr></thead>\n";
+  return html + body + "</table></div></details>\n";
+}
+
+std::string panels_figure(const CurvePlot& plot, const std::string& caption, const std::string& id, bool filtered) {
+  std::string html = "<figure>\n" + html_element("figcaption", caption) + "\n<div class=\"panels\">\n";
+  for (std::size_t i = 0; i < plot.panels.size(); ++i) {
+    const std::string row = filtered ? fmt::format(" data-row=\"{}\"", plot.panels[i].row) : "";
+    html += "<div class=\"panel\"" + row + ">" + curve_panel(plot, i, fmt::format("{}-{}", id, i)) + "</div>\n";
+  }
+  return html + "</div>\n</figure>\n";
+}
 
 std::vector<StripPlot> strip_plots(const TableModel& table) {
   std::vector<StripPlot> plots;
@@ -246,14 +256,8 @@ std::string curves_section(const ReportInput& input) {
     const CurvePlot& plot = plots[p];
     html += html_element("h3", plot.heading() + " by step") + "\n";
     if (!plot.single.empty()) html += html_element("p", single_words(plot)) + "\n";
-    if (!plot.panels.empty()) {
-      html += "<figure>\n" + html_element("figcaption", curve_caption(plot)) + "\n<div class=\"panels\">\n";
-      for (std::size_t i = 0; i < plot.panels.size(); ++i)
-        html += fmt::format("<div class=\"panel\" data-row=\"{}\">", plot.panels[i].row) +
-                curve_panel(plot, i, fmt::format("curve-{}-{}", p, i)) + "</div>\n";
-      html += "</div>\n</figure>\n";
-    }
-    html += curve_numbers(plot);
+    if (!plot.panels.empty()) html += panels_figure(plot, curve_caption(plot), fmt::format("curve-{}", p), true);
+    html += curve_numbers(plot, kMostNumbers);
   }
   return html + "</section>\n";
 }
@@ -271,6 +275,11 @@ std::vector<PictureFile> report_pictures(const ReportInput& input) {
     std::string name = wanted;
     for (int number = 2; !taken.insert(name).second; ++number) name = fmt::format("{}-{}", wanted, number);
     files.push_back({name + ".svg", curve_sheet(plot, name, plot.heading() + " by step")});
+  }
+  if (input.rates != nullptr) {
+    const CurvePlot plot = rates_plot(*input.rates);
+    files.push_back(
+        {"lr-sensitivity.svg", curve_sheet(plot, "lr-sensitivity", plot.metric + " by " + plot.across_name)});
   }
   return files;
 }

@@ -56,8 +56,10 @@ std::string csv_lines(const TableModel& model) {
   const auto any = [&](auto&& test) { return std::any_of(model.lines.begin(), model.lines.end(), test); };
   const bool equivalence = any([](const TableLine& line) { return line.equivalent.has_value(); });
   const bool bootstrap = any([](const TableLine& line) { return line.bootstrap_half_width.value.has_value(); });
+  const bool best = !model.best_heading.empty();
   std::vector<std::string> headings = model.axes;
   if (headings.empty()) headings.push_back("row");
+  if (best) headings.insert(headings.end(), {model.best_heading, "best_half_width", "best_n", "best_rate", "rates"});
   headings.insert(headings.end(), {model.metric_heading(), "half_width", "n", "planned", "gain", "gain_half_width",
                                    "gain_low", "gain_high", "pairs", "p", "differs"});
   if (equivalence) headings.insert(headings.end(), {"equivalent", "equivalent_p"});
@@ -67,6 +69,9 @@ std::string csv_lines(const TableModel& model) {
   for (const TableLine& line : model.lines) {
     std::vector<std::string> cells = line.axes;
     if (cells.empty()) cells.push_back(line.label);
+    if (best)
+      cells.insert(cells.end(), {full(line.best.mean), full(line.best.half_width), fmt::format("{}", line.best.n),
+                                 line.best.rate, fmt::format("{}", line.rates.size())});
     cells.insert(cells.end(), {full(line.mean), full(line.half_width), fmt::format("{}", line.n),
                                fmt::format("{}", line.seeds.size()), full(line.gain), full(line.gain_half_width),
                                full(line.gain_low), full(line.gain_high), fmt::format("{}", line.pairs), full(line.p),
@@ -108,11 +113,22 @@ Json seed_json(const TableSeed& seed) {
   return entry;
 }
 
+Json rates_json(const std::vector<TableRate>& rates) {
+  Json list = Json::array();
+  for (const TableRate& rate : rates) {
+    Json runs = Json::array();
+    for (const TableRate::Run& run : rate.runs)
+      runs.push_back({{"seed", run.seed}, {"loss", in_full(run.loss)}, {"diverged", run.diverged}});
+    list.push_back({{"rate", typed(rate.label)}, {"runs", std::move(runs)}});
+  }
+  return list;
+}
+
 Json line_json(const TableModel& model, const TableLine& line) {
   Json axes = Json::object(), seeds = Json::array();
   for (std::size_t a = 0; a < model.axes.size(); ++a) axes[model.axes[a]] = typed(line.axes[a]);
   for (const TableSeed& seed : line.seeds) seeds.push_back(seed_json(seed));
-  if (!line.mean_of.empty())
+  if (!line.has_runs())
     for (Json& seed : seeds) seed.erase("trial");
   Json row{{"row", line.label}, {"axes", std::move(axes)}, {"baseline", line.is_baseline}, {"strip", line.strip}};
   row["mean"] = in_full(line.mean);
@@ -133,6 +149,12 @@ Json line_json(const TableModel& model, const TableLine& line) {
   row["notes"] = line.notes;
   row["seeds"] = std::move(seeds);
   if (!line.mean_of.empty()) row["mean_of"] = line.mean_of.size();
+  if (line.rates.empty()) return row;
+  row["best"] = {{"mean", in_full(line.best.mean)},
+                 {"half_width", in_full(line.best.half_width)},
+                 {"n", line.best.n},
+                 {"rate", typed(line.best.rate)}};
+  row["rates"] = rates_json(line.rates);
   return row;
 }
 
@@ -164,6 +186,7 @@ std::string render_table_json(const TableModel& model) {
     json["columns"] = std::move(headings);
     json["grid"] = std::move(grid);
   }
+  if (!model.best_heading.empty()) json["best"] = model.best_heading;
   json["footer"] = std::move(sentences);
   json["problems"] = model.problems;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -27,6 +27,7 @@ class Footer {
     power();
     equivalence();
     divergence();
+    learning();
     unfinished();
     for (const std::string& remark : facts_.input.remarks) add("remark", remark);
     early_stops();
@@ -49,8 +50,8 @@ class Footer {
   template <class Test>
   std::size_t seeds(Test&& test) const {
     std::size_t sum = 0;
-    for (const TableLine& line : lines_)  // a mean has no runs of its own
-      if (line.mean_of.empty()) sum += std::size_t(std::count_if(line.seeds.begin(), line.seeds.end(), test));
+    for (const TableLine& line : lines_)
+      if (line.has_runs()) sum += std::size_t(std::count_if(line.seeds.begin(), line.seeds.end(), test));
     return sum;
   }
   std::size_t seeds_in(std::initializer_list<SeedState> states) const {
@@ -110,14 +111,15 @@ class Footer {
                                     [](const TableLine& line) { return line.half_width.value.has_value(); });
     if (shown != lines_.end())
       add("interval",
-          fmt::format(
-              "{} ±{} ({}): mean of {} seeds and its 95% Student-t interval, over training randomness, this test set.",
-              shown->mean.text, shown->half_width.text, shown->count, shown->n));
+          fmt::format("{} ±{} ({}): mean of {} seeds and its 95% Student-t interval, over training randomness{}.",
+                      shown->mean.text, shown->half_width.text, shown->count, shown->n,
+                      facts_.input.definition.empty() ? ", this test set" : ""));
     else if (any([](const TableLine& line) { return line.mean.value.has_value(); }))
       add("interval", "One seed has no interval: no ± is shown, and no difference can be told from chance.");
   }
 
   void selection() {
+    if (!facts_.input.definition.empty()) return add("selection", facts_.input.definition);
     switch (options_.select) {
       case TableSelect::last:
         add("selection",
@@ -238,6 +240,19 @@ class Footer {
     add("rate", "(rate a to b%): 95% Clopper-Pearson interval of how many runs diverge.");
   }
 
+  void learning() {
+    if (!options_.learned) return;
+    std::string text = fmt::format(
+        "Has not learned: the mean training loss at the end is above {} of that of the first step (--learned).",
+        *options_.learned);
+    const std::size_t unknown =
+        seeds([](const TableSeed& seed) { return seed.state == SeedState::done && !seed.first_loss; });
+    if (unknown > 0)
+      text +=
+          fmt::format(" Not judged, as an older version did not record {}: {}.", plural(unknown, "result"), kFirstLoss);
+    add("learned", text);
+  }
+
   void unfinished() {
     const std::size_t all = seeds([](const TableSeed&) { return true; }),
                       ended = seeds_in({SeedState::done, SeedState::diverged}),
@@ -272,7 +287,7 @@ class Footer {
     std::map<std::string, std::size_t> orders;
     for (const TableLine& line : lines_)
       for (const TableSeed& seed : line.seeds)
-        if (line.mean_of.empty() && (seed.state == SeedState::done || seed.state == SeedState::diverged))
+        if (line.has_runs() && (seed.state == SeedState::done || seed.state == SeedState::diverged))
           ++orders[seed.arithmetic.empty() ? "not recorded" : seed.arithmetic];
     if (orders.size() < 2) return;
     std::vector<std::string> counts;

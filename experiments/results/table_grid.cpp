@@ -26,6 +26,12 @@ TableCell mean_cell(const TableLine& line) {
   return {line.mean.text, line.half_width.text, "(" + line.count + ")", line.mean.value, line.half_width.value};
 }
 
+TableCell best_cell(const BestRate& best) {
+  if (best.rate.empty()) return words("");
+  return {best.mean.text, best.half_width.text, fmt::format("({}) at {}", best.count, best.rate), best.mean.value,
+          best.half_width.value};
+}
+
 TableCell equivalence_cell(const TableLine& line) {
   if (!line.equivalent) return words("");
   return {*line.equivalent ? "yes" : "not shown", "", "", line.equivalent_p.value, std::nullopt};
@@ -54,6 +60,7 @@ void lay_out_lines(TableModel& model) {
   for (std::size_t a = 0; a < model.axes.size(); ++a)
     model.columns.push_back({model.axes[a], axis_name(model.axes, a), ColumnKind::label});
   if (model.axes.empty()) model.columns.push_back({"row", "row", ColumnKind::label});
+  if (!model.best_heading.empty()) model.columns.push_back({"best", model.best_heading, ColumnKind::number});
   model.columns.push_back({"mean", model.metric_heading(), ColumnKind::number});
   const auto any = [&](auto&& test) { return std::any_of(model.lines.begin(), model.lines.end(), test); };
   const bool gains = any([](const TableLine& line) { return line.baseline.has_value(); });
@@ -69,6 +76,7 @@ void lay_out_lines(TableModel& model) {
     TableGridRow row{{}, {i}, line.is_baseline};
     for (const std::string& value : line.axes) row.cells.push_back(label_cell(value));
     if (model.axes.empty()) row.cells.push_back(label_cell(line.label));
+    if (!model.best_heading.empty()) row.cells.push_back(best_cell(line.best));
     row.cells.push_back(mean_cell(line));
     if (gains) row.cells.push_back(gain_cell(line));
     if (equivalence) row.cells.push_back(equivalence_cell(line));

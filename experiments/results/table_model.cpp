@@ -48,6 +48,7 @@ class ModelBuilder {
     model_.name = input_.name;
     model_.metric = options_.metric;
     model_.unit = input_.unit;
+    model_.best_heading = input_.best_heading;
     model_.scale = input_.scale;
     model_.strips = strips_;
     for (const TableLine& line : lines_)
@@ -81,6 +82,7 @@ class ModelBuilder {
     };
     require_positive(options_.detect, "--detect");
     require_positive(options_.equivalent, "--equivalent");
+    require_positive(options_.learned, "--learned");
     if (options_.bootstrap && (options_.metric != "eval/accuracy" || options_.select != TableSelect::last))
       throw InputError(
           "--bootstrap: the correctness of each image is stored for the last evaluation only; use --metric "
@@ -275,6 +277,7 @@ class ModelBuilder {
     for (TableLine& line : lines_) {
       line.notes = state_notes(line.seeds, options_.metric);
       if (std::string note = early_stop_note(line.seeds); !note.empty()) line.notes.push_back(std::move(note));
+      if (options_.learned && has_not_learned(line.seeds, *options_.learned)) line.notes.push_back("has not learned");
       if (line.gain.value && line.pairs < line.n)
         line.notes.push_back(fmt::format("gain over {} seed{}", line.pairs, line.pairs == 1 ? "" : "s"));
       if (line.gain.value && line.pairs > 1 && !line.gain_half_width.value)

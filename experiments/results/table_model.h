@@ -15,9 +15,12 @@
 
 namespace normlab {
 
-/// True for losses. A gain in such a metric is how far a row lies below its baseline, so a positive gain is always
-/// an improvement.
-inline bool lower_is_better(std::string_view metric) { return metric.ends_with("loss"); }
+/// The metric of tables that --lr-sensitivity makes (lr_sensitivity.h).
+inline constexpr std::string_view kLrSensitivity = "lr sensitivity";
+
+/// True for losses and their sensitivity. A gain in such a metric is how far a row lies below its baseline, so a
+/// positive gain is always an improvement.
+inline bool lower_is_better(std::string_view metric) { return metric.ends_with("loss") || metric == kLrSensitivity; }
 
 /// Options of a table, named as on the command line.
 enum class TableSelect : std::uint8_t { last, best_minival, mean_last_k };
@@ -39,6 +42,9 @@ struct TableOptions {
   std::optional<double> equivalent;                 // a margin, in the table's unit, for two one-sided tests
   bool p_values = true;                             // cost 0.1 ms per row; for formats that show them
   bool bootstrap = false;                           // intervals over seeds and test images
+  bool lr_sensitivity = false;                      // the table of lr_sensitivity.h
+  std::optional<double> learned;  // the largest final training loss, as a share of that at the start, of a row that
+                                  // learned
 };
 
 enum class SeedState : std::uint8_t { missing, stopped, running, failed, unreadable, diverged, done };
@@ -49,9 +55,10 @@ struct TableSeed {
   SeedState state = SeedState::missing;
   std::optional<double> value;  // the metric as stored, without the table's scale, for a run that counts
   std::optional<double> gain;  // over the same seed of the baseline, in the table's unit; positive if the row is better
-  double progress = 0;         // 0 to 1, of a running or stopped trial
-  std::string message;         // why it failed or cannot be read
-  ExitCode fault = ExitCode::done;  // of an unreadable trial: whether the file or the machine is at fault
+  std::optional<double> first_loss, final_loss;  // training loss of the first step, and of a done run at its end
+  double progress = 0;                           // 0 to 1, of a running or stopped trial
+  std::string message;                           // why it failed or cannot be read
+  ExitCode fault = ExitCode::done;               // of an unreadable trial: whether the file or the machine is at fault
   std::int64_t diverged_step = 0;
   std::string diverged_site;  // "" if not known
   std::optional<std::int64_t> early_stopped_step;
@@ -63,6 +70,32 @@ struct TableSeed {
   bool sealed = true;           // false: written by a version whose results carry no hashes
 };
 
+/// A number in the table's unit and its text; both empty if there is none.
+struct Figure {
+  std::optional<double> value;  // with all digits
+  std::string text;             // "79.1", "+0.4"
+};
+
+/// One rate of a row over which --lr-sensitivity is taken.
+struct TableRate {
+  std::string label;  // "0.003"
+  double rate = 0;    // 0: none, in a row that has no rate
+  struct Run {
+    std::uint64_t seed = 0;
+    double loss = 0;  // as counted_loss()
+    bool diverged = false;
+  };
+  std::vector<Run> runs;  // those with a result and a loss
+};
+
+/// What the runs of a row reach at the best of its rates, in the unit of their metric.
+struct BestRate {
+  Figure mean, half_width;
+  std::size_t n = 0;  // seeds that count
+  std::string count;  // as in TableLine
+  std::string rate;   // label; "" if no rate has a mean
+};
+
 /// A row before statistics are computed.
 struct TableRow {
   std::string label;
@@ -71,7 +104,11 @@ struct TableRow {
   std::vector<TableSeed> seeds;         // one per planned seed, in the plan's order
   std::optional<double> chance;         // the metric of a run that guesses, as stored; none if not known
   std::vector<std::string> remarks;     // additional notes: "lr=0.001, tuned"
-  std::vector<std::size_t> mean_of{};   // rows whose seeds are averaged here (table_groups.h); empty: runs of its own
+  std::vector<std::size_t> mean_of{};   // rows whose seeds are averaged here (table_groups.h)
+  std::vector<TableRate> rates{};       // ascending, whose runs are summed up here (lr_sensitivity.h)
+  BestRate best{};                      // of `rates`
+  /// False for a row whose seeds stand for runs of others.
+  bool has_runs() const { return mean_of.empty() && rates.empty(); }
 };
 
 /// Which images the done runs classify correctly, for --bootstrap and McNemar's test: by row, then by index
@@ -87,12 +124,8 @@ struct TableInput {
   std::vector<std::string> remarks;     // sentences for the footer: tuned and fixed settings, stages of seeds
   std::set<std::uint64_t> first_stage;  // seeds of the first of two stages; empty: one stage
   TableCorrectness correctness;         // empty unless requested
-};
-
-/// A number in the table's unit and its text; both empty if there is none.
-struct Figure {
-  std::optional<double> value;  // with all digits
-  std::string text;             // "79.1", "+0.4"
+  std::string definition;               // a sentence on values that are not those of an evaluation
+  std::string best_heading;             // of a column with TableRow::best; "": none
 };
 
 struct TableLine : TableRow {
@@ -161,6 +194,7 @@ struct TableSentence {
 
 struct TableModel {
   std::string about, name, metric, unit;
+  std::string best_heading;  // as in TableInput
   double scale = 100;
   std::vector<std::string> axes;  // paths of those that differ between rows
   std::vector<TableLine> lines;   // those shown, in display order
@@ -170,9 +204,9 @@ struct TableModel {
   std::vector<TableSentence> footer;
   std::vector<std::string> problems;  // results that cannot be read, one per line, for standard error
   ExitCode outcome = ExitCode::done;  // exit code of a command that shows the table: the most serious fault
-  /// "eval/accuracy [%]", "eval/loss (lower is better)"
+  /// "eval/accuracy [%]", "eval/loss (lower is better)", "lr sensitivity"
   std::string metric_heading() const {
-    return metric + (unit.empty() ? "" : " [" + unit + "]") + (lower_is_better(metric) ? " (lower is better)" : "");
+    return metric + (unit.empty() ? "" : " [" + unit + "]") + (lower_is_better(metric) && metric != kLrSensitivity ? " (lower is better)" : "");
   }
 };
 

@@ -118,7 +118,7 @@ std::vector<TableEnvironment> environments_of(const std::vector<TableRow>& rows)
   const TableEnvironment* last = nullptr;  // most seeds match the one before
   for (const TableRow& row : rows)
     for (const TableSeed& seed : row.seeds) {
-      if (!row.mean_of.empty() || !is_finished(seed) || (last != nullptr && is_of(*last, seed))) continue;
+      if (!row.has_runs() || !is_finished(seed) || (last != nullptr && is_of(*last, seed))) continue;
       auto found = std::find_if(all.begin(), all.end(), [&](const auto& known) { return is_of(known, seed); });
       if (found == all.end()) found = all.insert(found, {seed.environment, seed.program, seed.environment});
       last = &*found;
@@ -129,7 +129,7 @@ std::vector<TableEnvironment> environments_of(const std::vector<TableRow>& rows)
 
 std::string environment_note(const TableRow& row, const std::vector<TableEnvironment>& environments) {
   std::set<std::size_t> numbers;
-  if (!row.mean_of.empty()) return "";
+  if (!row.has_runs()) return "";
   for (const TableSeed& seed : row.seeds)
     for (std::size_t e = 0; e < environments.size(); ++e)
       if (is_finished(seed) && is_of(environments[e], seed)) numbers.insert(e + 1);
@@ -143,6 +143,13 @@ std::string early_stop_note(const std::vector<TableSeed>& seeds) {
   for (const TableSeed& seed : seeds)
     if (is_finished(seed) && seed.early_stopped_step) steps.push_back(*seed.early_stopped_step);
   return steps.empty() ? "" : share(steps.size(), seeds.size()) + "stopped early " + step_range(steps);
+}
+
+bool has_not_learned(const std::vector<TableSeed>& seeds, double share) {
+  double first = 0, last = 0;
+  for (const TableSeed& seed : seeds)
+    if (seed.first_loss && seed.final_loss) first += *seed.first_loss, last += *seed.final_loss;
+  return last > share * first;
 }
 
 }  // namespace normlab

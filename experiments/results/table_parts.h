@@ -24,6 +24,10 @@ std::string environment_note(const TableRow& row, const std::vector<TableEnviron
 /// "stopped early @400..700": the finished seeds that ended early; "" if there are none.
 std::string early_stop_note(const std::vector<TableSeed>& seeds);
 
+/// Whether the mean training loss at the end is above this share of that at the start, over the done seeds that have
+/// both. False if there are none.
+bool has_not_learned(const std::vector<TableSeed>& seeds, double share);
+
 /// How far gains would move with other test images: the crossed bootstrap over seeds and images, and McNemar's test for
 /// a table with a single pair of runs.
 struct TableTestSet {

@@ -9,6 +9,7 @@
 #include "experiments/base/text_layout.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/tasks.h"
+#include "experiments/results/lr_sensitivity.h"
 #include "experiments/results/table_filter.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/plan_file.h"
@@ -220,6 +221,7 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
     input.rows.push_back(std::move(row));
   }
   if (options.bootstrap) input.correctness.resize(input.rows.size());
+  if (options.lr_sensitivity) return table_model(lr_sensitivity_input(input, options), lr_sensitivity_options(options));
   return table_model(input, options);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "experiments/descriptor/tasks.h"
+#include "experiments/results/lr_sensitivity.h"
 #include "experiments/results/table_groups.h"
 #include "experiments/sweep/stages.h"
 #include "experiments/sweep/trial_seed.h"
@@ -57,8 +58,9 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
       for (std::size_t s = 0; s < std::min(cell.trials.size(), experiment.two_stage->first); ++s)
         input.first_stage.insert(experiment.trials[cell.trials[s]].config.seed);
   }
+  if (options.lr_sensitivity) input = lr_sensitivity_input(input, options);
   add_benchmark_means(input, experiment.groups, options);
-  input.remarks = stage_notes(experiment);
+  for (std::string& note : stage_notes(experiment)) input.remarks.push_back(std::move(note));
   if (std::string note = raised_seeds_note(experiment, store); !note.empty()) input.remarks.push_back(std::move(note));
   return input;
 }
@@ -66,7 +68,8 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
 TableModel sweep_table_model(const Experiment& experiment, const ResultStore& store, const TableOptions& given) {
   TableOptions options = given;
   options.metric = metric_for(task_of(first_trial(experiment, experiment.rows.front()).config.model), given.metric);
-  TableModel model = table_model(sweep_table_input(experiment, store, options), options);
+  const TableInput input = sweep_table_input(experiment, store, options);
+  TableModel model = table_model(input, options.lr_sensitivity ? lr_sensitivity_options(options) : options);
   note_tabled_seeds(experiment, store);  // if the folder cannot be written, the table is shown anyway
   return model;
 }

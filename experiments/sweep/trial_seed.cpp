@@ -76,6 +76,12 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   cell.early_stopped_step = result.stopped_early_step;
   cell.early_stop_rule = result.early_stop_rule.value_or("");
   cell.bad_images = result.bad_images.size();
+  const auto loss = [&](const char* name) {
+    const auto found = result.metrics.find(name);
+    return found == result.metrics.end() ? std::nullopt : std::optional(found->second);
+  };
+  cell.first_loss = loss(kFirstLoss);
+  cell.final_loss = loss(kTrainLoss);
   try {
     if (cell.state == SeedState::done) cell.value = selected_metric(folder, result, options_, known_);
   } catch (const DamagedMetrics& error) {

@@ -102,6 +102,7 @@ std::vector<std::string> check_holm(const std::filesystem::path& path);
 std::vector<std::string> check_proportions(const std::filesystem::path& path);
 std::vector<std::string> check_planning(const std::filesystem::path& path);
 std::vector<std::string> check_equivalence(const std::filesystem::path& path);
+std::vector<std::string> check_lr_sensitivity(const std::filesystem::path& path);
 std::vector<std::string> check_numpy_permutations(const std::filesystem::path& path);
 
 }  // namespace normlab::reference

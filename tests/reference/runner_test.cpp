@@ -52,6 +52,7 @@ constexpr Table kTables[] = {{"initializers/counts.json", check_counts},
                              {"metrics/proportions.json", check_proportions},
                              {"metrics/planning.json", check_planning},
                              {"metrics/equivalence.json", check_equivalence},
+                             {"metrics/lr_sensitivity.json", check_lr_sensitivity},
                              {"metrics/numpy_permutations.json", check_numpy_permutations}};
 
 fs::path directory() {

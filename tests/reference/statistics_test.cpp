@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "experiments/base/files.h"
 #include "experiments/base/strict_json.h"
+#include "experiments/results/lr_sensitivity.h"
 #include "experiments/statistics/many_to_one.h"
 #include "experiments/statistics/planning.h"
 #include "experiments/statistics/proportions.h"
@@ -225,6 +226,21 @@ std::vector<std::string> check_equivalence(const std::filesystem::path& path) {
     sheet.number(at + "p_below_upper", result->p_below_upper, row.at("p_below_upper"));
     sheet.number(at + "p", result->p, row.at("p"));
     sheet.same(at + "equivalent", result->equivalent, row.at("equivalent").get<bool>());
+  }
+  return sheet.failures();
+}
+
+std::vector<std::string> check_lr_sensitivity(const std::filesystem::path& path) {
+  Sheet sheet(path);
+  for (const json& row : sheet.file.at("rows")) {
+    Numbers counted;
+    for (const json& loss : row.at("losses"))
+      counted.push_back(counted_loss(loss.is_null() ? std::nullopt : std::optional(loss.get<double>()),
+                                     row.at("initial_loss").get<double>()));
+    const double expected = row.at("sensitivity").get<double>();
+    const auto label = row.at("label").get<std::string>();
+    sheet.within(label, lr_sensitivity(counted), expected, sheet.file.at("rtol").get<double>() * expected);
+    sheet.same(label + " (spacing)", evenly_spaced(row.at("rates").get<Numbers>()), true);
   }
   return sheet.failures();
 }

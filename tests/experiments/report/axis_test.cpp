@@ -109,6 +109,25 @@ TEST_CASE("axis: the name of a tick has the digits of the step") {
   CHECK(tick_label(2e7, 1e7) == "20M");
 }
 
+TEST_CASE("axis: a logarithmic axis has powers of ten, and digits between them if it is short") {
+  const auto labels = [](const PlotAxis& axis) {
+    std::string text;
+    for (const double tick : axis.ticks) text += axis.label(tick) + " ";
+    return text;
+  };
+  const PlotAxis wide = make_log_axis(3e-4, 0.3);
+  CHECK(labels(wide) == "0.001 0.01 0.1 ");
+  CHECK(wide.place(0.01) == doctest::Approx(-2));
+  CHECK(wide.low < std::log10(3e-4));
+  CHECK(wide.high > std::log10(0.3));
+  CHECK(labels(make_log_axis(1, 100)) == "1 10 100 ");
+  CHECK(labels(make_log_axis(1e-3, 1e-2)) == "0.001 0.003 0.01 ");
+  CHECK(labels(make_log_axis(1e-3, 6e-3)) == "0.001 0.002 0.005 ");
+  const PlotAxis one = make_log_axis(0.01, 0.01);
+  CHECK(one.low < one.high);
+  CHECK(labels(one) == "0.01 ");
+}
+
 TEST_CASE("axis: a scale maps the ends of the axis to those of the picture") {
   const LinearScale y{10, 20, 150, 50};
   CHECK(y(10) == 150);

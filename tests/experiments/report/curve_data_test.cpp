@@ -49,14 +49,14 @@ TEST_CASE("curves: a band is over the finite values of each step") {
                                      {2, TrialState::done, {{10, 1.0}, {20, 5.0}, {30, -kInf}, {40, 0.1}}}};
   const auto band = seed_band(seeds);
   REQUIRE(band.size() == 3);  // nothing finite at 30
-  CHECK(band[0].step == 10);
+  CHECK(band[0].at == 10);
   CHECK(band[0].mean == doctest::Approx(2));
   CHECK(band[0].low == 1);
   CHECK(band[0].high == 4);
   CHECK(band[0].n == 3);
   CHECK(band[1].mean == doctest::Approx(3.5));
   CHECK(band[1].n == 2);
-  CHECK(band[2].step == 40);
+  CHECK(band[2].at == 40);
   CHECK(band[2].mean == 0.1);
   CHECK(band[2].low == 0.1);
   CHECK(seed_band({}).empty());

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "experiments/report/report_parts.h"
 #include "experiments/sweep/sweep_table.h"
 #include "tests/experiments/report/fake_results.h"
 #include "tests/experiments/report/svg_reader.h"
@@ -30,10 +31,10 @@ struct Made {
   std::vector<PictureFile> pictures;
 };
 
-Made make(const Experiment& experiment, const ResultStore& store) {
+Made make(const Experiment& experiment, const ResultStore& store, const TableModel* rates = nullptr) {
   const TableModel table = sweep_table_model(experiment, store, {});
   const ExperimentCurves curves = read_curves(experiment, store, default_curves(table.metric));
-  const ReportInput input{experiment, store, table, curves, "a test"};
+  const ReportInput input{experiment, store, table, curves, rates, "a test"};
   return {table, report_html(input), report_pictures(input)};
 }
 
@@ -112,6 +113,59 @@ TEST_CASE("report: the pictures are the gains and the curves") {
   CHECK(made.pictures[0].name == "gains.svg");
   CHECK(made.pictures[1].name == "curves-eval-accuracy.svg");
   CHECK(made.pictures[2].name == "curves-train-loss.svg");
+}
+
+TEST_CASE("report: the losses by rate have a section and a picture with a panel per row") {
+  const TemporaryFolder folder;
+  const ResultStore store(folder / "results");
+  const Experiment experiment = experiment_of(
+      folder, descriptor(R"({"model.placement": ["pre_pre", "dpn"], "train.optimizer.lr": [0.001, 0.01, 0.1]})", 2,
+                         kBaseline, "How sensitive?"));
+  for (const Trial& trial : experiment.trials) {
+    fake_metrics(store, trial, 0.5);
+    TrialResult result = fake_result(trial, TrialEnd::done, 0.5);
+    result.metrics["train/first_loss"] = 2.5;
+    result.metrics["train/loss"] = 1 + 0.1 * double(trial.row);
+    if (trial.row == 5) {  // dpn at 0.1
+      result.status = TrialEnd::diverged;
+      result.diverged_step = 50;
+      result.metrics = {{"train/first_loss", 2.5}};
+    }
+    if (result.status == TrialEnd::done) {
+      MetricsLog log(store.trial(trial.id).metrics(1));
+      result.steps = 60;
+      std::map<std::string, double> last = result.metrics;
+      last.erase("train/first_loss");
+      log.append({60, 1, last});
+    }
+    store.trial(trial.id).publish_result(result);
+  }
+  TableOptions options;
+  options.lr_sensitivity = true;
+  const TableModel rates = sweep_table_model(experiment, store, options);
+  const Made made = make(experiment, store, &rates);
+  CHECK(well_formed(made.html));
+  CHECK(made.html.find("<section id=\"lr-sensitivity\">") != std::string::npos);
+  CHECK(made.html.find("<a href=\"#lr-sensitivity\">") != std::string::npos);
+  CHECK(made.html.find("<th scope=\"col\">learning rate</th>") != std::string::npos);
+  CHECK(make(experiment, store).html.find("lr-sensitivity") == std::string::npos);
+  REQUIRE(made.pictures.back().name == "lr-sensitivity.svg");
+  const CurvePlot plot = rates_plot(rates);
+  REQUIRE(plot.panels.size() == 2);
+  CHECK(plot.panels[0].label == "pre_pre");
+  REQUIRE(plot.panels[1].band.size() == 3);
+  CHECK(plot.panels[1].band[0].at == 0.001);
+  CHECK(plot.panels[1].band[0].mean == doctest::Approx(1.3));
+  CHECK(plot.panels[1].band[2].mean == 2.5);
+  CHECK(plot.panels[1].diverged.size() == 2);
+  CHECK(plot.panels[1].baseline.size() == 3);
+  CHECK(plot.panels[0].baseline.empty());
+  CHECK(plot.across.logarithmic);
+  CHECK(occurrences(made.pictures.back().svg, "class=\"p-cross\"") == 2);
+  CHECK(occurrences(made.pictures.back().svg, "class=\"p-line\"") == 2);
+  CHECK(made.pictures.back().svg.find("seed 0: diverged at 0.1") != std::string::npos);
+  CHECK(made.pictures.back().svg.find("from 1.3 at learning rate 0.001 to 2.5 at learning rate 0.1") !=
+        std::string::npos);
 }
 
 TEST_CASE("report: the plot of gains has the numbers of the table") {

@@ -54,6 +54,31 @@ struct FolderOfPlans {
 
 }  // namespace
 
+TEST_CASE("sweep_table: the sensitivity to the rate is the same with and without a descriptor, but for the gains") {
+  const SmallSweep sweep;
+  for (std::size_t t = 0; t < sweep.experiment.trials.size(); ++t) {
+    TrialResult result = sweep.result(t);
+    result.metrics["train/first_loss"] = 2.5;
+    result.metrics["train/loss"] = 2 - 0.1 * double(t * t % 7);
+    sweep.publish(t, result);
+  }
+  TableOptions options;
+  options.lr_sensitivity = true;
+  const TableModel planned = sweep.model(options), found = folders_table_model(std::vector{sweep.store.out()}, options);
+  REQUIRE(planned.lines.size() == 2);
+  REQUIRE(found.lines.size() == 2);
+  CHECK(planned.lines[0].label == "pre_pre");
+  CHECK(found.lines[1].label == "pre_pre");
+  CHECK(*planned.lines[0].mean.value == *found.lines[1].mean.value);
+  CHECK(*planned.lines[1].mean.value == *found.lines[0].mean.value);
+  CHECK(planned.lines[1].gain.value);
+  CHECK(!found.lines[1].gain.value);
+  options.where = "placement = dpn";
+  CHECK(sweep.model(options).lines.size() == 1);
+  options.where = "lr = 0.01";
+  CHECK_THROWS_AS(sweep.model(options), InputError);
+}
+
 TEST_CASE("sweep_table: a folder without a descriptor has a row for each difference") {
   const SmallSweep sweep;
   sweep.publish_all();
