@@ -249,7 +249,7 @@ class Footer {
         seeds([](const TableSeed& seed) { return seed.state == SeedState::done && !seed.first_loss; });
     if (unknown > 0)
       text +=
-          fmt::format(" Not judged, as an older version did not record {}: {}.", plural(unknown, "result"), kFirstLoss);
+          fmt::format(" Not judged, as an older version did not record {}: {}.", kFirstLoss, plural(unknown, "result"));
     add("learned", text);
   }
 
