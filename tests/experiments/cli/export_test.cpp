@@ -199,10 +199,17 @@ TEST_CASE("export: the tables of docs/results.md are those of the files that it 
     const auto rows = table.out.find("\n\n") + 2;
     CHECK(has(page, "```text\n" + table.out.substr(0, table.out.find("\n\n", rows) + 1) + "```\n"));
   }
-  for (const char* shots : {"1", "5", "10", "25"}) {  // without the question
-    CAPTURE(shots);
-    const Finished table = run_program(folder, concat("table experiments/transfer_fewshot.json", with_file,
-                                                      "transfer_fewshot.jsonl --metric eval/", shots, "shot_accuracy"));
+  std::vector<std::string> without_question;
+  for (const char* shots : {"1", "5", "10", "25"})
+    without_question.push_back(
+        concat("transfer_fewshot.json", with_file, "transfer_fewshot.jsonl --metric eval/", shots, "shot_accuracy"));
+  for (const char* name : {"finetune384", "imagenet21k_25shot", "vtab", "lit", "segmentation"})
+    without_question.push_back(
+        concat("papers/dual_patchnorm/", name, "_tiny.json", with_file, "dual_patchnorm_", name, "_tiny.jsonl",
+               name == std::string("imagenet21k_25shot") ? " --metric eval/25shot_accuracy" : ""));
+  for (const std::string& words : without_question) {
+    CAPTURE(words);
+    const Finished table = run_program(folder, "table experiments/" + words);
     CHECK_MESSAGE(table.code == 0, table.err);
     const auto rows = table.out.find("\n\n") + 1;
     CHECK(has(page, table.out.substr(rows + 1, table.out.find("\n\n", rows + 1) - rows)));
