@@ -50,7 +50,9 @@ std::string object_label(const JsonNode& node) {
 
 std::string axis_label(std::string_view path, const JsonNode& node, PlacementRows& rows) {
   if (path == "model.placement" && node.is_object()) return visible_line(placement_label(node, rows));
-  if (node.is_object() || (path == "start" && !node.is_string())) return visible_line(object_label(node));
+  const bool named_by_keys = path.starts_with("start.") || path == "model.init" || path == "model.dropout";
+  if ((node.is_object() && named_by_keys) || (path == "start" && !node.is_string()))
+    return visible_line(object_label(node));
   if (node.is_string()) return visible_line(node.text);
   return node.kind == JsonKind::real && !node.text.empty() ? node.text
                                                            : visible_line(write_json(node, JsonStyle::compact));

@@ -34,6 +34,7 @@ std::string written_out(const Placement& placement) {
     add("residual_factor", word_of(placement.residual_factor.rule));
   if (placement.layer_scale.kind != LayerScaleKind::none && !placement.layer_scale.auto_init)
     add("layer_scale", concat("channel(", placement.layer_scale.init, ")"));
+  if (placement.has_two_streams()) add("stream_norm", to_string(placement.stream_norm.kind));
   for (const BlockRange& range : placement.blocks) {
     const Placement alone{.attn = range.attn, .mlp = range.mlp};
     add(concat("blocks.", block_range_name(range.first, range.last), placement.in_percent ? "%" : ""),
