@@ -7,97 +7,129 @@ namespace normlab {
 using namespace cpu;
 namespace {
 
-/// means[c] = the mean over c's group, from the sums over rows of its channels.
-template <class A>
-void group_means(GroupNormDims d, const double* sums, A* means) {
+/// Whole groups of an image: `cols` channels from `first` on. Small enough to stay in the second-level cache, since
+/// they are read several times.
+struct Strip {
+  std::int64_t rows, stride, first, cols, width;
+};
+
+/// Calls f(strip) for the parts of an image of `tensors` tensors.
+template <class T, class F>
+void each_strip(GroupNormDims d, int tensors, F&& f) {
+  constexpr std::int64_t kBytes = std::int64_t{1} << 18, kVector = kLanes<Acc<T>, kRowBytes>;
   const std::int64_t width = d.cols / d.groups;
-  for (std::int64_t first = 0; first < d.cols; first += width) {
-    double total = 0;
-    for (std::int64_t c = first; c < first + width; ++c) total += sums[c];
-    std::fill_n(means + first, width, A(total / double(d.rows * width)));
-  }
+  const std::int64_t fitting = kBytes / (tensors * d.rows * std::int64_t(sizeof(T)));
+  const std::int64_t cols = std::max<std::int64_t>(fitting / kVector * kVector, kVector);
+  const std::int64_t step = std::max<std::int64_t>(cols / width, 1) * width;
+  for (std::int64_t c = 0; c < d.cols; c += step) f(Strip{d.rows, d.cols, c, std::min(step, d.cols - c), width});
 }
 
-/// For each channel, the means over its group in one image of K values. terms(e, c, n, add) contributes them by
-/// add(k, v) for the n values from e on, which are in column c.
+/// [cols] sums over the rows of K values. terms(e, c, n, add) contributes them by add(k, v) for the n values from e on,
+/// which are in column c of the strip.
 template <int K, class A, class F>
-void image_means(GroupNormDims d, A* const (&means)[K], F&& terms) {
-  RowAdder<A, K> sums(Slot::d, d.cols);
-  for (std::int64_t r = 0; r < d.rows; ++r) {
-    each_vector<A>(d.cols, [&](auto c, auto n) {
-      terms(r * d.cols + c, c, n, [&](int k, const Vec<A>& v) { sums.add(k, c, v, n); });
+RowAdder<A, K> strip_sums(const Strip& strip, F&& terms) {
+  RowAdder<A, K> sums(Slot::d, strip.cols);
+  for (std::int64_t r = 0; r < strip.rows; ++r) {
+    each_vector<A>(strip.cols, [&](auto c, auto n) {
+      terms(r * strip.stride + c, c, n, [&](int k, const Vec<A>& v) { sums.add(k, c, v, n); });
     });
     sums.end_rows(1);
   }
-  for (int k = 0; k < K; ++k) group_means(d, sums.total(k), means[k]);
+  return sums;
+}
+
+/// means[c] = the mean over c's group, where term(c) is the sum over rows of its channel.
+template <class A, class F>
+void group_means(const Strip& strip, A* means, F&& term) {
+  for (std::int64_t first = 0; first < strip.cols; first += strip.width) {
+    double total = 0;
+    for (std::int64_t c = first; c < first + strip.width; ++c) total += term(c);
+    std::fill_n(means + first, strip.width, A(total / double(strip.rows * strip.width)));
+  }
 }
 
 template <class T>
 void forward(GroupNormDims d, const NormForward& n) {
   using A = Acc<T>;
-  const T* x = n.x.data<T>();
-  const Param<T>*gamma = n.gamma.data<Param<T>>(), *beta = n.beta.data<Param<T>>();
-  T* y = n.y.data<T>();
   A *mean = n.mean.data<A>(), *rstd = n.rstd.data<A>();
   A* const m = scratch<A>(Slot::a, 2 * d.cols);
   A* const s = m + d.cols;
-  for (std::int64_t i = 0; i < d.images; ++i, x += d.rows * d.cols, y += d.rows * d.cols) {
-    // Two passes: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
-    image_means<1, A>(d, {m}, [&](auto e, auto, auto k, auto add) { add(0, load(x + e, k)); });
-    image_means<1, A>(d, {s}, [&](auto e, auto c, auto k, auto add) {
-      const Vec<A> centred = load(x + e, k) - load(m + c, k);
-      add(0, centred * centred);
-    });
-    for (std::int64_t c = 0; c < d.cols; ++c) s[c] = 1 / std::sqrt(s[c] + A(d.eps));
-    for (std::int64_t r = 0; r < d.rows; ++r)
-      each_vector<A>(d.cols, [&](auto c, auto k) {
-        const Vec<A> x_hat = (load(x + r * d.cols + c, k) - load(m + c, k)) * load(s + c, k);
-        store(y + r * d.cols + c, load(gamma + c, k) * x_hat + load(beta + c, k), k);
+  for (std::int64_t i = 0; i < d.images; ++i)
+    each_strip<T>(d, 1, [&](const Strip& strip) {
+      const std::int64_t at = i * d.rows * d.cols + strip.first;
+      const T* x = n.x.data<T>() + at;
+      T* y = n.y.data<T>() + at;
+      const Param<T>*gamma = n.gamma.data<Param<T>>() + strip.first, *beta = n.beta.data<Param<T>>() + strip.first;
+      const auto means = [&](A* to, auto&& terms) {
+        const double* total = strip_sums<1, A>(strip, terms).total(0);
+        group_means(strip, to, [&](std::int64_t c) { return total[c]; });
+      };
+      // Two passes: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
+      means(m, [&](auto e, auto, auto k, auto add) {
+        __builtin_prefetch(x + e + strip.stride);
+        add(0, load(x + e, k));
       });
-    for (std::int64_t c = 0; c < d.cols; c += d.cols / d.groups) *mean++ = m[c], *rstd++ = s[c];
-  }
+      means(s, [&](auto e, auto c, auto k, auto add) {
+        const Vec<A> centred = load(x + e, k) - load(m + c, k);
+        add(0, centred * centred);
+      });
+      for (std::int64_t c = 0; c < strip.cols; ++c) s[c] = 1 / std::sqrt(s[c] + A(d.eps));
+      for (std::int64_t r = 0; r < strip.rows; ++r)
+        each_vector<A>(strip.cols, [&](auto c, auto k) {
+          const std::int64_t e = r * strip.stride + c;
+          const Vec<A> x_hat = (load(x + e, k) - load(m + c, k)) * load(s + c, k);
+          store(y + e, load(gamma + c, k) * x_hat + load(beta + c, k), k);
+        });
+      for (std::int64_t c = 0; c < strip.cols; c += strip.width) *mean++ = m[c], *rstd++ = s[c];
+    });
 }
 
-/// As for LayerNorm, with the means over a group: dx = rstd (g - mean(g) - x_hat mean(g x_hat)), g = dy gamma.
-template <class T>
+/// As for LayerNorm, with the means over a group: dx = rstd (g - mean(g) - x_hat mean(g x_hat)), g = dy gamma. The sums
+/// of dy x_hat and dy over an image's rows give dgamma, dbeta and, times gamma, both means.
+template <class T, bool kAdd>
 void gradients(GroupNormDims d, const NormBackward& n) {
   using A = Acc<T>;
-  const T *dy = n.dy.data<T>(), *x = n.x.data<T>();
-  const Param<T>* gamma = n.gamma.data<Param<T>>();
   const A *mean = n.mean.data<A>(), *rstd = n.rstd.data<A>();
-  const std::int64_t width = d.cols / d.groups, size = d.rows * d.cols;
   A* const m = scratch<A>(Slot::a, 4 * d.cols);
   A *const s = m + d.cols, *const mean_g = s + d.cols, *const mean_gh = mean_g + d.cols;
-  RowAdder<A, 2> sums(Slot::c, d.cols);
-  T* out = n.dx.to.data<T>();
-  for (std::int64_t i = 0; i < d.images; ++i, dy += size, x += size) {
-    for (std::int64_t c = 0; c < d.cols; c += width) {
-      std::fill_n(m + c, width, *mean++);
-      std::fill_n(s + c, width, *rstd++);
-    }
-    image_means<2, A>(d, {mean_g, mean_gh}, [&](auto e, auto c, auto k, auto add) {
-      const Vec<A> up = load(dy + e, k), h = (load(x + e, k) - load(m + c, k)) * load(s + c, k);
-      const Vec<A> g = up * load(gamma + c, k);
-      add(0, g);
-      add(1, g * h);
-      sums.add(0, c, up * h, k);
-      sums.add(1, c, up, k);
-      if (c + k.count() == d.cols) sums.end_rows(1);  // the last vector of a row
-    });
-    if (!out) continue;
-    choose(adds(n.dx), [&](auto add) {
-      for (std::int64_t r = 0; r < d.rows; ++r)
-        each_vector<A>(d.cols, [&](auto c, auto k) {
-          const std::int64_t e = r * d.cols + c;
+  double* const of_gamma = scratch<double>(Slot::c, 2 * d.cols);
+  double* const of_beta = of_gamma + d.cols;
+  std::fill_n(of_gamma, 2 * d.cols, 0.0);
+  for (std::int64_t i = 0; i < d.images; ++i)
+    each_strip<T>(d, 2, [&](const Strip& strip) {
+      const std::int64_t at = i * d.rows * d.cols + strip.first;
+      const T *dy = n.dy.data<T>() + at, *x = n.x.data<T>() + at;
+      const Param<T>* gamma = n.gamma.data<Param<T>>() + strip.first;
+      for (std::int64_t c = 0; c < strip.cols; c += strip.width) {
+        std::fill_n(m + c, strip.width, *mean++);
+        std::fill_n(s + c, strip.width, *rstd++);
+      }
+      auto sums = strip_sums<2, A>(strip, [&](auto e, auto c, auto k, auto add) {
+        __builtin_prefetch(dy + e + strip.stride);
+        __builtin_prefetch(x + e + strip.stride);
+        const Vec<A> up = load(dy + e, k);
+        add(0, up * ((load(x + e, k) - load(m + c, k)) * load(s + c, k)));
+        add(1, up);
+      });
+      const double *uph = sums.total(0), *up = sums.total(1);
+      for (std::int64_t c = 0; c < strip.cols; ++c) {
+        of_gamma[strip.first + c] += uph[c];
+        of_beta[strip.first + c] += up[c];
+      }
+      if (!n.dx) return;
+      group_means(strip, mean_g, [&](std::int64_t c) { return up[c] * double(gamma[c]); });
+      group_means(strip, mean_gh, [&](std::int64_t c) { return uph[c] * double(gamma[c]); });
+      T* dx = n.dx.to.data<T>() + at;
+      for (std::int64_t r = 0; r < strip.rows; ++r)
+        each_vector<A>(strip.cols, [&](auto c, auto k) {
+          const std::int64_t e = r * strip.stride + c;
           const Vec<A> g = load(dy + e, k) * load(gamma + c, k), scale = load(s + c, k);
           const Vec<A> h = (load(x + e, k) - load(m + c, k)) * scale;
-          put<decltype(add)::value>(out + e, scale * (g - load(mean_g + c, k) - h * load(mean_gh + c, k)), k);
+          put<kAdd>(dx + e, scale * (g - load(mean_g + c, k) - h * load(mean_gh + c, k)), k);
         });
     });
-    out += size;
-  }
-  sums.template finish<Param<T>>(0, n.dgamma);
-  sums.template finish<Param<T>>(1, n.dbeta);
+  if (n.dgamma) put_sums<Param<T>>(d.cols, of_gamma, n.dgamma);
+  if (n.dbeta) put_sums<Param<T>>(d.cols, of_beta, n.dbeta);
 }
 
 }  // namespace
@@ -107,7 +139,9 @@ void CpuBackend::group_norm(GroupNormDims d, const NormForward& n) {
 }
 
 void CpuBackend::group_norm_backward(GroupNormDims d, const NormBackward& n) {
-  for_type("group_norm", n.x.dtype(), [&](auto type) { gradients<typename decltype(type)::type>(d, n); });
+  for_type("group_norm", n.x.dtype(), [&](auto type) {
+    choose(adds(n.dx), [&](auto add) { gradients<typename decltype(type)::type, decltype(add)::value>(d, n); });
+  });
 }
 
 }  // namespace normlab

@@ -82,37 +82,48 @@ template <Phi kPhi, class A>
   return value;
 }
 
-/// Calls f(r, c, n, t, e) for pieces of rows: n columns of row r from c on, with t = phi(u) up to its factor and, for
-/// erf if kSlopes, e = exp(-u^2). A piece is several short rows or a part of a long one.
+/// phi of the values of a piece of a row, up to its factor: computed in registers, or read from where a function of
+/// whole arrays left it. For erf, `e` holds exp(-u^2).
+template <Phi kPhi, class Arg, class A>
+struct Values {
+  const Arg& argument;
+  const A *t, *e;
+  template <class L>
+  [[gnu::always_inline]] Vec<A> operator()(std::int64_t i, const Vec<A>& x, L lanes) const {
+    if constexpr (kByArray<kPhi, A>) return load(t + i, lanes);
+    return phi_of<kPhi, A>(argument(x), argument.alpha);
+  }
+};
+
+/// Calls f(r, c, n, values) for pieces of rows: n columns of row r from c on. An array function computes several short
+/// rows or a part of a long one at once.
 template <class T, Phi kPhi, bool kSlopes, class Arg, class F>
 [[gnu::always_inline]] inline void each_piece(std::int64_t rows, std::int64_t cols, const Arg& argument, const T* x,
                                               F&& f) {
   using A = Acc<T>;
   constexpr std::int64_t kPiece = 512;
-  constexpr bool kExp = kSlopes && kPhi == Phi::erf;
+  constexpr bool kArray = kByArray<kPhi, A>, kExp = kSlopes && kPhi == Phi::erf;
   const std::int64_t block = std::max<std::int64_t>(1, kPiece / cols), width = std::min(cols, kPiece);
-  A* t = scratch<A>(Slot::a, block * width);
+  A* t = kArray ? scratch<A>(Slot::a, block * width) : nullptr;
   A* e = kExp ? scratch<A>(Slot::b, block * width) : nullptr;
   for (std::int64_t r = 0; r < rows; r += block)
     for (std::int64_t c = 0; c < cols; c += width) {
       const std::int64_t count = std::min(block, rows - r), columns = std::min(width, cols - c), size = count * columns;
-      const T* from = x + r * cols + c;
-      each_vector<A>(size, [&](auto i, auto n) {
-        const Vec<A> u = argument(load(from + i, n));
-        if constexpr (kByArray<kPhi, A>)
+      if constexpr (kArray) {
+        const T* from = x + r * cols + c;
+        each_vector<A>(size, [&](auto i, auto n) {
+          const Vec<A> u = argument(load(from + i, n));
           store(t + i, u, n);
-        else
-          store(t + i, phi_of<kPhi, A>(u, argument.alpha), n);
-        if constexpr (kExp) store(e + i, -(u * u), n);
-        __builtin_prefetch(from + size + i);  // fetches the next input meanwhile
-      });
-      if constexpr (kByArray<kPhi, A> && kPhi == Phi::tanh) vector_tanh(size, t, t);
-      if constexpr (kPhi == Phi::erf) vector_erf(size, t, t);
-      if constexpr (kPhi == Phi::atan) vector_atan(size, t, t);
-      if constexpr (kExp) vector_exp(size, e, e);
+          if constexpr (kExp) store(e + i, -(u * u), n);
+          __builtin_prefetch(from + size + i);
+        });
+        if constexpr (kPhi == Phi::tanh) vector_tanh(size, t, t);
+        if constexpr (kPhi == Phi::erf) vector_erf(size, t, t);
+        if constexpr (kPhi == Phi::atan) vector_atan(size, t, t);
+        if constexpr (kExp) vector_exp(size, e, e);
+      }
       for (std::int64_t j = 0; j < count; ++j)
-        f(r + j, c, columns, static_cast<const A*>(t + j * columns),
-          kExp ? static_cast<const A*>(e + j * columns) : nullptr);
+        f(r + j, c, columns, Values<kPhi, Arg, A>{argument, t + j * columns, kExp ? e + j * columns : nullptr});
     }
 }
 
@@ -130,27 +141,27 @@ void gradients(const NormBackward& n, const Argument<kPhi, kShift, Acc<T>>& argu
   RowAdder<A, 2> sums(Slot::c, cols);
   T* out = n.dx.to.data<T>();
   double of_alpha = 0.0, of_shift = 0.0;
-  each_piece<T, kPhi, true>(
-      rows, cols, argument, x, [&](std::int64_t r, std::int64_t begin, std::int64_t columns, const A* t, const A* e) {
-        const std::int64_t at = r * cols + begin;
-        Vec<A> alpha_piece{}, shift_piece{};
-        each_vector<A>(columns, [&](auto c, auto k) {
-          const Vec<A> up = load(dy + at + c, k), in = load(x + at + c, k), value = load(t + c, k);
-          Vec<A> exponential{};
-          if constexpr (kPhi == Phi::erf) exponential = load(e + c, k);
-          Vec<A> slope = slope_of<kPhi, A>(argument(in), value, exponential, alpha);
-          if constexpr (kPhi == Phi::dyisru) slope *= factor;
-          const Vec<A> du = up * load(gamma + begin + c, k) * slope;
-          alpha_piece += du * in;
-          if constexpr (kShift) shift_piece += du;
-          sums.add(0, begin + c, up * scaled<kPhi>(value, factor), k);
-          sums.add(1, begin + c, up, k);
-          if (out) put<kAdd>(out + at + c, alpha * du, k);
-        });
-        of_alpha += double(lane_sum(alpha_piece));
-        if constexpr (kShift) of_shift += double(lane_sum(shift_piece));
-        if (begin + columns == cols) sums.end_rows(1);
-      });
+  each_piece<T, kPhi, true>(rows, cols, argument, x,
+                            [&](std::int64_t r, std::int64_t begin, std::int64_t columns, const auto& phi) {
+                              const std::int64_t at = r * cols + begin;
+                              Vec<A> alpha_piece{}, shift_piece{};
+                              each_vector<A>(columns, [&](auto c, auto k) {
+                                const Vec<A> up = load(dy + at + c, k), in = load(x + at + c, k), value = phi(c, in, k);
+                                Vec<A> exponential{};
+                                if constexpr (kPhi == Phi::erf) exponential = load(phi.e + c, k);
+                                Vec<A> slope = slope_of<kPhi, A>(argument(in), value, exponential, alpha);
+                                if constexpr (kPhi == Phi::dyisru) slope *= factor;
+                                const Vec<A> du = up * load(gamma + begin + c, k) * slope;
+                                alpha_piece += du * in;
+                                if constexpr (kShift) shift_piece += du;
+                                sums.add(0, begin + c, up * scaled<kPhi>(value, factor), k);
+                                sums.add(1, begin + c, up, k);
+                                if (out) put<kAdd>(out + at + c, alpha * du, k);
+                              });
+                              of_alpha += double(lane_sum(alpha_piece));
+                              if constexpr (kShift) of_shift += double(lane_sum(shift_piece));
+                              if (begin + columns == cols) sums.end_rows(1);
+                            });
   if constexpr (kPhi == Phi::dyisru) of_alpha *= -0.5;
   if (dalpha) put(dalpha.to.data<Param<T>>()[0], A(of_alpha), adds(dalpha));
   if (dshift) put(dshift.to.data<Param<T>>()[0], A(of_shift), adds(dshift));
@@ -180,15 +191,16 @@ void forward(const Tensor& x, const Argument<kPhi, kShift, Acc<T>>& argument, co
   const std::int64_t cols = x.shape().back();
   const Param<T>*g = gamma.data<Param<T>>(), *b = beta.data<Param<T>>();
   const A factor = factor_of<kPhi, A>(cols);
+  const T* in = x.data<T>();
   T* out = y.data<T>();
-  each_piece<T, kPhi, false>(
-      x.shape().rows(), cols, argument, x.data<T>(),
-      [&](std::int64_t r, std::int64_t begin, std::int64_t columns, const A* t, const A*) {
-        each_vector<A>(columns, [&](auto c, auto n) {
-          store(out + r * cols + begin + c,
-                load(g + begin + c, n) * scaled<kPhi>(load(t + c, n), factor) + load(b + begin + c, n), n);
-        });
-      });
+  each_piece<T, kPhi, false>(x.shape().rows(), cols, argument, in,
+                             [&](std::int64_t r, std::int64_t begin, std::int64_t columns, const auto& phi) {
+                               each_vector<A>(columns, [&](auto c, auto n) {
+                                 const std::int64_t at = r * cols + begin + c;
+                                 const Vec<A> value = scaled<kPhi>(phi(c, load(in + at, n), n), factor);
+                                 store(out + at, load(g + begin + c, n) * value + load(b + begin + c, n), n);
+                               });
+                             });
 }
 
 }  // namespace

@@ -72,7 +72,8 @@ NormTime NormTimer::measure(NormKind kind, double seconds) const {
   const NormShape& s = shape_;
   const Statistics statistics = parts_of(kind).statistics;
   // Splits rows evenly over threads; keeps images whole if their rows share statistics.
-  const std::int64_t unit = statistics == Statistics::batch ? s.rows_per_image : 1;
+  const bool of_images = statistics == Statistics::batch || statistics == Statistics::image;
+  const std::int64_t unit = of_images ? s.rows_per_image : 1;
   const std::int64_t cuts = backend.whole_batch() ? 1 : pool_.threads();
   const std::int64_t units = s.images * s.rows_per_image / unit, shards = std::min<std::int64_t>(cuts, units);
   ParameterSet parameters(backend.memory());
