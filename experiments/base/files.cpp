@@ -206,6 +206,18 @@ std::vector<std::filesystem::path> list_folder(const std::filesystem::path& fold
   return paths;
 }
 
+std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& path : list_folder(folder))
+    if (std::filesystem::is_directory(path)) {
+      const auto more = files_below(path);
+      files.insert(files.end(), more.begin(), more.end());
+    } else {
+      files.push_back(path);
+    }
+  return files;
+}
+
 void sync_folder(const std::filesystem::path& folder) {
   const Descriptor directory(open_retrying(folder, O_RDONLY | O_DIRECTORY));
   if (directory.get() < 0) throw_system_error("open the folder", folder, errno);

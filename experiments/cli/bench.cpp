@@ -27,7 +27,8 @@ void BenchOptions::add_shape(Command& command) {
   command.add_choice("--shape", shape,
                      "size of the network; micro: 32 px, patch 4, width 64, depth 4; tiny: micro with width 192 and "
                      "depth 12; small: 224 px, patch 16, width 384, depth 12; s16: small with 256 images a batch; "
-                     "deit_s: DeiT-S, 224 px; swin_t: Swin-T, 224 px",
+                     "deit_s: DeiT-S, 224 px; swin_t: Swin-T, 224 px; "
+                     "dyt: 64 px, patch 8, width 768, depth 6",
                      bench_shape_names());
 }
 

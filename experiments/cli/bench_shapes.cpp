@@ -1,6 +1,7 @@
 #include "experiments/cli/bench_shapes.h"
 
 #include "core/backend.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/cli/bench_measure.h"
 #include "nn/fuse.h"
 #include "nn/host_tensors.h"
@@ -16,6 +17,7 @@ constexpr BenchShape kShapes[] = {
     {"s16", 224, 16, 384, 12, 6, 1000, 256},
     {"deit_s", 224, 16, 384, 12, 6, 1000, 32, "", true},
     {"swin_t", 224, 4, 96, 12, 3, 1000, 32, "Swin-T"},
+    {"dyt", 64, 8, 768, 6, 4, 200, 64, "", true},
 };
 
 /// Images per second of `run`, which processes `images` per call and waits for completion.
@@ -37,7 +39,7 @@ std::vector<std::string> bench_shape_names() {
 const BenchShape& bench_shape(const std::string& name) {
   for (const BenchShape& s : kShapes)
     if (name == s.name) return s;
-  throw InputError(concat("--shape ", name, ": unknown shape; choose micro, tiny, small, s16, deit_s or swin_t"));
+  throw InputError(concat("--shape ", name, ": unknown shape; choose one of ", joined(bench_shape_names(), ", ")));
 }
 
 ModelConfig bench_model(const BenchShape& s, const std::string& placement) {

@@ -16,7 +16,8 @@ struct BenchShape {
   bool class_token = false;    // a ViT with DeiT's stem and head
 };
 /// micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; s16: the same in batches
-/// of 256; deit_s: DeiT-S, the sizes of small with a class token; swin_t: Swin-T, 224 px.
+/// of 256; deit_s: DeiT-S, the sizes of small with a class token; swin_t: Swin-T, 224 px; dyt: the ViT of
+/// "Tanh as LayerNorm in Small Vision Transformers", 64 px, patch 8, 768, 6, 4 heads.
 std::vector<std::string> bench_shape_names();
 /// InputError for an unknown name.
 const BenchShape& bench_shape(const std::string& name);

@@ -26,11 +26,11 @@ struct NamedCommand {
 };
 constexpr NamedCommand kCommands[] = {
     {"init", add_init},       {"run", add_run},         {"plan", add_plan},       {"check", add_check},
-    {"explain", add_explain}, {"status", add_status},   {"table", add_table},     {"schema", add_schema},
-    {"probe", add_probe},     {"report", add_report},   {"convert", add_convert}, {"curves", add_curves},
-    {"eval", add_eval},       {"fewshot", add_fewshot}, {"bench", add_bench},     {"data", add_data},
-    {"diff", add_diff},       {"find", add_find},       {"list", add_list},       {"missing", add_missing},
-    {"clean", add_clean},     {"verify", add_verify},   {"export", add_export}};
+    {"claims", add_claims},   {"explain", add_explain}, {"status", add_status},   {"table", add_table},
+    {"schema", add_schema},   {"probe", add_probe},     {"report", add_report},   {"convert", add_convert},
+    {"curves", add_curves},   {"eval", add_eval},       {"fewshot", add_fewshot}, {"bench", add_bench},
+    {"data", add_data},       {"diff", add_diff},       {"find", add_find},       {"list", add_list},
+    {"missing", add_missing}, {"clean", add_clean},     {"verify", add_verify},   {"export", add_export}};
 
 bool is_command(std::string_view word) {
   return std::any_of(std::begin(kCommands), std::end(kCommands), [&](const NamedCommand& c) { return c.name == word; });

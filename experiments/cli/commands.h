@@ -8,6 +8,7 @@ namespace normlab {
 void add_run(Command& app);
 void add_plan(Command& app);
 void add_check(Command& app);
+void add_claims(Command& app);
 void add_explain(Command& app);
 void add_status(Command& app);
 void add_table(Command& app);

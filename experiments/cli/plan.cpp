@@ -14,6 +14,7 @@
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/paper_text.h"
 #include "experiments/cli/plan_rows.h"
+#include "experiments/cli/trial_seconds.h"
 #include "experiments/descriptor/tune.h"
 #include "experiments/results/store.h"
 #include "experiments/sweep/plan_file.h"
@@ -21,7 +22,6 @@
 #include "experiments/sweep/slurm.h"
 #include "experiments/sweep/start_weights.h"
 #include "experiments/train/probes.h"
-#include "experiments/train/step_time.h"
 
 namespace normlab {
 namespace {
@@ -35,48 +35,6 @@ std::string flops_text(double flops) {
     if (flops >= unit) return fmt::format("{:.1f} {}FLOP", flops / unit, name);
   return fmt::format("{:.1f} GFLOP", flops * 1e-9);
 }
-
-std::string duration_text(double seconds) {
-  for (const auto& [unit, name] :
-       {std::pair{365.25 * 86400, "years"}, {86400.0, "days"}, {3600.0, "hours"}, {60.0, "minutes"}})
-    if (seconds >= 2 * unit) return fmt::format("{:.{}f} {}", seconds / unit, seconds < 10 * unit ? 1 : 0, name);
-  return seconds < 0.5 ? "less than a second" : plural(fmt::format("{:.0f}", seconds), "second");
-}
-
-/// The cost of trials. A positive `gflops` (of one core) replaces the measurement.
-class Costs {
- public:
-  Costs(const Experiment& experiment, const std::vector<std::size_t>& trials, const DescriptorOptions& options,
-        double gflops)
-      : options_(options) {
-    std::vector<const TrialConfig*> configs;
-    for (const std::size_t t : trials) configs.push_back(&experiment.trials[t].config);
-    const std::vector<StepTime> measured =
-        gflops > 0 ? std::vector<StepTime>() : measured_step_times(configs, available_cores());
-    for (std::size_t i = 0; i < trials.size(); ++i)
-      times_[trials[i]] = gflops > 0 ? time_by_products(model_cost(configs[i]->model), gflops) : measured[i];
-  }
-  TrialCost cost(const TrialConfig& config) { return trial_cost(config, sizes(config.dataset)); }
-  /// On one core.
-  double seconds(std::size_t trial, const TrialCost& cost) const { return times_.at(trial).seconds(cost); }
-  bool timed(std::size_t trial) const { return times_.contains(trial); }
-
- private:
-  SliceSizes sizes(const DatasetConfig& dataset) {
-    for (const auto& [known, sizes] : sizes_)
-      if (known == dataset) return sizes;
-    SliceSizes sizes = known_slice_sizes(dataset);
-    try {
-      sizes = slice_sizes(dataset, options_.data_root(), available_cores());
-    } catch (const InputError&) {  // the plan reports them as unknown
-    }
-    return sizes_.emplace_back(dataset, sizes).second;
-  }
-
-  const DescriptorOptions& options_;
-  std::map<std::size_t, StepTime> times_;  // by trial
-  std::vector<std::pair<DatasetConfig, SliceSizes>> sizes_;
-};
 
 struct PlanSlurm {
   bool wanted = false;
@@ -126,7 +84,7 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
         missing.push_back(t);
     }
   job.missing = missing.size();
-  Costs costs(experiment, hours > 0 ? std::vector<std::size_t>() : missing, descriptor, gflops);
+  TrialSeconds costs(experiment, hours > 0 ? std::vector<std::size_t>() : missing, descriptor, gflops);
   for (const std::size_t t : missing) {
     if (hours > 0) continue;
     const TrialConfig& config = experiment.trials[t].config;
@@ -229,7 +187,7 @@ struct Plan {
     if (const std::string words = trials_to_come(experiment); !words.empty()) print_paragraph("To come: " + words);
     print_warnings(experiment);
     print_text("{}\n", paper_text(experiment.paper));
-    Costs costs(experiment, left, descriptor, gflops);
+    TrialSeconds costs(experiment, left, descriptor, gflops);
     double seconds_left = 0, kept = 0, running = 0;
     bool known = true;
     std::vector<PlanPart> parts;
@@ -242,7 +200,7 @@ struct Plan {
         parts.push_back({trial.row,
                          trial.purpose,
                          costs_of(trial.config, cost),
-                         timed ? duration_text(costs.seconds(t, cost)) : "",
+                         timed ? long_duration_text(costs.seconds(t, cost)) : "",
                          {}});
       }
       parts.back().trials.push_back(t);
@@ -258,8 +216,8 @@ struct Plan {
       print_text("\n");
       print_paragraph(
           fmt::format("{} take about {} on {} of this machine, estimated {}. Decoding of photographs is not included.",
-                      done == 0 ? "All trials" : "The remaining trials", duration_text(seconds_left / double(cores)),
-                      plural(cores, "core"),
+                      done == 0 ? "All trials" : "The remaining trials",
+                      long_duration_text(seconds_left / double(cores)), plural(cores, "core"),
                       gflops > 0 ? fmt::format("at {:g} GFLOP/s per core (--gflops)", gflops)
                                  : "from measured steps of each network"));
     }

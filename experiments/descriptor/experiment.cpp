@@ -132,6 +132,7 @@ class Expansion {
     if (const JsonMember* member = root_.find("checkpoint")) out.checkpoint = read_checkpoint(member->value, problems_);
     if (const JsonMember* member = root_.find("probes")) out.probes = read_probes(member->value, problems_);
     if (const JsonMember* member = root_.find("paper")) out.paper = read_paper(member->value, problems_);
+    if (const JsonMember* member = root_.find("claim")) out.claim = read_claim_block(member->value, problems_);
     const JsonMember* member = root_.find("seeds");
     if (member == nullptr) return;
     if (!member->value.is_object()) {

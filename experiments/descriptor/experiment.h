@@ -13,6 +13,7 @@
 #include "experiments/descriptor/class_counts.h"
 #include "experiments/descriptor/paper.h"
 #include "experiments/descriptor/probes.h"
+#include "experiments/descriptor/tested_claim.h"
 
 namespace normlab {
 
@@ -90,6 +91,7 @@ struct Experiment {
   CheckpointConfig checkpoint;
   ProbeConfig probes;
   PaperConfig paper;
+  TestedClaim claim;
   std::size_t duplicates = 0;  // repeated trials, which run once
 
   // For trials that depend on results: next_stage() of experiments/sweep/stages.h fills in what is known so far.

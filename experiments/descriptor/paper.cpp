@@ -1,10 +1,8 @@
 #include "experiments/descriptor/paper.h"
 
-#include <algorithm>
 #include <set>
 
-#include "core/error.h"
-#include "experiments/base/suggest.h"
+#include "experiments/descriptor/block_reader.h"
 #include "experiments/descriptor/fields.h"
 
 namespace normlab {
@@ -28,9 +26,9 @@ bool has_setting(std::string_view path) {
   return false;
 }
 
-class PaperReader {
+class PaperReader : BlockReader {
  public:
-  explicit PaperReader(Problems& problems) : problems_(problems) {}
+  using BlockReader::BlockReader;
 
   PaperConfig read(const JsonNode& node) {
     PaperConfig out;
@@ -45,31 +43,6 @@ class PaperReader {
   }
 
  private:
-  bool check_keys(const JsonNode& node, const std::vector<std::string_view>& keys,
-                  const std::vector<std::string_view>& needed) {
-    if (!node.is_object()) {
-      problems_.add(node.at, "expected an object, got " + describe(node));
-      return false;
-    }
-    for (const JsonMember& member : node.members)
-      if (std::find(keys.begin(), keys.end(), member.key) == keys.end())
-        problems_.add(member.key_at, unknown_key(member.key, keys));
-    bool complete = true;
-    for (const std::string_view key : needed) {
-      if (node.find(key) != nullptr) continue;
-      problems_.add(node.at, concat("the key \"", key, "\" is missing"));
-      complete = false;
-    }
-    return complete;
-  }
-
-  std::string text(const JsonNode& node, std::string_view key) {
-    const JsonMember& member = *node.find(key);
-    if (member.value.is_string() && !member.value.text.empty()) return member.value.text;
-    problems_.add(member.value.at, "expected a non-empty string, got " + describe(member.value));
-    return {};
-  }
-
   void deviation(const JsonNode& node, std::vector<Deviation>& out) {
     const std::vector<std::string_view> keys{"key", "paper", "here", "why"};
     if (!check_keys(node, keys, keys)) return;
@@ -85,7 +58,6 @@ class PaperReader {
     out.push_back(d);
   }
 
-  Problems& problems_;
   std::set<std::string> seen_;
 };
 

@@ -10,6 +10,7 @@
 #include "experiments/descriptor/problems.h"
 #include "experiments/descriptor/recipes.h"
 #include "experiments/descriptor/schema_nodes.h"
+#include "experiments/descriptor/tested_claim.h"
 
 namespace normlab {
 namespace {
@@ -227,6 +228,33 @@ JsonNode top_level_schema(std::string_view key) {
         closed_object(object({{"key", words}, {"paper", json_object()}, {"here", json_object()}, {"why", words}}),
                       {"key", "paper", "here", "why"});
     return closed_object(object({{"source", words}, {"deviations", list_of(deviation)}}), {"source"});
+  }
+  if (key == "claim") {
+    const JsonNode words = object({{"type", "string"}, {"minLength", 1}});
+    const JsonNode bound = object({{"type", list_of_words({"number", "null"})}});
+    const JsonNode range = object({{"type", "array"}, {"items", bound}, {"minItems", 2}, {"maxItems", 2}});
+    const JsonNode test = closed_object(object({{"kind", one_of_words(kWords<ClaimTestKind>)},
+                                                {"where", words},
+                                                {"against", words},
+                                                {"metric", words},
+                                                {"of", words},
+                                                {"over", words},
+                                                {"first", from("integer", 1)},
+                                                {"last", from("integer", 1)},
+                                                {"any", type("boolean")},
+                                                {"chance", type("boolean")},
+                                                {"range", range},
+                                                {"outside", range}}),
+                                        {"kind"});
+    return closed_object(object({{"source", words},
+                                 {"says", words},
+                                 {"printed", words},
+                                 {"scale", one_of_words(kWords<ClaimScale>)},
+                                 {"scale_note", words},
+                                 {"bench", list_of(words)},
+                                 {"repeat", from("integer", 2)},
+                                 {"tests", list_of(test)}}),
+                         {"source", "says", "scale"});
   }
   if (key == "placements")
     return object({{"type", "object"},

@@ -120,7 +120,7 @@ std::string export_note(const ResultStore& store, const std::string& folder, con
   return sealed_line(std::move(line), (store.out() / "experiments" / folder / name).string(), "");
 }
 
-ExportedResults read_export(const std::filesystem::path& file) {
+ExportedResults read_export(const std::filesystem::path& file, bool may_lack_trials) {
   const std::string text = RegularFile(file, "give a file that `normlab export` wrote").read();
   ExportedResults results;
   std::size_t number = 0;
@@ -136,7 +136,7 @@ ExportedResults read_export(const std::filesystem::path& file) {
       throw InputError(error.what() + std::string(kAdvice));
     }
   }
-  if (results.trials.empty())
+  if (results.trials.empty() && !may_lack_trials)
     throw InputError(concat(file.string(), ": holds no trials", number > 0 ? " of normlab" : ", it is empty",
                             "; give a file that `normlab export` wrote"));
   return results;

@@ -34,6 +34,7 @@ std::string export_note(const ResultStore& store, const std::string& folder, con
 /// Reads a whole file. Lines with another "program" are not returned, but their seals are checked. InputError, with
 /// line and JSON pointer, for anything that the functions above do not write, and where settings, result, curve and
 /// their seals contradict each other. The file is then refused as a whole.
-ExportedResults read_export(const std::filesystem::path& file);
+/// `may_lack_trials`: also for a file without trials of normlab.
+ExportedResults read_export(const std::filesystem::path& file, bool may_lack_trials = false);
 
 }  // namespace normlab

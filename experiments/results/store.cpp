@@ -186,7 +186,20 @@ ResultStore::ResultStore(std::filesystem::path out) : out_(std::move(out)) {
 
 ResultStore ResultStore::exported(const std::filesystem::path& file) {
   ResultStore store(file);
-  store.exported_ = std::make_shared<const ExportedResults>(read_export(file));
+  ExportedResults all;
+  if (std::filesystem::is_directory(file)) {
+    for (const auto& path : files_below(file)) {
+      if (path.extension() != ".jsonl" || path.stem().extension() == kTimingsSuffix) continue;
+      ExportedResults more = read_export(path, true);
+      all.trials.merge(more.trials);
+      for (auto& [folder, notes] : more.notes) all.notes[folder].merge(notes);
+    }
+    if (all.trials.empty())
+      throw InputError(concat(file.string(), ": holds no *.jsonl with trials, as `normlab export` writes them"));
+  } else {
+    all = read_export(file);
+  }
+  store.exported_ = std::make_shared<const ExportedResults>(std::move(all));
   return store;
 }
 

@@ -50,6 +50,9 @@ struct ResumePoint {
   std::map<std::string, std::string> metadata;  // of the checkpoint
 };
 
+/// NAME.bench.jsonl holds timings of `bench`, not trials.
+inline constexpr std::string_view kTimingsSuffix = ".bench";
+
 struct ExportedTrial;  // exported.h
 struct ExportedResults;
 
@@ -112,7 +115,9 @@ class ResultStore {
  public:
   /// `out` is created with the first write. InputError if it is empty, as with an unset shell variable.
   explicit ResultStore(std::filesystem::path out);
-  /// The trials of a file written by `normlab export`, read-only. InputError as read_export().
+  /// The trials of a file written by `normlab export`, or of all such files (*.jsonl) below a folder, except timings
+  /// (NAME.bench.jsonl); read-only. Of equal trials, the first counts. InputError as read_export(), and for a folder
+  /// without trials.
   static ResultStore exported(const std::filesystem::path& file);
   bool is_exported() const { return exported_ != nullptr; }
   const std::filesystem::path& out() const { return out_; }

@@ -165,6 +165,7 @@ class ModelBuilder {
   void compare() {
     ManyToOneOptions how;
     how.first_stage = input_.first_stage;
+    how.level = options_.level;
     how.p_values = options_.p_values;
     if (options_.family == TableFamily::table && strips_.size() > 1)
       for (const TableStrip& strip : strips_) how.family_rows += strip.rows.size();

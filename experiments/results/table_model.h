@@ -40,6 +40,7 @@ struct TableOptions {
   TableDiverged diverged = TableDiverged::exclude;  // chance: a diverged run counts with the accuracy of guessing
   std::optional<double> detect;                     // a gain in the table's unit: how many seeds does it need?
   std::optional<double> equivalent;                 // a margin, in the table's unit, for two one-sided tests
+  double level = 0.95;                              // of the gains' intervals
   bool p_values = true;                             // cost 0.1 ms per row; for formats that show them
   bool bootstrap = false;                           // intervals over seeds and test images
   bool lr_sensitivity = false;                      // the table of lr_sensitivity.h
@@ -206,7 +207,8 @@ struct TableModel {
   ExitCode outcome = ExitCode::done;  // exit code of a command that shows the table: the most serious fault
   /// "eval/accuracy [%]", "eval/loss (lower is better)", "lr sensitivity"
   std::string metric_heading() const {
-    return metric + (unit.empty() ? "" : " [" + unit + "]") + (lower_is_better(metric) && metric != kLrSensitivity ? " (lower is better)" : "");
+    return metric + (unit.empty() ? "" : " [" + unit + "]") +
+           (lower_is_better(metric) && metric != kLrSensitivity ? " (lower is better)" : "");
   }
 };
 

@@ -1,0 +1,245 @@
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <system_error>
+
+#include "core/error.h"
+#include "experiments/base/files.h"
+#include "experiments/base/strict_json.h"
+#include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
+#include "experiments/cli/commands.h"
+#include "experiments/cli/descriptor_options.h"
+#include "experiments/cli/device_option.h"
+#include "experiments/cli/output_file.h"
+#include "experiments/cli/trial_seconds.h"
+#include "experiments/ledger/page.h"
+#include "experiments/sweep/runner.h"
+#include "experiments/sweep/signals.h"
+
+namespace normlab {
+namespace {
+
+enum class LedgerFormat : std::uint8_t { text, markdown, json, html };
+
+struct ClaimsCommand {
+  std::vector<std::string> numbers;
+  std::string folder = "experiments/claims", output = "-";
+  DescriptorOptions descriptor;
+  RunOptions options;
+  double gflops = 0;
+  bool plan = false, run = false;
+  LedgerFormat format = LedgerFormat::text;
+
+  int operator()() {
+    if (run && !descriptor.from.empty())
+      throw InputError("--run: writes to a folder of results; give --out instead of --from");
+    const std::vector<std::filesystem::path> files = descriptors();
+    if (plan) return print_plan(files);
+    int code = 0;
+    if (run)
+      for (const auto& file : files)
+        if (const int ended = run_missing(file); ended != 0) {
+          code = std::max(code, ended);
+          if (stop_requested()) return stop_exit_code();
+        }
+    const ResultStore store = descriptor.store();
+    std::vector<LedgerLine> lines;
+    for (const auto& file : files) {
+      LedgerLine line = judge_claim(load(file, store), store, timings(file.stem().string()));
+      line.command = command_of(file, line.claim);
+      for (const std::string& problem : line.problems) {
+        tell("claim {}: {}\n", line.number, problem);
+        code = std::max(code, static_cast<int>(ExitCode::bad_input));
+      }
+      lines.push_back(std::move(line));
+    }
+    write_output(output, rendered(lines));
+    return code;
+  }
+
+ private:
+  /// NN-name.json, in the order of their numbers; those of `numbers` only, if any.
+  std::vector<std::filesystem::path> descriptors() const {
+    if (!std::filesystem::is_directory(folder))
+      throw InputError(fmt::format("{}: no such folder of claims; give it with --claims", folder));
+    std::vector<std::filesystem::path> files;
+    std::vector<std::string> known;  // in the order of the files
+    const auto number_of = [](const std::filesystem::path& path) {
+      const std::string stem = path.stem().string();
+      const std::size_t zero = stem.find_first_not_of('0');
+      return stem.substr(std::min(zero, stem.size()), stem.find('-') - std::min(zero, stem.size()));
+    };
+    for (const auto& path : list_folder(folder)) {
+      if (path.extension() != ".json" || path.filename().string().find_first_of("0123456789") != 0) continue;
+      known.push_back(number_of(path));
+      if (numbers.empty() || std::count(numbers.begin(), numbers.end(), number_of(path)) > 0) files.push_back(path);
+    }
+    for (const std::string& number : numbers)
+      if (std::count(known.begin(), known.end(), number) == 0)
+        throw InputError(fmt::format("{}: {} has no claim of this number; it has {}", number, folder,
+                                     joined(known, ", ")));
+    if (files.empty()) throw InputError(fmt::format("{}: has no descriptors NN-name.json", folder));
+    return files;
+  }
+
+  Experiment load(const std::filesystem::path& file, const ResultStore& store) const {
+    Experiment experiment = next_stage(descriptor.load(file.string()), store);
+    if (experiment.claim.empty()) throw InputError(fmt::format("{}: has no \"claim\"", file.string()));
+    return experiment;
+  }
+
+  /// NAME.bench.jsonl, in the results or anywhere in the archives.
+  std::filesystem::path timings(const std::string& name) const {
+    const std::string file = concat(name, kTimingsSuffix, ".jsonl");
+    if (descriptor.from.empty()) return std::filesystem::path(descriptor.out) / "bench" / file;
+    const std::vector<std::filesystem::path> all = files_below(descriptor.from);
+    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& path) { return path.filename() == file; });
+    return found == all.end() ? std::filesystem::path(descriptor.from) / file : *found;
+  }
+
+  static std::string command_of(const std::filesystem::path& file, const TestedClaim& claim) {
+    if (claim.tests.empty()) return "normlab plan " + file.string();
+    if (claim.bench.empty()) return "normlab run " + file.string();
+    return "normlab bench " + joined(claim.bench, "; normlab bench ");
+  }
+
+  /// What a claim lacks, and its cost. A trial counts for the first claim that needs it.
+  int print_plan(const std::vector<std::filesystem::path>& files) const {
+    const ResultStore store = descriptor.store();
+    std::set<std::string> counted;
+    double total = 0;
+    print_text("{:<4}{:<44}{:>7}{:>7}{:>14}\n", "#", "claim", "trials", "left", "one core");
+    for (const auto& file : files) {
+      const Experiment experiment = load(file, store);
+      if (experiment.claim.tests.empty() || !experiment.claim.bench.empty()) continue;
+      std::vector<std::size_t> left;
+      for (std::size_t t = 0; t < experiment.trials.size(); ++t)
+        if (!store.finished(experiment.trials[t].id) && counted.insert(experiment.trials[t].id).second)
+          left.push_back(t);
+      TrialSeconds times(experiment, left, descriptor, gflops);
+      double seconds = 0;
+      for (const std::size_t t : left) seconds += times.seconds(t, times.cost(experiment.trials[t].config));
+      total += seconds;
+      const std::string stem = file.stem().string();
+      print_text("{:<4}{:<44}{:>7}{:>7}{:>14}{}\n", stem.substr(0, stem.find('-')),
+                 shorten_middle(stem.substr(stem.find('-') + 1), 43), experiment.trials.size(), left.size(),
+                 left.empty() ? "" : long_duration_text(seconds), experiment.more_to_come ? ", and a later stage" : "");
+    }
+    print_text("\n{} of one core in all. A trial that several claims need is counted once.\n",
+               long_duration_text(total));
+    return 0;
+  }
+
+  int run_missing(const std::filesystem::path& file) {
+    const Experiment experiment = descriptor.load(file.string());
+    if (experiment.claim.tests.empty()) return 0;
+    if (!experiment.claim.bench.empty()) return time_missing(experiment);
+    options.out = descriptor.out;
+    options.data = descriptor.data_root();
+    const RunSummary summary = run_experiment(experiment, options);
+    tell("{}: {} of {} done ({} before), {} diverged, {} failed\n", experiment.stem, summary.all_finished(),
+         plural(summary.trials, "trial"), summary.done_before, summary.diverged, summary.failed);
+    if (summary.stopped) return stop_exit_code();
+    return static_cast<int>(summary.failed > 0 ? ExitCode::trials_failed : ExitCode::done);
+  }
+
+  /// Repeats `bench` until its file has enough lines.
+  int time_missing(const Experiment& experiment) const {
+    const std::filesystem::path file = timings(experiment.stem);
+    std::filesystem::create_directories(file.parent_path());
+    std::size_t have = 0;
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);) ++have;
+    for (; have < experiment.claim.repeat; ++have) {
+      nlohmann::json runs = nlohmann::json::array();
+      for (const std::string& bench : experiment.claim.bench) runs.push_back(bench_document(bench, file));
+      LineFile(file).append((runs.size() == 1 ? runs[0] : nlohmann::json{{"runs", runs}}).dump());
+      tell("{}: {} of {}\n", experiment.stem, have + 1, plural(experiment.claim.repeat, "repetition"));
+    }
+    return 0;
+  }
+
+  /// The document that `bench` prints, by way of a file beside `file`.
+  static nlohmann::json bench_document(const std::string& words, const std::filesystem::path& file) {
+    const std::filesystem::path to = file.string() + ".part";
+    std::vector<std::string> text{"normlab", "bench"};
+    std::istringstream in(words);
+    text.insert(text.end(), std::istream_iterator<std::string>(in), {});
+    for (const char* word : {"--format", "json"}) text.emplace_back(word);
+    std::vector<char*> arguments;
+    for (std::string& word : text) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    pid_t child = 0;
+    int status = 0;
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, to.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    const int error = posix_spawn(&child, "/proc/self/exe", &files, nullptr, arguments.data(), environ);
+    posix_spawn_file_actions_destroy(&files);
+    if (error != 0)
+      throw EnvironmentError(fmt::format("bench cannot be started: {}", std::generic_category().message(error)));
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+      throw EnvironmentError(fmt::format("{} failed; run it alone to see why", joined(text, " ")));
+    nlohmann::json document = parse_strict_json(read_file(to), to.string());
+    std::filesystem::remove(to);
+    return document;
+  }
+
+  std::string rendered(const std::vector<LedgerLine>& lines) const {
+    switch (format) {
+      case LedgerFormat::markdown:
+        return ledger_markdown(lines);
+      case LedgerFormat::json:
+        return ledger_json(lines).dump(2) + "\n";
+      case LedgerFormat::html:
+        return ledger_html(lines);
+      default:
+        return ledger_text(lines, text_columns());
+    }
+  }
+};
+
+}  // namespace
+
+void add_claims(Command& app) {
+  auto [command, claims] = app.add_command<ClaimsCommand>(
+      "claims", "print what the results say about the claims of publications: estimate, interval and verdict");
+  command.add_option("numbers", claims.numbers, "numbers of claims (default: all)");
+  command.add_option("--claims", claims.folder, "folder of the claims' descriptors, NN-name.json").show_default();
+  claims.descriptor.add_reading(command);
+  claims.descriptor.add_out_or_from(command);
+  Option plan = command.add_flag("--plan", claims.plan, "print the cost of the missing trials instead");
+  command.add_option("--gflops", claims.gflops, "with --plan: speed of one core, instead of measured steps")
+      .positive()
+      .needs(plan);
+  Option run = command.add_flag("--run", claims.run, "first train the missing trials and repeat the missing timings");
+  run.excludes(plan);
+  command.add_option("--workers", claims.options.workers, "with --run: how many trials to train at once")
+      .range(1, 1024)
+      .needs(run);
+  command.add_option("--threads", claims.options.threads, "with --run: cores per trial; does not change results")
+      .range(1, 1024)
+      .needs(run);
+  add_device(command, claims.options.device).needs(run);
+  command.add_choice("--format", claims.format, "output format");
+  command.add_option("-o,--output", claims.output, "file to write; -: standard output").show_default();
+  command.footer(
+      "A verdict is computed from results and concerns the scale and the length of training that were run. Exit code "
+      "2: "
+      "some results cannot be read; standard error names them.");
+  command.examples({"normlab claims --from docs/results/claims", "normlab claims 2 9 --run --data ~/data"});
+}
+
+}  // namespace normlab

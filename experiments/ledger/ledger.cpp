@@ -1,0 +1,273 @@
+#include "experiments/ledger/ledger.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "experiments/base/strict_json.h"
+#include "experiments/results/exported.h"
+#include "experiments/results/trial_files.h"
+#include "experiments/sweep/sweep_table.h"
+
+namespace normlab {
+namespace {
+
+/// `*` in a pattern stands for any text.
+bool matches(std::string_view pattern, std::string_view name) {
+  const std::size_t star = pattern.find('*');
+  if (star == pattern.npos) return pattern == name;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (std::size_t from = star; from <= name.size(); ++from)
+    if (matches(rest, name.substr(from))) return true;
+  return false;
+}
+
+class ClaimJudge {
+ public:
+  ClaimJudge(const Experiment& experiment, const ResultStore& store, const std::filesystem::path& timings)
+      : experiment_(experiment), store_(store), timings_(timings) {}
+
+  LedgerLine judged() {
+    line_.name = experiment_.stem;
+    line_.number = experiment_.stem.substr(0, experiment_.stem.find('-'));
+    line_.number.erase(0, std::min(line_.number.find_first_not_of('0'), line_.number.size()));
+    line_.claim = experiment_.claim;
+    line_.more_to_come = experiment_.more_to_come;
+    if (line_.claim.tests.empty()) {
+      line_.verdict = Verdict::paper_scale;
+      return std::move(line_);
+    }
+    level_ = 1 - (1 - kClaimLevel) / double(line_.claim.tests.size());
+    std::vector<Verdict> verdicts;
+    for (const ClaimTest& test : line_.claim.tests) {
+      const std::vector<Estimate> estimates = estimate(test);
+      std::vector<Verdict> each;
+      for (const Estimate& e : estimates) each.push_back(e.verdict);
+      verdicts.push_back(combined(each, test.any));
+      line_.estimates.insert(line_.estimates.end(), estimates.begin(), estimates.end());
+    }
+    line_.verdict = combined(verdicts);
+    count_runs();
+    if (line_.done < line_.runs || line_.more_to_come) line_.verdict = Verdict::not_run;
+    return std::move(line_);
+  }
+
+ private:
+  static TableOptions options_for(const std::string& metric) {
+    TableOptions options;
+    options.metric = metric;
+    options.p_values = false;
+    return options;
+  }
+  TableInput input_for(const std::string& metric) const {
+    return sweep_table_input(experiment_, store_, options_for(metric));
+  }
+
+  std::vector<Estimate> estimate(const ClaimTest& test) {
+    switch (test.kind) {
+      case ClaimTestKind::timing:
+        return timing(test);
+      case ClaimTestKind::difference:
+        return difference(test);
+      case ClaimTestKind::probe:
+        return probe(test);
+      default: {
+        RowsJudged judged = judge_rows(test, input_for(test.metric), level_);
+        rows_.insert(judged.rows.begin(), judged.rows.end());
+        return judged.estimates;
+      }
+    }
+  }
+
+  /// Contrasts of the rows that the test selects, one each.
+  template <class F>
+  std::vector<Estimate> by_row(const ClaimTest& test, const TableInput& input, F&& contrast_of) {
+    const TableModel model = table_model(input, options_for(test.metric));
+    std::vector<Contrast> contrasts;
+    for (const TableLine* row : selected_rows(model, input, test.where, test.place)) {
+      rows_.insert(row->plan_index);
+      contrasts.push_back(contrast_of(*row));
+    }
+    return judge_contrasts(contrasts, test.range, level_, input.first_stage);
+  }
+
+  std::vector<Estimate> difference(const ClaimTest& test) {
+    const TableInput of = input_for(test.of), over = input_for(test.over);
+    const double scale = of.unit == over.unit ? of.scale : 1;
+    return by_row(test, of, [&](const TableLine& row) {
+      Contrast contrast{.label = concat(test.of, " minus ", test.over, " of ", row.label),
+                        .unit = scale == 100 ? "points" : ""};
+      const std::vector<TableSeed>& others = over.rows[row.plan_index].seeds;
+      for (std::size_t s = 0; s < row.seeds.size(); ++s)
+        if (row.seeds[s].value && others[s].value)
+          contrast.values[row.seeds[s].seed] = scale * (*row.seeds[s].value - *others[s].value);
+      return contrast;
+    });
+  }
+
+  /// The mean over the measured steps that the test asks for, of the mean over all names that match.
+  std::optional<double> measured(const std::vector<MetricsLine>& curve, const std::string& pattern,
+                                 const ClaimTest& test) const {
+    std::vector<double> steps;
+    for (const MetricsLine& line : curve) {
+      double sum = 0;
+      std::size_t n = 0;
+      for (const auto& [name, value] : line.values)
+        if (matches(pattern, name) && std::isfinite(value)) sum += value, ++n;
+      if (n > 0) steps.push_back(sum / double(n));
+    }
+    if (steps.empty()) return std::nullopt;
+    const auto wanted = test.first ? test.first : test.last;
+    if (wanted && std::size_t(*wanted) < steps.size()) {
+      const auto rest = std::ptrdiff_t(steps.size()) - *wanted;
+      if (test.first)
+        steps.erase(steps.end() - rest, steps.end());
+      else
+        steps.erase(steps.begin(), steps.begin() + rest);
+    }
+    return mean(steps);
+  }
+
+  std::vector<Estimate> probe(const ClaimTest& test) {
+    const TableInput input = input_for("train/loss");
+    const auto by_seed = [&](std::size_t row) {
+      std::map<std::uint64_t, double> values;
+      for (const std::size_t t : experiment_.rows[row].trials) {
+        const std::vector<MetricsLine> curve = curve_of(t);
+        const auto of = measured(curve, test.of, test);
+        const auto over = test.over.empty() ? std::optional(1.0) : measured(curve, test.over, test);
+        if (of && over && *of > 0 && *over > 0)
+          values[experiment_.trials[t].config.seed] = std::log(*of) - std::log(*over);
+        else if (!curve.empty() && (!of || !over))
+          throw InputError(concat(test.place, ": no run of ", experiment_.rows[row].label, " has measured ",
+                                  of ? test.over : test.of, "; request it under \"probes\" and run it again"));
+      }
+      return values;
+    };
+    std::map<std::uint64_t, double> against;
+    if (!test.against.empty()) {
+      const TableModel model = table_model(input, options_for("train/loss"));
+      const auto rows = selected_rows(model, input, test.against, test.place);
+      if (rows.size() != 1)
+        throw InputError(concat(test.place, ": \"against\" selects ", rows.size(), " rows; expected one"));
+      rows_.insert(rows[0]->plan_index);
+      against = by_seed(rows[0]->plan_index);
+    }
+    return by_row(test, input, [&](const TableLine& row) {
+      Contrast contrast{.label = concat(test.of, test.over.empty() ? "" : " over ", test.over, " of ", row.label),
+                        .unit = test.over.empty() && test.against.empty() ? "" : "x",
+                        .logs = true};
+      if (!test.against.empty()) contrast.label += concat(" against ", test.against);
+      for (const auto& [seed, value] : by_seed(row.plan_index))
+        if (test.against.empty() || against.contains(seed))
+          contrast.values[seed] = value - (test.against.empty() ? 0 : against.at(seed));
+      return contrast;
+    });
+  }
+
+  std::vector<Estimate> timing(const ClaimTest& test) {
+    Contrast ratios{.label = concat(test.of, " over ", test.over), .unit = "x", .logs = true};
+    std::ifstream in(timings_);
+    std::string text;
+    for (std::uint64_t line = 1; std::getline(in, text); ++line) {
+      const std::string where = concat(timings_.string(), ":", line);
+      const nlohmann::json document = parse_strict_json(text, where);
+      const auto of = timing_value(document, test.of), over = timing_value(document, test.over);
+      if (!of || !over || !(*of > 0) || !(*over > 0))
+        throw InputError(
+            concat(where, ": has no time ", of ? test.over : test.of, ", which ", test.place, " asks for"));
+      ratios.values[line] = std::log(*of) - std::log(*over);
+    }
+    timed_ = true;
+    return judge_contrasts({ratios}, test.range, level_, {});
+  }
+
+  /// The metrics of a finished trial; empty without any.
+  std::vector<MetricsLine> curve_of(std::size_t trial) {
+    try {
+      const TrialFolder folder = store_.trial(experiment_.trials[trial].id);
+      const std::optional<TrialResult> result = folder.load_result();
+      if (!result || result->status == TrialEnd::failed) return {};
+      if (folder.exported() != nullptr && !folder.exported()->metrics) return {};
+      return read_result_metrics(folder, *result);
+    } catch (const Error& error) {
+      line_.problems.push_back(concat(experiment_.trials[trial].label, ": ", error.what()));
+      return {};
+    }
+  }
+
+  void count_runs() {
+    for (const std::size_t r : rows_) {
+      std::size_t learnt = 0, judged = 0;
+      for (const std::size_t t : experiment_.rows[r].trials) {
+        ++line_.runs;
+        line_.done += store_.finished(experiment_.trials[t].id);
+        const auto finished = finished_learning(curve_of(t));
+        if (finished) ++judged, learnt += *finished;
+      }
+      line_.curves = line_.curves && judged > 0;
+      if (2 * learnt < judged) line_.learning.push_back(experiment_.rows[r].label);
+    }
+    if (!timed_) return;
+    for (const Estimate& e : line_.estimates) line_.done = std::max(line_.done, e.n);
+    line_.runs = std::max(line_.claim.repeat, line_.done);
+  }
+
+  const Experiment& experiment_;
+  const ResultStore& store_;
+  const std::filesystem::path& timings_;
+  double level_ = kClaimLevel;
+  bool timed_ = false;
+  std::set<std::size_t> rows_;  // that the tests depend on
+  LedgerLine line_;
+};
+
+}  // namespace
+
+std::optional<bool> finished_learning(const std::vector<MetricsLine>& curve) {
+  double sums[2] = {};
+  std::size_t counts[2] = {};
+  for (const MetricsLine& line : curve) {
+    const auto loss = line.values.find("train/loss");
+    if (loss == line.values.end() || !std::isfinite(loss->second) || line.progress <= 0.8) continue;
+    const int tenth = line.progress > 0.9;
+    sums[tenth] += loss->second;
+    ++counts[tenth];
+  }
+  if (counts[0] == 0 || counts[1] == 0) return std::nullopt;
+  return sums[1] / double(counts[1]) > 0.95 * sums[0] / double(counts[0]);
+}
+
+std::optional<double> timing_value(const nlohmann::json& document, const std::string& name) {
+  const std::size_t open = name.find('['), close = name.find("].");
+  if (open == name.npos || close == name.npos) {
+    const auto found = document.find(name);
+    return found != document.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
+  }
+  const auto list = document.find(name.substr(0, open));
+  if (list == document.end() || !list->is_array()) return std::nullopt;
+  for (const nlohmann::json& row : *list) {
+    bool matches = true;
+    for (std::size_t from = open + 1; from < close;) {
+      const std::size_t comma = std::min(name.find(", ", from), close), equals = name.find('=', from);
+      if (equals == name.npos || equals > comma) return std::nullopt;
+      const auto field = row.find(name.substr(from, equals - from));
+      const std::string wanted = name.substr(equals + 1, comma - equals - 1);
+      matches =
+          matches && field != row.end() && (field->is_string() ? field->get<std::string>() : field->dump()) == wanted;
+      from = comma + 2;
+    }
+    if (matches) return timing_value(row, name.substr(close + 2));
+  }
+  return std::nullopt;
+}
+
+LedgerLine judge_claim(const Experiment& experiment, const ResultStore& store, const std::filesystem::path& timings) {
+  return ClaimJudge(experiment, store, timings).judged();
+}
+
+}  // namespace normlab

@@ -1,0 +1,95 @@
+#include "experiments/ledger/verdict.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/error.h"
+#include "experiments/results/table_filter.h"
+#include "experiments/statistics/stein.h"
+
+namespace normlab {
+namespace {
+
+/// Seeds for a half width that leaves out the nearest bound; none if the estimate lies on it.
+std::optional<std::size_t> seeds_to_decide(const ClaimRange& range, double value, double half_width, std::size_t n) {
+  double distance = INFINITY;
+  for (const auto& bound : {range.low, range.high})
+    if (bound) distance = std::min(distance, std::abs(value - *bound));
+  const double seeds = std::ceil(double(n) * std::pow(half_width / distance, 2));
+  if (!(seeds < 1e9)) return std::nullopt;
+  return std::max(std::size_t(seeds), n + 1);
+}
+
+}  // namespace
+
+std::string_view words_of(Verdict verdict) {
+  constexpr std::array<std::string_view, 5> kText{"holds here", "fails here", "undecided", "not run", "needs ImageNet"};
+  return kText[std::size_t(verdict)];
+}
+
+Verdict judge(const ClaimRange& range, double low, double high) {
+  const double least = range.low.value_or(-INFINITY), most = range.high.value_or(INFINITY);
+  if (least <= low && high <= most) return range.outside ? Verdict::fails : Verdict::holds;
+  if (high < least || most < low) return range.outside ? Verdict::holds : Verdict::fails;
+  return Verdict::undecided;
+}
+
+Verdict combined(std::span<const Verdict> verdicts, bool any) {
+  constexpr std::array kAll{Verdict::fails, Verdict::not_run, Verdict::undecided, Verdict::holds};
+  constexpr std::array kAny{Verdict::holds, Verdict::not_run, Verdict::undecided, Verdict::fails};
+  for (const Verdict candidate : any ? kAny : kAll)
+    if (std::find(verdicts.begin(), verdicts.end(), candidate) != verdicts.end()) return candidate;
+  return Verdict::not_run;
+}
+
+void judge_interval(Estimate& e, const ClaimRange& range, double half_width) {
+  e.verdict = judge(range, e.low, e.high);
+  if (e.verdict == Verdict::undecided) e.seeds_needed = seeds_to_decide(range, e.value, half_width, e.n);
+}
+
+std::vector<Estimate> judge_contrasts(const std::vector<Contrast>& contrasts, const ClaimRange& range, double level,
+                                      const std::set<std::uint64_t>& first_stage) {
+  const double each = 1 - (1 - level) / double(std::max<std::size_t>(contrasts.size(), 1));
+  std::vector<Estimate> out;
+  for (const Contrast& contrast : contrasts) {
+    Estimate& e = out.emplace_back(Estimate{.label = contrast.label, .unit = contrast.unit});
+    std::vector<double> values;  // those of the first stage first
+    std::size_t first = 0;
+    for (const bool stage : {true, false})
+      for (const auto& [seed, value] : contrast.values)
+        if (first_stage.contains(seed) == stage) values.push_back(value), first += stage;
+    e.n = values.size();
+    if (values.size() < 2) continue;
+    const Interval interval = first >= 2 ? stein_interval(values, first, each) : *mean_interval(values, each);
+    ClaimRange scale = range;  // that of the values
+    if (contrast.logs)
+      for (auto* bound : {&scale.low, &scale.high})
+        if (*bound) *bound = **bound > 0 ? std::optional(std::log(**bound)) : std::nullopt;
+    e.value = interval.mean;
+    e.low = interval.mean - *interval.half_width;
+    e.high = interval.mean + *interval.half_width;
+    judge_interval(e, scale, *interval.half_width);
+    if (contrast.logs)
+      for (double* v : {&e.value, &e.low, &e.high}) *v = std::exp(*v);
+  }
+  return out;
+}
+
+std::vector<const TableLine*> selected_rows(const TableModel& model, const TableInput& input, const std::string& filter,
+                                            const std::string& place) {
+  const TableFields fields(input.axes);
+  LineTest test;
+  try {
+    test = table_filter(filter, fields);
+  } catch (const InputError& error) {
+    throw InputError(concat(place, ": this filter of rows cannot be read:\n", error.what()));
+  }
+  std::vector<const TableLine*> lines;
+  for (const TableLine& line : model.lines)
+    if (test(line)) lines.push_back(&line);
+  if (lines.empty()) throw InputError(concat(place, ": no row of the sweep matches ", filter));
+  return lines;
+}
+
+}  // namespace normlab

@@ -1,0 +1,68 @@
+// Verdicts on a claim, as functions of results.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/descriptor/tested_claim.h"
+#include "experiments/results/table_model.h"
+#include "experiments/statistics/student.h"
+
+namespace normlab {
+
+enum class Verdict : std::uint8_t { holds, fails, undecided, not_run, paper_scale };
+
+/// "holds here", "fails here", "undecided", "not run", "needs ImageNet".
+std::string_view words_of(Verdict verdict);
+
+/// An estimate whose interval holds together with those of all other estimates of the claim.
+struct Estimate {
+  std::string label, unit;  // "dpn, patch_size=8"; "points", "x" for a ratio, "" for other numbers
+  double value = 0, low = 0, high = 0;
+  std::size_t n = 0;  // seeds; for `diverged`, runs
+  /// Seeds with which an interval of the same noise would leave out the nearest bound, if the estimate stayed.
+  std::optional<std::size_t> seeds_needed{};
+  Verdict verdict = Verdict::not_run;
+  std::string why{};  // of a verdict that is not the interval's: "2 of 5 runs of dpn diverged"
+};
+
+/// holds: the interval lies within the range; fails: it lies outside; otherwise undecided. Reversed by `outside`.
+Verdict judge(const ClaimRange& range, double low, double high);
+
+/// All must hold: fails, then not_run, then undecided take precedence over holds. With `any`, one suffices: holds, then
+/// not_run, then undecided take precedence over fails. not_run for none.
+Verdict combined(std::span<const Verdict> verdicts, bool any = false);
+
+/// Sets verdict and seeds_needed from the interval, whose half width is that of n seeds.
+void judge_interval(Estimate& e, const ClaimRange& range, double half_width);
+
+/// The values of one estimate by seed.
+struct Contrast {
+  std::string label, unit;
+  SeedValues values{};
+  bool logs = false;  // the values are logarithms, and the estimate is their exponential
+};
+
+/// An estimate per contrast, by Student's t at the level that Bonferroni's rule gives each. With a first stage (Stein),
+/// the noise is that of its seeds. Fewer than two seeds give Verdict::not_run.
+std::vector<Estimate> judge_contrasts(const std::vector<Contrast>& contrasts, const ClaimRange& range, double level,
+                                      const std::set<std::uint64_t>& first_stage);
+
+struct RowsJudged {
+  std::set<std::size_t> rows;  // the rows that the estimates depend on, by position in the plan
+  std::vector<Estimate> estimates;
+};
+/// For a test of kind gain, interaction, slope, diverged or best: its estimates at simultaneous `level`. InputError,
+/// with the test's place, if a filter is wrong, selects no rows, or not as many as the kind needs.
+RowsJudged judge_rows(const ClaimTest& test, const TableInput& input, double level);
+
+/// The rows that `filter` selects. InputError, with `place`, if there are none.
+std::vector<const TableLine*> selected_rows(const TableModel& model, const TableInput& input, const std::string& filter,
+                                            const std::string& place);
+
+}  // namespace normlab

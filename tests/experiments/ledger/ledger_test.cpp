@@ -1,0 +1,187 @@
+#include "experiments/ledger/ledger.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/error.h"
+#include "experiments/base/text_layout.h"
+#include "experiments/ledger/page.h"
+#include "tests/experiments/base/text.h"
+#include "tests/experiments/report/fake_results.h"
+
+using namespace normlab;
+
+namespace {
+
+/// A sweep of two placements, 3 seeds, with made-up results.
+struct MadeUpClaim {
+  explicit MadeUpClaim(const std::string& tests, const std::string& more = R"("scale": "twin",)")
+      : store(folder / "out") {
+    experiment = experiment_of(folder,
+                               R"({
+      "dataset": {"name": "shapes"},
+      "model": {"kind": "vit", "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
+      "train": {"steps": 50, "batch_size": 4, "optimizer": {"lr": 0.01}},
+      "sweep": {"model.placement": ["pre_pre", "dpn"]},
+      "baseline": {"model.placement": "pre_pre"}, "seeds": 3,
+      "claim": {"source": "A paper, Table 1", "says": "It helps.", "printed": "+2", )" +
+                                   more + "\"tests\": [" + tests + "]}}",
+                               "07-it-helps.json");
+  }
+  void finish(double gain) const {
+    for (const Trial& trial : experiment.trials) {
+      const double noise = 0.001 * double((7 * trial.config.seed + 3 * trial.row) % 5);
+      const double accuracy = 0.5 + noise + (trial.row == 1 ? gain : 0);
+      fake_metrics(store, trial, accuracy, kFakeEvaluations - 1);
+      MetricsLog log(store.trial(trial.id).metrics(1));
+      log.append({45, 0.9, {{"train/loss", 1.2}}});
+      log.append({50, 1.0, fake_values(trial, accuracy, kFakeEvaluations)});
+      store.trial(trial.id).publish_result(fake_result(trial, TrialEnd::done, accuracy));
+    }
+  }
+  LedgerLine line() const { return judge_claim(experiment, store, folder / "times.jsonl"); }
+
+  TemporaryFolder folder;
+  ResultStore store;
+  Experiment experiment;
+};
+
+const std::string kGain = R"({"kind": "gain", "where": "placement = dpn", "range": [0, null]})";
+
+/// Losses at the ends of 20 equal parts of a training.
+std::vector<MetricsLine> curve(double at_80, double at_90) {
+  std::vector<MetricsLine> lines;
+  for (int k = 1; k <= 20; ++k) {
+    const double loss = k <= 16 ? 2.0 : k <= 18 ? at_80 : at_90;
+    lines.push_back({.step = k, .progress = k / 20.0, .values = {{"train/loss", loss}}});
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("ledger: a claim without results is not run, and counts what is missing") {
+  const MadeUpClaim made(kGain);
+  CHECK(made.line().verdict == Verdict::not_run);
+  CHECK(made.line().runs == 6);
+  CHECK(made.line().done == 0);
+  fake_done(made.store, made.experiment.trials[0], 0.5);
+  CHECK(made.line().verdict == Verdict::not_run);
+  CHECK(made.line().done == 1);
+}
+
+TEST_CASE("ledger: results decide a claim, and a changed result changes the verdict") {
+  const MadeUpClaim good(kGain), bad(kGain);
+  good.finish(0.05);
+  const LedgerLine line = good.line();
+  CHECK(line.verdict == Verdict::holds);
+  CHECK(line.number == "7");
+  CHECK(line.estimates[0].value == doctest::Approx(5 + 100 * (0.003 - 0 + 0 - 0.002 + 0.002 - 0.004) / 3));
+  bad.finish(-0.05);
+  CHECK(bad.line().verdict == Verdict::fails);
+}
+
+TEST_CASE("ledger: one test that fails decides a claim") {
+  const MadeUpClaim made(kGain + R"(, {"kind": "gain", "where": "placement = dpn", "range": [10, null]})");
+  made.finish(0.05);
+  CHECK(made.line().verdict == Verdict::fails);
+  CHECK(made.line().estimates[0].verdict == Verdict::holds);
+}
+
+TEST_CASE("ledger: a difference of two metrics of the same run") {
+  const MadeUpClaim made(
+      R"({"kind": "difference", "of": "train/loss", "over": "eval/loss", "where": "placement = dpn", "range": [0, null]})");
+  made.finish(0);
+  const LedgerLine line = made.line();
+  CHECK(line.estimates[0].value == doctest::Approx(2.5 - 0.3 * 5 + 0.02 - 0.4));
+  CHECK(line.verdict == Verdict::holds);
+}
+
+TEST_CASE("ledger: probes are averaged over the steps that the test asks for") {
+  const auto test = [](const std::string& more) {
+    return R"({"kind": "probe", "of": "train/*", "where": "placement = dpn", )" + more + R"("range": [1.1, null]})";
+  };
+  const auto value = [&](const std::string& more) {
+    const MadeUpClaim made(test(more));
+    made.finish(0);
+    return made.line().estimates[0].value;
+  };
+  const auto geometric = [](double a, double b, double c) { return std::cbrt(a * b * c); };
+  // fake_values(): 2.5 - 0.3 k + 0.02 seed for the evaluations k = 1 .. 5
+  CHECK(value("") ==
+        doctest::Approx(geometric((2.2 + 1.9 + 1.6 + 1.3 + 1.2 + 1.0) / 6, (2.22 + 1.92 + 1.62 + 1.32 + 1.2 + 1.02) / 6,
+                                  (2.24 + 1.94 + 1.64 + 1.34 + 1.2 + 1.04) / 6)));
+  CHECK(value(R"("first": 1, )") == doctest::Approx(geometric(2.2, 2.22, 2.24)));
+  CHECK(value(R"("last": 2, )") == doctest::Approx(geometric(1.1, 1.11, 1.12)));
+  CHECK(value(R"("over": "eval/loss", "last": 1, )") == doctest::Approx(geometric(1.0, 1.02, 1.04) / 0.4));
+  CHECK(value(R"("against": "placement = pre_pre", )") == doctest::Approx(1));
+  const MadeUpClaim made(R"({"kind": "probe", "of": "afv/*", "where": "placement = dpn", "range": [1, null]})");
+  made.finish(0);
+  CHECK_THROWS_WITH_AS(made.line(), doctest::Contains("has measured afv/*"), InputError);
+}
+
+TEST_CASE("ledger: a row has finished learning once its loss falls by less than 5% between the last tenths") {
+  CHECK(finished_learning(curve(1.0, 0.96)) == true);
+  CHECK(finished_learning(curve(1.0, 0.94)) == false);
+  CHECK_FALSE(finished_learning({}).has_value());
+  const MadeUpClaim made(kGain);
+  made.finish(0.05);  // from 1.2 to 1.0
+  CHECK(made.line().learning == std::vector<std::string>{"pre_pre", "dpn"});
+  CHECK(has(ledger_text({made.line()}, 80), "Where it ends: not decided: pre_pre and 1 more still learned"));
+}
+
+TEST_CASE("ledger: timings are ratios of two numbers of each line") {
+  const MadeUpClaim made(
+      R"({"kind": "timing", "of": "rows[norm=b, n=2].ms", "over": "rows[norm=a, n=2].ms", "range": [null, 1]})",
+      R"("scale": "timing", "bench": ["norms"], "repeat": 3, )");
+  CHECK(made.line().verdict == Verdict::not_run);
+  std::ofstream file(made.folder / "times.jsonl");
+  for (const double ms : {1.0, 1.1, 0.9})
+    file << nlohmann::json{{"rows",
+                            {{{"norm", "a"}, {"n", 2}, {"ms", 2 * ms}},
+                             {{"norm", "b"}, {"n", 1}, {"ms", 9}},
+                             {{"norm", "b"}, {"n", 2}, {"ms", ms}}}}}
+         << "\n";
+  file.close();
+  const LedgerLine line = made.line();
+  CHECK(line.estimates[0].value == doctest::Approx(0.5));
+  CHECK(line.verdict == Verdict::holds);
+  CHECK(line.done == 3);
+  std::ofstream(made.folder / "times.jsonl", std::ios::app) << "{\"rows\": []}\n";
+  CHECK_THROWS_WITH_AS(made.line(), doctest::Contains("times.jsonl:4: has no time rows[norm=b, n=2].ms"), InputError);
+}
+
+TEST_CASE("ledger: a claim of the published size only is not judged") {
+  const MadeUpClaim made(kGain);
+  Experiment experiment = made.experiment;
+  experiment.claim.tests.clear();
+  experiment.claim.scale = ClaimScale::paper;
+  const LedgerLine line = judge_claim(experiment, made.store, "none");
+  CHECK(line.verdict == Verdict::paper_scale);
+  CHECK(words_of(line.verdict) == "needs ImageNet");
+}
+
+TEST_CASE("ledger: text, Markdown, HTML and JSON say the same") {
+  const MadeUpClaim made(kGain);
+  made.finish(-0.05);
+  LedgerLine line = made.line();
+  line.command = "normlab run 07-it-helps.json";
+  line.claim.scale_note = "Too small | too short.";
+  const std::string estimate = estimate_text(line.estimates[0]);
+  CHECK(estimate.starts_with("-5"));
+  for (const std::string& text : {ledger_text({line}, 60), ledger_markdown({line}), ledger_html({line})}) {
+    CAPTURE(text);
+    for (const std::string& part : {std::string("fails here"), estimate, line.command, std::string("A paper, Table 1")})
+      CHECK(has(text, part));
+    CHECK(has(text, "Claim 7 fails here. Too small | too short."));
+  }
+  std::istringstream rows(ledger_text({line}, 60));
+  for (std::string row; std::getline(rows, row);) CHECK(display_width(row) <= 60);
+  const auto json = ledger_json({line});
+  REQUIRE(json["claims"].size() == 1);
+  CHECK(json["claims"][0]["verdict"] == "fails here");
+  CHECK(json["claims"][0]["estimates"][0]["value"].get<double>() == line.estimates[0].value);
+}
