@@ -188,6 +188,8 @@ ResultStore ResultStore::exported(const std::filesystem::path& file) {
   ResultStore store(file);
   ExportedResults all;
   if (std::filesystem::is_directory(file)) {
+    if (std::filesystem::is_directory(file / "trials"))
+      throw InputError(concat(file.string(), ": is a folder of results, not of archives; give it with --out"));
     for (const auto& path : files_below(file)) {
       if (path.extension() != ".jsonl" || path.stem().extension() == kTimingsSuffix) continue;
       ExportedResults more = read_export(path, true);

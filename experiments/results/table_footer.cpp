@@ -191,7 +191,7 @@ class Footer {
     if (!smallest.empty()) {
       const std::string low = by_strip([&](const auto& strip, const auto&) { return text_of(strip.detectable_low); });
       const std::string high = by_strip([&](const auto& strip, const auto&) { return text_of(strip.detectable_high); });
-      const bool one = (smallest + low + high).find('(') == std::string::npos;  // equal in all strips
+      const bool one = (low + high).find_first_of("(,") == std::string::npos;  // equal in all strips
       add("power", fmt::format("The smallest true gain that {} seeds show four times in five is {}{}{}.",
                                seeds.size() == 1 ? fmt::format("{}", *seeds.begin()) : "these", smallest, points(),
                                one ? fmt::format(" ({} to {}, as the sd itself is uncertain)", low, high) : ""));

@@ -135,7 +135,7 @@ TEST_CASE("export: --from is refused where it does not apply") {
   REQUIRE(two.export_to("--full").code == 0);
   two.fails(table + from + " --out " + two.out, "--out");
   two.fails("table " + two.out + from, "--from: applies to a descriptor");
-  two.fails(table + " --from " + two.out, "it is a folder, not a regular file");
+  two.fails(table + " --from " + two.out, "is a folder of results, not of archives; give it with --out");
   two.fails("export " + two.out + " --format csv" + from, "--from: applies to a descriptor");
   two.fails("export " + two.file + from + " -o x", "--from: needs --format csv or --format jsonl");
 }
@@ -191,7 +191,8 @@ TEST_CASE("export: the tables of docs/results.md are those of the files that it 
                                    "bf16_cifar10.json" + with_file + "cifar10.jsonl --equivalent 0.5",
                                    "cifar_augmented.json" + with_file + "cifar_augmented.jsonl",
                                    "transfer_cifar10.json" + with_file + "transfer_cifar10.jsonl",
-                                   "transfer_segmentation.json" + with_file + "transfer_segmentation.jsonl"}) {
+                                   "transfer_segmentation.json" + with_file + "transfer_segmentation.jsonl",
+                                 "dpn_stacks.json" + with_file + "dpn_stacks.jsonl"}) {
     CAPTURE(words);
     const Finished table = run_program(folder, "table experiments/" + words);
     CHECK_MESSAGE(table.code == 0, table.err);

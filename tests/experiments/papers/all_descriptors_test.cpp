@@ -62,6 +62,8 @@ void shrink(ViTConfig& c) {
   c.depth = 3;
   c.num_classes = 7;
   if (c.rep_size > 0) c.rep_size = 24;
+  std::erase_if(c.placement.blocks, [](const BlockRange& range) { return range.first > 2; });
+  for (BlockRange& range : c.placement.blocks) range.last = std::min<std::int64_t>(range.last, 2);
   shrink(c.placement);
   if (c.task != Task::contrast) return;
   c.text = {.vocabulary = 11,
