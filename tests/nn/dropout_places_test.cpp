@@ -13,9 +13,9 @@ using namespace normlab;
 
 namespace {
 
-/// The loss of a first step in double.
+/// The loss of a first step in double. `blind`: the last matrix of every MLP is zero, its bias is not.
 template <class Config>
-double loss_of(Config c, const DropoutRates& rates) {
+double loss_of(Config c, const DropoutRates& rates, bool blind = false) {
   c.dropout = rates;
   constexpr std::int64_t kImages = 6;
   ShardPool pool(1);
@@ -25,6 +25,12 @@ double loss_of(Config c, const DropoutRates& rates) {
   Engine engine(current_device().backend, pool, c, settings);
   initialise(engine.parameters(), c, 3);
   random_head(engine);
+  int number = 0;
+  for (const ParameterInfo& info : engine.parameters().parameters()) {
+    const Tensor values = engine.parameters().value(number++);
+    if (blind && info.name.ends_with("fc2.weight")) std::fill_n(values.data<double>(), values.size(), 0.0);
+    if (blind && info.name.ends_with("fc2.bias")) std::fill_n(values.data<double>(), values.size(), 0.3);
+  }
   const Batch data(c, kImages, DType::f64);
   return engine.forward_backward(data.images, data.labels);
 }
@@ -42,6 +48,11 @@ void check_places(const Config& c) {
   }
   CHECK(losses.size() == 6);  // each place changes the loss in its own way
   CHECK(loss_of(c, all) == loss_of(c, 0.4));
+  // What comes before a matrix of zeros has no effect, but what drops its bias has.
+  DropoutRates hidden, mlp;
+  hidden.hidden = mlp.mlp = 0.4;
+  CHECK(loss_of(c, hidden, true) == loss_of(c, 0.0, true));
+  CHECK(loss_of(c, mlp, true) != loss_of(c, 0.0, true));
 }
 
 }  // namespace
