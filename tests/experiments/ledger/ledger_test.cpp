@@ -69,8 +69,12 @@ TEST_CASE("ledger: a claim without results is not run, and counts what is missin
   CHECK(made.line().runs == 6);
   CHECK(made.line().done == 0);
   fake_done(made.store, made.experiment.trials[0], 0.5);
-  CHECK(made.line().verdict == Verdict::not_run);
   CHECK(made.line().done == 1);
+  for (const std::size_t t : {1, 3, 4})
+    fake_done(made.store, made.experiment.trials[t], t < 3 ? 0.51 : 0.9 + 0.001 * double(t));
+  const LedgerLine line = made.line();
+  CHECK(line.estimates[0].verdict == Verdict::holds);  // two of three seeds would do
+  CHECK(line.verdict == Verdict::not_run);
 }
 
 TEST_CASE("ledger: results decide a claim, and a changed result changes the verdict") {
@@ -89,6 +93,9 @@ TEST_CASE("ledger: one test that fails decides a claim") {
   made.finish(0.05);
   CHECK(made.line().verdict == Verdict::fails);
   CHECK(made.line().estimates[0].verdict == Verdict::holds);
+  const MadeUpClaim alone(kGain);
+  alone.finish(0.05);
+  CHECK(made.line().estimates[0].low < alone.line().estimates[0].low);  // two tests share the level
 }
 
 TEST_CASE("ledger: a difference of two metrics of the same run") {

@@ -200,6 +200,15 @@ TEST_CASE("verdict: contrasts of one test share its level") {
   CHECK(alone.high < among.high);
 }
 
+TEST_CASE("verdict: a higher level widens the intervals of gains") {
+  const TableInput input = table_of({kBase, plus(1)});
+  const ClaimTest test = test_of(ClaimTestKind::gain, kPositive, "row = b");
+  const Estimate usual = judge_rows(test, input, 0.95).estimates[0],
+                 strict = judge_rows(test, input, 0.99).estimates[0];
+  CHECK((strict.high - strict.low) / (usual.high - usual.low) ==
+        doctest::Approx(student_t_two_sided_quantile(0.01, 4) / student_t_two_sided_quantile(0.05, 4)));
+}
+
 TEST_CASE("verdict: filters that select nothing name the test's place") {
   const TableInput input = table_of({kBase, plus(1)});
   for (const auto& [where, part] : {std::pair{"row = z", "no row of the sweep matches row = z"},
