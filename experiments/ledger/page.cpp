@@ -66,6 +66,7 @@ std::vector<std::string> notes(const std::vector<LedgerLine>& lines) {
   };
 }
 
+constexpr std::size_t kWidestMarkdown = 120;
 constexpr const char* kHeadings[] = {
     "#", "source", "claim", "printed", "found", "verdict at this length", "where it ends", "command"};
 
@@ -143,7 +144,7 @@ std::string ledger_markdown(const std::vector<LedgerLine>& lines) {
   }
   for (const auto& list : {contradictions(lines), notes(lines)}) {
     out += "\n";
-    for (const std::string& note : list) out += "- " + note + "\n";
+    for (const std::string& note : list) out += broken_lines("- " + note, kWidestMarkdown) + "\n";
   }
   return out;
 }
