@@ -10,7 +10,6 @@
 #include "experiments/results/correctness_file.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/train/checkpoint.h"
-#include "experiments/train/keep.h"
 #include "tests/cuda_emulation/lt_control.h"
 #include "tests/devices.h"
 #include "tests/experiments/train/small_trial.h"
@@ -86,36 +85,6 @@ TrialConfig stopping_early() {
   config.train.early_stop.patience = 1;
   config.train.early_stop.min_delta = 0.5;  // hardly ever reached
   return config;
-}
-
-/// Stops and resumes a trial that keeps `keep` of its checkpoints.
-TrialFolder run_keeping(KeepCheckpoint keep, const std::filesystem::path& out) {
-  const SmallTrial trial(SmallTrial::settings());
-  TrialOptions options = SmallTrial::until(5);
-  options.checkpoint.keep = keep;
-  CHECK(trial.run(out, options) == TrialOutcome::stopped);
-  CHECK(std::filesystem::exists(trial.folder(out).checkpoint(1)));  // it has no result yet
-  CHECK(superfluous_files(trial.folder(out), KeepCheckpoint::none).empty());
-  options.stop_at = 0;
-  CHECK(trial.run(out, options) == TrialOutcome::done);
-  CHECK(!std::filesystem::exists(trial.folder(out).checkpoint(1)));
-  return trial.folder(out);
-}
-
-/// A trial for each choice of what is kept, for tests that only read them.
-struct KeptTrials {
-  const TemporaryFolder out;
-  const TrialFolder last = run_keeping(KeepCheckpoint::last, out / "last"),
-                    weights = run_keeping(KeepCheckpoint::weights, out / "weights"),
-                    none = run_keeping(KeepCheckpoint::none, out / "none");
-};
-const KeptTrials& kept_trials() {
-  static const KeptTrials kKept;
-  return kKept;
-}
-
-std::filesystem::path weights_file(const TrialFolder& folder) {
-  return attempt_folder(folder.path(), 2) / kWeightsFile;
 }
 
 }  // namespace
@@ -381,53 +350,4 @@ TEST_CASE("trial: only a resumed training multiplies by the algorithms of its ch
     const std::string own = other.folder(elsewhere.path()).load_result()->provenance.at("products");
     CHECK_MESSAGE(own.find("algo 66") == std::string::npos, own);
   }
-}
-
-TEST_CASE("trial: a finished trial keeps what is asked for") {
-  const auto& [out, last, weights, none] = kept_trials();
-  CHECK(std::filesystem::exists(last.checkpoint(2)));
-  CHECK(!std::filesystem::exists(weights.checkpoint(2)));
-  CHECK(!std::filesystem::exists(none.checkpoint(2)));
-  CHECK(!std::filesystem::exists(weights_file(none)));
-}
-
-TEST_CASE("trial: kept weights are those of the checkpoint") {
-  const SafetensorsFile all = SafetensorsFile::read(kept_trials().last.checkpoint(2)),
-                        kept = SafetensorsFile::read(weights_file(kept_trials().weights));
-  CHECK(all.tensors().size() == 3 * kept.tensors().size());  // AdamW: two moments
-  for (const TensorView& t : kept.tensors()) {
-    const TensorView& same = all.get(t.name);
-    CHECK(std::equal(t.data.begin(), t.data.end(), same.data.begin(), same.data.end()));
-  }
-}
-
-TEST_CASE("trial: superfluous files are listed before they are removed") {
-  const TrialFolder& last = kept_trials().last;
-  const std::vector<Removal> said = superfluous_files(last, KeepCheckpoint::weights);
-  REQUIRE(said.size() == 1);
-  CHECK(said[0].path == last.checkpoint(2));
-  CHECK(said[0].bytes == std::filesystem::file_size(last.checkpoint(2)));
-}
-
-TEST_CASE("trial: a kept checkpoint can be reduced to its weights") {
-  const TemporaryFolder out;
-  const TrialFolder last = run_keeping(KeepCheckpoint::last, out / "last");
-  apply_keep(last, KeepCheckpoint::weights);
-  const SafetensorsFile later = SafetensorsFile::read(weights_file(last)),
-                        kept = SafetensorsFile::read(weights_file(kept_trials().weights));
-  CHECK(tensors_hash(later.tensors()) == tensors_hash(kept.tensors()));
-  CHECK(!std::filesystem::exists(last.checkpoint(2)));
-  apply_keep(last, KeepCheckpoint::weights);  // nothing is left to do
-  CHECK(std::filesystem::exists(weights_file(last)));
-  apply_keep(last, KeepCheckpoint::none);
-  CHECK(!std::filesystem::exists(weights_file(last)));
-  CHECK(last.load_result()->metrics == kept_trials().none.load_result()->metrics);
-}
-
-TEST_CASE("trial: no file of a claimed trial is superfluous") {
-  const TemporaryFolder out;
-  const TrialFolder weights = run_keeping(KeepCheckpoint::weights, out / "weights");
-  CHECK(!superfluous_files(weights, KeepCheckpoint::none).empty());
-  const Claim other = *Claim::acquire(weights.path());
-  CHECK(superfluous_files(weights, KeepCheckpoint::none).empty());
 }
