@@ -100,8 +100,13 @@ template <class Shortcut, class Inner>
 Var Branch::sum_of_kept(const Tensor& keep, std::int64_t kept, const Var& x, const Context& ctx,
                         const Shortcut& shortcut, const Inner& inner) const {
   Context some = ctx;
-  some.observe_branch = nullptr;
-  ctx.show_branch(name_, [&] { return path(inner(x, some), some); });
+  if (ctx.observers) {
+    const Tape::Unrecorded values_alone(ctx.tape);
+    some.observers.branch = nullptr;
+    const Var all = path(inner(x, some), some);
+    if (ctx.observers.branch) ctx.observers.branch(name_, all);
+    some.observers = {};
+  }
   if (kept == 0) return scaled(shortcut(), ctx);
   some.kept = keep;
   some.slice.images = kept;
@@ -151,6 +156,7 @@ Var AttentionBranch::heads(const Var& h, std::int64_t images, const Context& ctx
   if (keep) keep = keep.reshape({sequences, heads_, tokens, tokens});
   if (query_.is_identity() && key_.is_identity() && value_.is_identity()) {
     const Var qkv = qkv_.together(h, ctx);
+    show(qkv, qkv, images, ctx);
     ctx.tape.at(name_.c_str());
     if (windows_) return window_attention(qkv, ctx.parameter(bias_table_), heads_, *windows_, keep, attention_dropout_);
     return attention(qkv, heads_, keep, attention_dropout_);
@@ -158,10 +164,17 @@ Var AttentionBranch::heads(const Var& h, std::int64_t images, const Context& ctx
   const Var q = query_.of_heads(qkv_.one(0, h, ctx), heads_, ctx);
   const Var k = key_.of_heads(qkv_.one(1, h, ctx), heads_, ctx);
   const Var v = value_.of_heads(qkv_.one(2, h, ctx), heads_, ctx);
+  show(q, k, images, ctx);
   ctx.tape.at(name_.c_str());
   if (windows_)
     return window_attention(q, k, v, ctx.parameter(bias_table_), heads_, *windows_, keep, attention_dropout_);
   return attention(q, k, v, heads_, keep, attention_dropout_);
+}
+
+void AttentionBranch::show(const Var& q, const Var& k, std::int64_t images, const Context& ctx) const {
+  if (!ctx.observers.attention) return;
+  const Tensor table = windows_ ? ctx.parameters.read(bias_table_) : Tensor();
+  ctx.observers.attention(name_, {q, k, images, heads_, windows_ ? &*windows_ : nullptr, table});
 }
 
 Var AttentionBranch::operator()(const Var& before, const Context& of_all) const {
@@ -270,12 +283,13 @@ void MlpBranch::prepare(Backend& backend, std::int64_t rows, DType dtype) const 
 }
 
 Var Block::first_token(const Var& x, const Context& ctx) const {
-  if (ctx.observe || ctx.observe_branch) {
+  if (ctx.without_layer == place.layer) return reshape(select_tokens(x, 0, 1), {x.shape()[0], 1, x.shape()[2]});
+  if (ctx.observers) {
     const Tape::Unrecorded values_alone(ctx.tape);
     (*this)(x, ctx);
   }
   return ctx.in_part(place, x, [&](Context quiet) {
-    quiet.observe = quiet.observe_branch = nullptr;
+    quiet.observers = {};
     return mlp(attention.first_token(x, quiet), quiet);
   });
 }

@@ -99,6 +99,7 @@ class AttentionBranch : Branch {
 
  private:
   Var heads(const Var& h, std::int64_t images, const Context& ctx) const;  // [.., N, D], heads joined
+  void show(const Var& q, const Var& k, std::int64_t images, const Context& ctx) const;
   std::int64_t heads_, head_dim_;
   double attention_dropout_;
   int bias_table_ = -1;
@@ -134,12 +135,13 @@ struct Block {
         mlp_name(config.place.prefix() + "mlp"),
         place(config.place) {}
   Var operator()(const Var& x, const Context& ctx) const {
+    if (ctx.without_layer == place.layer) return x;
     return ctx.in_part(place, x, [&](const Context& here) {
       const auto both = [&] {
         const Var z = here.show(attention_name, attention(x, here));
         return here.show(mlp_name, mlp(z, here));
       };
-      const bool kept = here.tape.recording() || here.observe || here.observe_branch;
+      const bool kept = here.tape.recording() || here.observers;
       return kept ? both() : here.tape.value_alone(x, both);
     });
   }

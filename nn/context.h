@@ -12,6 +12,32 @@
 
 namespace normlab {
 
+/// A norm as an observer sees it: its input x, and y = gamma * normed + beta, where gamma and beta may be absent.
+struct NormSeen {
+  const Var &x, &y, &gamma, &beta;
+};
+
+/// One layer's attention as an observer sees it: q and k [sequences, tokens, width], or both the same tensor [.., 3
+/// width] of q, k and v. Sequences are images, or windows with their bias table.
+struct AttentionSeen {
+  const Var &q, &k;
+  std::int64_t images, heads;
+  const Windows* windows;
+  Tensor table;
+};
+
+/// Functions that get values on their way through a network, by name. Threads call them concurrently.
+struct Observers {
+  /// Intermediate values: "stem", "blocks.0.attn", "blocks.0.mlp", "pre_logits".
+  std::function<void(const std::string&, const Var&)> value;
+  /// The output of each residual branch before drop-path, under the name of the sum it goes into.
+  std::function<void(const std::string&, const Var&)> branch;
+  /// "blocks.0.attn.pre"; not called for kind none.
+  std::function<void(const std::string&, const NormSeen&)> norm;
+  std::function<void(const std::string&, const AttentionSeen&)> attention;  // "blocks.0.attn"
+  explicit operator bool() const { return value || branch || norm || attention; }
+};
+
 struct Context {
   Tape& tape;
   const ParameterSet& parameters;
@@ -33,10 +59,10 @@ struct Context {
   bool spare_memory = false;
   /// Masks given by name instead of drawn (u8, this shard's images), as in fixtures.
   const std::map<std::string, Tensor>* masks = nullptr;
-  /// Called with named intermediate values: "stem", "blocks.0.attn", "blocks.0.mlp", "pre_logits".
-  std::function<void(const std::string&, const Var&)> observe = nullptr;
-  /// Called with the output of each residual branch before drop-path, under the name of the sum it goes into.
-  std::function<void(const std::string&, const Var&)> observe_branch = nullptr;
+  /// Branches get all images, also those that drop-path skips.
+  Observers observers{};
+  /// The layer whose block passes its input on unchanged, counted from 1; 0: none.
+  std::int64_t without_layer = 0;
 
   Var parameter(int number) const { return parameter(number, parameters.read(number)); }
   /// The weight of a product, possibly rounded to bf16; its gradient is not rounded.
@@ -54,17 +80,17 @@ struct Context {
   }
   /// Passes `x` to the observer and returns it.
   Var show(const std::string& name, const Var& x) const {
-    if (observe) observe(name, x);
+    if (observers.value) observers.value(name, x);
     return x;
   }
   /// Dropout at the site named `site`; the identity in evaluation and at rate 0.
   Var dropout(const Var& x, double rate, const std::string& site) const;
-  /// Passes the result of `branch()` to observe_branch, if set. The computation is not recorded for gradients.
+  /// Passes the result of `branch()` to its observer, if any. The computation is not recorded for gradients.
   template <class Branch>
   void show_branch(const std::string& name, Branch&& branch) const {
-    if (!observe_branch) return;
+    if (!observers.branch) return;
     const Tape::Unrecorded values_alone(tape);
-    observe_branch(name, branch());
+    observers.branch(name, branch());
   }
   /// body(context) for the stem or block at `place` and its input `x` (none: the images). A frozen one computes as in
   /// evaluation; if nothing before it is trained either, nothing is kept for a backward pass.

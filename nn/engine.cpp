@@ -82,8 +82,9 @@ void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
                 .step_images = part.step_images,
                 .rehearses = pass == Pass::rehearsal,
                 .spare_memory = training && plan.lockstep};
-    if (probe_ && (pass == Pass::training || pass == Pass::search)) probe_->observe(ctx);
-    if (see) ctx.observe = [&](const std::string& name, const Var& value) { see(slice, name, value); };
+    if (probe_ && (pass == Pass::training || pass == Pass::search)) probe_(ctx);
+    if (pass == Pass::evaluation) ctx.without_layer = without_layer_;
+    if (see) ctx.observers.value = [&](const std::string& name, const Var& value) { see(slice, name, value); };
     const Var input = w.tape.input(of_shard(part.images));
     const Var outputs = part.images.dtype() == DType::i32
                             ? ctx.show("pre_logits", (*model_->text())(input.value(), dtype(), ctx))

@@ -90,8 +90,10 @@ class Engine {
   /// Without this call the first one prepares them.
   void prepare(std::int64_t batch);
   std::size_t arena_bytes() const { return runner_.arena_bytes(); }
-  /// Measures the signal in the following batches without changing a bit of any step; null stops.
-  void use_probe(SignalProbe* probe) { probe_ = probe; }
+  /// Adds observers to the following training batches without changing a bit of any step; null stops.
+  void use_probe(std::function<void(Context&)> probe) { probe_ = std::move(probe); }
+  /// The following evaluations leave out this block, counted from 0 over all stages; none: they run all.
+  void leave_out_block(std::optional<std::int64_t> block) { without_layer_ = block ? *block + 1 : 0; }
   /// Addresses of some tensors of the last step, for the test that steps repeat them.
   std::vector<const void*> last_addresses() const { return runner_.last_addresses(); }
 
@@ -106,7 +108,7 @@ class Engine {
   /// search: training under the tape's guard. rehearsal: training that only claims memory, see Context::rehearses.
   enum class Pass : std::uint8_t { evaluation, training, search, rehearsal };
   using Workspace = ShardRunner::Workspace;
-  /// Gets named values, as Context::observe.
+  /// Gets named values, as Observers::value.
   using See = std::function<void(const BatchSlice&, const std::string&, const Var&)>;
   /// Runs the network and the loss on each shard of a part, then calls `then` with logits [images, classes] and losses
   /// [images] (Var() without labels).
@@ -149,7 +151,8 @@ class Engine {
   std::optional<std::int64_t> first_nonfinite_loss_;
   std::set<std::int64_t> prepared_;  // batch sizes
   std::int64_t rehearsed_ = 0;       // images per shard
-  SignalProbe* probe_ = nullptr;
+  std::function<void(Context&)> probe_;
+  std::int64_t without_layer_ = 0;
 };
 
 }  // namespace normlab

@@ -128,11 +128,16 @@ PointwisePhi Norm::phi() const {
 Var Norm::operator()(const Var& x, const Context& ctx) const {
   if (is_identity()) return x;  // the next operation still belongs to the previous place
   ctx.tape.at(name_.c_str());
-  const auto p = [&](int id) { return id < 0 ? Var() : ctx.parameter(id); };
-  if (factor_.is_identity()) return normed(x, p(gamma_), p(beta_), ctx);
+  Var gamma = gamma_ < 0 ? Var() : ctx.parameter(gamma_), beta = beta_ < 0 ? Var() : ctx.parameter(beta_);
   // Gain and bias are smaller than the result, but those of seednorm are not all that its result is linear in.
-  if (gamma_ < 0 || spec_.kind == NormKind::seednorm) return factor_(normed(x, p(gamma_), p(beta_), ctx), ctx);
-  return normed(x, factor_(p(gamma_), ctx), beta_ < 0 ? Var() : factor_(p(beta_), ctx), ctx);
+  const bool after = gamma_ < 0 || spec_.kind == NormKind::seednorm;
+  if (!after && !factor_.is_identity()) {
+    gamma = factor_(gamma, ctx);
+    if (beta) beta = factor_(beta, ctx);
+  }
+  Var y = normed(x, gamma, beta, ctx);
+  if (ctx.observers.norm) ctx.observers.norm(name_, {x, y, gamma, beta});
+  return after ? factor_(y, ctx) : y;
 }
 
 Var Norm::normed(const Var& x, const Var& gamma, const Var& beta, const Context& ctx) const {

@@ -16,6 +16,9 @@ inline ModelKind kind_of(const ModelConfig& config) { return ModelKind(config.in
 /// Blocks of the whole network.
 inline std::int64_t block_count(const ViTConfig& config) { return config.depth; }
 inline std::int64_t block_count(const SwinConfig& config) { return config.depth(); }
+inline std::int64_t block_count(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return block_count(c); }, config);
+}
 
 /// `model.field` for fields that every model has.
 inline const std::array<std::int64_t, 2>& image_size(const ModelConfig& config) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/backend.h"
 #include "nn/sites.h"
@@ -121,7 +122,7 @@ FeatureMoments FeatureStatistics::moments(ProbeAxis axis) const {
 void SignalProbe::observe(Context& ctx) {
   const std::int64_t images = ctx.step_images > 0 ? ctx.step_images : ctx.slice.batch;
   const std::int64_t first = ctx.part_begin + ctx.slice.first_image;
-  ctx.observe_branch = [this, images, first](const std::string& name, const Var& branch) {
+  ctx.observers.branch = [this, images, first](const std::string& name, const Var& branch) {
     Point* point = nullptr;
     {
       const std::lock_guard lock(mutex_);
@@ -132,7 +133,7 @@ void SignalProbe::observe(Context& ctx) {
     }
     point->branch.see(branch, first);
   };
-  ctx.observe = [this, first](const std::string& name, const Var& value) {
+  ctx.observers.value = [this, first](const std::string& name, const Var& value) {
     Point* point = nullptr;
     {
       const std::lock_guard lock(mutex_);
@@ -164,12 +165,16 @@ double gradient_norm(const ParameterSet& parameters, int parameter) {
   return std::sqrt(sum_of_squares(parameters.gradient(0, parameter)));
 }
 
-std::vector<GradientNorm> gradient_norms(const ParameterSet& parameters, ShardPool& pool) {
+namespace {
+
+/// The norm by layer of what `square_of` gives the squared norm of, for each parameter that is trained.
+template <class F>
+std::vector<GradientNorm> norms_by_layer(const ParameterSet& parameters, ShardPool& pool, const F& square_of) {
   const std::vector<ParameterInfo>& all = parameters.parameters();
   std::vector<double> squares(all.size());
   pool.for_blocks(static_cast<std::int64_t>(all.size()), [&](std::int64_t p) {
-    if (parameters.is_frozen(static_cast<int>(p))) return;
-    squares[static_cast<std::size_t>(p)] = sum_of_squares(parameters.gradient(0, static_cast<int>(p)));
+    if (!parameters.is_frozen(static_cast<int>(p)))
+      squares[static_cast<std::size_t>(p)] = square_of(static_cast<int>(p));
   });
   std::vector<GradientNorm> norms;
   double total = 0.0;
@@ -185,6 +190,39 @@ std::vector<GradientNorm> gradient_norms(const ParameterSet& parameters, ShardPo
   norms.push_back({"global", total});
   for (GradientNorm& n : norms) n.norm = std::sqrt(n.norm);
   return norms;
+}
+
+}  // namespace
+
+std::vector<GradientNorm> gradient_norms(const ParameterSet& parameters, ShardPool& pool) {
+  return norms_by_layer(parameters, pool, [&](int p) { return sum_of_squares(parameters.gradient(0, p)); });
+}
+
+UpdateProbe::UpdateProbe(const ParameterSet& parameters) {
+  for (std::size_t p = 0; p < parameters.parameters().size(); ++p) {
+    std::vector<double>& values = before_.emplace_back();
+    with_values(parameters.read(static_cast<int>(p)), [&](const auto* v) {
+      const auto n = static_cast<std::size_t>(parameters.read(static_cast<int>(p)).size());
+      values.resize(n);
+      for (std::size_t i = 0; i < n; ++i) values[i] = wide(v[i]);
+    });
+  }
+}
+
+std::vector<GradientNorm> UpdateProbe::ratios(const ParameterSet& parameters, ShardPool& pool) const {
+  const auto values = [&](int p) -> const std::vector<double>& { return before_[static_cast<std::size_t>(p)]; };
+  std::vector<GradientNorm> updates = norms_by_layer(parameters, pool, [&](int p) {
+    double sum = 0.0;
+    with_values(parameters.read(p), [&](const auto* v) {
+      for (std::size_t i = 0; i < values(p).size(); ++i) sum += square(wide(v[i]) - values(p)[i]);
+    });
+    return sum;
+  });
+  const std::vector<GradientNorm> weights = norms_by_layer(parameters, pool, [&](int p) {
+    return std::accumulate(values(p).begin(), values(p).end(), 0.0, [](double sum, double v) { return sum + v * v; });
+  });
+  for (std::size_t i = 0; i < updates.size(); ++i) updates[i].norm /= weights[i].norm;
+  return updates;
 }
 
 }  // namespace normlab

@@ -101,4 +101,16 @@ std::vector<GradientNorm> gradient_norms(const ParameterSet& parameters, ShardPo
 /// The same for one parameter.
 double gradient_norm(const ParameterSet& parameters, int parameter);
 
+/// Norms of the update of one step, divided by the norms of the weights before it. Layers as in gradient_norms().
+class UpdateProbe {
+ public:
+  /// Copies the weights before the step.
+  explicit UpdateProbe(const ParameterSet& parameters);
+  /// After the step. A layer whose weights were all zero gives infinity or NaN.
+  std::vector<GradientNorm> ratios(const ParameterSet& parameters, ShardPool& pool) const;
+
+ private:
+  std::vector<std::vector<double>> before_;  // by parameter
+};
+
 }  // namespace normlab

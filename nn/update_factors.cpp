@@ -30,7 +30,7 @@ bool fits(std::string_view pattern, std::string_view name) {
 std::vector<UpdateFactors> update_factors(const ModelConfig& config, std::span<const ParameterInfo> parameters,
                                           double layer_decay, std::span<const Multiplier> multipliers) {
   std::vector<UpdateFactors> factors(parameters.size());
-  const std::int64_t blocks = std::visit([](const auto& c) { return block_count(c); }, config);
+  const std::int64_t blocks = block_count(config);
   const auto* vit = std::get_if<ViTConfig>(&config);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::int64_t of_tower = parameters[i].place.stage == kTextStage ? vit->text.depth : blocks;

@@ -89,7 +89,7 @@ Command Command::add_command(const char* name, const char* what, Action work) {
 Command Command::add_group(const char* name, const char* what) {
   return {app_->add_subcommand(name, what)->footer("")->require_subcommand(1), action_};
 }
-void Command::footer(const char* text) { app_->footer(text); }
+void Command::footer(const std::string& text) { app_->footer(text); }
 void Command::examples(std::initializer_list<const char*> lines) {
   std::string text = app_->get_footer();
   text += concat(text.empty() ? "" : "\n\n", "Examples:");

@@ -73,7 +73,7 @@ class Command {
   /// One of the group's commands must be given.
   Command add_group(const char* name, const char* what);
   /// Paragraphs after the options, separated by newlines.
-  void footer(const char* text);
+  void footer(const std::string& text);
   /// The help's last part: complete command lines that work in a clone of the repository.
   void examples(std::initializer_list<const char*> lines);
 

@@ -18,6 +18,7 @@ void add_report(Command& app);
 void add_convert(Command& app);
 void add_curves(Command& app);
 void add_export(Command& app);
+void add_figures(Command& app);
 void add_eval(Command& app);
 void add_fewshot(Command& app);
 void add_bench(Command& app);

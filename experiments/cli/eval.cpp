@@ -29,6 +29,7 @@ namespace {
 struct EvalCommand {
   WeightsSource weights;
   std::optional<std::string> logits, masks;
+  std::optional<int> without_block;
   EvalSource source;
   std::int64_t batch = 64;
   DeviceKind device = DeviceKind::cpu;
@@ -40,6 +41,9 @@ struct EvalCommand {
   int operator()() {
     const ComputeDevice computer(device);
     auto [file, network, trained, result] = weights.load("eval", source.data.empty() ? "--data" : "");
+    if (without_block && *without_block >= block_count(network))
+      throw InputError(fmt::format("--without-block: {} is not a block of this network, which has blocks 0 to {}",
+                                   *without_block, block_count(network) - 1));
     const auto any_given = [](const std::vector<Option>& options) {
       return std::any_of(options.begin(), options.end(), [](const Option& option) { return option.given(); });
     };
@@ -80,6 +84,7 @@ struct EvalCommand {
     settings.ema = {};
     ShardPool pool(source.threads);
     Engine engine(backend, pool, network, settings);
+    engine.leave_out_block(without_block);
     ConversionReport report;
     import_weights(file.tensors, NameScheme::normlab, network, {}, engine.parameters(), report);
     BatchSource batches(config, data.train, data.eval, engine.dtype());
@@ -148,6 +153,7 @@ struct EvalCommand {
     settings.ema = {};
     ShardPool pool(source.threads);
     Engine engine(backend, pool, network, settings);
+    engine.leave_out_block(without_block);
     ConversionReport report;
     import_weights(file.tensors, NameScheme::normlab, network, {}, engine.parameters(), report);
     const Normalization& normalization = images.normalization();
@@ -240,6 +246,10 @@ void add_eval(Command& app) {
   of_transform(command.add_choice("--resize", transform.resize, "interpolation between pixels",
                                   {"nearest", "bilinear", "bicubic", "lanczos", "bilinear_plain", "area"}));
   of_transform(command.add_choice("--rounding", transform.rounding, "rounding of the longer side and of odd margins"));
+  change(command
+             .add_option("--without-block", options.without_block,
+                         "leave out this block, counted from 0: its input is its output")
+             .range(0, 1 << 20));
   command.add_option("--logits", options.logits, "write the logits to this .npy file, float32 [N, classes]");
   command.add_option(
       "--masks", options.masks,

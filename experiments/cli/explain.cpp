@@ -113,7 +113,7 @@ void print_row(const Experiment& experiment, const Cell& row) {
   const std::string rates = std::visit([](const auto& c) { return drops(c); }, model);
   if (!rates.empty()) print_wrapped("training", kIndent, rates);
   std::string init = init_word(model);
-  const std::int64_t depth = std::visit([](const auto& c) { return block_count(c); }, model);
+  const std::int64_t depth = block_count(model);
   if (const double gain = init_gain(placement_of(model).init_gain, depth); gain != 1)
     init += fmt::format("; v, proj, fc1 and fc2 times {:.4g}", gain);
   print_wrapped("init", kIndent, init);

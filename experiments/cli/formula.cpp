@@ -47,9 +47,7 @@ std::string attention_inside(Around around, const Placement& p, const AttentionS
       words(s.value, p.value_per_head, "; the norm of v sees one head"));
 }
 
-std::int64_t depth_of(const ModelConfig& model) {
-  return std::visit([](const auto& c) { return block_count(c); }, model);
-}
+std::int64_t depth_of(const ModelConfig& model) { return block_count(model); }
 
 std::string gain_legend(const ModelConfig& model) {
   const Placement& p = placement_of(model);

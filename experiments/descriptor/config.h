@@ -22,6 +22,7 @@ struct CheckpointConfig {
   double seconds = 30;
   std::int64_t steps = 0;
   KeepCheckpoint keep = KeepCheckpoint::last;
+  std::int64_t keep_before_divergence = 0;
   bool operator==(const CheckpointConfig&) const = default;
 };
 template <std::same_as<CheckpointConfig> T>
@@ -29,7 +30,10 @@ constexpr auto rows_of(const T*) {
   return std::tuple{
       field<&T::seconds>("seconds of training between two checkpoints", kPositive),
       field<&T::steps>("also save after this many steps; 0: by time only", kFromZero),
-      field<&T::keep>("what stays once a trial has its result: the last checkpoint, only its weights, or neither")};
+      field<&T::keep>("what stays once a trial has its result: the last checkpoint, only its weights, or neither"),
+      field<&T::keep_before_divergence>(
+          "also save after this many steps, and keep the last checkpoint of a training that diverges; 0: no",
+          kFromZero)};
 }
 
 /// Ends training once `metric` has not improved by more than min_delta for `patience` evaluations in a row. NaN

@@ -57,8 +57,11 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
      "path of another descriptor, relative to this file, or \"recipe:NAME\"; keys given here take precedence"},
     {"checkpoint", "object", "how often a running trial is saved; changes no result"},
     {"probes", "object",
-     "steps at which to measure before the update, counted from 0: \"signal\" is a list; \"gradients\" is a list, or a "
-     "number n for every n-th step; changes no result"},
+     "what to measure during training, and at which steps, counted from 0: \"signal\", \"gradients\", \"updates\", "
+     "\"attention\", \"activations\", \"mapping\", \"stem_scale\", each a list of steps, a number n for every n-th "
+     "step, or {\"at\": [...], \"every\": n, \"last\": k}, which keeps the last k of every n-th; \"without_block\": "
+     "true; "
+     "changes no result"},
     {"placements", "object", "placements of your own, by name"},
     {"benchmarks", "object",
      "data sets by name, as {\"cats\": {\"group\": \"natural\", \"dataset\": {...}, \"train\": {...}}}: settings that "

@@ -7,6 +7,7 @@
 #include "experiments/descriptor/fields.h"
 #include "experiments/descriptor/json_tree.h"
 #include "experiments/descriptor/keys.h"
+#include "experiments/descriptor/probes.h"
 #include "experiments/descriptor/problems.h"
 #include "experiments/descriptor/recipes.h"
 #include "experiments/descriptor/schema_nodes.h"
@@ -220,7 +221,12 @@ JsonNode top_level_schema(std::string_view key) {
   if (key == "probes") {
     JsonNode steps = list_of(from("integer", 0));
     steps.add("uniqueItems", true);
-    return closed_object(object({{"signal", steps}, {"gradients", if_type("array", steps, from("integer", 1))}}));
+    const JsonNode parts =
+        closed_object(object({{"at", steps}, {"every", from("integer", 1)}, {"last", from("integer", 1)}}));
+    JsonNode probes = object({{"without_block", type("boolean")}});
+    for (const ProbeRow& row : kProbeRows)
+      probes.add(std::string(row.word), if_type("array", steps, if_type("object", parts, from("integer", 1))));
+    return closed_object(std::move(probes));
   }
   if (key == "paper") {
     const JsonNode words = object({{"type", "string"}, {"minLength", 1}});

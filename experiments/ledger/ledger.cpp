@@ -193,7 +193,7 @@ class ClaimJudge {
       const std::optional<TrialResult> result = folder.load_result();
       if (!result || result->status == TrialEnd::failed) return {};
       if (folder.exported() != nullptr && !folder.exported()->metrics) return {};
-      return read_result_metrics(folder, *result);
+      return by_measured_step(read_result_metrics(folder, *result));
     } catch (const Error& error) {
       line_.problems.push_back(concat(experiment_.trials[trial].label, ": ", error.what()));
       return {};

@@ -14,7 +14,7 @@
 namespace normlab {
 
 std::vector<MetricsLine> trial_metrics(const TrialFolder& folder, const TrialStatus& status) {
-  if (status.finished()) return read_result_metrics(folder, *status.result);
+  if (status.finished()) return by_measured_step(read_result_metrics(folder, *status.result));
   if (folder.exported() != nullptr) return {};
   const std::int64_t attempt = last_attempt(folder.path());
   const auto path = folder.metrics(attempt), checkpoint = folder.checkpoint(attempt);

@@ -105,6 +105,20 @@ std::string_view picture_style() {
 .picture .p-base{stroke:#1a1a1a;stroke-width:1.4;stroke-dasharray:5 3;fill:none}
 .picture .p-cross{stroke:#d55e00;stroke-width:2.5;fill:none}
 .picture .p-note{fill:#a84300;font-size:11px}
+.picture .p-many{fill:none;stroke-width:1.7;stroke-linejoin:round}
+.picture .p-mark{stroke-width:1.3}
+.picture .p-dots{fill:none;stroke-width:3;stroke-linecap:round;stroke-opacity:.7}
+.picture .p-pixel{fill:#1a1a1a}
+.picture .p-s0{stroke:#1a1a1a}.picture .p-f0{fill:#1a1a1a}
+.picture .p-s1{stroke:#0072b2}.picture .p-f1{fill:#0072b2}
+.picture .p-s2{stroke:#d55e00}.picture .p-f2{fill:#ffffff}
+.picture .p-s3{stroke:#009e73}.picture .p-f3{fill:none}
+.picture .p-s4{stroke:#cc79a7}.picture .p-f4{fill:#cc79a7}
+.picture .p-s5{stroke:#b98900}.picture .p-f5{fill:none}
+.picture .p-s6{stroke:#3f9fd0}.picture .p-f6{fill:#ffffff}
+.picture .p-s7{stroke:#777777}.picture .p-f7{fill:#777777}
+.picture .p-d1{stroke-dasharray:7 3}.picture .p-d2{stroke-dasharray:2 2}.picture .p-d3{stroke-dasharray:9 3 2 3}
+.picture .p-d5{stroke-dasharray:5 5}.picture .p-d6{stroke-dasharray:12 4}.picture .p-d7{stroke-dasharray:3 2 9 2}
 .picture .p-note,.picture .p-label{paint-order:stroke;stroke:#ffffff;stroke-width:3px}
 @media screen and (prefers-color-scheme:dark){
 .picture text{fill:#ececec}
@@ -118,6 +132,15 @@ std::string_view picture_style() {
 .picture .p-mean{fill:#15181c;stroke:#56b4e9}
 .picture .p-clear,.picture .p-band,.picture .p-point{fill:#56b4e9}
 .picture .p-base{stroke:#ececec}
+.picture .p-pixel{fill:#ececec}
+.picture .p-s0{stroke:#ececec}.picture .p-f0{fill:#ececec}
+.picture .p-s1{stroke:#56b4e9}.picture .p-f1{fill:#56b4e9}
+.picture .p-s2{stroke:#f0a13c}.picture .p-f2{fill:#15181c}
+.picture .p-s3{stroke:#2fce9f}
+.picture .p-s4{stroke:#e39fc6}.picture .p-f4{fill:#e39fc6}
+.picture .p-s5{stroke:#e6d04a}
+.picture .p-s6{stroke:#8fd0f5}.picture .p-f6{fill:#15181c}
+.picture .p-s7{stroke:#a5a5a5}.picture .p-f7{fill:#a5a5a5}
 .picture .p-cross{stroke:#f0a13c}
 .picture .p-note{fill:#f0a13c}
 .picture .p-note,.picture .p-label{stroke:#15181c}

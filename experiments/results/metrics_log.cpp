@@ -1,5 +1,6 @@
 #include "experiments/results/metrics_log.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -25,6 +26,15 @@ MetricsLine take_line(const nlohmann::json& json, const std::string& where) {
   MetricsLine line{.step = object.integer("step"), .progress = object.number("progress"), .values = {}};
   nlohmann::json values = json;
   for (const char* key : {"step", "progress", "nonfinite"}) values.erase(key);
+  for (const auto& [name, value] : json.items()) {
+    if (!value.is_array()) continue;
+    std::vector<double>& list = line.lists[name];
+    for (const nlohmann::json& item : value) {
+      if (!item.is_number() && !item.is_null()) object.fail(name, "expected a list of numbers");
+      list.push_back(item.is_null() ? std::numeric_limits<double>::quiet_NaN() : item.get<double>());
+    }
+    values.erase(name);
+  }
   line.values = take_numbers(values, object.optional("nonfinite"), where);
   if (line.step < 0) object.fail("step", concat(line.step, " is not a number of steps"));
   if (!(line.progress >= 0 && line.progress <= 1)) object.fail("progress", concat(line.progress, " is outside 0 to 1"));
@@ -40,6 +50,11 @@ std::string metrics_text(const MetricsLine& line) {
   nlohmann::ordered_json object{{"step", line.step}, {"progress", line.progress}};
   nlohmann::ordered_json nonfinite = nlohmann::ordered_json::object();
   put_numbers(object, line.values, nonfinite);
+  for (const auto& [name, list] : line.lists) {
+    nlohmann::ordered_json& items = object[name] = nlohmann::ordered_json::array();
+    for (const double value : list)
+      items.push_back(std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json());
+  }
   if (!nonfinite.empty()) object["nonfinite"] = std::move(nonfinite);
   return object.dump();
 }
@@ -61,6 +76,16 @@ MetricsLine take_metrics_line(const nlohmann::json& json, const std::string& whe
   if (!before.empty() && line.step < before.back().step)
     throw InputError(concat(where, ": step ", line.step, " comes after step ", before.back().step));
   return line;
+}
+
+std::vector<MetricsLine> by_measured_step(std::vector<MetricsLine> lines) {
+  for (MetricsLine& line : lines)
+    if (const auto at = line.values.find(kMeasuredAt); at != line.values.end()) {
+      line.step = std::int64_t(at->second);
+      line.values.erase(at);
+    }
+  std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  return lines;
 }
 
 std::vector<MetricsLine> read_metrics(const std::filesystem::path& path) {

@@ -19,6 +19,7 @@ struct MetricsLine {
   std::int64_t step = 0;                 // completed steps
   double progress = 0;                   // completed share of the training, 0 to 1
   std::map<std::string, double> values;  // "train/loss", "eval/accuracy", ...; NaN and infinities are allowed
+  std::map<std::string, std::vector<double>> lists{};  // "stem_scale.gain", ...; null where a number is not finite
   bool operator==(const MetricsLine&) const = default;
 };
 
@@ -50,6 +51,11 @@ std::vector<MetricsLine> parse_metrics(std::string_view text, const std::filesys
 /// The same for one parsed line that follows `before`.
 MetricsLine take_metrics_line(const nlohmann::json& json, const std::string& where,
                               const std::vector<MetricsLine>& before);
+
+/// The name of the value that gives the step of a measurement whose line was written later, at the training's end.
+inline constexpr const char* kMeasuredAt = "measured_at";
+/// The lines with such measurements at their steps.
+std::vector<MetricsLine> by_measured_step(std::vector<MetricsLine> lines);
 
 /// The line as written to the file, without newline.
 std::string metrics_text(const MetricsLine& line);

@@ -82,6 +82,7 @@ void save_checkpoint(const std::filesystem::path& path, Engine& engine, const Ch
                                               {"normlab.different_bits", info.different_bits ? "true" : "false"}};
   if (info.loss.first) metadata[kFirstLossKey] = exact(*info.loss.first);
   if (!info.trained_on.empty()) metadata[kTrainedOnKey] = info.trained_on;
+  if (!info.held_probes.empty()) metadata["normlab.held_probes"] = info.held_probes;
   if (!info.products.empty()) metadata["normlab.products"] = info.products;
   if (!info.metrics_hash.empty()) metadata[kMetricsHashKey] = info.metrics_hash;
   if (!info.state_hash.empty()) metadata[kStateHashKey] = info.state_hash;
@@ -144,6 +145,7 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
     throw InputError(fmt::format("{}: a number in its metadata cannot be read", path.string()));
   }
   info.products = value_or("normlab.products", "");
+  info.held_probes = value_or("normlab.held_probes", "");
   info.collapse = value_or("normlab.collapse", expected.collapse);
   info.early_stop = value_or("normlab.early_stop", expected.early_stop);
   info.different_bits = value("normlab.different_bits") == "true";

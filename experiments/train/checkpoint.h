@@ -31,6 +31,7 @@ struct CheckpointInfo {
   std::string data_hash;                 // data_hash() of its training and evaluation data
   std::string metrics_hash, state_hash;  // SHA-256 of metrics.jsonl so far; tensors_hash() of the tensors
   std::string collapse, early_stop;      // states of the rules that end a training early
+  std::string held_probes{};             // TrialProbes::held()
 };
 
 /// Visits everything that a checkpoint holds, by name: each parameter followed by its moments, buffers, averages.

@@ -9,6 +9,7 @@
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
 #include "nn/probes.h"
+#include "nn/site_probe.h"
 
 namespace normlab {
 
@@ -26,30 +27,50 @@ struct ProbeReading {
 /// Takes measurements before and after the steps of a training.
 class TrialProbes {
  public:
-  /// `config` must outlive it.
-  explicit TrialProbes(const ProbeConfig& config) : config_(config) {}
+  /// Both must outlive it.
+  TrialProbes(const ProbeConfig& probes, const TrialConfig& config) : probes_(probes), config_(config) {}
   /// Call before step `step`.
   void begin(Engine& engine, std::int64_t step);
   /// Call after it, also if it was not finite. Returns the metrics line of this step, which precedes the line with its
-  /// loss; none if nothing was requested. As in every line, its `step` counts the updates done before.
+  /// loss; none if nothing was requested or all of it waits. As in every line, its `step` counts the updates done
+  /// before.
   std::optional<MetricsLine> end(Engine& engine, ShardPool& pool, std::int64_t step, std::int64_t steps);
+  /// The measurements that waited, with kMeasuredAt, for lines written after `done` steps.
+  std::vector<MetricsLine> at_end(std::int64_t done, std::int64_t steps) const;
+  /// The measurements that wait, for a checkpoint.
+  std::string held() const;
+  void set_held(const std::string& text);
 
  private:
-  const ProbeConfig& config_;
+  struct Held {
+    ProbeKind kind;
+    MetricsLine line;
+  };
+  const ProbeConfig& probes_;
+  const TrialConfig& config_;
   std::unique_ptr<SignalProbe> signal_;
+  std::unique_ptr<NormProbe> norms_;
+  std::unique_ptr<AttentionProbe> attention_;
+  std::unique_ptr<UpdateProbe> updates_;
+  MetricsLine stem_scale_;  // before the step
+  std::vector<Held> held_;
 };
 
-/// Requested steps that the metrics lack.
+/// Requested measurements that the metrics lack.
 struct MissingProbes {
-  std::vector<std::int64_t> signal, gradients;
-  bool empty() const { return signal.empty() && gradients.empty(); }
+  std::array<std::vector<std::int64_t>, kProbes> steps{};
+  bool without_block = false;
+  bool empty() const { return text().empty(); }
   /// "signal at 0, 100; gradients at 0, 50, 100 and 7 more".
   std::string text() const;
 };
-/// Missing probes among the first `steps` steps of a training.
-MissingProbes missing_probes(const ProbeConfig& config, const std::vector<MetricsLine>& lines, std::int64_t steps);
+/// Missing probes among the first `steps` steps of a training; without an `end` those that wait for it are not missing.
+MissingProbes missing_probes(const ProbeConfig& probes, const TrialConfig& config,
+                             const std::vector<MetricsLine>& lines, std::int64_t steps, bool end);
 /// Missing probes of a finished trial, up to its end or the step of its divergence; empty for an unfinished one.
-MissingProbes missing_probes(const ProbeConfig& config, const TrialFolder& trial);
+MissingProbes missing_probes(const ProbeConfig& probes, const TrialConfig& config, const TrialFolder& trial);
+/// Whether a network of this trial has what the probe measures.
+bool has_probed(ProbeKind kind, const TrialConfig& config);
 
 /// A message with the finished trials that lack probes of their descriptor, and what to do; empty if there are none.
 std::string missing_probes_note(const Experiment& experiment, const ResultStore& store);

@@ -36,6 +36,9 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 constexpr std::int64_t kStepsPerLine = 50;  // steps whose losses are averaged in a metrics line
 
+/// Whether `steps` reach the interval `every`, where 0 stands for none.
+bool passed(std::int64_t every, std::int64_t steps) { return every > 0 && steps >= every; }
+
 class TrialRun {
  public:
   TrialRun(const TrialConfig& config, const std::string& id, const DataPair& data, const TrialFolder& folder,
@@ -55,7 +58,7 @@ class TrialRun {
                   batches_.steps().total, batches_.steps().warmup),
         collapse_(config.train.collapse_steps, batches_.steps().warmup),
         early_stop_(config.train.early_stop),
-        probes_(options.probes),
+        probes_(options.probes, config),
         bad_images_(describe_bad_images(data)) {
     info_.trial_id = id;
     info_.model = canonical_model_json(config.model);
@@ -100,7 +103,8 @@ class TrialRun {
       }
       const bool stop = (options_.stop && *options_.stop) || done == options_.stop_at;
       const bool due = seconds_since(saved) >= options_.checkpoint.seconds ||
-                       (options_.checkpoint.steps > 0 && done - saved_step >= options_.checkpoint.steps);
+                       passed(options_.checkpoint.steps, done - saved_step) ||
+                       passed(options_.checkpoint.keep_before_divergence, done - saved_step);
       if (!finished() && (stop || due)) {
         save();
         saved = Clock::now();
@@ -132,6 +136,7 @@ class TrialRun {
     std::string products;
     info_ = load_checkpoint(from->checkpoint, engine_, info_);
     collapse_.set_state(info_.collapse);
+    probes_.set_held(info_.held_probes);
     early_stop_.set_state(info_.early_stop);
     if (info_.bits != bits) {
       if (!options_.allow_different_bits)
@@ -168,7 +173,7 @@ class TrialRun {
   void require_probes(const ResumePoint& from) const {
     if (options_.probes.empty()) return;
     const MissingProbes missing =
-        missing_probes(options_.probes, read_metrics(folder_.metrics(from.attempt)), info_.step);
+        missing_probes(options_.probes, config_, read_metrics(folder_.metrics(from.attempt)), info_.step, false);
     if (!missing.empty())
       throw InputError(
           fmt::format("{}: is at step {}, and the training up to there has not recorded these probes: {}; remove the "
@@ -237,8 +242,29 @@ class TrialRun {
     std::optional<Divergence> broken;
     if (evaluates) broken = evaluate();
     if (evaluates && !broken) line.values.insert(evaluation_.metrics().begin(), evaluation_.metrics().end());
+    if (!broken && (last || early_stop_.triggered())) {
+      write_held(done);
+      if (options_.probes.without_block) write(without_each_block(done));
+    }
     write(line);
     return broken;
+  }
+
+  /// The probes that wait for the end of the training, here after `done` steps.
+  void write_held(std::int64_t done) {
+    for (const MetricsLine& line : probes_.at_end(done, batches_.steps().total)) write(line);
+  }
+
+  MetricsLine without_each_block(std::int64_t done) {
+    const WorkScope scope(options_.clock, WorkPart::evaluation);
+    MetricsLine line{done, double(done) / double(batches_.steps().total), {}, {}};
+    for (std::int64_t block = 0; block < block_count(config_.model); ++block) {
+      engine_.leave_out_block(block);
+      for (const auto& [name, value] : evaluate_slice(engine_, batches_, data_.eval, pool_, ""))
+        line.values[fmt::format("without_block.{}/{}", name, block)] = value;
+    }
+    engine_.leave_out_block({});
+    return line;
   }
 
   /// Returns the reason if there are no finite results.
@@ -280,6 +306,7 @@ class TrialRun {
     info_.products = options_.backend->product_choices();
     info_.collapse = collapse_.state();
     info_.early_stop = early_stop_.state();
+    info_.held_probes = probes_.held();
     info_.state_hash = state;
     save_checkpoint(folder_.checkpoint(attempt_), engine_, info_);
   }
@@ -322,16 +349,18 @@ class TrialRun {
   /// Syncs the files that belong to the result, and their directory entries, before publishing it.
   TrialOutcome publish(TrialResult r) {
     const WorkScope scope(options_.clock, WorkPart::result);
-    write_kept_weights(folder_, options_.checkpoint.keep);
+    const bool before_divergence = r.status == TrialEnd::diverged && options_.checkpoint.keep_before_divergence > 0;
+    const KeepCheckpoint keep = before_divergence ? KeepCheckpoint::last : options_.checkpoint.keep;
+    write_kept_weights(folder_, keep);
     metrics_->sync();
     states_->sync();
     sync_folder(attempt_folder(folder_.path(), attempt_));
-    r.files = seal_attempt(folder_, attempt_, options_.checkpoint.keep == KeepCheckpoint::last);
+    r.files = seal_attempt(folder_, attempt_, keep == KeepCheckpoint::last);
     if (!folder_.publish_result(r)) {
       log("another process published a result first; that result is kept");
       return TrialOutcome::lost;
     }
-    remove_superfluous_as_owner(folder_, options_.checkpoint.keep);
+    remove_superfluous_as_owner(folder_, keep);
     return r.status == TrialEnd::done ? TrialOutcome::done : TrialOutcome::diverged;
   }
 
@@ -343,6 +372,7 @@ class TrialRun {
     r.diverged_site = why.site;
     r.diverged_value = why.value;
     r.message = fmt::format("step {}: {}", step, why.message);
+    write_held(step);
     return publish(r);
   }
 

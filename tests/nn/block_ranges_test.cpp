@@ -79,7 +79,7 @@ std::map<std::string, std::vector<float>> values_on_the_way(const ViTConfig& c) 
     images.data<float>()[i] = static_cast<float>(normal(key, static_cast<std::uint64_t>(i)));
   std::map<std::string, std::vector<float>> seen;
   Context ctx{tape, parameters};
-  ctx.observe = [&](const std::string& name, const Var& x) {
+  ctx.observers.value = [&](const std::string& name, const Var& x) {
     seen[name].assign(x.value().data<float>(), x.value().data<float>() + x.value().size());
   };
   vit(tape.input(images), ctx);

@@ -258,7 +258,7 @@ TEST_CASE("nonfinite: after an observer of a branch throws the tape records") {
   Arena arena;
   Tape tape(cpu_backend(), arena);
   Context ctx{tape, network.engine.parameters()};
-  ctx.observe_branch = [](const std::string& name, const Var&) { throw InputError(name); };
+  ctx.observers.branch = [](const std::string& name, const Var&) { throw InputError(name); };
   CHECK_THROWS_WITH_AS(ctx.show_branch("blocks.0.attn", [] { return Var(); }), "blocks.0.attn", InputError);
   CHECK(tape.recording());
 }

@@ -35,7 +35,7 @@ std::vector<Computed> compute_steps(Config c, bool short_forms, std::int64_t ima
   Engine engine(current_device().backend, pool, c, settings);
   initialise(engine.parameters(), c, 3);
   random_head(engine);
-  engine.use_probe(probe);
+  if (probe) engine.use_probe([probe](Context& ctx) { probe->observe(ctx); });
   const Batch data(c, kBatch, DType::f64);
   std::vector<Computed> out;
   for (int step = 0; step < steps; ++step) {

@@ -85,7 +85,7 @@ class ModelRun {
     Context ctx{w.tape, parameters, lane, model_.training, slice};
     ctx.masks = &masks;
     const bool swin = f_.op() == "swin";
-    ctx.observe = [&](const std::string& name, const Var& value) {
+    ctx.observers.value = [&](const std::string& name, const Var& value) {
       if (placement_of(model_.config).has_two_streams() && name.starts_with("blocks.")) {
         w.seen["out/" + name + ".x"] = ResidualStreams::one(value, 0);
         w.seen["out/" + name + ".y"] = ResidualStreams::one(value, 1);

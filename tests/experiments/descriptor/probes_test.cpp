@@ -20,13 +20,30 @@ TEST_CASE("probes: a list is of steps, a number is every n-th step") {
   DescriptorFiles files;
   const Experiment e = files.load(R"({"train": {"steps": 20}, "probes": {"signal": [19, 0], "gradients": 5}})");
   for (std::int64_t step = 0; step < 20; ++step) {
-    CHECK(e.probes.signal_at(step) == (step == 0 || step == 19));
-    CHECK(e.probes.gradients_at(step) == (step % 5 == 0));
+    CHECK(e.probes.at(ProbeKind::signal, step) == (step == 0 || step == 19));
+    CHECK(e.probes.at(ProbeKind::gradients, step) == (step % 5 == 0));
   }
   const Experiment listed = files.load(R"({"probes": {"gradients": [3]}})");
-  CHECK(listed.probes.gradients_at(3));
-  CHECK(!listed.probes.gradients_at(0));
-  CHECK(!listed.probes.signal_at(3));
+  CHECK(listed.probes.at(ProbeKind::gradients, 3));
+  CHECK(!listed.probes.at(ProbeKind::gradients, 0));
+  CHECK(!listed.probes.at(ProbeKind::signal, 3));
+}
+
+TEST_CASE("probes: an object has a list, an interval and how many of its steps are kept") {
+  DescriptorFiles files;
+  const Experiment e = files.load(R"({"probes": {"signal": {"at": [7], "every": 5, "last": 2}, "updates": 4}})");
+  const ProbeSteps& signal = e.probes.of(ProbeKind::signal);
+  CHECK(signal.at(7));
+  CHECK(signal.at(10));
+  CHECK(!signal.at(8));
+  CHECK(!signal.waits(7));
+  CHECK(signal.waits(10));
+  CHECK(signal.kept(21) == std::vector<std::int64_t>{7, 15, 20});
+  CHECK(signal.kept(20) == std::vector<std::int64_t>{7, 10, 15});
+  CHECK(signal.kept(5) == std::vector<std::int64_t>{0});
+  CHECK(e.probes.of(ProbeKind::updates).kept(9) == std::vector<std::int64_t>{0, 4, 8});
+  CHECK(e.probes.of(ProbeKind::attention).empty());
+  CHECK(files.load(R"({"probes": {"without_block": true}})").probes.without_block);
 }
 
 TEST_CASE("probes: an empty list asks for none") {
@@ -45,10 +62,14 @@ TEST_CASE("probes: a wrong value is told with its place") {
         "d.json:1:76: /probes/gradients: must be at least 1, got 0");
   CHECK(files.problems(R"({"probes": 3})") ==
         "d.json:1:12: /probes: expected an object such as {\"signal\": [0, 1000]}, got 3");
-  CHECK(files.problems(R"({"probes": {"signal": 3}})") ==
-        "d.json:1:23: /probes/signal: expected a list of steps, got 3");
   CHECK(files.problems(R"({"probes": {"gradients": true}})") ==
-        "d.json:1:26: /probes/gradients: expected a list of steps, or a number n for every n-th step, got true");
+        "d.json:1:26: /probes/gradients: expected a list of steps, a number n for every n-th step, or an object with "
+        "\"at\", \"every\" and \"last\", got true");
+  CHECK(files.problems(R"({"probes": {"signal": {"at": 3, "last": 2, "steps": 1}, "without_block": 1}})") ==
+        "d.json:1:23: /probes/signal: \"last\" keeps the last of the steps of \"every\", which is missing\n"
+        "d.json:1:30: /probes/signal/at: expected a list of steps, got 3\n"
+        "d.json:1:44: /probes/signal/steps: unknown key; one of: at, every, last\n"
+        "d.json:1:74: /probes/without_block: expected true or false, got 1");
 }
 
 TEST_CASE("probes: a step after the end of the training is refused") {

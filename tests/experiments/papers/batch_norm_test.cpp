@@ -221,8 +221,8 @@ TEST_CASE("papers: section 3.3 of batch norm has the training that crashes") {
   REQUIRE(experiment.rows.size() == 3);
   CHECK(experiment.rows[1].trials.size() == 3);  // BN-try{1,2,3}
   CHECK(placement_of(experiment.trials[experiment.rows[1].trials[0]].config.model).mlp.hidden.kind == NormKind::none);
-  CHECK(experiment.probes.signal_at(0));
-  CHECK(experiment.probes.signal_at(375299));
+  CHECK(experiment.probes.at(ProbeKind::signal, 0));
+  CHECK(experiment.probes.at(ProbeKind::signal, 375299));
 }
 
 TEST_CASE("papers: a part of a batch of batch norm is one device's") {

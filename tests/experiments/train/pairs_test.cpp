@@ -76,7 +76,7 @@ TEST_CASE("pairs: stored features change no bit, and augmented images are not st
   const TemporaryFolder once, anew;
   REQUIRE(trial.run(once.path()) == TrialOutcome::done);
   TrialOptions options;
-  options.probes.gradients.push_back({.step = 0, .where = "train"});
+  options.probes.of(ProbeKind::gradients).listed.push_back({.step = 0, .where = "train"});
   REQUIRE(trial.run(anew.path(), options) == TrialOutcome::done);
   CHECK(metrics(trial, once) == metrics(trial, anew));
   c.train.augment.crop_padding = 2;

@@ -44,7 +44,7 @@ void check_same_bits(const TrialConfig& config, TrialOptions options = {}) {
   REQUIRE(trial.run(once.path(), options) == TrialOutcome::done);
   options.threads = 1;
   options.data_threads = 0;
-  options.probes.gradients.push_back({.step = 0, .where = "train"});
+  options.probes.of(ProbeKind::gradients).listed.push_back({.step = 0, .where = "train"});
   REQUIRE(trial.run(anew.path(), options) == TrialOutcome::done);
   const TrialFolder a = trial.folder(once.path()), b = trial.folder(anew.path());
   CHECK(log_of(a).find(kOnce) != std::string::npos);
