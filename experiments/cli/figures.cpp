@@ -60,8 +60,8 @@ struct Figures {
             const FigureInput& input) const {
     if (figure.word == "strip") {
       const std::vector<StripPlot> plots = strip_plots(input.table);
-      for (const StripPlot& plot : plots)
-        write(plot.gains ? "strip.svg" : "strip-values.svg", strip_plot(plot, "strip", StripWidth::narrow, true));
+      for (std::size_t i = 0; i < plots.size(); ++i)  // gains, then the rows without a baseline
+        write(i == 0 ? "strip.svg" : "strip-values.svg", strip_plot(plots[i], "strip", StripWidth::narrow, true));
       if (!plots.empty()) write_numbers(strip_chart(input.table));
       return !plots.empty();
     }
@@ -71,9 +71,7 @@ struct Figures {
     else if (sweeps_rates(experiment))
       charts = {rates_chart(rates_table(experiment, store))};
     for (const Chart& chart : charts) {
-      const std::vector<std::string> pictures = chart_pictures(chart);
-      for (std::size_t i = 0; i < pictures.size(); ++i)
-        write(i == 0 ? chart.name + ".svg" : fmt::format("{}-{}.svg", chart.name, i + 1), pictures[i]);
+      for (const auto& [name, svg] : chart_files(chart)) write(name, svg);
       write_numbers(chart);
     }
     return !charts.empty();
@@ -126,7 +124,7 @@ void add_figures(Command& app) {
   command.footer(list +
                  "\nExit code 2: a figure lacks its measurements, and a message names the probe to set. The others are "
                  "drawn.");
-  command.examples({"normlab figures experiments/papers/batch_norm/crash_tiny.json --only xspp -o figures",
+  command.examples({"normlab figures my.json --only xspp,gradients -o figures",
                     "normlab figures experiments/placements_gratings.json --only strip,curves"});
 }
 

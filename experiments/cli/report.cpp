@@ -13,12 +13,15 @@
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/output_file.h"
 #include "experiments/cli/table_options.h"
+#include "experiments/figures/figures.h"
 #include "experiments/report/report.h"
 #include "experiments/sweep/signals.h"
 #include "experiments/sweep/sweep_table.h"
 
 namespace normlab {
 namespace {
+
+constexpr std::size_t kMostNumbers = 20;  // of a line of a picture, in the table of its numbers
 
 struct Report {
   DescriptorOptions descriptor;
@@ -63,13 +66,17 @@ struct Report {
     const bool finished = !experiment.more_to_come && has_ended(experiment, store);
     for (const std::string& metric : curves)
       if (finished || !watch) require_metric(read, metric, "--curves");
+    const std::vector<Chart> charts = measured_charts(read_figures(experiment, store, model));
+    std::string measurements;
+    for (const Chart& chart : charts) measurements += chart_html(chart, kMostNumbers);
     const ReportInput input{experiment,
                             store,
                             model,
                             read,
                             rates ? &*rates : nullptr,
                             utc_time() + " by normlab " + build_version(),
-                            live && !finished ? *watch : 0};
+                            live && !finished ? *watch : 0,
+                            measurements};
     for (const std::string& problem : report_problems(input)) say(problem);
     write_output(file, report_html(input));
     say_written(file);
@@ -78,6 +85,11 @@ struct Report {
       write_output(path, picture.svg);
       say_written(path);
     }
+    for (const Chart& chart : pictures.empty() ? std::vector<Chart>() : charts)
+      for (const auto& [name, svg] : chart_files(chart)) {
+        write_output(std::filesystem::path(pictures) / name, svg);
+        say_written(std::filesystem::path(pictures) / name);
+      }
     return {static_cast<int>(std::max(model.outcome, read.outcome())), finished};
   }
 

@@ -25,12 +25,12 @@ struct ProbeRow {
 };
 /// In the order of ProbeKind.
 inline constexpr std::array<ProbeRow, kProbes> kProbeRows{{
-    {ProbeKind::signal, "signal", "af", "moments of the residual stream and its branches", 1.0},
+    {ProbeKind::signal, "signal", "af", "moments of the residual stream and its branches", 1.2},
     {ProbeKind::gradients, "gradients", "grad_norm/", "norm of each layer's gradient", 1.0},
     {ProbeKind::updates, "updates", "update/", "norm of each layer's update over that of its weights", 1.0},
-    {ProbeKind::attention, "attention", "attention.", "entropy and largest logit of each layer's attention", 1.0},
-    {ProbeKind::activations, "activations", "activation.", "moments and histogram of each norm's input", 1.0},
-    {ProbeKind::mapping, "mapping", "mapping.", "points of each norm's input and output before its gain", 1.0},
+    {ProbeKind::attention, "attention", "attention.", "entropy and largest logit of each layer's attention", 1.05},
+    {ProbeKind::activations, "activations", "activation.", "moments and histogram of each norm's input", 1.15},
+    {ProbeKind::mapping, "mapping", "mapping.", "points of each norm's input and output before its gain", 1.15},
     {ProbeKind::stem_scale, "stem_scale", "stem_scale", "gain and bias of the norm at stem.patch_in", 1.0},
 }};
 inline constexpr const ProbeRow& row_of(ProbeKind kind) { return kProbeRows[static_cast<std::size_t>(kind)]; }

@@ -215,7 +215,8 @@ class PanelDrawing {
 };
 
 std::string panel_text(const Chart& chart, const ChartPanel& panel) {
-  std::string text = panel.heading + ".";
+  std::string text = panel.heading;
+  text += '.';
   for (const ChartSeries& s : panel.series) {
     if (s.points.empty() || s.label.empty() || s.look != ChartLook::line) continue;
     text += fmt::format(" {}: from {:.4g} to {:.4g}.", s.label, s.points.front().mean, s.points.back().mean);
@@ -301,9 +302,8 @@ void set_chart_axes(Chart& chart, ChartScale across_scale, ChartScale values_sca
   }
 }
 
-std::vector<std::string> chart_pictures(const Chart& chart) {
-  std::vector<std::string> pictures;
-  std::vector<std::string> bodies;
+std::vector<PictureFile> chart_files(const Chart& chart) {
+  std::vector<PictureFile> pictures;
   std::vector<const ChartPanel*> panels;
   const auto finish = [&] {
     if (panels.empty()) return;
@@ -316,13 +316,13 @@ std::vector<std::string> chart_pictures(const Chart& chart) {
     svg.words("p-head", 4.0, 17.0, fitted(chart.title, kChartWidth - 8, 14.5));
     double top = kTitle;
     for (std::size_t i = 0; i < panels.size(); ++i) {
-      svg.open("g", {{"transform", "translate(0 " + svg_number(top) + ")"}});
+      svg.open("g", {{"transform", fmt::format("translate(0 {})", svg_number(top))}});
       PanelDrawing(chart, *panels[i], svg).draw();
       svg.close();
       top += panel_height(*panels[i]);
     }
     svg.close();
-    pictures.push_back(svg.take());
+    pictures.push_back({fmt::format("{}.svg", id), svg.take()});
     panels.clear();
   };
   std::size_t bytes = 0;
@@ -376,12 +376,19 @@ std::string chart_markdown(const Chart& chart, std::size_t most) {
 }
 
 std::string chart_html(const Chart& chart, std::size_t most) {
-  std::string html =
-      "<details><summary>Numbers of these pictures</summary><div class=\"scroll\" tabindex=\"0\"><table>";
+  std::string html = fmt::format("<h3>{}</h3>\n<figure>\n<figcaption>{}</figcaption>\n<div class=\"panels large\">\n",
+                                 escaped(chart.title), escaped(chart.caption));
+  for (std::size_t i = 0; i < chart.panels.size(); ++i)
+    if (chart.panels[i].drawn)
+      html +=
+          fmt::format("<div class=\"panel\">{}</div>\n", chart_panel(chart, i, fmt::format("{}-{}", chart.name, i)));
+  html +=
+      "</div>\n</figure>\n<details><summary>Numbers of these pictures</summary><div class=\"scroll\" "
+      "tabindex=\"0\"><table>";
   html += fmt::format("<caption>{}</caption><thead><tr>", escaped(chart.title));
   for (const std::string& head : {std::string("panel"), std::string("row"), chart.across_name, std::string("value"),
                                   std::string("lowest"), std::string("highest"), std::string("seeds")})
-    html += "<th scope=\"col\">" + escaped(head) + "</th>";
+    html += fmt::format("<th scope=\"col\">{}</th>", escaped(head));
   html += "</tr></thead>\n";
   each_number(chart, most,
               [&](const ChartPanel& panel, const std::string& row, const std::string& at, const BandPoint& point) {

@@ -9,6 +9,7 @@
 
 #include "experiments/report/axis.h"
 #include "experiments/report/curve_data.h"
+#include "experiments/report/report.h"
 
 namespace normlab {
 
@@ -63,8 +64,8 @@ enum class ChartScale : std::uint8_t { linear, logarithmic, automatic };
 /// powers of ten below the greatest value; what lies below is cut off. own_across: a horizontal axis for each panel.
 void set_chart_axes(Chart& chart, ChartScale across, ChartScale values, bool own_across = false);
 
-/// The chart as separate pictures, usually one.
-std::vector<std::string> chart_pictures(const Chart& chart);
+/// The chart as files, usually one: "xspp.svg", "xspp-2.svg".
+std::vector<PictureFile> chart_files(const Chart& chart);
 /// One panel for a page.
 std::string chart_panel(const Chart& chart, std::size_t panel, const std::string& id);
 
@@ -72,6 +73,7 @@ std::string chart_panel(const Chart& chart, std::size_t panel, const std::string
 std::string chart_csv(const Chart& chart);
 /// The numbers as a table, with at most `most` points of a series.
 std::string chart_markdown(const Chart& chart, std::size_t most);
+/// A part of a page: heading, caption, panels and numbers.
 std::string chart_html(const Chart& chart, std::size_t most);
 
 }  // namespace normlab

@@ -48,6 +48,9 @@ std::span<const FigureRow> figure_rows();
 /// Why a figure without numbers has none, and what to do: which probe to set, and what it costs.
 std::string missing_words(const FigureRow& figure, const FigureInput& input);
 
+/// The charts of all probes that have measured something, for a report.
+std::vector<Chart> measured_charts(const FigureInput& input);
+
 /// Final loss by learning rate, from the table of --lr-sensitivity.
 Chart rates_chart(const TableModel& table);
 /// Means, intervals and seeds of the table, for `strip`.

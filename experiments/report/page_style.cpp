@@ -49,6 +49,7 @@ figcaption{max-width:46rem;margin:.4rem 0}
 .picture{max-width:100%;height:auto;display:block}
 .narrow{display:none}
 .panels{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,17rem),1fr));gap:1rem;margin:.75rem 0}
+.panels.large{grid-template-columns:repeat(auto-fill,minmax(min(100%,24rem),1fr))}
 .panels .picture{width:100%}
 details{margin:.35rem 0}
 summary{cursor:pointer;padding:.2rem 0}

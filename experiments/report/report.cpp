@@ -127,11 +127,14 @@ std::string report_html(const ReportInput& input) {
   for (const StripPlot& plot : strip_plots(input.table))
     html += plot.gains ? "<li><a href=\"#gains\">Gains</a></li>" : "<li><a href=\"#values\">Values</a></li>";
   if (input.rates != nullptr) html += "<li><a href=\"#lr-sensitivity\">Learning rates</a></li>";
+  if (!input.measurements.empty()) html += "<li><a href=\"#measurements\">Measurements</a></li>";
   html +=
       "<li><a href=\"#curves\">Learning curves</a></li><li><a href=\"#trials\">Trials</a></li></ul></nav>\n"
       "</header>\n<main>\n";
-  html += problems_part(input) + results_section(input) + gains + rates_section(input) + curves_section(input) +
-          trials_section(input);
+  html += problems_part(input) + results_section(input) + gains + rates_section(input) + curves_section(input);
+  if (!input.measurements.empty())
+    html += "<section id=\"measurements\">\n<h2>Measurements</h2>\n" + input.measurements + "</section>\n";
+  html += trials_section(input);
   const std::string again = input.reload_seconds > 0 ? fmt::format(" Reloads every {} s.", input.reload_seconds) : "";
   html +=
       "</main>\n<footer>" + html_element("p", "Written " + input.written + "." + again, "soft") + "</footer>\n<script>";

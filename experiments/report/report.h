@@ -20,6 +20,7 @@ struct ReportInput {
   const TableModel* rates;         // the table of --lr-sensitivity; may be null
   std::string written;             // when and by which program: "2026-11-21 17:20 UTC by normlab 1a2b3c4"
   int reload_seconds = 0;          // the page reloads after this many seconds; 0: never
+  std::string measurements{};      // HTML with the pictures of probes; "" without any
 };
 
 /// A picture as a file: a name without folder, and the SVG.

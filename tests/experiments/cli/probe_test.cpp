@@ -1,6 +1,8 @@
 // Probes of whole trainings, and the command that measures one moment.
 #include <doctest/doctest.h>
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "experiments/base/safetensors.h"
@@ -252,4 +254,129 @@ TEST_CASE("probe: a training that diverges records the step at which it does") {
   const MetricsLine last = read_metrics(trial.metrics(1)).back();
   CHECK(last.step == end);
   CHECK(!std::isfinite(last.values.at("grad_norm/global")));
+}
+
+namespace {
+
+const std::string kAllProbes =
+    " --set 'probes={\"signal\": {\"at\": [3], \"every\": 4, \"last\": 2}, \"gradients\": 7, \"updates\": [0, 20], "
+    "\"attention\": {\"every\": 10, \"last\": 1}, \"activations\": [5, 29], \"mapping\": {\"every\": 9, \"last\": 1}, "
+    "\"stem_scale\": [0, 29], \"without_block\": true}' --set 'sweep={\"model.placement\": [\"dpn\", \"bn_ffnbn\"]}'";
+
+/// The steps of the lines that hold a name that begins so, after those that waited took their places.
+std::vector<std::int64_t> steps_of(const TrialFolder& trial, const std::string& begins) {
+  std::vector<std::int64_t> steps;
+  for (const MetricsLine& line : by_measured_step(read_metrics(trial.metrics(1)))) {
+    const auto at = line.values.lower_bound(begins);
+    const bool has = at != line.values.end() && at->first.starts_with(begins);
+    if (has) steps.push_back(line.step);
+  }
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("probe: every kind is measured, with the bits of a training without, for any number of threads") {
+  const Files files;
+  REQUIRE(files.run("a", "--threads 1" + kAllProbes).code == 0);
+  REQUIRE(files.run("b", "--threads 3" + kAllProbes).code == 0);
+  REQUIRE(files.run("c", kAllProbes + " --set 'probes={}'").code == 0);
+  const auto a = files.trials("a"), b = files.trials("b"), c = files.trials("c");
+  REQUIRE(a.size() == 2);
+  for (std::size_t t = 0; t < 2; ++t) {
+    CHECK(text_of(a[t].metrics(1)) == text_of(b[t].metrics(1)));
+    CHECK(tensors(a[t]) == tensors(c[t]));
+    CHECK(steps_of(a[t], "afsm.") == std::vector<std::int64_t>{3, 24, 28});
+    CHECK(steps_of(a[t], "update/") == std::vector<std::int64_t>{0, 20});
+    CHECK(steps_of(a[t], "attention.") == std::vector<std::int64_t>{20});
+    CHECK(steps_of(a[t], "activation.") == std::vector<std::int64_t>{5, 29});
+    CHECK(steps_of(a[t], "mapping.") == std::vector<std::int64_t>{27});
+    CHECK(steps_of(a[t], "without_block.") == std::vector<std::int64_t>{30});
+  }
+  // Only the first row has a norm before the patch embedding, and the other misses nothing.
+  CHECK(steps_of(a[0], "stem_scale").size() + steps_of(a[1], "stem_scale").size() == 2);
+  CHECK(files.plan("a", kAllProbes).out.find("Finished, but") == std::string::npos);
+  CHECK(files.plan("c", kAllProbes).out.find("signal at 3, 24, 28;") != std::string::npos);
+}
+
+TEST_CASE("probe: a killed training keeps the measurements that wait for its end") {
+  const Files files;
+  const std::string slow = kAllProbes + " --workers 1 --set 'checkpoint={\"steps\": 1, \"seconds\": 1000}'";
+  REQUIRE(files.run("whole", kAllProbes).code == 0);
+  for (int kills = 0; kills < 5; ++kills) {
+    const Program program(files.folder, "run " + files.descriptor + slow + " --out " + (files.folder / "r").string());
+    std::this_thread::sleep_for(std::chrono::milliseconds(120 + 60 * kills));
+    program.signal_all(SIGKILL);
+    program.wait();
+  }
+  REQUIRE(files.run("r", slow).code == 0);
+  const ResultStore whole(files.folder / "whole"), killed(files.folder / "r");
+  for (const std::string& id : whole.trial_ids()) {
+    const auto read = [&](const ResultStore& store) {
+      const TrialFolder trial = store.trial(id);
+      return text_of(trial.metrics(trial.load_result()->attempt));
+    };
+    CHECK(read(killed) == read(whole));
+  }
+}
+
+TEST_CASE("probe: a training that diverges keeps a checkpoint of shortly before") {
+  const Files files;
+  const std::string diverges =
+      "--set train.optimizer.name=sgd --set train.optimizer.lr=1e3 --set train.clip_norm=0 --set "
+      "train.schedule.name=constant --set 'sweep={\"model.placement\": [\"none\"]}' --set 'probes={\"signal\": "
+      "{\"every\": 1, \"last\": 2}}' --set 'checkpoint={\"seconds\": 1000, \"keep\": \"none\"";
+  REQUIRE(files.run("gone", diverges + "}'").code == 0);
+  const TrialFolder gone = files.trials("gone").front();
+  const std::int64_t end = gone.load_result()->diverged_step.value_or(-1);
+  REQUIRE(end > 1);
+  CHECK(!fs::exists(gone.checkpoint(1)));
+  CHECK(steps_of(gone, "afsm.") == std::vector<std::int64_t>{end - 1, end});
+  REQUIRE(files.run("kept", diverges + ", \"keep_before_divergence\": 1}'").code == 0);
+  CHECK(fs::exists(files.trials("kept").front().checkpoint(1)));
+}
+
+TEST_CASE("figures: the program draws what it can, names what is missing and ends with 2") {
+  const Files files;
+  REQUIRE(files.run("r", kAllProbes).code == 0);
+  const std::string out = (files.folder / "figures").string();
+  const auto figures = [&](const std::string& more) {
+    return run_program(files.folder, "figures " + files.descriptor + kAllProbes + " --out " +
+                                         (files.folder / "r").string() + " -o " + out + " " + more);
+  };
+  const Finished all = figures("");
+  CHECK_MESSAGE(all.code == 0, all.err);
+  for (const char* name : {"xspp", "gradients", "embedding", "stem_scale", "mapping", "mapping-curvature", "attention",
+                           "activations", "activations-histogram", "updates", "strip", "curves", "without_block"})
+    for (const char* suffix : {".svg", ".csv", ".md"}) CHECK(fs::exists(out + "/" + name + suffix));
+  const Finished missing = run_program(files.folder, "figures " + files.descriptor + " --out " +
+                                                         (probed_runs().folder / "probed").string() + " -o " + out);
+  CHECK(missing.code == 2);
+  CHECK_MESSAGE(missing.err.find("updates: no trial has measured norm of each layer's update over that of its weights; "
+                                 "set \"probes\": {\"updates\": [0, 1000]} and run again") != std::string::npos,
+                missing.err);
+  CHECK(figures("--only xspp,nothing").err.find("--only: unknown key; one of: xspp") != std::string::npos);
+  CHECK(figures("--only lr_sensitivity").code == 2);
+}
+
+TEST_CASE("eval: a block is left out") {
+  const Files files;
+  REQUIRE(files.run("r", kAllProbes).code == 0);
+  for (const TrialFolder& trial : files.trials("r")) {
+    const std::string id = trial.path().filename().string();
+    const auto eval = [&](const std::string& more) {
+      return run_program(files.folder, "eval " + id + " --out " + (files.folder / "r").string() + " " + more);
+    };
+    const Finished one = eval("--without-block 1");
+    REQUIRE_MESSAGE(one.code == 0, one.err);
+    const MetricsLine line = [&] {
+      for (const MetricsLine& l : read_metrics(trial.metrics(1)))
+        if (l.values.contains("without_block.loss/1")) return l;
+      return MetricsLine();
+    }();
+    CHECK_MESSAGE(one.out.find(fmt::format("loss {:.6g}", line.values.at("without_block.loss/1"))) != std::string::npos,
+                  one.out);
+    CHECK(eval("--without-block 2").err.find("2 is not a block of this network, which has blocks 0 to 1") !=
+          std::string::npos);
+  }
 }
