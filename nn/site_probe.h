@@ -38,7 +38,7 @@ struct MappedPoint {
 };
 
 /// The images and the points of each that a mapping records, spread over positions and channels.
-inline constexpr std::int64_t kMappedImages = 8, kMappedPoints = 64;
+inline constexpr std::int64_t kMappedImages = 8, kMappedPoints = 32;
 /// The images whose attention is measured.
 inline constexpr std::int64_t kAttendedImages = 16;
 
