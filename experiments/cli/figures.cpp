@@ -124,7 +124,7 @@ void add_figures(Command& app) {
   command.footer(list +
                  "\nExit code 2: a figure lacks its measurements, and a message names the probe to set. The others are "
                  "drawn.");
-  command.examples({"normlab figures my.json --only xspp,gradients -o figures",
+  command.examples({"normlab figures experiments/placements_gratings.json -o figures",
                     "normlab figures experiments/placements_gratings.json --only strip,curves"});
 }
 

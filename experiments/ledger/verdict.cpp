@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "core/error.h"
 #include "experiments/results/table_filter.h"
@@ -85,9 +86,17 @@ std::vector<const TableLine*> selected_rows(const TableModel& model, const Table
   } catch (const InputError& error) {
     throw InputError(concat(place, ": this filter of rows cannot be read:\n", error.what()));
   }
+  // The table's lines lack the axes that have one value in all rows.
+  const auto with_all_axes = [&](TableLine line) {
+    const std::vector<std::string> some = std::exchange(line.axes, input.rows.front().axes);
+    for (std::size_t a = 0; a < model.axes.size(); ++a)
+      line.axes[std::size_t(std::find(input.axes.begin(), input.axes.end(), model.axes[a]) - input.axes.begin())] =
+          some[a];
+    return line;
+  };
   std::vector<const TableLine*> lines;
   for (const TableLine& line : model.lines)
-    if (test(line)) lines.push_back(&line);
+    if (test(with_all_axes(line))) lines.push_back(&line);
   if (lines.empty()) throw InputError(concat(place, ": no row of the sweep matches ", filter));
   return lines;
 }

@@ -201,6 +201,7 @@ TEST_CASE("export: the tables of docs/results.md are those of the files that it 
   }
   std::vector<std::string> without_question{
       "dpn_stacks.json" + with_file + "dpn_stacks.jsonl",
+      "norms_by_depth.json" + with_file + "norms_by_depth.jsonl",
       "lr_sensitivity.json" + with_file + "lr_sensitivity.jsonl --lr-sensitivity",
       "norms_by_optimizer.json" + with_file + "norms_by_optimizer.jsonl"};
   for (const char* shots : {"1", "5", "10", "25"})

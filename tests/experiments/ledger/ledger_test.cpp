@@ -24,8 +24,8 @@ struct MadeUpClaim {
                                R"({
       "dataset": {"name": "shapes"},
       "model": {"kind": "vit", "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
-      "train": {"steps": 50, "batch_size": 4, "optimizer": {"lr": 0.01}},
-      "sweep": {"model.placement": ["pre_pre", "dpn"]},
+      "train": {"batch_size": 4, "optimizer": {"lr": 0.01}},
+      "sweep": {"train.epochs": [1], "model.placement": ["pre_pre", "dpn"]},
       "baseline": {"model.placement": "pre_pre"}, "seeds": 3,
       "claim": {"source": "A paper, Table 1", "says": "It helps.", "printed": "+2", )" +
                                    more + "\"tests\": [" + tests + "]}}",
@@ -136,8 +136,8 @@ TEST_CASE("ledger: a row has finished learning once its loss falls by less than 
   CHECK_FALSE(finished_learning({}).has_value());
   const MadeUpClaim made(kGain);
   made.finish(0.05);  // from 1.2 to 1.0
-  CHECK(made.line().learning == std::vector<std::string>{"pre_pre", "dpn"});
-  CHECK(has(ledger_text({made.line()}, 80), "Where it ends: not decided: pre_pre and 1 more still learned"));
+  CHECK(made.line().learning == std::vector<std::string>{"epochs=1, placement=pre_pre", "epochs=1, placement=dpn"});
+  CHECK(has(ledger_text({made.line()}, 80), "Where it ends: not decided: epochs=1, placement=pre_pre"));
 }
 
 TEST_CASE("ledger: timings are ratios of two numbers of each line") {
