@@ -31,7 +31,7 @@ constexpr NamedCommand kCommands[] = {
     {"curves", add_curves},   {"eval", add_eval},       {"fewshot", add_fewshot}, {"bench", add_bench},
     {"data", add_data},       {"diff", add_diff},       {"find", add_find},       {"list", add_list},
     {"missing", add_missing}, {"clean", add_clean},     {"verify", add_verify},   {"export", add_export},
-    {"figures", add_figures}};
+    {"figures", add_figures}, {"merge", add_merge}};
 
 bool is_command(std::string_view word) {
   return std::any_of(std::begin(kCommands), std::end(kCommands), [&](const NamedCommand& c) { return c.name == word; });

@@ -27,6 +27,7 @@ void add_diff(Command& app);
 void add_find(Command& app);
 void add_init(Command& app);
 void add_list(Command& app);
+void add_merge(Command& app);
 void add_missing(Command& app);
 void add_clean(Command& app);
 void add_verify(Command& app);

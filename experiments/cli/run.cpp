@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
 #include "core/cpu/blas.h"
 #include "experiments/base/first_wins.h"
@@ -24,6 +25,7 @@ struct RunCommand {
   DescriptorOptions descriptor;
   RunOptions options;
   std::vector<std::string> retry;
+  std::string share;
 
   int operator()() {
     const Experiment experiment = descriptor.load();
@@ -31,6 +33,7 @@ struct RunCommand {
     options.data = descriptor.data_root();
     options.retry_failed = std::count(retry.begin(), retry.end(), "failed") > 0;
     options.retry_diverged = std::count(retry.begin(), retry.end(), "diverged") > 0;
+    if (!share.empty()) options.share = read_share(share, [](const char* name) { return std::getenv(name); });
     const bool words = options.json_progress != "-";
     const ResultStore store(options.out);
     const Experiment planned = next_stage(experiment, store);
@@ -72,6 +75,10 @@ struct RunCommand {
       tell("{} not begun: the trial to start from has no weights yet\n", plural(summary.waiting, "trial"));
     if (summary.elsewhere > 0)
       tell("{} are left to other processes because of --no-wait or --max-trials\n", summary.elsewhere);
+    if (!options.share.whole())
+      tell("share {}: {} of other shares; copy the results of all shares into one folder with `normlab merge`{}\n",
+           options.share.text(), plural(summary.other_shares, "trial"),
+           summary.more_to_come ? ", then run again there: further trials depend on them" : "");
     tell("{}", note);
   }
 };
@@ -117,6 +124,10 @@ void add_run(Command& app) {
       .add_option("--max-trials", run.options.max_trials,
                   "exit after this process has trained so many trials; 0: no limit")
       .show_default();
+  command.add_option(
+      "--share", run.share,
+      "train only this part of the trials, as 3/16, without a folder in common with the others; auto: by "
+      "SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX; auto/16: of 16");
   command.add_option(
       "--json-progress", run.options.json_progress,
       "append the progress to this file, one JSON object per line; -: to standard error, without other messages");

@@ -69,7 +69,8 @@ struct Pending {
 Pending pending_trials(const Experiment& experiment, const ResultStore& store, const RunOptions& options,
                        std::set<std::string>& tried, RunSummary& summary) {
   Pending pending;
-  summary.done_before = summary.failed_before = 0;
+  summary.done_before = summary.failed_before = summary.other_shares = 0;
+  const std::vector<std::string> mine = ids_of_share(experiment, options.share);
   for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
     const std::string& id = experiment.trials[t].id;
     if (tried.contains(id)) continue;
@@ -80,6 +81,10 @@ Pending pending_trials(const Experiment& experiment, const ResultStore& store, c
     if (result && !retried) {
       folder.tidy();
       ++(result->status == TrialEnd::failed ? summary.failed_before : summary.done_before);
+      continue;
+    }
+    if (!std::binary_search(mine.begin(), mine.end(), id)) {
+      ++summary.other_shares;
       continue;
     }
     if (waits_for_start(experiment.trials[t].config.start, store)) {
@@ -136,6 +141,10 @@ RunSummary run_experiment(const Experiment& descriptor, const RunOptions& option
   Experiment experiment = next_stage(descriptor, store, Record::yes);
   while (true) {
     const bool others_wait = run_trials(experiment, store, options, tried, summary);
+    if (!options.share.whole()) {
+      summary.more_to_come = experiment.more_to_come || summary.waiting > 0;
+      return summary;
+    }
     const bool ended = summary.stopped || summary.elsewhere > 0 || (options.stop_on_failure && summary.failed > 0) ||
                        (options.max_trials > 0 && summary.begun >= options.max_trials);
     if (others_wait && !ended) continue;

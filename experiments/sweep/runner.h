@@ -7,6 +7,7 @@
 
 #include "experiments/descriptor/experiment.h"
 #include "experiments/results/lease.h"
+#include "experiments/sweep/share.h"
 #include "experiments/train/device.h"
 #include "experiments/train/work_times.h"
 
@@ -26,6 +27,7 @@ struct RunOptions {
   bool stop_on_failure = false;          // otherwise the other trials continue
   bool no_wait = false;                  // end when only trials of other processes are left
   std::size_t max_trials = 0;            // end after this many trials of this process; 0: no limit
+  Share share{};                         // train only these trials, and none that follow from their results
   std::string json_progress;             // file for ProgressLog; "-": standard error; empty: none
   std::filesystem::path tensorboard{};   // event files go to one folder per trial in this one; empty: none
 };
@@ -37,6 +39,8 @@ struct RunSummary {
   std::size_t elsewhere = 0;      // left to other processes: RunOptions::no_wait
   std::size_t waiting = 0;        // for the trial that they start from
   std::size_t begun = 0;          // by this process; limited by RunOptions::max_trials
+  std::size_t other_shares = 0;   // trials of other shares without a result here
+  bool more_to_come = false;      // further trials follow from the results of all shares
   bool stopped = false;           // by a signal
   std::size_t workers = 0;        // maximum over the stages
   WorkTimes times{};              // of all workers, up to the end of each one's last trial

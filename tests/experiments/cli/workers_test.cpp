@@ -248,3 +248,44 @@ TEST_CASE("workers: a folder without write permission is named with exit code 3"
     if (entry.is_directory()) fs::permissions(entry.path(), fs::perms(0755));
   fs::permissions(folder / "r", fs::perms(0755));
 }
+
+TEST_CASE("workers: shares in folders of their own merge to the results of one run") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder);
+  const Finished whole = run_program(folder, "run " + file + " --out " + in_folder(folder, "whole"));
+  REQUIRE(whole.code == 0);
+  std::string shares;
+  for (const char* share : {"1/3", "2/3", "3/3"}) {
+    const std::string out = in_folder(folder, std::string("share") + share[0]);
+    const Finished part = run_program(folder, "run " + file + " --share " + share + " --out " + out);
+    CHECK_MESSAGE(part.code == 0, part.err);
+    CHECK_MESSAGE(part.err.find(std::string("share ") + share + ": ") != std::string::npos, part.err);
+    shares += " " + out;
+  }
+  const Finished merge = run_program(folder, "merge" + shares + " --out " + in_folder(folder, "r"));
+  CHECK_MESSAGE(merge.code == 0, merge.err);
+  CHECK(merge.out.find("4 results copied to ") == 0);
+  CHECK(whole_results(folder / "r") == whole_results(folder / "whole"));
+  CHECK(run_program(folder, "table " + file + " --out " + in_folder(folder, "r")).out == whole.out);
+  CHECK(run_program(folder, "run " + file + " --share 4/3 --out " + in_folder(folder, "x")).code == 2);
+}
+
+TEST_CASE("workers: a share of a sweep with tuning ends with the advice to merge and run again") {
+  const TemporaryFolder folder;
+  const std::string file =
+      small_sweep(folder,
+                  "--set 'tune=[{\"axes\": {\"train.optimizer.lr\": [0.001, 0.01]}, \"seeds\": 1}]' --set "
+                  "'dataset.train=train[:160]' --set 'dataset.minival=train[160:200]' --set seeds=1");
+  for (const char* share : {"1/2", "2/2"}) {
+    const Finished part = run_program(
+        folder, "run " + file + " --share " + share + " --out " + in_folder(folder, std::string("share") + share[0]));
+    CHECK_MESSAGE(part.err.find("then run again there: further trials depend on them") != std::string::npos, part.err);
+  }
+  REQUIRE(run_program(folder, "merge " + in_folder(folder, "share1") + " " + in_folder(folder, "share2") + " --out " +
+                                  in_folder(folder, "r"))
+              .code == 0);
+  const Finished rest = run_program(folder, "run " + file + " --out " + in_folder(folder, "r"));
+  CHECK_MESSAGE(rest.code == 0, rest.err);
+  REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "whole")).code == 0);
+  CHECK(whole_results(folder / "r") == whole_results(folder / "whole"));
+}

@@ -67,18 +67,19 @@ constexpr ClaimRange kPositive{0.0, {}, false};
 
 TEST_CASE("verdict: an interval within the range holds, outside it fails, across a bound it decides nothing") {
   const ClaimRange range{-1.0, 0.0, false}, outside{-1.0, 0.0, true};
-  for (const auto& [low, high, verdict] : {std::tuple{-0.9, -0.1, Verdict::holds},
-                                           {-1.0, 0.0, Verdict::holds},
-                                           {0.1, 0.5, Verdict::fails},
-                                           {-3.0, -1.1, Verdict::fails},
-                                           {-0.5, 0.1, Verdict::undecided},
-                                           {-2.0, 1.0, Verdict::undecided}}) {
-    CAPTURE(low);
-    CHECK(judge(range, low, high) == verdict);
-    const Verdict reversed = verdict == Verdict::holds   ? Verdict::fails
-                             : verdict == Verdict::fails ? Verdict::holds
-                                                         : Verdict::undecided;
-    CHECK(judge(outside, low, high) == reversed);
+  struct Case {
+    double low, high;
+    Verdict verdict;
+  };
+  for (const Case& c :
+       {Case{-0.9, -0.1, Verdict::holds}, Case{-1.0, 0.0, Verdict::holds}, Case{0.1, 0.5, Verdict::fails},
+        Case{-3.0, -1.1, Verdict::fails}, Case{-0.5, 0.1, Verdict::undecided}, Case{-2.0, 1.0, Verdict::undecided}}) {
+    CAPTURE(c.low);
+    CHECK(judge(range, c.low, c.high) == c.verdict);
+    const Verdict reversed = c.verdict == Verdict::holds   ? Verdict::fails
+                             : c.verdict == Verdict::fails ? Verdict::holds
+                                                           : Verdict::undecided;
+    CHECK(judge(outside, c.low, c.high) == reversed);
   }
   CHECK(judge(kPositive, 0.1, kInfinity) == Verdict::holds);
 }

@@ -1,0 +1,38 @@
+#include <fmt/core.h>
+
+#include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
+#include "experiments/cli/commands.h"
+#include "experiments/sweep/share.h"
+
+namespace normlab {
+namespace {
+
+struct Merge {
+  std::vector<std::string> folders;
+  std::string out;
+
+  int operator()() const {
+    const Merged merged = merge_results({folders.begin(), folders.end()}, out);
+    print_text("{} copied to {}, {} there already\n", plural(merged.copied, "result"), out, merged.there);
+    if (merged.unfinished > 0)
+      print_text("{} without a result left out; run the share again to finish them\n",
+                 plural(merged.unfinished, "trial"));
+    return 0;
+  }
+};
+
+}  // namespace
+
+void add_merge(Command& app) {
+  auto [command, merge] = app.add_command<Merge>("merge", "copy the results of several folders into one");
+  command.add_option("folders", merge.folders, "folders of results, such as those of `normlab run --share`").required();
+  command.add_option("--out", merge.out, "folder to copy to; it may have results already").required();
+  command.footer(
+      "Nothing is copied if equal trials have different results, or if the folders record different decisions about an "
+      "experiment. If later trials follow from the results, run the descriptor again in the merged folder.");
+  command.examples(
+      {"normlab merge share-1 share-2 share-3 --out results", "normlab merge ~/from-another-machine --out results"});
+}
+
+}  // namespace normlab

@@ -1,0 +1,37 @@
+// A share of a sweep's trials, for processes without a common folder, and the union of their results.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "experiments/descriptor/experiment.h"
+
+namespace normlab {
+
+/// Share `number` of `count`, from 1; 1/1 is everything.
+struct Share {
+  std::size_t number = 1, count = 1;
+  bool whole() const { return count == 1; }
+  /// "3/16".
+  std::string text() const;
+};
+
+/// "3/16"; "auto": Slurm's SLURM_ARRAY_TASK_ID, in an array of SLURM_ARRAY_TASK_COUNT tasks; "auto/16": that, or
+/// JOB_COMPLETION_INDEX of a Kubernetes Indexed Job, which does not tell how many there are. `variable` reads the
+/// environment and may return null. InputError with what is wrong.
+Share read_share(const std::string& text, const std::function<const char*(const char*)>& variable);
+
+/// The ids of the share's trials. By the order of all ids, so sizes differ by at most one trial.
+std::vector<std::string> ids_of_share(const Experiment& experiment, const Share& share);
+
+struct Merged {
+  std::size_t copied = 0, there = 0;  // results copied, and results that `out` or an earlier folder had already
+  std::size_t unfinished = 0;         // trials without a result, left out
+};
+/// Copies every trial with a result, and the notes of the experiments, from `folders` to `out`. InputError, before
+/// anything is copied, for a folder without trials, and for equal trials whose results differ, naming both.
+Merged merge_results(const std::vector<std::filesystem::path>& folders, const std::filesystem::path& out);
+
+}  // namespace normlab
