@@ -40,6 +40,7 @@ CLI::Validator range_validator(const std::string& bounds, Number least, Number m
 }  // namespace
 
 bool Option::given() const { return option_->count() > 0; }
+std::string Option::name() const { return option_->get_name(); }
 Option Option::required() const { return Option(option_->required()); }
 Option Option::needs(Option other) const { return Option(option_->needs(other.option_)); }
 Option Option::excludes(Option other) const { return Option(option_->excludes(other.option_)); }

@@ -24,6 +24,7 @@ class Option {
  public:
   explicit Option(CLI::Option* option = nullptr) : option_(option) {}
   bool given() const;
+  std::string name() const;  // "--tasks"
 
   Option required() const;
   Option needs(Option other) const;

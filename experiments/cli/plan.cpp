@@ -36,45 +36,62 @@ std::string flops_text(double flops) {
   return fmt::format("{:.1f} GFLOP", flops * 1e-9);
 }
 
-struct PlanSlurm {
-  bool wanted = false;
-  double hours = 0;  // 0: estimated
+/// slurm: a script for sbatch. commands: a line per task, for GNU parallel, HTCondor, PBS or Kubernetes.
+enum class PlanFormat : std::uint8_t { text, slurm, commands };
+
+struct PlanTasks {
+  PlanFormat format = PlanFormat::text;
+  std::vector<Option> of_tasks{}, of_slurm{};  // options that apply only there
+  double hours = 0;                            // 0: estimated
   DeviceKind device = DeviceKind::cpu;
   SlurmJob asked;
 
   void add_options(Command& plan);
   /// For the trials without a result. `gflops`: of one core; 0: measured. InputError if a trial's time is unknown.
   int print(const Experiment& experiment, const DescriptorOptions& descriptor, double gflops) const;
+  /// InputError for an option that the format does not use.
+  void require_used() const;
 };
 
 std::string absolute(const std::string& path) { return std::filesystem::absolute(path).lexically_normal().string(); }
 
-void PlanSlurm::add_options(Command& plan) {
-  Option slurm = plan.add_flag("--slurm", wanted, "print a Slurm array script for the trials without a result instead");
-  Option by_task = plan.add_option("--tasks", asked.tasks, "number of tasks; each trains trials until none is left")
-                       .range(1, 1'000'000)
-                       .needs(slurm);
-  plan.add_option("--trials-per-task", asked.trials_per_task, "trials per task (default: 1)")
-      .range(1, 1'000'000)
-      .needs(slurm)
-      .excludes(by_task);
-  plan.add_option("--time-factor", asked.time_factor, "time limit as a multiple of the estimate")
-      .positive()
-      .needs(slurm)
-      .show_default();
-  plan.add_option("--hours", hours, "hours per trial, instead of an estimate").positive().needs(slurm);
-  plan.add_number("--cpus", asked.cpus, "cores per task", 1, 1024).needs(slurm);
-  add_device(plan, device).needs(slurm);
+void PlanTasks::add_options(Command& plan) {
+  plan.add_words(
+          "--format", format,
+          "text; slurm: print a Slurm array script for the trials without a result; commands: a command line per "
+          "task for other schedulers")
+      .show_default("text");
+  of_tasks = {plan.add_option("--tasks", asked.tasks, "number of tasks; each trains trials until none is left")
+                  .range(1, 1'000'000)};
+  of_tasks.push_back(plan.add_option("--trials-per-task", asked.trials_per_task, "trials per task (default: 1)")
+                         .range(1, 1'000'000)
+                         .excludes(of_tasks.front()));
+  of_tasks.push_back(plan.add_number("--cpus", asked.cpus, "cores per task", 1, 1024));
+  of_tasks.push_back(add_device(plan, device));
+  of_slurm = {plan.add_option("--time-factor", asked.time_factor, "slurm: time limit as a multiple of the estimate")
+                  .positive()
+                  .show_default(),
+              plan.add_option("--hours", hours, "slurm: hours per trial, instead of an estimate").positive()};
 }
 
-int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& descriptor, double gflops) const {
+void PlanTasks::require_used() const {
+  const auto refuse = [](const std::vector<Option>& options, const char* formats) {
+    for (const Option& option : options)
+      if (option.given()) throw InputError(fmt::format("{}: needs --format {}", option.name(), formats));
+  };
+  if (format == PlanFormat::text) refuse(of_tasks, "slurm or --format commands");
+  if (format != PlanFormat::slurm) refuse(of_slurm, "slurm");
+}
+
+int PlanTasks::print(const Experiment& experiment, const DescriptorOptions& descriptor, double gflops) const {
   const ResultStore store(descriptor.out);
   SlurmJob job = asked;
   job.name = experiment.stem;
   job.trial_seconds = 3600 * hours;
   job.gpu = device == DeviceKind::cuda;
-  if (job.gpu && hours == 0)
-    throw InputError("plan --slurm --device cuda: estimates are for CPUs; give a trial's time with --hours");
+  const bool estimates = format == PlanFormat::slurm && hours == 0;
+  if (job.gpu && estimates)
+    throw InputError("plan --format slurm --device cuda: estimates are for CPUs; give a trial's time with --hours");
   std::vector<std::size_t> missing;
   for (std::size_t t = 0; t < experiment.trials.size(); ++t)  // a failed trial has a result; `run` skips it too
     if (!store.trial(experiment.trials[t].id).load_result()) {
@@ -84,15 +101,15 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
         missing.push_back(t);
     }
   job.missing = missing.size();
-  TrialSeconds costs(experiment, hours > 0 ? std::vector<std::size_t>() : missing, descriptor, gflops);
-  for (const std::size_t t : missing) {
-    if (hours > 0) continue;
+  TrialSeconds costs(experiment, estimates ? missing : std::vector<std::size_t>(), descriptor, gflops);
+  for (const std::size_t t : estimates ? missing : std::vector<std::size_t>()) {
     const TrialConfig& config = experiment.trials[t].config;
     const TrialCost cost = costs.cost(config);
     if (!cost.steps)
-      throw InputError(fmt::format(
-          "plan --slurm: the size of \"{}\" is unknown, so a trial's time cannot be estimated; give it with --hours",
-          config.dataset.name));
+      throw InputError(
+          fmt::format("plan --format slurm: the size of \"{}\" is unknown, so a trial's time cannot be estimated; give "
+                      "it with --hours",
+                      config.dataset.name));
     const double used = std::min<double>(job.cpus, double(cost.shards.lanes));
     job.trial_seconds = std::max(job.trial_seconds, costs.seconds(t, cost) / used);
   }
@@ -105,7 +122,11 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
   if (job.gpu) job.command.insert(job.command.end(), {"--device", "cuda"});
   if (!descriptor.data.empty()) job.command.insert(job.command.end(), {"--data", absolute(descriptor.data)});
   for (const std::string& set : descriptor.sets) job.command.insert(job.command.end(), {"--set", set});
-  print_bytes(slurm_script(job));
+  print_bytes(format == PlanFormat::slurm ? slurm_script(job) : task_commands(job));
+  constexpr std::size_t kManyTasks = 1000;
+  if (const std::size_t tasks = slurm_tasks(job); tasks > kManyTasks)
+    tell("{} tasks: many schedulers limit an array to about {}; join trials with --trials-per-task\n", tasks,
+         kManyTasks);
   return 0;
 }
 
@@ -116,7 +137,7 @@ void print_paragraph(const std::string& text) {
 
 struct Plan {
   DescriptorOptions descriptor;
-  PlanSlurm slurm;
+  PlanTasks tasks;
   double gflops = 0;  // of one core; 0: measured
 
   static TrialCosts costs_of(const TrialConfig& config, const TrialCost& cost) {
@@ -164,7 +185,8 @@ struct Plan {
 
   int operator()() const {
     const Experiment experiment = descriptor.load_staged();
-    if (slurm.wanted) return slurm.print(experiment, descriptor, gflops);
+    tasks.require_used();
+    if (tasks.format != PlanFormat::text) return tasks.print(experiment, descriptor, gflops);
     const ResultStore store(descriptor.out);
     const PlanChange change = plan_change(experiment, store);
     const std::set<std::size_t> added(change.added.begin(), change.added.end());
@@ -265,9 +287,9 @@ void add_plan(Command& app) {
       .add_option("--gflops", plan.gflops,
                   "speed of one core in GFLOP/s, to estimate times from instead of measuring steps")
       .positive();
-  plan.slurm.add_options(command);
+  plan.tasks.add_options(command);
   command.examples({"normlab plan experiments/placements_gratings.json",
-                    "normlab plan experiments/placements_cifar10.json --slurm --cpus 8 > job.sh"});
+                    "normlab plan experiments/placements_cifar10.json --format slurm --cpus 8 > job.sh"});
 }
 
 void add_check(Command& app) {

@@ -29,6 +29,15 @@ std::int64_t slurm_minutes(const SlurmJob& job) {
   return 10 + static_cast<std::int64_t>(std::ceil(double(each) * job.trial_seconds * job.time_factor / 60));
 }
 
+std::string task_commands(const SlurmJob& job) {
+  std::string line, text;
+  for (const std::string& word : job.command) line += shell_quoted(word) + " ";
+  const std::size_t tasks = slurm_tasks(job);
+  for (std::size_t task = 1; task <= tasks; ++task)
+    text += fmt::format("{}--workers 1 --threads {} --share {}/{}\n", line, job.cpus, task, tasks);
+  return text;
+}
+
 std::string slurm_script(const SlurmJob& job) {
   const std::size_t tasks = slurm_tasks(job);
   const std::int64_t minutes = slurm_minutes(job);

@@ -32,6 +32,9 @@ std::int64_t slurm_minutes(const SlurmJob& job);
 /// process monitors the tasks.
 std::string slurm_script(const SlurmJob& job);
 
+/// A command line per task, each for its share of the trials (`run --share`), so that the tasks need no common folder.
+std::string task_commands(const SlurmJob& job);
+
 /// Single-quoted if the word contains characters that are special to a shell.
 std::string shell_quoted(const std::string& word);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs a sweep through a real Slurm on this machine: slurmctld, slurmd and munged in a temporary folder. Submits the
-# script of `normlab plan --slurm`, requeues one task during a trial, and sends another the notice of its time limit.
+# script of `normlab plan --format slurm`, requeues one task during a trial, and sends another the notice of its time limit.
 # Each trial must finish exactly once, with the same bits as in an undisturbed sweep.
 #   tests/slurm/run.sh [BUILD]        ends with "slurm: passed", "slurm: FAILED: ..." or "slurm: skipped: reason"
 set -u
@@ -93,7 +93,7 @@ cat >"$folder/sweep.json" <<'END'
 }
 END
 cd "$folder" || exit 1
-"$normlab" plan sweep.json --slurm --trials-per-task 2 --out out >sweep.sbatch || fail "plan --slurm"
+"$normlab" plan sweep.json --format slurm --trials-per-task 2 --out out >sweep.sbatch || fail "plan --format slurm"
 grep -q -- '--array=0-1' sweep.sbatch || fail "the script has no array of two tasks"
 job=$(sbatch --parsable --chdir="$folder" sweep.sbatch) || fail "sbatch does not take the script"
 echo "slurm: job $job, two tasks of two trials"

@@ -289,3 +289,22 @@ TEST_CASE("workers: a share of a sweep with tuning ends with the advice to merge
   REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "whole")).code == 0);
   CHECK(whole_results(folder / "r") == whole_results(folder / "whole"));
 }
+
+TEST_CASE("workers: the command lines of a plan train the whole sweep, also under GNU parallel") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder), out = " --out " + in_folder(folder, "r");
+  const Finished plan = run_program(folder, "plan " + file + " --tasks 3 --format commands" + out);
+  REQUIRE_MESSAGE(plan.code == 0, plan.err);
+  std::ofstream(folder / "tasks") << plan.out;
+  const bool parallel = std::system("command -v parallel >/dev/null 2>&1") == 0;
+  if (!parallel) MESSAGE("there is no GNU parallel; a shell runs the lines");
+  const std::string run = parallel ? "parallel -j 2 < " : "sh ";
+  CHECK(std::system((run + in_folder(folder, "tasks") + " >/dev/null 2>&1").c_str()) == 0);
+  REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "whole")).code == 0);
+  CHECK(whole_results(folder / "r") == whole_results(folder / "whole"));
+  CHECK(run_program(folder, "plan " + file + " --format commands" + out).err.find("nothing to submit") == 0);
+  CHECK(run_program(folder, "plan " + file + " --tasks 3" + out).err.find("--tasks: needs --format slurm or") == 0);
+  CHECK(run_program(folder, "plan " + file + " --format commands --hours 1" + out).err.find("--hours: needs") == 0);
+  const Finished many = run_program(folder, "plan " + file + " --set seeds=600 --format commands" + out);
+  CHECK_MESSAGE(many.err.find("tasks: many schedulers limit an array to about 1000") != std::string::npos, many.err);
+}

@@ -76,3 +76,15 @@ TEST_CASE("slurm: with a number of tasks a task has no limit of trials") {
   job.tasks = 2;
   CHECK(slurm_script(job).find("--max-trials") == std::string::npos);
 }
+
+TEST_CASE("slurm: other schedulers get a command line per task, each with its share") {
+  SlurmJob job;
+  job.command = {"normlab", "run", "my sweep.json"};
+  job.missing = 5;
+  job.trials_per_task = 2;
+  job.cpus = 4;
+  CHECK(task_commands(job) ==
+        "normlab run 'my sweep.json' --workers 1 --threads 4 --share 1/3\n"
+        "normlab run 'my sweep.json' --workers 1 --threads 4 --share 2/3\n"
+        "normlab run 'my sweep.json' --workers 1 --threads 4 --share 3/3\n");
+}
