@@ -14,7 +14,7 @@
 namespace normlab {
 namespace {
 
-constexpr double kLeft = 50, kEdge = 10, kTop = 42, kPlot = 150, kAxis = 36, kLegendRow = 16, kTitle = 26, kGap = 10;
+constexpr double kLeft = 50, kEdge = 18, kTop = 42, kPlot = 150, kAxis = 36, kLegendRow = 16, kTitle = 26, kGap = 10;
 constexpr double kCell = 10;  // least width of the picture of a pixel
 constexpr std::size_t kMarked = 12, kLevels = 16;
 
@@ -206,7 +206,7 @@ class PanelDrawing {
                                 {"d", levels[level]}});
       svg_.words("p-soft", left, kTop + layout.height + 15, p.label);
     }
-    svg_.words("p-soft p-end", kChartWidth - 4, 16.0, fmt::format("light {:.3g}, dark {:.3g}", low, high));
+    svg_.words("p-soft", 4.0, kTop - 11, fmt::format("light {:.3g}, dark {:.3g}", low, high));
   }
 
   const Chart& chart_;
