@@ -51,8 +51,9 @@ std::vector<std::string> notes(const std::vector<LedgerLine>& lines) {
   std::size_t count[5] = {};
   for (const LedgerLine& line : lines) ++count[std::size_t(line.verdict)];
   return {
-      fmt::format("{}: {} hold here, {} fail here, {} undecided, {} not run, {} only at the published size.",
-                  plural(lines.size(), "claim"), count[0], count[1], count[2], count[3], count[4]),
+      fmt::format("{}: {} {} here, {} {} here, {} undecided, {} not run, {} only at the published size.",
+                  plural(lines.size(), "claim"), count[0], count[0] == 1 ? "holds" : "hold", count[1],
+                  count[1] == 1 ? "fails" : "fail", count[2], count[3], count[4]),
       fmt::format(
           "All intervals of one claim hold together with probability {:g}. Of {}, {:.1f} are then expected to have "
           "an interval that misses.",
