@@ -210,7 +210,7 @@ struct Plan {
     print_warnings(experiment);
     print_text("{}\n", paper_text(experiment.paper));
     TrialSeconds costs(experiment, left, descriptor, gflops);
-    double seconds_left = 0, kept = 0, running = 0;
+    double seconds_left = 0, probing = 0, kept = 0, running = 0;
     bool known = true;
     std::vector<PlanPart> parts;
     TrialCost cost;
@@ -229,7 +229,9 @@ struct Plan {
       known = known && cost.steps;
       kept += cost.disk_kept(experiment.checkpoint.keep);
       running = std::max(running, cost.disk_running());
-      if (costs.timed(t)) seconds_left += costs.seconds(t, cost);
+      if (!costs.timed(t)) continue;
+      seconds_left += costs.seconds(t, cost);
+      if (cost.steps) probing += costs.seconds(t, cost) * added_time(experiment.probes, cost.steps->total);
     }
     print_costs(parts);
     print_trials(experiment, parts, status, added);
@@ -242,6 +244,10 @@ struct Plan {
                       long_duration_text(seconds_left / double(cores)), plural(cores, "core"),
                       gflops > 0 ? fmt::format("at {:g} GFLOP/s per core (--gflops)", gflops)
                                  : "from measured steps of each network"));
+      if (!experiment.probes.empty())
+        print_paragraph(fmt::format("Probes add about {:.1f}% to the time of the steps{}.",
+                                    100 * probing / seconds_left,
+                                    experiment.probes.without_block ? ", and an evaluation per block at the end" : ""));
     }
     print_paragraph(
         fmt::format("Disk: about {} when all are done (checkpoint.keep \"{}\"), and {} more for each running trial.",

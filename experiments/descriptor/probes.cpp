@@ -102,6 +102,16 @@ std::vector<std::int64_t> ProbeSteps::kept(std::int64_t trained) const {
   return {steps.begin(), steps.end()};
 }
 
+double added_time(const ProbeConfig& probes, std::int64_t steps) {
+  double added = 0;
+  for (const ProbeRow& row : kProbeRows) {
+    ProbeSteps all = probes.of(row.kind);
+    all.last = 0;
+    added += (row.cost - 1) * double(all.kept(steps).size());
+  }
+  return added / double(steps);
+}
+
 ProbeConfig read_probes(const JsonNode& node, Problems& problems) {
   ProbeConfig out;
   ProbeReader(problems).read(node, out);

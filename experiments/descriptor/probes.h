@@ -72,6 +72,9 @@ struct ProbeConfig {
   }
 };
 
+/// The time that the probes add to the steps of a training, as a share of it, about (ProbeRow::cost).
+double added_time(const ProbeConfig& probes, std::int64_t steps);
+
 /// Reports and omits invalid entries: an unknown key, a value of another form, a step that is negative, not an integer,
 /// or repeated, "last" without "every".
 ProbeConfig read_probes(const JsonNode& node, Problems& problems);

@@ -296,6 +296,8 @@ TEST_CASE("probe: every kind is measured, with the bits of a training without, f
   // Only the first row has a norm before the patch embedding, and the other misses nothing.
   CHECK(steps_of(a[0], "stem_scale").size() + steps_of(a[1], "stem_scale").size() == 2);
   CHECK(files.plan("a", kAllProbes).out.find("Finished, but") == std::string::npos);
+  const std::string plan = files.plan("new", kAllProbes).out;
+  CHECK_MESSAGE(plan.find("Probes add about ") != plan.npos, plan);
   CHECK(files.plan("c", kAllProbes).out.find("signal at 3, 24, 28;") != std::string::npos);
 }
 

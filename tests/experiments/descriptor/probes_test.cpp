@@ -46,6 +46,14 @@ TEST_CASE("probes: an object has a list, an interval and how many of its steps a
   CHECK(files.load(R"({"probes": {"without_block": true}})").probes.without_block);
 }
 
+TEST_CASE("probes: the time they add is that of the measured steps") {
+  DescriptorFiles files;
+  const ProbeConfig probes =
+      files.load(R"({"probes": {"signal": {"at": [3], "every": 10, "last": 1}, "gradients": 1}})").probes;
+  CHECK(added_time(probes, 20) == doctest::Approx((row_of(ProbeKind::signal).cost - 1) * 3 / 20));
+  CHECK(added_time({}, 20) == 0);
+}
+
 TEST_CASE("probes: an empty list asks for none") {
   DescriptorFiles files;
   CHECK(files.load(R"({"probes": {"signal": []}})").probes.empty());
