@@ -66,14 +66,16 @@ struct Report {
     const bool finished = !experiment.more_to_come && has_ended(experiment, store);
     for (const std::string& metric : curves)
       if (finished || !watch) require_metric(read, metric, "--curves");
-    const std::vector<Chart> charts = measured_charts(read_figures(experiment, store, model));
-    std::string measurements;
+    std::vector<Chart> charts = measured_charts(read_figures(experiment, store, model));
+    std::string measurements, rates_figure;
     for (const Chart& chart : charts) measurements += chart_html(chart, kMostNumbers);
+    if (rates) rates_figure = chart_html(charts.emplace_back(rates_chart(*rates)), kMostNumbers);
     const ReportInput input{experiment,
                             store,
                             model,
                             read,
                             rates ? &*rates : nullptr,
+                            rates_figure,
                             utc_time() + " by normlab " + build_version(),
                             live && !finished ? *watch : 0,
                             measurements};

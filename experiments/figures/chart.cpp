@@ -4,18 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 
 #include "experiments/report/curve_plot.h"
 #include "experiments/report/svg.h"
-#include "experiments/results/markup.h"
 
 namespace normlab {
 namespace {
 
 constexpr double kLeft = 50, kEdge = 18, kTop = 42, kPlot = 150, kAxis = 36, kLegendRow = 16, kTitle = 26, kGap = 10;
 constexpr double kCell = 10;  // least width of the picture of a pixel
+constexpr const char* kCross = "m-4.5-4.5l9 9m0-9l-9 9";
 constexpr std::size_t kMarked = 12, kLevels = 16;
 
 double right_of(const ChartPanel& panel) { return kChartWidth - (panel.right_name.empty() ? kEdge : 46.0); }
@@ -100,6 +99,11 @@ class PanelDrawing {
                       {"viewBox", fmt::format("{} {} {} {}", kLeft, kTop - 4, right - kLeft + 4, kPlot + 8)},
                       {"overflow", "hidden"}});
     for (const ChartSeries& s : panel_.series) draw_series(s);
+    for (const ChartSeries& s : panel_.series)
+      for (const ChartCross& cross : s.crosses)
+        svg_.element("path",
+                     {{"class", "p-cross"}, {"d", move_to(x(cross.at), y(panel_.values, cross.value)) + kCross}},
+                     s.label + ", " + cross.words);
     svg_.close();
     draw_legend(bottom + kAxis);
   }
@@ -220,35 +224,9 @@ std::string panel_text(const Chart& chart, const ChartPanel& panel) {
   for (const ChartSeries& s : panel.series) {
     if (s.points.empty() || s.label.empty() || s.look != ChartLook::line) continue;
     text += fmt::format(" {}: from {:.4g} to {:.4g}.", s.label, s.points.front().mean, s.points.back().mean);
+    for (const ChartCross& cross : s.crosses) text += fmt::format(" {}, {}.", s.label, cross.words);
   }
   return chart.caption + " " + text;
-}
-
-/// Calls see(panel, row, at, point) for every number of the chart, at most `most` of each series.
-void each_number(
-    const Chart& chart, std::size_t most,
-    const std::function<void(const ChartPanel&, const std::string&, const std::string&, const BandPoint&)>& see) {
-  for (const ChartPanel& panel : chart.panels) {
-    for (const ChartSeries& s : panel.series)
-      for (const BandPoint& point : thinned(s.points, most)) {
-        const auto at = std::size_t(std::max(0.0, point.at));
-        const bool category = !chart.categories.empty() && at < chart.categories.size();
-        see(panel, s.label, category ? chart.categories[at] : fmt::format("{}", point.at), point);
-      }
-    for (const ChartPixels& p : panel.pixels)
-      for (std::size_t i = 0; i < std::min(most, p.values.size()); ++i)
-        see(panel, p.label, fmt::format("y{} x{}", i / std::size_t(p.width), i % std::size_t(p.width)),
-            {double(i), p.values[i], p.values[i], p.values[i], 1});
-  }
-}
-
-std::string markdown_cell(const std::string& text) {
-  std::string cell;
-  for (const char c : text) {
-    if (c == '|') cell += '\\';
-    cell += c;
-  }
-  return cell;
 }
 
 }  // namespace
@@ -351,53 +329,6 @@ std::string chart_panel(const Chart& chart, std::size_t index, const std::string
   PanelDrawing(chart, panel, svg).draw();
   svg.close();
   return svg.take();
-}
-
-std::string chart_csv(const Chart& chart) {
-  std::string csv = fmt::format("panel,row,{},value,lowest,highest,n\n", csv_cell(chart.across_name));
-  each_number(chart, SIZE_MAX,
-              [&](const ChartPanel& panel, const std::string& row, const std::string& at, const BandPoint& point) {
-                csv += fmt::format("{},{},{},{},{},{},{}\n", csv_cell(panel.heading), csv_cell(row), csv_cell(at),
-                                   point.mean, point.low, point.high, point.n);
-              });
-  return csv;
-}
-
-std::string chart_markdown(const Chart& chart, std::size_t most) {
-  std::string text = fmt::format("# {}\n\n{}\n\n| panel | row | {} | value | lowest | highest | n |\n", chart.title,
-                                 chart.caption, markdown_cell(chart.across_name));
-  text += "|---|---|---|---:|---:|---:|---:|\n";
-  each_number(chart, most,
-              [&](const ChartPanel& panel, const std::string& row, const std::string& at, const BandPoint& point) {
-                text += fmt::format("| {} | {} | {} | {:.4g} | {:.4g} | {:.4g} | {} |\n", markdown_cell(panel.heading),
-                                    markdown_cell(row), markdown_cell(at), point.mean, point.low, point.high, point.n);
-              });
-  return text;
-}
-
-std::string chart_html(const Chart& chart, std::size_t most) {
-  std::string html = fmt::format("<h3>{}</h3>\n<figure>\n<figcaption>{}</figcaption>\n<div class=\"panels large\">\n",
-                                 escaped(chart.title), escaped(chart.caption));
-  for (std::size_t i = 0; i < chart.panels.size(); ++i)
-    if (chart.panels[i].drawn)
-      html +=
-          fmt::format("<div class=\"panel\">{}</div>\n", chart_panel(chart, i, fmt::format("{}-{}", chart.name, i)));
-  html +=
-      "</div>\n</figure>\n<details><summary>Numbers of these pictures</summary><div class=\"scroll\" "
-      "tabindex=\"0\"><table>";
-  html += fmt::format("<caption>{}</caption><thead><tr>", escaped(chart.title));
-  for (const std::string& head : {std::string("panel"), std::string("row"), chart.across_name, std::string("value"),
-                                  std::string("lowest"), std::string("highest"), std::string("seeds")})
-    html += fmt::format("<th scope=\"col\">{}</th>", escaped(head));
-  html += "</tr></thead>\n";
-  each_number(chart, most,
-              [&](const ChartPanel& panel, const std::string& row, const std::string& at, const BandPoint& point) {
-                html += fmt::format(
-                    "<tr><td>{}</td><th scope=\"row\">{}</th><td>{}</td><td>{:.4g}</td><td>{:.4g}</td><td>{:.4g}</td>"
-                    "<td>{}</td></tr>\n",
-                    escaped(panel.heading), escaped(row), escaped(at), point.mean, point.low, point.high, point.n);
-              });
-  return html + "</table></div></details>\n";
 }
 
 }  // namespace normlab

@@ -16,12 +16,19 @@ namespace normlab {
 /// line: joined points; dots: single ones; shape: a line without markers, such as a fitted curve.
 enum class ChartLook : std::uint8_t { line, dots, shape };
 
+/// A point that is marked because of what happened there.
+struct ChartCross {
+  double at = 0, value = 0;
+  std::string words;  // "seed 3: diverged at 0.1"
+};
+
 struct ChartSeries {
   std::string label;
   std::vector<BandPoint> points;
   std::size_t style = 0;  // series of one style belong together across panels
   ChartLook look = ChartLook::line;
   bool right = false;  // measured by the panel's right axis
+  std::vector<ChartCross> crosses{};
 };
 
 /// A picture of pixels [height, width], drawn between the least and the greatest value of its panel.

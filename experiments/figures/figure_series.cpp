@@ -219,4 +219,10 @@ Chart chart_of(const std::string& name, const std::string& title, const std::str
   return chart;
 }
 
+std::vector<Chart> finished(Chart chart, ChartScale values) {
+  if (chart.panels.empty()) return {};
+  set_chart_axes(chart, ChartScale::linear, values);
+  return {std::move(chart)};
+}
+
 }  // namespace normlab

@@ -53,6 +53,9 @@ const MetricsLine* with_list(const FigureInput& input, std::size_t row, const st
 /// A chart without panels yet.
 Chart chart_of(const std::string& name, const std::string& title, const std::string& caption,
                const std::string& across);
+/// The chart with its axes set, or none if it has no panels.
+std::vector<Chart> finished(Chart chart, ChartScale values);
+inline constexpr const char* kMeanOfSeeds = " Lines: means over the seeds.";
 /// Adds the series to panels of at most kChartStyles lines.
 void add_panels(Chart& chart, const std::string& heading, const std::string& values_name,
                 std::vector<ChartSeries> series, bool drawn = true);

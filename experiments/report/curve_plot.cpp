@@ -50,7 +50,7 @@ class PanelDrawing {
       svg_.line("p-grid", x, x, kBottom, kBottom + 4);
       svg_.words("p-soft p-mid p-tick", x, kBottom + 16, plot_.across.label(tick));
     }
-    svg_.words("p-soft p-end", kRight, kBottom + 29, plot_.across_name);
+    svg_.words("p-soft p-end", kRight, kBottom + 29, "step");
     // A nested svg element clips what lies outside its frame.
     svg_.open("svg", {{"class", "p-frame"},
                       {"x", kLeft},
@@ -64,7 +64,7 @@ class PanelDrawing {
   }
 
  private:
-  double x(double at) const { return x_(plot_.across.place(at)); }
+  double x(double at) const { return x_(at); }
 
   std::string point(double at, double value) const { return svg_number(x(at)) + ' ' + svg_number(y_(value)); }
 
@@ -99,7 +99,7 @@ class PanelDrawing {
                    {{"class", "p-cross"},
                     {"d", fmt::format("M{} {}l{r} {r}m0 -{r}l-{r} {r}", svg_number(left), svg_number(y - kCross),
                                       fmt::arg("r", 2 * kCross))}},
-                   fmt::format("{}: diverged {} {}", end.name, plot_.diverged_at, end.at));
+                   fmt::format("{}: diverged after step {}", end.name, end.at));
     }
   }
 
@@ -193,23 +193,23 @@ CurvePlot curve_plot(const MetricCurves& curves, const std::vector<std::size_t>&
 std::string curve_text(const CurvePlot& plot, const CurvePanel& panel) {
   if (panel.band.empty()) return panel.label + ": no values yet.";
   const BandPoint &first = panel.band.front(), &last = panel.band.back();
-  std::string text = fmt::format("{}: mean of {} from {} at {x} {} to {} at {x} {}", panel.label, plot.metric,
-                                 value_words(first.mean, plot.unit), first.at, value_words(last.mean, plot.unit),
-                                 last.at, fmt::arg("x", plot.across_name));
+  std::string text =
+      fmt::format("{}: mean of {} from {} at step {} to {} at step {}", panel.label, plot.metric,
+                  value_words(first.mean, plot.unit), first.at, value_words(last.mean, plot.unit), last.at);
   if (last.n > 1)
     text += fmt::format(", there {} seeds from {} to {}", last.n, value_words(last.low, plot.unit),
                         value_words(last.high, plot.unit));
   text += ".";
   for (const CurvePanel::End& end : panel.diverged)
-    text += fmt::format(" {} diverged {} {}.", end.name, plot.diverged_at, end.at);
+    text += fmt::format(" {} diverged after step {}.", end.name, end.at);
   return text;
 }
 
 std::string curve_panel(const CurvePlot& plot, std::size_t index, const std::string& id) {
   const CurvePanel& panel = plot.panels[index];
   SvgWriter svg;
-  open_picture(svg, {id, fmt::format("{}: {} by {}", panel.label, plot.metric, plot.across_name),
-                     curve_text(plot, panel), kPanelWidth, kPanelHeight, false});
+  open_picture(svg, {id, fmt::format("{}: {} by step", panel.label, plot.metric), curve_text(plot, panel), kPanelWidth,
+                     kPanelHeight, false});
   PanelDrawing(plot, panel, svg).draw();
   svg.close();
   return svg.take();

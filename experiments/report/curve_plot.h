@@ -1,4 +1,4 @@
-// Learning curves, or losses by rate, as small multiples: one panel per row with the mean of its seeds, their range as
+// Learning curves as small multiples: one panel per row with the mean of its seeds, their range as
 // a band, and the baseline's mean as a dashed line. All panels of a metric share their axes.
 #pragma once
 
@@ -30,8 +30,7 @@ struct CurvePanel {
 struct CurvePlot {
   std::string metric, unit;  // unit "%" or ""
   std::vector<CurvePanel> panels;
-  std::vector<CurvePanel> single;                                // rows with a single value, named instead of drawn
-  std::string across_name = "step", diverged_at = "after step";  // words for the axis and for a cross
+  std::vector<CurvePanel> single;  // rows with a single value, named instead of drawn
   PlotAxis across, values;
   bool cut = false;        // some values lie outside the picture
   std::int64_t every = 1;  // at most one in this many points is drawn; 1: all

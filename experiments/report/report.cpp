@@ -67,6 +67,12 @@ std::string results_section(const ReportInput& input) {
   return html + table_part(input.table, "Table of results") + "</section>\n";
 }
 
+std::string rates_section(const ReportInput& input) {
+  if (input.rates == nullptr) return "";
+  return "<section id=\"lr-sensitivity\">\n<h2>Learning-rate sensitivity</h2>\n" +
+         table_part(*input.rates, "Table of learning-rate sensitivity") + input.rates_figure + "</section>\n";
+}
+
 std::string problems_part(const ReportInput& input) {
   const std::vector<std::string> problems = report_problems(input);
   if (problems.empty()) return "";

@@ -18,6 +18,7 @@ struct ReportInput {
   const TableModel& table;
   const ExperimentCurves& curves;  // of the metrics to draw
   const TableModel* rates;         // the table of --lr-sensitivity; may be null
+  std::string rates_figure;        // HTML with its picture
   std::string written;             // when and by which program: "2026-11-21 17:20 UTC by normlab 1a2b3c4"
   int reload_seconds = 0;          // the page reloads after this many seconds; 0: never
   std::string measurements{};      // HTML with the pictures of probes; "" without any
@@ -35,8 +36,7 @@ std::string report_html(const ReportInput& input);
 /// What could not be read, one sentence each. An error that the table reports is not repeated for the curves.
 std::vector<std::string> report_problems(const ReportInput& input);
 
-/// "gains.svg" or "values.svg", "curves-eval-accuracy.svg" for each metric, and "lr-sensitivity.svg" with
-/// ReportInput::rates.
+/// "gains.svg" or "values.svg", and "curves-eval-accuracy.svg" for each metric.
 std::vector<PictureFile> report_pictures(const ReportInput& input);
 
 /// A plot of the gains of rows with a baseline, then one of the values of rows without; no empty plots.

@@ -17,20 +17,8 @@ std::string_view page_script();
 /// The plots of gains, each with its numbers as a table.
 std::string gains_section(const ReportInput& input);
 
-/// The table for --lr-sensitivity with a plot of the losses; "" without it.
-std::string rates_section(const ReportInput& input);
-
-/// The losses of a table for --lr-sensitivity by rate, with a panel per row.
-CurvePlot rates_plot(const TableModel& table);
-
 /// A table that scrolls, without its question and with its footer as a list below.
 std::string table_part(const TableModel& table, const std::string& name);
-
-/// The panels below their caption; `id` starts their ids. `filtered`: they follow the filter of the table.
-std::string panels_figure(const CurvePlot& plot, const std::string& caption, const std::string& id, bool filtered);
-
-/// The panels' numbers as a table with at most `most` points of each.
-std::string curve_numbers(const CurvePlot& plot, std::size_t most);
 
 /// One group of panels per metric, each with its numbers as a table.
 std::string curves_section(const ReportInput& input);

@@ -162,40 +162,42 @@ std::string single_words(const CurvePlot& plot) {
                      one_step ? fmt::format(", at step {}", plot.single.front().band.front().at) : "");
 }
 
-}  // namespace
-
-std::string curve_numbers(const CurvePlot& plot, std::size_t most) {
+/// The panels' numbers as a table, with at most kMostNumbers points of each.
+std::string curve_numbers(const CurvePlot& plot) {
   std::string html = fmt::format("<details><summary>Numbers{}</summary><div class=\"scroll\" tabindex=\"0\"><table>",
                                  plot.panels.empty() ? "" : " of these pictures");
   bool all = plot.every == 1;
   std::string body;
   for (const auto* panels : {&plot.panels, &plot.single})
     for (const CurvePanel& panel : *panels) {
-      all = all && panel.band.size() <= most;
-      for (const BandPoint& point : thinned(panel.band, most))
+      all = all && panel.band.size() <= kMostNumbers;
+      for (const BandPoint& point : thinned(panel.band, kMostNumbers))
         body += "<tr><th scope=\"row\">" + escaped(panel.label) +
                 fmt::format("</th><td>{}</td><td>{:.4g}</td><td>{:.4g}</td><td>{:.4g}</td><td>{}</td></tr>\n", point.at,
                             point.mean, point.low, point.high, point.n);
     }
-  html += html_element(
-      "caption",
-      plot.heading() + " over seeds" +
-          (all ? ""
-               : fmt::format("; at most {} steps a row, `normlab curves --metric {}` prints all", most, plot.metric)));
-  html += "<thead><tr><th scope=\"col\">row</th><th scope=\"col\">" + escaped(plot.across_name) +
-          "</th><th scope=\"col\">mean</th><th "
-          "scope=\"col\">lowest</th><th scope=\"col\">highest</th><th scope=\"col\">seeds</th></tr></thead>\n";
+  html += html_element("caption",
+                       plot.heading() + " over seeds" +
+                           (all ? ""
+                                : fmt::format("; at most {} steps a row, `normlab curves --metric {}` prints all",
+                                              kMostNumbers, plot.metric)));
+  html +=
+      "<thead><tr><th scope=\"col\">row</th><th scope=\"col\">step</th><th scope=\"col\">mean</th><th "
+      "scope=\"col\">lowest</th><th scope=\"col\">highest</th><th scope=\"col\">seeds</th></tr></thead>\n";
   return html + body + "</table></div></details>\n";
 }
 
-std::string panels_figure(const CurvePlot& plot, const std::string& caption, const std::string& id, bool filtered) {
+/// The panels below their caption, which follow the filter of the table; `id` starts their ids.
+std::string panels_figure(const CurvePlot& plot, const std::string& caption, const std::string& id) {
   std::string html = "<figure>\n" + html_element("figcaption", caption) + "\n<div class=\"panels\">\n";
   for (std::size_t i = 0; i < plot.panels.size(); ++i) {
-    const std::string row = filtered ? fmt::format(" data-row=\"{}\"", plot.panels[i].row) : "";
-    html += "<div class=\"panel\"" + row + ">" + curve_panel(plot, i, fmt::format("{}-{}", id, i)) + "</div>\n";
+    html += fmt::format("<div class=\"panel\" data-row=\"{}\">{}</div>\n", plot.panels[i].row,
+                        curve_panel(plot, i, fmt::format("{}-{}", id, i)));
   }
   return html + "</div>\n</figure>\n";
 }
+
+}  // namespace
 
 std::vector<StripPlot> strip_plots(const TableModel& table) {
   std::vector<StripPlot> plots;
@@ -256,8 +258,8 @@ std::string curves_section(const ReportInput& input) {
     const CurvePlot& plot = plots[p];
     html += html_element("h3", plot.heading() + " by step") + "\n";
     if (!plot.single.empty()) html += html_element("p", single_words(plot)) + "\n";
-    if (!plot.panels.empty()) html += panels_figure(plot, curve_caption(plot), fmt::format("curve-{}", p), true);
-    html += curve_numbers(plot, kMostNumbers);
+    if (!plot.panels.empty()) html += panels_figure(plot, curve_caption(plot), fmt::format("curve-{}", p));
+    html += curve_numbers(plot);
   }
   return html + "</section>\n";
 }
@@ -275,11 +277,6 @@ std::vector<PictureFile> report_pictures(const ReportInput& input) {
     std::string name = wanted;
     for (int number = 2; !taken.insert(name).second; ++number) name = fmt::format("{}-{}", wanted, number);
     files.push_back({name + ".svg", curve_sheet(plot, name, plot.heading() + " by step")});
-  }
-  if (input.rates != nullptr) {
-    const CurvePlot plot = rates_plot(*input.rates);
-    files.push_back(
-        {"lr-sensitivity.svg", curve_sheet(plot, "lr-sensitivity", plot.metric + " by " + plot.across_name)});
   }
   return files;
 }

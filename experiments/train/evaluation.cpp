@@ -22,6 +22,23 @@ std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batche
   return training_of(task_of(engine.config())).evaluate({engine, batches, images, pool, prefix, right});
 }
 
+std::map<std::string, double> evaluate_without_each_block(const TrialConfig& config, const ImageSet& images,
+                                                          Engine& engine, BatchSource& batches, ShardPool& pool,
+                                                          const std::function<void(const std::string&)>& log) {
+  std::map<std::string, double> metrics;
+  for (std::int64_t block = 0; block < block_count(config.model); ++block) {
+    engine.leave_out_block(block);
+    try {
+      for (const auto& [name, value] : evaluate_slice(engine, batches, images, pool, ""))
+        metrics[fmt::format("without_block.{}/{}", name, block)] = value;
+    } catch (const NonFiniteError& error) {
+      log(fmt::format("without block {}: {}", block, error.what()));
+    }
+  }
+  engine.leave_out_block({});
+  return metrics;
+}
+
 void require_finite_state(Engine& engine) {
   if (engine.state_is_finite()) return;
   for_each_state_tensor(engine, [](const std::string& name, const Tensor& t) {

@@ -24,6 +24,12 @@ struct TrialOptions;
 std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batches, const ImageSet& images,
                                              ShardPool& pool, const std::string& prefix, Correctness* right = nullptr);
 
+/// The metrics of a trained network without one of its blocks, which passes its input on unchanged, for each block:
+/// "without_block.loss/3". A block without which they are not finite is left out and logged.
+std::map<std::string, double> evaluate_without_each_block(const TrialConfig& config, const ImageSet& images,
+                                                          Engine& engine, BatchSource& batches, ShardPool& pool,
+                                                          const std::function<void(const std::string&)>& log);
+
 /// NonFiniteError names the first tensor of the engine's state that is not finite. Such a network may still give finite
 /// outputs, since tanh of infinity is 1.
 void require_finite_state(Engine& engine);

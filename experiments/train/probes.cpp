@@ -8,7 +8,6 @@
 
 #include "experiments/data/eval_transform.h"
 #include "experiments/results/trial_files.h"
-#include "experiments/statistics/saturation.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/trial.h"
 #include "experiments/train/whitening.h"
@@ -30,13 +29,6 @@ std::string steps_text(std::string_view what, const std::vector<std::int64_t>& s
   return text;
 }
 
-/// The function whose shape a norm's mapping is compared with: erf if the network's main norm is derf, else tanh.
-SaturationShape saturation_of(const TrialConfig& config) {
-  const Placement& p = placement_of(config.model);
-  const bool erf = p.attn.pre.kind == NormKind::derf || p.mlp.pre.kind == NormKind::derf;
-  return erf ? SaturationShape::erf : SaturationShape::tanh;
-}
-
 /// "training image 17 (pets/cat/1.jpg)": the image at `place` in the first batch.
 std::string first_batch_image(const BatchSource& batches, const ImageSet& train, std::int64_t place) {
   return concat("training ", numbered_image(train, batches.samples(0)[static_cast<std::size_t>(place)].image));
@@ -54,7 +46,7 @@ void put_activations(const NormProbe::Site& site, MetricsLine& line) {
   line.lists["activation.bins/" + site.name].assign(m.bins.begin(), m.bins.end());
 }
 
-/// Six digits, which a picture does not show: the points are the largest part of a metrics file.
+/// Five digits are more than a picture shows, and the points are the largest part of a metrics file.
 double rounded(double value) { return std::isfinite(value) ? std::stod(fmt::format("{:.5g}", value)) : value; }
 
 void put_mapping(const NormProbe::Site& site, const TrialConfig& config, MetricsLine& line) {
@@ -71,7 +63,7 @@ void put_mapping(const NormProbe::Site& site, const TrialConfig& config, Metrics
     list("token").push_back(double(point.token));
     list("channel").push_back(double(point.channel));
   }
-  const Saturation fit = fit_saturation(in, out, saturation_of(config));
+  const Saturation fit = fit_saturation(in, out, mapping_shape(config));
   line.values["mapping.curvature/" + site.name] = fit.curvature;
   line.values["mapping.slope/" + site.name] = fit.slope;
   line.values["mapping.scale/" + site.name] = fit.scale;
@@ -126,6 +118,12 @@ NonFiniteError nonfinite_batch(Engine& engine, const BatchSource& batches, const
 
 }  // namespace
 
+SaturationShape mapping_shape(const TrialConfig& config) {
+  const Placement& p = placement_of(config.model);
+  const bool erf = p.attn.pre.kind == NormKind::derf || p.mlp.pre.kind == NormKind::derf;
+  return erf ? SaturationShape::erf : SaturationShape::tanh;
+}
+
 std::map<std::string, double> ProbeReading::values() const {
   std::map<std::string, double> out;
   for (const SignalProbe::Layer& layer : signal)
@@ -155,7 +153,7 @@ void TrialProbes::begin(Engine& engine, std::int64_t step) {
     });
 }
 
-std::optional<MetricsLine> TrialProbes::end(Engine& engine, ShardPool& pool, std::int64_t step, std::int64_t steps) {
+std::array<MetricsLine, kProbes> TrialProbes::read(Engine& engine, ShardPool& pool, std::int64_t step) {
   std::array<MetricsLine, kProbes> readings;
   const auto of = [&](ProbeKind kind) -> MetricsLine& { return readings[static_cast<std::size_t>(kind)]; };
   if (signal_ || norms_ || attention_) engine.use_probe(nullptr);
@@ -180,10 +178,14 @@ std::optional<MetricsLine> TrialProbes::end(Engine& engine, ShardPool& pool, std
   norms_.reset();
   attention_.reset();
   updates_.reset();
+  return readings;
+}
 
+std::optional<MetricsLine> TrialProbes::end(Engine& engine, ShardPool& pool, std::int64_t step, std::int64_t steps) {
+  std::array<MetricsLine, kProbes> readings = read(engine, pool, step);
   MetricsLine now{step, double(step) / double(steps), {}, {}};
   for (const ProbeRow& row : kProbeRows) {
-    MetricsLine& reading = of(row.kind);
+    MetricsLine& reading = readings[static_cast<std::size_t>(row.kind)];
     if (reading.values.empty() && reading.lists.empty()) continue;
     if (!probes_.of(row.kind).waits(step)) {
       now.values.merge(reading.values);
@@ -285,6 +287,16 @@ MissingProbes missing_probes(const ProbeConfig& probes, const TrialConfig& confi
       missing_probes(probes, config, lines, result->diverged_step ? *result->diverged_step + 1 : trained, true);
   if (result->status == TrialEnd::diverged) missing.without_block = false;
   return missing;
+}
+
+void require_probes(const ProbeConfig& probes, const TrialConfig& config, const std::vector<MetricsLine>& lines,
+                    std::int64_t steps, const std::filesystem::path& checkpoint) {
+  const MissingProbes missing = missing_probes(probes, config, lines, steps, false);
+  if (!missing.empty())
+    throw InputError(
+        fmt::format("{}: is at step {}, and the training up to there has not recorded these probes: {}; remove the "
+                    "trial's folder to restart it, or leave the probes out",
+                    checkpoint.string(), steps, missing.text()));
 }
 
 std::string missing_probes_note(const Experiment& experiment, const ResultStore& store) {

@@ -8,6 +8,7 @@
 #include "experiments/descriptor/experiment.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
+#include "experiments/statistics/saturation.h"
 #include "nn/probes.h"
 #include "nn/site_probe.h"
 
@@ -42,6 +43,8 @@ class TrialProbes {
   void set_held(const std::string& text);
 
  private:
+  std::array<MetricsLine, kProbes> read(Engine& engine, ShardPool& pool, std::int64_t step);
+
   struct Held {
     ProbeKind kind;
     MetricsLine line;
@@ -69,6 +72,11 @@ MissingProbes missing_probes(const ProbeConfig& probes, const TrialConfig& confi
                              const std::vector<MetricsLine>& lines, std::int64_t steps, bool end);
 /// Missing probes of a finished trial, up to its end or the step of its divergence; empty for an unfinished one.
 MissingProbes missing_probes(const ProbeConfig& probes, const TrialConfig& config, const TrialFolder& trial);
+/// InputError, naming the checkpoint, if probes of the `steps` before it are missing: they cannot be made up for.
+void require_probes(const ProbeConfig& probes, const TrialConfig& config, const std::vector<MetricsLine>& lines,
+                    std::int64_t steps, const std::filesystem::path& checkpoint);
+/// The function that the mapping of a network's norms is compared with: erf if its main norm is derf, else tanh.
+SaturationShape mapping_shape(const TrialConfig& config);
 /// Whether a network of this trial has what the probe measures.
 bool has_probed(ProbeKind kind, const TrialConfig& config);
 

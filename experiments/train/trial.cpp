@@ -153,7 +153,9 @@ class TrialRun {
     choose_products(from->checkpoint, products);
     // A former owner that was only paused may have written a newer checkpoint since latest_checkpoint() ran.
     from->metrics_bytes = info_.metrics_bytes;
-    require_probes(*from);
+    if (!options_.probes.empty())
+      require_probes(options_.probes, config_, read_metrics(folder_.metrics(from->attempt)), info_.step,
+                     from->checkpoint);
     ++info_.resumed;
     folder_.copy_metrics(*from, attempt_);
     log(fmt::format("resumes at step {} from attempt {}", info_.step, from->attempt));
@@ -167,18 +169,6 @@ class TrialRun {
       options_.backend->choose_products("");
       info_.different_bits = true;
     }
-  }
-
-  /// The requested probes must have been measured up to this step, since they cannot be made up for.
-  void require_probes(const ResumePoint& from) const {
-    if (options_.probes.empty()) return;
-    const MissingProbes missing =
-        missing_probes(options_.probes, config_, read_metrics(folder_.metrics(from.attempt)), info_.step, false);
-    if (!missing.empty())
-      throw InputError(
-          fmt::format("{}: is at step {}, and the training up to there has not recorded these probes: {}; remove the "
-                      "trial's folder to restart it, or leave the probes out",
-                      from.checkpoint.string(), info_.step, missing.text()));
   }
 
   /// At the last step, or once early stopping triggered.
@@ -257,14 +247,11 @@ class TrialRun {
 
   MetricsLine without_each_block(std::int64_t done) {
     const WorkScope scope(options_.clock, WorkPart::evaluation);
-    MetricsLine line{done, double(done) / double(batches_.steps().total), {}, {}};
-    for (std::int64_t block = 0; block < block_count(config_.model); ++block) {
-      engine_.leave_out_block(block);
-      for (const auto& [name, value] : evaluate_slice(engine_, batches_, data_.eval, pool_, ""))
-        line.values[fmt::format("without_block.{}/{}", name, block)] = value;
-    }
-    engine_.leave_out_block({});
-    return line;
+    return {done,
+            double(done) / double(batches_.steps().total),
+            evaluate_without_each_block(config_, data_.eval, engine_, batches_, pool_,
+                                        [this](const std::string& line) { log(line); }),
+            {}};
   }
 
   /// Returns the reason if there are no finite results.

@@ -52,7 +52,7 @@ TEST_CASE("lr_sensitivity program: a table from folders, an archive without curv
                                 " --svg " + pictures + " --where 'lr = 0.01' --equivalent 5");
   CAPTURE(report.err);
   CHECK(has(text_of(page), "<h2>Learning-rate sensitivity</h2>"));
-  CHECK(has(text_of(in_folder(t.folder, "pictures") + "/lr-sensitivity.svg"), "diverged at 1e+30"));
+  CHECK(has(text_of(in_folder(t.folder, "pictures") + "/lr_sensitivity.svg"), "diverged at 1e+30"));
 }
 
 TEST_CASE("lr_sensitivity program: what is missing is said") {

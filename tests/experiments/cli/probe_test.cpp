@@ -354,8 +354,9 @@ TEST_CASE("figures: the program draws what it can, names what is missing and end
   const Finished missing = run_program(files.folder, "figures " + files.descriptor + " --out " +
                                                          (probed_runs().folder / "probed").string() + " -o " + out);
   CHECK(missing.code == 2);
-  CHECK_MESSAGE(missing.err.find("updates: no trial has measured norm of each layer's update over that of its weights; "
-                                 "set \"probes\": {\"updates\": [0, 1000]} and run again") != std::string::npos,
+  CHECK_MESSAGE(missing.err.find("updates: no trial has been measured by the probe \"updates\" (norm of each layer's "
+                                 "update over that of its weights); set \"probes\": {\"updates\": 100} and run "
+                                 "again") != std::string::npos,
                 missing.err);
   CHECK(figures("--only xspp,nothing").err.find("--only: unknown key; one of: xspp") != std::string::npos);
   CHECK(figures("--only lr_sensitivity").code == 2);

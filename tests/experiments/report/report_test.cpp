@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "experiments/figures/figures.h"
 #include "experiments/report/report_parts.h"
 #include "experiments/sweep/sweep_table.h"
 #include "tests/experiments/report/fake_results.h"
@@ -34,7 +35,8 @@ struct Made {
 Made make(const Experiment& experiment, const ResultStore& store, const TableModel* rates = nullptr) {
   const TableModel table = sweep_table_model(experiment, store, {});
   const ExperimentCurves curves = read_curves(experiment, store, default_curves(table.metric));
-  const ReportInput input{experiment, store, table, curves, rates, "a test"};
+  const ReportInput input{experiment, store, table, curves, rates, rates ? chart_html(rates_chart(*rates), 20) : "",
+                          "a test"};
   return {table, report_html(input), report_pictures(input)};
 }
 
@@ -115,7 +117,7 @@ TEST_CASE("report: the pictures are the gains and the curves") {
   CHECK(made.pictures[2].name == "curves-train-loss.svg");
 }
 
-TEST_CASE("report: the losses by rate have a section and a picture with a panel per row") {
+TEST_CASE("report: the losses by rate have a section and a picture with a line per row") {
   const TemporaryFolder folder;
   const ResultStore store(folder / "results");
   const Experiment experiment = experiment_of(
@@ -149,23 +151,21 @@ TEST_CASE("report: the losses by rate have a section and a picture with a panel 
   CHECK(made.html.find("<a href=\"#lr-sensitivity\">") != std::string::npos);
   CHECK(made.html.find("<th scope=\"col\">learning rate</th>") != std::string::npos);
   CHECK(make(experiment, store).html.find("lr-sensitivity") == std::string::npos);
-  REQUIRE(made.pictures.back().name == "lr-sensitivity.svg");
-  const CurvePlot plot = rates_plot(rates);
-  REQUIRE(plot.panels.size() == 2);
-  CHECK(plot.panels[0].label == "pre_pre");
-  REQUIRE(plot.panels[1].band.size() == 3);
-  CHECK(plot.panels[1].band[0].at == 0.001);
-  CHECK(plot.panels[1].band[0].mean == doctest::Approx(1.3));
-  CHECK(plot.panels[1].band[2].mean == 2.5);
-  CHECK(plot.panels[1].diverged.size() == 2);
-  CHECK(plot.panels[1].baseline.size() == 3);
-  CHECK(plot.panels[0].baseline.empty());
-  CHECK(plot.across.logarithmic);
-  CHECK(occurrences(made.pictures.back().svg, "class=\"p-cross\"") == 2);
-  CHECK(occurrences(made.pictures.back().svg, "class=\"p-line\"") == 2);
-  CHECK(made.pictures.back().svg.find("seed 0: diverged at 0.1") != std::string::npos);
-  CHECK(made.pictures.back().svg.find("from 1.3 at learning rate 0.001 to 2.5 at learning rate 0.1") !=
-        std::string::npos);
+  const Chart chart = rates_chart(rates);
+  CHECK(chart.across.logarithmic);
+  REQUIRE(chart.panels.size() == 1);
+  const std::vector<ChartSeries>& rows = chart.panels[0].series;
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].label == "pre_pre");
+  CHECK(rows[0].crosses.empty());
+  REQUIRE(rows[1].points.size() == 3);
+  CHECK(rows[1].points[0].at == 0.001);
+  CHECK(rows[1].points[0].mean == doctest::Approx(1.3));
+  CHECK(rows[1].points[2].mean == 2.5);
+  CHECK(rows[1].crosses.size() == 2);
+  CHECK(made.html.find("dpn, seed 1: diverged at 0.1") != std::string::npos);
+  CHECK(made.html.find("dpn, seed 0: diverged at 0.1") != std::string::npos);
+  CHECK(made.html.find("dpn: from 1.3 to 2.5.") != std::string::npos);
 }
 
 TEST_CASE("report: the plot of gains has the numbers of the table") {
