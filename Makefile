@@ -49,7 +49,9 @@ CXXFLAGS += -std=c++20 -march=$(ARCH) $(COPIES) $(ARITHMETIC_FLAGS) $(WARNINGS) 
 LDFLAGS += -pthread $(INSTRUMENT)
 LDLIBS += -lfmt -ljpeg -lpng -lnettle -ldl
 
-VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+# The release's number, which CHANGELOG.md's first heading repeats, and the commit.
+NUMBER := 0.2.0
+VERSION := $(NUMBER)+$(shell git describe --always --dirty --exclude='*' 2>/dev/null || echo unknown)
 BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 
 # The link order matters: of an inline function in several objects, the first is used, so computing code comes first.

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "experiments/base/files.h"
+
 using namespace normlab;
 
 TEST_CASE("build info: every part is a line of text") {
@@ -9,6 +11,17 @@ TEST_CASE("build info: every part is a line of text") {
     CHECK(!text.empty());
     CHECK(text.find('\n') == text.npos);
   }
+}
+
+TEST_CASE("build info: the version is the changelog's number and a commit") {
+  const std::string version = build_version();
+  const auto plus = version.find('+');
+  REQUIRE(plus != version.npos);
+  const std::string changes = read_file("CHANGELOG.md");
+  const auto heading = changes.find("\n## ");
+  REQUIRE(heading != changes.npos);
+  CHECK(changes.substr(heading + 4, changes.find('\n', heading + 1) - heading - 4) == version.substr(0, plus));
+  CHECK(version.size() > plus + 7);  // of a build outside git: "unknown"
 }
 
 TEST_CASE("build info: the time is UTC in ISO 8601") {
