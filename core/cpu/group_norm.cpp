@@ -8,10 +8,13 @@ using namespace cpu;
 namespace {
 
 /// Whole groups of an image: `cols` channels from `first` on. Small enough to stay in the second-level cache, since
-/// they are read several times.
+/// they are read several times. The next strip begins `next` values after this one.
 struct Strip {
-  std::int64_t rows, stride, first, cols, width;
+  std::int64_t rows, stride, first, cols, width, next;
 };
+
+/// Into the second-level cache, while the results of this strip go to memory.
+[[gnu::always_inline]] inline void prefetch_next(const void* p) { __builtin_prefetch(p, 0, 3); }
 
 /// Calls f(strip) for the parts of an image of `tensors` tensors.
 template <class T, class F>
@@ -21,21 +24,40 @@ void each_strip(GroupNormDims d, int tensors, F&& f) {
   const std::int64_t fitting = kBytes / (tensors * d.rows * std::int64_t(sizeof(T)));
   const std::int64_t cols = std::max<std::int64_t>(fitting / kVector * kVector, kVector);
   const std::int64_t step = std::max<std::int64_t>(cols / width, 1) * width;
-  for (std::int64_t c = 0; c < d.cols; c += step) f(Strip{d.rows, d.cols, c, std::min(step, d.cols - c), width});
+  for (std::int64_t c = 0; c < d.cols; c += step) {
+    const bool last = c + step >= d.cols;
+    f(Strip{d.rows, d.cols, c, std::min(step, d.cols - c), width, last ? d.rows * d.cols - c : step});
+  }
 }
 
-/// [cols] sums over the rows of K values. terms(e, c, n, add) contributes them by add(k, v) for the n values from e on,
-/// which are in column c of the strip.
+/// [K, cols] sums over the rows of K values, by the rule of column_sums(). terms(e, c, n, add) contributes them by
+/// add(k, v) for the n values from e on, which are in column c of the strip.
 template <int K, class A, class F>
-RowAdder<A, K> strip_sums(const Strip& strip, F&& terms) {
-  RowAdder<A, K> sums(Slot::d, strip.cols);
-  for (std::int64_t r = 0; r < strip.rows; ++r) {
+const double* strip_sums(const Strip& strip, F&& terms) {
+  constexpr std::int64_t kRows = 8;
+  double* const total = scratch<double>(Slot::d, K * strip.cols);
+  std::fill_n(total, K * strip.cols, 0.0);
+  // `rows` is a function that calls another one for each of a few rows.
+  const auto add_rows = [&](auto&& rows) {
     each_vector<A>(strip.cols, [&](auto c, auto n) {
-      terms(r * strip.stride + c, c, n, [&](int k, const Vec<A>& v) { sums.add(k, c, v, n); });
+      std::array<Vec<A>, K> few{};
+      rows([&](std::int64_t r) {
+        terms(r * strip.stride + c, c, n, [&](int k, const Vec<A>& v) { few[std::size_t(k)] += v; });
+      });
+      for (int k = 0; k < K; ++k) add_to_doubles(total + k * strip.cols + c, few[std::size_t(k)], n);
     });
-    sums.end_rows(1);
-  }
-  return sums;
+  };
+  std::int64_t first = 0;
+  for (; first + kRows <= strip.rows; first += kRows)
+    add_rows([&](auto&& row) {  // without a loop: the processor then prefetches each row by itself
+      [&]<std::int64_t... j>(std::integer_sequence<std::int64_t, j...>) { (row(first + j), ...); }
+      (std::make_integer_sequence<std::int64_t, kRows>{});
+    });
+  if (first < strip.rows)
+    add_rows([&](auto&& row) {
+      for (std::int64_t r = first; r < strip.rows; ++r) row(r);
+    });
+  return total;
 }
 
 /// means[c] = the mean over c's group, where term(c) is the sum over rows of its channel.
@@ -61,14 +83,11 @@ void forward(GroupNormDims d, const NormForward& n) {
       T* y = n.y.data<T>() + at;
       const Param<T>*gamma = n.gamma.data<Param<T>>() + strip.first, *beta = n.beta.data<Param<T>>() + strip.first;
       const auto means = [&](A* to, auto&& terms) {
-        const double* total = strip_sums<1, A>(strip, terms).total(0);
+        const double* total = strip_sums<1, A>(strip, terms);
         group_means(strip, to, [&](std::int64_t c) { return total[c]; });
       };
       // Two passes: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
-      means(m, [&](auto e, auto, auto k, auto add) {
-        __builtin_prefetch(x + e + strip.stride);
-        add(0, load(x + e, k));
-      });
+      means(m, [&](auto e, auto, auto k, auto add) { add(0, load(x + e, k)); });
       means(s, [&](auto e, auto c, auto k, auto add) {
         const Vec<A> centred = load(x + e, k) - load(m + c, k);
         add(0, centred * centred);
@@ -78,6 +97,7 @@ void forward(GroupNormDims d, const NormForward& n) {
         each_vector<A>(strip.cols, [&](auto c, auto k) {
           const std::int64_t e = r * strip.stride + c;
           const Vec<A> x_hat = (load(x + e, k) - load(m + c, k)) * load(s + c, k);
+          prefetch_next(x + e + strip.next);
           store(y + e, load(gamma + c, k) * x_hat + load(beta + c, k), k);
         });
       for (std::int64_t c = 0; c < strip.cols; c += strip.width) *mean++ = m[c], *rstd++ = s[c];
@@ -104,14 +124,12 @@ void gradients(GroupNormDims d, const NormBackward& n) {
         std::fill_n(m + c, strip.width, *mean++);
         std::fill_n(s + c, strip.width, *rstd++);
       }
-      auto sums = strip_sums<2, A>(strip, [&](auto e, auto c, auto k, auto add) {
-        __builtin_prefetch(dy + e + strip.stride);
-        __builtin_prefetch(x + e + strip.stride);
+      const double* const uph = strip_sums<2, A>(strip, [&](auto e, auto c, auto k, auto add) {
         const Vec<A> up = load(dy + e, k);
         add(0, up * ((load(x + e, k) - load(m + c, k)) * load(s + c, k)));
         add(1, up);
       });
-      const double *uph = sums.total(0), *up = sums.total(1);
+      const double* const up = uph + strip.cols;
       for (std::int64_t c = 0; c < strip.cols; ++c) {
         of_gamma[strip.first + c] += uph[c];
         of_beta[strip.first + c] += up[c];
@@ -125,6 +143,8 @@ void gradients(GroupNormDims d, const NormBackward& n) {
           const std::int64_t e = r * strip.stride + c;
           const Vec<A> g = load(dy + e, k) * load(gamma + c, k), scale = load(s + c, k);
           const Vec<A> h = (load(x + e, k) - load(m + c, k)) * scale;
+          prefetch_next(dy + e + strip.next);
+          prefetch_next(x + e + strip.next);
           put<kAdd>(dx + e, scale * (g - load(mean_g + c, k) - h * load(mean_gh + c, k)), k);
         });
     });

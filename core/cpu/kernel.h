@@ -65,6 +65,14 @@ void sum_columns(std::int64_t rows, std::int64_t cols, Slot slot, const Gradient
   if (to) put_sums<P>(cols, column_sums<P>(rows, cols, slot, term), to);
 }
 
+/// to[i] += double(v[i]).
+template <class A, bool kAll>
+[[gnu::always_inline]] inline void add_to_doubles(double* to, const Vec<A>& v, Lanes<A, kRowBytes, kAll> lanes) {
+  alignas(64) A values[kLanes<A, kRowBytes>];
+  *reinterpret_cast<Vec<A>*>(values) = v;
+  for (std::int64_t i = 0; i < lanes.count(); ++i) to[i] += double(values[i]);
+}
+
 /// kColumns sums over rows at once, by the rule of column_sums(): a few rows are added in A, and these sums in double.
 /// Occupies a slot of scratch memory.
 template <class A, int kColumns>
@@ -81,6 +89,13 @@ class RowAdder {
   template <bool kAll>
   void add(int k, std::int64_t c, const Vec<A>& v, Lanes<A, kRowBytes, kAll> lanes) {
     put<true>(few_ + k * cols_ + c, v, lanes);
+  }
+  /// The same for the values of some rows, in order.
+  template <bool kAll, std::size_t kCount>
+  [[gnu::always_inline]] void add(int k, std::int64_t c, const Vec<A> (&v)[kCount], Lanes<A, kRowBytes, kAll> lanes) {
+    Vec<A> few = load(few_ + k * cols_ + c, lanes);
+    for (const Vec<A>& row : v) few += row;
+    store(few_ + k * cols_ + c, few, lanes);
   }
   /// Must be called after each group of rows.
   void end_rows(int count) {
@@ -112,6 +127,24 @@ class RowAdder {
   A* const few_;
   int rows_ = 0;
 };
+
+/// Asks for what a loop over long rows reads half a page later. A long computation between loads hides too few of them
+/// by itself.
+template <class... P>
+[[gnu::always_inline]] inline void prefetch_ahead(const P*... p) {
+  (__builtin_prefetch(reinterpret_cast<const char*>(p) + 2048), ...);
+}
+
+/// Calls f(r, count) for `count` rows from r on, a constant: for two long rows of A at a time, which then read gains
+/// and sums once. Those of short rows stay in the first-level cache.
+template <class A, class F>
+[[gnu::always_inline]] inline void each_row_pair(std::int64_t rows, std::int64_t cols, F&& f) {
+  constexpr std::int64_t kLong = 4096 / sizeof(A);
+  std::int64_t r = 0;
+  if (cols >= kLong)
+    for (; r + 2 <= rows; r += 2) f(r, std::integral_constant<int, 2>{});
+  for (; r < rows; ++r) f(r, std::integral_constant<int, 1>{});
+}
 
 /// f(std::true_type) or f(std::false_type): chooses once instead of in the inner loop.
 template <class F>

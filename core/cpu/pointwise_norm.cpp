@@ -12,7 +12,7 @@ using Phi = PointwisePhi;
 
 /// Whether phi comes from a function of whole arrays; otherwise from phi_of().
 template <Phi kPhi, class A>
-constexpr bool kByArray = kPhi == Phi::erf || kPhi == Phi::atan || (kPhi == Phi::tanh && std::is_same_v<A, double>);
+constexpr bool kByArray = kPhi == Phi::atan || ((kPhi == Phi::tanh || kPhi == Phi::erf) && std::is_same_v<A, double>);
 
 template <class V>
 [[gnu::always_inline]] inline V sqrt_of(V v) {
@@ -34,6 +34,7 @@ template <class V>
 template <Phi kPhi, class A>
 [[gnu::always_inline]] inline Vec<A> phi_of(Vec<A> u, A alpha) {
   if constexpr (kPhi == Phi::tanh && std::is_same_v<A, float>) return tanh_of(u);
+  if constexpr (kPhi == Phi::erf && std::is_same_v<A, float>) return erf_of(u);
   if constexpr (kPhi == Phi::isru || kPhi == Phi::dyisru) {
     const Vec<A> near = bounded(u);
     return near / sqrt_of(near * near + (kPhi == Phi::dyisru ? alpha : A(1)));
@@ -83,7 +84,7 @@ template <Phi kPhi, class A>
 }
 
 /// phi of the values of a piece of a row, up to its factor: computed in registers, or read from where a function of
-/// whole arrays left it. For erf, `e` holds exp(-u^2).
+/// whole arrays left it. Likewise exp(-u^2), which only the slope of erf needs.
 template <Phi kPhi, class Arg, class A>
 struct Values {
   const Arg& argument;
@@ -93,38 +94,57 @@ struct Values {
     if constexpr (kByArray<kPhi, A>) return load(t + i, lanes);
     return phi_of<kPhi, A>(argument(x), argument.alpha);
   }
+  template <class L>
+  [[gnu::always_inline]] Vec<A> exponential(std::int64_t i, const Vec<A>& x, L lanes) const {
+    if constexpr (kPhi != Phi::erf) {
+      return Vec<A>{};
+    } else if constexpr (kByArray<kPhi, A>) {
+      return load(e + i, lanes);
+    } else {
+      const Vec<A> u = argument(x);
+      return exp_nonpositive(-(u * u));
+    }
+  }
 };
 
-/// Calls f(r, c, n, values) for pieces of rows: n columns of row r from c on. An array function computes several short
-/// rows or a part of a long one at once.
+/// Calls f(r, count, c, n, values) for pieces of rows: n columns from c on of `count` rows from r on, where `count` is
+/// a constant. An array function computes several short rows or a part of a long one at once, and its rows come one by
+/// one. Otherwise two long rows come together.
 template <class T, Phi kPhi, bool kSlopes, class Arg, class F>
 [[gnu::always_inline]] inline void each_piece(std::int64_t rows, std::int64_t cols, const Arg& argument, const T* x,
                                               F&& f) {
   using A = Acc<T>;
   constexpr std::int64_t kPiece = 512;
-  constexpr bool kArray = kByArray<kPhi, A>, kExp = kSlopes && kPhi == Phi::erf;
-  const std::int64_t block = std::max<std::int64_t>(1, kPiece / cols), width = std::min(cols, kPiece);
-  A* t = kArray ? scratch<A>(Slot::a, block * width) : nullptr;
-  A* e = kExp ? scratch<A>(Slot::b, block * width) : nullptr;
-  for (std::int64_t r = 0; r < rows; r += block)
-    for (std::int64_t c = 0; c < cols; c += width) {
-      const std::int64_t count = std::min(block, rows - r), columns = std::min(width, cols - c), size = count * columns;
-      if constexpr (kArray) {
+  const std::int64_t width = std::min(cols, kPiece);
+  if constexpr (kByArray<kPhi, A>) {
+    constexpr bool kExp = kSlopes && kPhi == Phi::erf;
+    const std::int64_t block = std::max<std::int64_t>(1, kPiece / cols);
+    A* t = scratch<A>(Slot::a, block * width);
+    A* e = kExp ? scratch<A>(Slot::b, block * width) : nullptr;
+    for (std::int64_t r = 0; r < rows; r += block)
+      for (std::int64_t c = 0; c < cols; c += width) {
+        const std::int64_t count = std::min(block, rows - r), columns = std::min(width, cols - c);
+        const std::int64_t size = count * columns;
         const T* from = x + r * cols + c;
         each_vector<A>(size, [&](auto i, auto n) {
           const Vec<A> u = argument(load(from + i, n));
           store(t + i, u, n);
           if constexpr (kExp) store(e + i, -(u * u), n);
-          __builtin_prefetch(from + size + i);
         });
         if constexpr (kPhi == Phi::tanh) vector_tanh(size, t, t);
         if constexpr (kPhi == Phi::erf) vector_erf(size, t, t);
         if constexpr (kPhi == Phi::atan) vector_atan(size, t, t);
         if constexpr (kExp) vector_exp(size, e, e);
+        for (std::int64_t j = 0; j < count; ++j)
+          f(r + j, std::integral_constant<int, 1>{}, c, columns,
+            Values<kPhi, Arg, A>{argument, t + j * columns, kExp ? e + j * columns : nullptr});
       }
-      for (std::int64_t j = 0; j < count; ++j)
-        f(r + j, c, columns, Values<kPhi, Arg, A>{argument, t + j * columns, kExp ? e + j * columns : nullptr});
-    }
+  } else {
+    each_row_pair<A>(rows, cols, [&](std::int64_t r, auto count) {
+      for (std::int64_t c = 0; c < cols; c += width)
+        f(r, count, c, std::min(width, cols - c), Values<kPhi, Arg, A>{argument, nullptr, nullptr});
+    });
+  }
 }
 
 /// du = dy gamma phi'(u) is the gradient of u. dx = alpha du, dalpha = sum of du x, dshift = sum of du, dgamma = sum of
@@ -141,27 +161,33 @@ void gradients(const NormBackward& n, const Argument<kPhi, kShift, Acc<T>>& argu
   RowAdder<A, 2> sums(Slot::c, cols);
   T* out = n.dx.to.data<T>();
   double of_alpha = 0.0, of_shift = 0.0;
-  each_piece<T, kPhi, true>(rows, cols, argument, x,
-                            [&](std::int64_t r, std::int64_t begin, std::int64_t columns, const auto& phi) {
-                              const std::int64_t at = r * cols + begin;
-                              Vec<A> alpha_piece{}, shift_piece{};
-                              each_vector<A>(columns, [&](auto c, auto k) {
-                                const Vec<A> up = load(dy + at + c, k), in = load(x + at + c, k), value = phi(c, in, k);
-                                Vec<A> exponential{};
-                                if constexpr (kPhi == Phi::erf) exponential = load(phi.e + c, k);
-                                Vec<A> slope = slope_of<kPhi, A>(argument(in), value, exponential, alpha);
-                                if constexpr (kPhi == Phi::dyisru) slope *= factor;
-                                const Vec<A> du = up * load(gamma + begin + c, k) * slope;
-                                alpha_piece += du * in;
-                                if constexpr (kShift) shift_piece += du;
-                                sums.add(0, begin + c, up * scaled<kPhi>(value, factor), k);
-                                sums.add(1, begin + c, up, k);
-                                if (out) put<kAdd>(out + at + c, alpha * du, k);
-                              });
-                              of_alpha += double(lane_sum(alpha_piece));
-                              if constexpr (kShift) of_shift += double(lane_sum(shift_piece));
-                              if (begin + columns == cols) sums.end_rows(1);
-                            });
+  const auto piece = [&](std::int64_t r, auto count, std::int64_t begin, std::int64_t columns, const auto& phi) {
+    constexpr int kRows = decltype(count)::value;
+    Vec<A> alpha_piece{}, shift_piece{};
+    each_vector<A>(columns, [&](auto c, auto k) {
+      const Vec<A> gain = load(gamma + begin + c, k);
+      Vec<A> of_gamma[kRows], up[kRows];
+      for (int j = 0; j < kRows; ++j) {
+        const std::int64_t at = (r + j) * cols + begin + c;
+        if constexpr (kRows > 1) prefetch_ahead(dy + at, x + at);
+        up[j] = load(dy + at, k);
+        const Vec<A> in = load(x + at, k), value = phi(c, in, k);
+        Vec<A> slope = slope_of<kPhi, A>(argument(in), value, phi.exponential(c, in, k), alpha);
+        if constexpr (kPhi == Phi::dyisru) slope *= factor;
+        const Vec<A> du = up[j] * gain * slope;
+        alpha_piece += du * in;
+        if constexpr (kShift) shift_piece += du;
+        of_gamma[j] = up[j] * scaled<kPhi>(value, factor);
+        if (out) put<kAdd>(out + at, alpha * du, k);
+      }
+      sums.add(0, begin + c, of_gamma, k);
+      sums.add(1, begin + c, up, k);
+    });
+    of_alpha += double(lane_sum(alpha_piece));
+    if constexpr (kShift) of_shift += double(lane_sum(shift_piece));
+    if (begin + columns == cols) sums.end_rows(kRows);
+  };
+  each_piece<T, kPhi, true>(rows, cols, argument, x, piece);
   if constexpr (kPhi == Phi::dyisru) of_alpha *= -0.5;
   if (dalpha) put(dalpha.to.data<Param<T>>()[0], A(of_alpha), adds(dalpha));
   if (dshift) put(dshift.to.data<Param<T>>()[0], A(of_shift), adds(dshift));
@@ -193,14 +219,18 @@ void forward(const Tensor& x, const Argument<kPhi, kShift, Acc<T>>& argument, co
   const A factor = factor_of<kPhi, A>(cols);
   const T* in = x.data<T>();
   T* out = y.data<T>();
-  each_piece<T, kPhi, false>(x.shape().rows(), cols, argument, in,
-                             [&](std::int64_t r, std::int64_t begin, std::int64_t columns, const auto& phi) {
-                               each_vector<A>(columns, [&](auto c, auto n) {
-                                 const std::int64_t at = r * cols + begin + c;
-                                 const Vec<A> value = scaled<kPhi>(phi(c, load(in + at, n), n), factor);
-                                 store(out + at, load(g + begin + c, n) * value + load(b + begin + c, n), n);
-                               });
-                             });
+  each_piece<T, kPhi, false>(
+      x.shape().rows(), cols, argument, in,
+      [&](std::int64_t r, auto count, std::int64_t begin, std::int64_t columns, const auto& phi) {
+        each_vector<A>(columns, [&](auto c, auto n) {
+          const Vec<A> gain = load(g + begin + c, n), bias = load(b + begin + c, n);
+          for (int j = 0; j < count; ++j) {
+            const std::int64_t at = (r + j) * cols + begin + c;
+            if constexpr (decltype(count)::value > 1) prefetch_ahead(in + at);
+            store(out + at, gain * scaled<kPhi>(phi(c, load(in + at, n), n), factor) + bias, n);
+          }
+        });
+      });
 }
 
 }  // namespace

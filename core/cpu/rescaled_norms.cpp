@@ -53,28 +53,51 @@ void seednorm_gradients(NormDims d, const NormBackward& n, const Param<T>* alpha
                         const Acc<T>* gates, const Gradient& dalpha) {
   using A = Acc<T>;
   RowAdder<A, 3> sums(Slot::c, d.cols);
-  const T *dy = n.dy.data<T>(), *x = n.x.data<T>();
   const Param<T>* gamma = n.gamma.data<Param<T>>();
-  T* out = n.dx.to.data<T>();
-  for (std::int64_t r = 0; r < d.rows; ++r, dy += d.cols, x += d.cols) {
-    const A s = n.rstd.data<A>()[r], gate = gates[r];
-    Vec<A> of_wh{}, of_ah{};
-    each_vector<A>(d.cols, [&](auto c, auto k) {
-      const Vec<A> uph = load(dy + c, k) * (load(x + c, k) * s), a = load(alpha + c, k);
-      of_wh += uph * (load(gamma + c, k) + gate * a);
-      of_ah += uph * a;
-      sums.add(0, c, uph, k);
-      sums.add(1, c, gate * uph, k);
-    });
-    const A mean_wh = lane_sum(of_wh) / A(d.cols), of_dot = (1 - gate * gate) * lane_sum(of_ah);
-    each_vector<A>(d.cols, [&](auto c, auto k) {
-      const Vec<A> in = load(x + c, k), w = load(gamma + c, k) + gate * load(alpha + c, k);
-      sums.add(2, c, of_dot * in, k);
-      if (out) put<kAdd>(out + c, s * (load(dy + c, k) * w - in * s * mean_wh) + of_dot * load(beta + c, k), k);
-    });
-    sums.end_rows(1);
-    if (out) out += d.cols;
-  }
+  each_row_pair<A>(
+      d.rows, d.cols, [&](std::int64_t first, auto rows) __attribute__((always_inline)) {
+        constexpr int kRows = decltype(rows)::value;
+        const T *dy = n.dy.data<T>() + first * d.cols, *x = n.x.data<T>() + first * d.cols;
+        A s[kRows], gate[kRows];
+        std::copy_n(n.rstd.data<A>() + first, kRows, s);
+        std::copy_n(gates + first, kRows, gate);
+        Vec<A> of_wh[kRows]{}, of_ah[kRows]{};
+        each_vector<A>(d.cols, [&](auto c, auto k) {
+          const Vec<A> g = load(gamma + c, k), a = load(alpha + c, k);
+          Vec<A> uph[kRows], gated[kRows];
+          for (int j = 0; j < kRows; ++j) {
+            if constexpr (kRows > 1) prefetch_ahead(dy + j * d.cols + c, x + j * d.cols + c);
+            uph[j] = load(dy + j * d.cols + c, k) * (load(x + j * d.cols + c, k) * s[j]);
+            gated[j] = gate[j] * uph[j];
+            of_wh[j] += uph[j] * (g + gate[j] * a);
+            of_ah[j] += uph[j] * a;
+          }
+          sums.add(0, c, uph, k);
+          sums.add(1, c, gated, k);
+        });
+        A mean_wh[kRows], of_dot[kRows];
+        for (int j = 0; j < kRows; ++j) {
+          mean_wh[j] = lane_sum(of_wh[j]) / A(d.cols);
+          of_dot[j] = (1 - gate[j] * gate[j]) * lane_sum(of_ah[j]);
+        }
+        T* const out = n.dx ? n.dx.to.data<T>() + first * d.cols : nullptr;
+        each_vector<A>(d.cols, [&](auto c, auto k) {
+          const Vec<A> g = load(gamma + c, k), a = load(alpha + c, k), b = load(beta + c, k);
+          Vec<A> in[kRows], of_beta[kRows];
+          for (int j = 0; j < kRows; ++j) {
+            in[j] = load(x + j * d.cols + c, k);
+            of_beta[j] = of_dot[j] * in[j];
+          }
+          sums.add(2, c, of_beta, k);
+          if (!out) return;
+          for (int j = 0; j < kRows; ++j) {
+            const Vec<A> w = g + gate[j] * a;
+            put<kAdd>(out + j * d.cols + c,
+                      s[j] * (load(dy + j * d.cols + c, k) * w - in[j] * s[j] * mean_wh[j]) + of_dot[j] * b, k);
+          }
+        });
+        sums.end_rows(kRows);
+      });
   sums.template finish<Param<T>>(0, n.dgamma);
   sums.template finish<Param<T>>(1, dalpha);
   sums.template finish<Param<T>>(2, n.dbeta);
@@ -100,30 +123,41 @@ template <class T, bool kAdd>
 void bhyt_gradients(NormDims d, const NormBackward& n, Acc<T> slope, double kappa, const Gradient& dalpha) {
   using A = Acc<T>;
   RowAdder<A, 1> sums(Slot::c, d.cols);
-  A* dus = scratch<A>(Slot::a, d.cols);
-  const T *dy = n.dy.data<T>(), *x = n.x.data<T>();
+  A* const dus = scratch<A>(Slot::a, 2 * d.cols);
   const Param<T>* gamma = n.gamma.data<Param<T>>();
-  T* out = n.dx.to.data<T>();
   double of_slope = 0.0;
-  for (std::int64_t r = 0; r < d.rows; ++r, dy += d.cols, x += d.cols) {
-    const A s = n.rstd.data<A>()[r], scale = slope * s;
-    Vec<A> of_uh{};
-    each_vector<A>(d.cols, [&](auto c, auto k) {
-      const Vec<A> up = load(dy + c, k), in = load(x + c, k), t = tanh_any<A>(in * scale);
-      const Vec<A> du = up * load(gamma + c, k) * (1 - t * t);
-      of_uh += du * (in * s);
-      sums.add(0, c, up * t, k);
-      store(dus + c, du, k);
-    });
-    sums.end_rows(1);
-    const A sum_uh = lane_sum(of_uh), mean_uh = sum_uh / A(d.cols);
-    of_slope += double(sum_uh);
-    if (!out) continue;
-    each_vector<A>(d.cols, [&](auto c, auto k) {
-      put<kAdd>(out + c, scale * (load(dus + c, k) - load(x + c, k) * s * mean_uh), k);
-    });
-    out += d.cols;
-  }
+  each_row_pair<A>(
+      d.rows, d.cols, [&](std::int64_t first, auto rows) __attribute__((always_inline)) {
+        constexpr int kRows = decltype(rows)::value;
+        const T *dy = n.dy.data<T>() + first * d.cols, *x = n.x.data<T>() + first * d.cols;
+        A s[kRows];
+        std::copy_n(n.rstd.data<A>() + first, kRows, s);
+        Vec<A> of_uh[kRows]{};
+        each_vector<A>(d.cols, [&](auto c, auto k) {
+          const Vec<A> g = load(gamma + c, k);
+          Vec<A> of_gamma[kRows];
+          for (int j = 0; j < kRows; ++j) {
+            if constexpr (kRows > 1) prefetch_ahead(dy + j * d.cols + c, x + j * d.cols + c);
+            const Vec<A> up = load(dy + j * d.cols + c, k), in = load(x + j * d.cols + c, k);
+            const Vec<A> t = tanh_any<A>(in * (slope * s[j])), du = up * g * (1 - t * t);
+            of_uh[j] += du * (in * s[j]);
+            of_gamma[j] = up * t;
+            store(dus + j * d.cols + c, du, k);
+          }
+          sums.add(0, c, of_gamma, k);
+        });
+        sums.end_rows(kRows);
+        for (int j = 0; j < kRows; ++j) {
+          const A scale = slope * s[j], sum_uh = lane_sum(of_uh[j]), mean_uh = sum_uh / A(d.cols);
+          of_slope += double(sum_uh);
+          if (!n.dx) continue;
+          T* const out = n.dx.to.data<T>() + (first + j) * d.cols;
+          each_vector<A>(d.cols, [&](auto c, auto k) {
+            const Vec<A> du = load(dus + j * d.cols + c, k);
+            put<kAdd>(out + c, scale * (du - load(x + j * d.cols + c, k) * s[j] * mean_uh), k);
+          });
+        }
+      });
   if (dalpha) put(dalpha.to.data<Param<T>>()[0], A(of_slope / kappa), adds(dalpha));
   sums.template finish<Param<T>>(0, n.dgamma);
 }

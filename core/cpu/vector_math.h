@@ -1,5 +1,5 @@
-// exp, tanh, erf and atan over arrays, by glibc's libmvec (at most 4 ulp) where it has them, otherwise one by one. x and y
-// may be the same. An element's result does not depend on its position in the array.
+// exp, tanh, erf and atan over arrays, by glibc's libmvec (at most 4 ulp) where it has them, otherwise one by one. x
+// and y may be the same. An element's result does not depend on its position in the array.
 #pragma once
 
 #include <cstdint>

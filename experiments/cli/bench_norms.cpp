@@ -51,8 +51,15 @@ struct BenchNorms : BenchOptions {
   BenchNorms() { seconds = 0.5; }
   std::vector<std::string> shapes{"65x768",        "4096x4096",     "8320x192",   "128x56x56x96",
                                   "128x28x28x192", "128x14x14x384", "128x7x7x768"};
-  std::string table;  // a LayerTable: measures only its shapes and kinds, and prints in its layout
+  std::vector<std::string> kinds;  // empty: all
+  std::string table;               // a LayerTable: measures only its shapes and kinds, and prints in its layout
 
+  static std::vector<std::string> all_kinds() {
+    std::vector<std::string> words;
+    for (std::size_t k = 1; k < std::size(kNormKinds); ++k)
+      if (NormKind(k) != NormKind::whiten) words.emplace_back(to_string(NormKind(k)));  // whiten is a product
+    return words;
+  }
   int operator()() const {
     const ComputeDevice computer(device);
     Backend& backend = computer.backend();
@@ -74,7 +81,7 @@ struct BenchNorms : BenchOptions {
       const NormTimer timer(backend, pool, streams, s, dtype());
       for (std::size_t k = 1; k < std::size(kNormKinds); ++k) {  // every kind except none
         const auto kind = NormKind(k);
-        if (published ? !has(*published, kind) : kind == NormKind::whiten) continue;  // whiten is a product
+        if (published ? !has(*published, kind) : !wanted(kind)) continue;
         const NormTime row = timer.measure(kind, seconds);
         times.emplace(std::pair(s.name, kind), row);
         if (json())
@@ -102,6 +109,10 @@ struct BenchNorms : BenchOptions {
   }
 
  private:
+  bool wanted(NormKind kind) const {
+    const std::vector<std::string> words = kinds.empty() ? all_kinds() : kinds;
+    return std::find(words.begin(), words.end(), to_string(kind)) != words.end();
+  }
   static bool has(const LayerTable& table, NormKind kind) {
     const std::vector<LayerTable::Entry>& entries = table.lines.front().entries;
     return std::any_of(entries.begin(), entries.end(), [&](const auto& e) { return e.kind == kind; });
@@ -166,12 +177,15 @@ void add_bench_norms(Command& bench) {
                                  "input shapes, images first and channels last; the first of only two axes becomes "
                                  "images of 65 tokens, else 64, else one")
                      .show_default();
+  const Option norm = command.add_option("--norm", norms.kinds, "kinds of norm to measure (default: all)");
+  norm.one_of(BenchNorms::all_kinds());
   command
       .add_option("--table", norms.table,
                   "measure the shapes and norms of a published table; batch_norm: Table 5 of the batch norm paper; "
                   "dyt: the time analysis of the DyT blog")
       .one_of({"batch_norm", "dyt"})
-      .excludes(shape);
+      .excludes(shape)
+      .excludes(norm);
   norms.add_precision(command);
   norms.add_threads(command);
   add_device(command, norms.device);

@@ -42,7 +42,12 @@ struct Result {
   Tensor y, dx, dgamma, dbeta, dalpha, dshift, mean, rstd;
 };
 
-Result run(const char* kind, DType dtype, Write write) {
+/// The rows from `first` to `end` of [rows, cols] numbers.
+struct Part {
+  std::int64_t rows = kRows, cols = kCols, first = 0, end = kRows;
+};
+
+Result run(const char* kind, DType dtype, Write write, const Part& part = {}) {
   const TestDevice& device = current_device();  // made before the arenas, which are given back first
   static std::map<std::string, Arena> arenas;
   Arena& arena = arenas.try_emplace(device.name, device.memory()).first->second;
@@ -59,19 +64,21 @@ Result run(const char* kind, DType dtype, Write write) {
     std::fill_n(t.data<double>(), t.size(), fill);
     return cast(arena, t, to);
   };
-  const Tensor x = drawn({kRows, kCols}, 1, 3.0, dtype), dy = drawn({kRows, kCols}, 2, 0.0, dtype);
-  const Tensor gamma = drawn({kCols}, 3, 1.0, acc), beta = drawn({kCols}, 4, 0.0, acc), alpha = filled({1}, acc, 0.25);
-  const Tensor running_mean = filled({kCols}, acc, 0.5), running_var = filled({kCols}, acc, 2.0);
-  Result r{filled({kRows, kCols}, dtype, 0),
-           filled({kRows, kCols}, dtype, 1),
-           filled({kCols}, acc, 1),
-           filled({kCols}, acc, 1),
+  const std::int64_t cols = part.cols, rows = part.end - part.first;
+  const Tensor x = drawn({part.rows, cols}, 1, 3.0, dtype).slice(part.first, rows);
+  const Tensor dy = drawn({part.rows, cols}, 2, 0.0, dtype).slice(part.first, rows);
+  const Tensor gamma = drawn({cols}, 3, 1.0, acc), beta = drawn({cols}, 4, 0.0, acc), alpha = filled({1}, acc, 0.25);
+  const Tensor running_mean = filled({cols}, acc, 0.5), running_var = filled({cols}, acc, 2.0);
+  Result r{filled({rows, cols}, dtype, 0),
+           filled({rows, cols}, dtype, 1),
+           filled({cols}, acc, 1),
+           filled({cols}, acc, 1),
            filled({1}, acc, 1),
            filled({1}, acc, 1),
-           filled({kRows}, acc, 0),
-           filled({kRows}, acc, 0)};
+           filled({rows}, acc, 0),
+           filled({rows}, acc, 0)};
   const Gradient dx{r.dx, write}, dgamma{r.dgamma, write}, dbeta{r.dbeta, write}, dalpha{r.dalpha, write};
-  const NormDims d{kRows, kCols, 1e-6};
+  const NormDims d{rows, cols, 1e-6};
   const BatchNormDims bd{kImages, kRowsPerImage, kCols, 0, kImages, 0, 1e-5, 0.1};
   if (name == "layer_norm") {
     b.layer_norm(d, {x, gamma, beta, r.y, r.mean, r.rstd});
@@ -91,12 +98,12 @@ Result run(const char* kind, DType dtype, Write write) {
     b.rms_norm(sum, {x, gamma, {}, r.y, {}, r.rstd});
     b.rms_norm_backward(sum, {dy, x, gamma, {}, r.rstd, dx, dgamma});
   } else if (name == "seednorm") {
-    const Tensor by_channel = drawn({kCols}, 5, 1.0, acc), gates = filled({kRows}, acc, 0);
-    const Tensor few = drawn({kCols}, 6, 0.0, acc);  // x . beta, small enough for tanh to have a slope
-    for (std::int64_t c = 0; c < kCols; ++c)
+    const Tensor by_channel = drawn({cols}, 5, 1.0, acc), gates = filled({rows}, acc, 0);
+    const Tensor few = drawn({cols}, 6, 0.0, acc);  // x . beta, small enough for tanh to have a slope
+    for (std::int64_t c = 0; c < cols; ++c)
       acc == DType::f64 ? few.data<double>()[c] /= 64 : few.data<float>()[c] /= 64;
     b.seednorm(d, {.x = x, .gamma = gamma, .beta = few, .y = r.y, .rstd = r.rstd}, by_channel, gates);
-    r.dalpha = filled({kCols}, acc, 1);
+    r.dalpha = filled({cols}, acc, 1);
     b.seednorm_backward(d,
                         {.dy = dy, .x = x, .gamma = gamma, .rstd = r.rstd, .dx = dx, .dgamma = dgamma, .dbeta = dbeta},
                         by_channel, few, gates, {r.dalpha, write});
@@ -174,6 +181,36 @@ TEST_CASE("norms: an added gradient is the sum of the old value and the gradient
         if (moved > 0) CHECK(most < 1e-12);  // 0: this kind has no such parameter
       }
     });
+}
+
+TEST_CASE("norms: long rows give what each of them gives alone") {
+  constexpr std::int64_t kLongRows = 5, kLongCols = 1100;
+  for (const char* kind : kKinds) {
+    if (std::string(kind).starts_with("batch_norm")) continue;
+    for (const DType dtype : {DType::f64, DType::f32, DType::bf16})
+      on_each_device([&] {
+        CAPTURE(kind);
+        CAPTURE(to_string(dtype));
+        const Result all = run(kind, dtype, Write::assign, {kLongRows, kLongCols, 0, kLongRows});
+        std::vector<Result> alone;
+        for (std::int64_t row = 0; row < kLongRows; ++row) {
+          alone.push_back(run(kind, dtype, Write::assign, {kLongRows, kLongCols, row, row + 1}));
+          CHECK(difference(alone.back().y, all.y.slice(row, 1)) < 1e-12);
+          CHECK(difference(alone.back().dx, all.dx.slice(row, 1)) < 1e-12);
+        }
+        for (const auto part : {&Result::dgamma, &Result::dbeta, &Result::dalpha, &Result::dshift}) {
+          double most = 0, largest = 0;
+          for (std::int64_t i = 0; i < (all.*part).size(); ++i) {
+            double sum = 0;
+            for (const Result& one : alone) sum += value(one.*part, i);
+            most = std::max(most, std::abs(value(all.*part, i) - sum));
+            largest = std::max(largest, std::abs(sum));
+          }
+          if (largest != kLongRows)
+            CHECK(most < (dtype == DType::f64 ? 1e-13 : 1e-5) * largest);  // else untouched ones
+        }
+      });
+  }
 }
 
 TEST_CASE("norms: batch norm computes statistics of values far from zero") {

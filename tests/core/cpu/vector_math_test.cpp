@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -193,11 +194,20 @@ struct ExpRow {
   double sum = 0, total = 0;
 };
 
-float tanh_in_register(float x) { return tanh_of(Floats{} + x)[0]; }
+struct InRegisters {
+  const char* name;
+  float (*of)(float);
+  double (*exact)(double);
+};
+constexpr InRegisters kInRegisters[] = {{"tanh", [](float x) { return tanh_of(Floats{} + x)[0]; }, std::tanh},
+                                        {"erf", [](float x) { return erf_of(Floats{} + x)[0]; }, std::erf}};
 
-void for_tanh_arguments(const std::function<void(float)>& check) {
-  for (double v = 0.00001; v < 21; v += 0.000173) check(float(v));
-  for (double v = 1e-37; v < 1e-4; v *= 1.01) check(float(v));
+void for_arguments_in_registers(const std::function<void(const InRegisters&, float)>& check) {
+  for (const InRegisters& f : kInRegisters) {
+    CAPTURE(std::string(f.name));
+    for (double v = 0.00001; v < 21; v += 0.000173) check(f, float(v));
+    for (double v = 1e-37; v < 1e-4; v *= 1.01) check(f, float(v));
+  }
 }
 
 }  // namespace
@@ -303,27 +313,28 @@ TEST_CASE("row_max: the largest value of a row of any length is found") {
     }
 }
 
-TEST_CASE("vector tanh: in registers, within 4 ulp") {
-  double worst = 0;
-  for_tanh_arguments([&](float x) {
-    const double expected = std::tanh(double(x));
+TEST_CASE("vector tanh, erf: in registers, within 4 ulp") {
+  std::map<std::string, double> worst;
+  for_arguments_in_registers([&](const InRegisters& f, float x) {
+    const double expected = f.exact(double(x));
     const double ulp = std::nextafter(float(expected), 2.0f) - double(float(expected));
-    worst = std::max(worst, std::abs(double(tanh_in_register(x)) - expected) / ulp);
+    worst[f.name] = std::max(worst[f.name], std::abs(double(f.of(x)) - expected) / ulp);
   });
-  CHECK(worst < 4);
-  MESSAGE("tanh: ", worst, " ulp");
+  for (const auto& [name, ulps] : worst) {
+    CHECK(ulps < 4);
+    MESSAGE(name, ": ", ulps, " ulp");
+  }
 }
 
-TEST_CASE("vector tanh: in registers, it is odd") {
-  for_tanh_arguments([](float x) { CHECK(tanh_in_register(-x) == -tanh_in_register(x)); });
+TEST_CASE("vector tanh, erf: in registers, they are odd") {
+  for_arguments_in_registers([](const InRegisters& f, float x) { CHECK(f.of(-x) == -f.of(x)); });
 }
 
-TEST_CASE("vector tanh: in registers, zero gives 0 and infinity 1") {
-  CHECK(tanh_in_register(0.0f) == 0.0f);
-  CHECK(tanh_in_register(1e30f) == 1.0f);
-  CHECK(tanh_in_register(-std::numeric_limits<float>::infinity()) == -1.0f);
-}
-
-TEST_CASE("vector tanh: in registers, NaN stays NaN") {
-  CHECK(std::isnan(tanh_in_register(std::bit_cast<float>(0x7fc00001))));
+TEST_CASE("vector tanh, erf: in registers, zero gives 0, infinity 1 and NaN NaN") {
+  for (const InRegisters& f : kInRegisters) {
+    CHECK(f.of(0.0f) == 0.0f);
+    CHECK(f.of(1e30f) == 1.0f);
+    CHECK(f.of(-std::numeric_limits<float>::infinity()) == -1.0f);
+    CHECK(std::isnan(f.of(std::bit_cast<float>(0x7fc00001))));
+  }
 }

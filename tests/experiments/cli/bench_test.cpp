@@ -277,6 +277,15 @@ TEST_CASE("bench norms: a published table has a row for each of its lines") {
   CHECK(norms["rows"].size() == 6);
 }
 
+TEST_CASE("bench norms: only the named kinds are measured") {
+  const TemporaryFolder folder;
+  const nlohmann::json norms =
+      json_of(bench(folder, "norms --shape 8x16 --norm derf l2 --seconds 0.001 --threads 1" + kJson));
+  REQUIRE(norms["rows"].size() == 2);
+  CHECK(norms["rows"][0]["norm"] == "derf");
+  CHECK(norms["rows"][1]["norm"] == "l2");
+}
+
 TEST_CASE("bench: the text of each command fits 80 columns") {
   const TemporaryFolder folder;
   for (const std::string& command : {kStep + " --roofline", kProfile + " --roofline", kProfile, kAttention, kModels}) {
@@ -295,10 +304,11 @@ TEST_CASE("bench norms: a published table is printed with the published times") 
 
 TEST_CASE("bench: options that do not fit are refused") {
   const TemporaryFolder folder;
-  for (const char* words : {"models --models resnet", "models --batch 1", "models --image 16", "norms --table other",
-                            "norms --table dyt --shape 4x4", "attention --tokens 0", "attention --shape swin_t",
-                            "attention --batch 65536 --tokens 65536", "gemm --precision tf32", "gemm --shape swin_t",
-                            "gemm --device gpu", "step --format xml", "step --precision fp16"}) {
+  for (const char* words :
+       {"models --models resnet", "models --batch 1", "models --image 16", "norms --table other",
+        "norms --table dyt --shape 4x4", "norms --table dyt --norm derf", "norms --norm whiten", "attention --tokens 0",
+        "attention --shape swin_t", "attention --batch 65536 --tokens 65536", "gemm --precision tf32",
+        "gemm --shape swin_t", "gemm --device gpu", "step --format xml", "step --precision fp16"}) {
     const Finished refused = run_program(folder, std::string("bench ") + words);
     CHECK_MESSAGE(refused.code == 2, words << ": " << refused.err);
     CHECK_MESSAGE(!refused.err.empty(), words);
