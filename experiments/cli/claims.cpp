@@ -87,8 +87,8 @@ struct ClaimsCommand {
     }
     for (const std::string& number : numbers)
       if (std::count(known.begin(), known.end(), number) == 0)
-        throw InputError(fmt::format("{}: {} has no claim of this number; it has {}", number, folder,
-                                     joined(known, ", ")));
+        throw InputError(
+            fmt::format("{}: {} has no claim of this number; it has {}", number, folder, joined(known, ", ")));
     if (files.empty()) throw InputError(fmt::format("{}: has no descriptors NN-name.json", folder));
     return files;
   }

@@ -199,11 +199,10 @@ TEST_CASE("export: the tables of docs/results.md are those of the files that it 
     const auto rows = table.out.find("\n\n") + 2;
     CHECK(has(page, "```text\n" + table.out.substr(0, table.out.find("\n\n", rows) + 1) + "```\n"));
   }
-  std::vector<std::string> without_question{
-      "dpn_stacks.json" + with_file + "dpn_stacks.jsonl",
-      "norms_by_depth.json" + with_file + "norms_by_depth.jsonl",
-      "lr_sensitivity.json" + with_file + "lr_sensitivity.jsonl --lr-sensitivity",
-      "norms_by_optimizer.json" + with_file + "norms_by_optimizer.jsonl"};
+  std::vector<std::string> without_question{"dpn_stacks.json" + with_file + "dpn_stacks.jsonl",
+                                            "norms_by_depth.json" + with_file + "norms_by_depth.jsonl",
+                                            "lr_sensitivity.json" + with_file + "lr_sensitivity.jsonl --lr-sensitivity",
+                                            "norms_by_optimizer.json" + with_file + "norms_by_optimizer.jsonl"};
   for (const char* shots : {"1", "5", "10", "25"})
     without_question.push_back(
         concat("transfer_fewshot.json", with_file, "transfer_fewshot.jsonl --metric eval/", shots, "shot_accuracy"));

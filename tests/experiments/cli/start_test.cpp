@@ -121,7 +121,8 @@ TEST_CASE("start: the plan counts both stages") {
 
 TEST_CASE("start: a Slurm script covers the trials that can begin") {
   const TemporaryFolder folder;
-  const Finished plan = run_program(folder, "plan " + write_both(folder) + " --format slurm --hours 1" + out_option(folder));
+  const Finished plan =
+      run_program(folder, "plan " + write_both(folder) + " --format slurm --hours 1" + out_option(folder));
   CHECK(plan.out.find("# Missing trials: 4.") != std::string::npos);
   CHECK(plan.out.find("# 4 more start from these trials") != std::string::npos);
 }

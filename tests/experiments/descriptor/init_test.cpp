@@ -10,8 +10,7 @@ namespace {
 
 Experiment with_model(const std::string& settings, const std::string& more = "") {
   DescriptorFiles files;
-  return files.load(R"({"model": {"patch_size": 8, "embed_dim": 16, "num_heads": 2, )" + settings + "}" + more +
-                          "}");
+  return files.load(R"({"model": {"patch_size": 8, "embed_dim": 16, "num_heads": 2, )" + settings + "}" + more + "}");
 }
 std::string id_of(const std::string& settings) { return with_model(settings).trials[0].id; }
 ViTConfig model_of(const std::string& settings) { return vit_of(with_model(settings).trials[0].config); }

@@ -135,7 +135,8 @@ TEST_CASE("npy: magic, version and header size are checked") {
   CHECK_REFUSES("PK\3\4", "byte 0: this is not an .npy array");
   CHECK_REFUSES(npy_of("{}", 0, 4), "byte 6: version 4.0 of the format is not supported");
   CHECK_REFUSES(std::string("\x93NUMPY\x01\x01", 8), "version 1.1");
-  CHECK_REFUSES(std::string("\x93NUMPY\x02\0\xff\xff\xff\xff{}", 14), "byte 8: a header of 4294967295 bytes exceeds the limit");
+  CHECK_REFUSES(std::string("\x93NUMPY\x02\0\xff\xff\xff\xff{}", 14),
+                "byte 8: a header of 4294967295 bytes exceeds the limit");
   CHECK_REFUSES(std::string("\x93NUMPY\x01\0\xff\xff{}", 12), "byte 8: the header should have 65535 bytes but 2");
   CHECK_REFUSES(std::string("\x93NUMPY\x01\0\0\0", 10), "byte 10: the header does not end with a newline");
   std::string without_newline = npy_of_shape("(1,)", 4);
