@@ -13,7 +13,7 @@ struct Phi {
   __device__ Phi(const A* of_alpha, const A* of_shift, std::int64_t cols)
       : alpha(*of_alpha), shift(of_shift ? *of_shift : A(0)), factor(std::sqrt(A(cols))) {
     // No root of a negative alpha: NaN ends the training.
-    if (kPhi == PointwisePhi::dyisru && !(alpha > 0)) alpha = std::nan("");
+    if (kPhi == PointwisePhi::dyisru && !(alpha > 0)) alpha = A(std::nan(""));
   }
   __device__ void operator()(A x, A& value, A& slope) const {
     using enum PointwisePhi;

@@ -1,5 +1,7 @@
 #include "experiments/train/evaluation.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "core/backend.h"

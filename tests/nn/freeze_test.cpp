@@ -95,9 +95,9 @@ void check_gradients(const ModelConfig& c, const Patterns& freeze) {
   const auto all = Trained(c, in_double(), {}).gradients();
   const auto some = Trained(c, in_double(), freeze).gradients();
   REQUIRE(some.size() + names_frozen(c, freeze).size() == all.size());
-  for (const auto& [name, gradient] : some) {
-    CAPTURE(name);
-    CHECK(gradient == all.at(name));
+  for (const auto& trained : some) {
+    CAPTURE(trained.first);
+    CHECK(trained.second == all.at(trained.first));
   }
 }
 
@@ -108,8 +108,9 @@ void check_training(const ModelConfig& c, const EngineSettings& settings, const 
   training.train(3);
   const auto after = training.values();
   const std::vector<std::string> frozen = names_frozen(c, freeze);
-  for (const auto& [name, values] : before) {
-    CAPTURE(name);
+  for (const auto& parameter : before) {
+    const auto& [name, values] = parameter;
+    CAPTURE(parameter.first);
     const bool kept = std::find(frozen.begin(), frozen.end(), name) != frozen.end();
     CHECK((after.at(name) == values) == kept);
   }

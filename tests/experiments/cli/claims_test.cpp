@@ -85,7 +85,8 @@ TEST_CASE("claims: wrong numbers, folders and descriptors are refused") {
                                     {"--from /nonexistent", "/nonexistent"},
                                     {"--gflops 3", "--plan"}}) {
     const Finished done = made.call(words);
-    CAPTURE(words);
+    const std::string said = words;
+    CAPTURE(said);
     CHECK(done.code == 2);
     CHECK(done.out.empty());
     CHECK_MESSAGE(has(done.err, part), done.err);

@@ -32,8 +32,8 @@ TEST_CASE("default sweep: every row ends between half way to the best and 95%") 
   const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
   const double best = std::max_element(accuracies.begin(), accuracies.end(), less)->second, chance = 0.1;
   CHECK(best <= 0.95);
-  for (const auto& [label, accuracy] : accuracies) {
-    CAPTURE(label);
-    CHECK(accuracy >= chance + (best - chance) / 2);
+  for (const auto& row : accuracies) {
+    CAPTURE(row.first);
+    CHECK(row.second >= chance + (best - chance) / 2);
   }
 }

@@ -106,7 +106,8 @@ void take_step(const TrialConfig& config) {
 
 TEST_CASE("papers: every descriptor says what it asks") {
   for (const auto& [file, experiment] : descriptors()) {
-    CAPTURE(file.string());
+    const std::string path = file.string();
+    CAPTURE(path);
     if (file.string().find("recipes/") == std::string::npos) CHECK(experiment.about.size() > 40);
     if (is_paper(file)) CHECK_FALSE(experiment.paper.empty());
   }
@@ -115,7 +116,8 @@ TEST_CASE("papers: every descriptor says what it asks") {
 TEST_CASE("papers: every paper has a tiny twin and an expected result") {
   int tiny = 0;
   for (const auto& [file, experiment] : descriptors()) {
-    CAPTURE(file.string());
+    const std::string path = file.string();
+    CAPTURE(path);
     tiny += is_twin(file);
     if (!is_paper(file) || is_twin(file)) continue;
     const fs::path small = file.parent_path() / (file.stem().string() + "_tiny.json");
@@ -128,7 +130,8 @@ TEST_CASE("papers: every paper has a tiny twin and an expected result") {
 TEST_CASE("papers: every row of a paper has three seeds") {
   // No paper says that it ran one seed, and three of a twin cost less than an hour of a core.
   for (const auto& [file, experiment] : descriptors()) {
-    CAPTURE(file.string());
+    const std::string path = file.string();
+    CAPTURE(path);
     for (std::size_t r = 0; r < experiment.rows.size() && is_paper(file); ++r) {
       CAPTURE(experiment.rows[r].label);
       CHECK((experiment.tuned ? experiment.tuned->seeds(r).size() : experiment.rows[r].trials.size()) == 3);
@@ -138,7 +141,8 @@ TEST_CASE("papers: every row of a paper has three seeds") {
 
 TEST_CASE("papers: every training outlasts its warm-up and its probes") {
   for (const auto& [file, experiment] : descriptors()) {
-    CAPTURE(file.string());
+    const std::string path = file.string();
+    CAPTURE(path);
     for (const Cell& row : experiment.rows) {
       const TrialCost cost = trial_cost(first_trial(experiment, row).config);
       REQUIRE(cost.steps);
@@ -151,7 +155,8 @@ TEST_CASE("papers: every training outlasts its warm-up and its probes") {
 TEST_CASE("papers: a tiny twin runs in minutes") {
   for (const auto& [file, experiment] : descriptors()) {
     if (!is_twin(file)) continue;
-    CAPTURE(file.string());
+    const std::string path = file.string();
+    CAPTURE(path);
     double seconds = 0;
     for (const Cell& row : experiment.rows) {
       const TrialConfig& config = first_trial(experiment, row).config;
@@ -167,7 +172,8 @@ TEST_CASE("papers: a tiny twin's sigmoids start near the odds of its classes") {
   // A bias for a thousand classes holds a twin of few steps at chance: all its training goes into that bias.
   for (const auto& [file, experiment] : descriptors()) {
     if (!is_twin(file)) continue;
-    CAPTURE(file.string());
+    const std::string path = file.string();
+    CAPTURE(path);
     for (const Cell& row : experiment.rows) {
       const TrialConfig& config = first_trial(experiment, row).config;
       if (config.train.loss != LossKind::sigmoid) continue;
@@ -180,7 +186,8 @@ TEST_CASE("papers: a tiny twin's sigmoids start near the odds of its classes") {
 TEST_CASE("papers: every network of the descriptors takes a step in small") {
   std::set<std::string> seen;
   for (const auto& [file, experiment] : descriptors()) {
-    CAPTURE(file.string());
+    const std::string path = file.string();
+    CAPTURE(path);
     for (const Cell& row : experiment.rows) {
       TrialConfig config = first_trial(experiment, row).config;
       std::visit([](auto& c) { shrink(c); }, config.model);
