@@ -133,7 +133,8 @@ TEST_CASE("papers: every row of a paper has three seeds") {
     const std::string path = file.string();
     CAPTURE(path);
     for (std::size_t r = 0; r < experiment.rows.size() && is_paper(file); ++r) {
-      CAPTURE(experiment.rows[r].label);
+      const std::string label = experiment.rows[r].label;
+      CAPTURE(label);
       CHECK((experiment.tuned ? experiment.tuned->seeds(r).size() : experiment.rows[r].trials.size()) == 3);
     }
   }
