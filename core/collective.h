@@ -11,16 +11,23 @@
 
 namespace normlab {
 
-/// The shards of this process, or a single one. Every shard makes the same calls in the same order.
+/// The shards of a step, in this process and in other ranks, or a single one. Every shard makes the same calls in the
+/// same order.
 class Collective {
  public:
+  using Bytes = std::span<const std::byte>;
+  /// Gets what all shards contribute, in shard order, and the own objects of the shards in this process, in that order.
+  using Combine = FunctionRef<void(std::span<const Bytes> all, std::span<void* const> here)>;
+
   virtual ~Collective() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Contributes `mine`. Once all shards have, `combine` runs once, on one thread, over all contributions in shard
-  /// order; all shards see its writes afterwards. A waiting shard gives up its thread and lane, so it must not keep
-  /// thread-local memory such as scratch() across the call.
-  virtual void meet(void* mine, FunctionRef<void(std::span<void* const>)> combine) = 0;
+  /// Its index among the shards of this process.
+  virtual int place() const = 0;
+  /// Contributes `bytes`. Once all shards have, `combine` runs once in each process, on one thread; all shards there
+  /// see its writes afterwards. A waiting shard gives up its thread and lane, so it must not keep thread-local memory
+  /// such as scratch() across the call.
+  virtual void meet(Bytes bytes, void* own, Combine combine) = 0;
   /// Memory of this shard that survives meetings, aligned for double, contents undefined. Valid until the next call.
   virtual std::byte* kept(std::size_t bytes) = 0;
 
@@ -36,7 +43,8 @@ class SingleShard final : public Collective {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  void meet(void* mine, FunctionRef<void(std::span<void* const>)> combine) override { combine({&mine, 1}); }
+  int place() const override { return 0; }
+  void meet(Bytes bytes, void* own, Combine combine) override { combine({&bytes, 1}, {&own, 1}); }
   std::byte* kept(std::size_t bytes) override {
     kept_.resize(std::max(kept_.size(), bytes));
     return kept_.data();

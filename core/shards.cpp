@@ -44,15 +44,21 @@ class ShardPool::Shard final : public Collective {
  public:
   enum class State { waiting, running, in_meeting, finished };
 
-  Shard(ShardPool& pool, int rank) : pool_(pool), rank_(rank) {}
-  int rank() const override { return rank_; }
-  int size() const override { return pool_.total_; }
+  Shard(ShardPool& pool, int place) : pool_(pool), place_(place) {}
+  int rank() const override { return pool_.shared_ ? pool_.shared_->number(place_) : place_; }
+  int size() const override { return pool_.shared_ ? pool_.shared_->all() : pool_.total_; }
+  int place() const override { return place_; }
 
-  void meet(void* mine, FunctionRef<void(std::span<void* const>)> how) override {
-    if (pool_.total_ == 1) return how({&mine, 1});
+  void meet(Bytes bytes, void* own, Combine how) override {
+    if (pool_.total_ == 1) {
+      pool_.contributions_[0] = bytes;
+      pool_.own_[0] = own;
+      return pool_.combine(how);
+    }
     if (!pool_.lockstep_)
       throw InputError("collective: shards can only exchange values in a run that keeps them in lockstep");
-    contribution = mine;
+    contribution = bytes;
+    object = own;
     combine = &how;
     fiber->pause();
     if (called_off) throw Aborted();
@@ -85,8 +91,9 @@ class ShardPool::Shard final : public Collective {
   State state = State::waiting;
   int segments = 0;  // meetings reached
   bool begun = false, called_off = false;
-  void* contribution = nullptr;
-  const FunctionRef<void(std::span<void* const>)>* combine = nullptr;
+  Bytes contribution;
+  void* object = nullptr;
+  const Combine* combine = nullptr;
   std::exception_ptr error;
 
  private:
@@ -100,7 +107,7 @@ class ShardPool::Shard final : public Collective {
   }
 
   ShardPool& pool_;
-  const int rank_;
+  const int place_;
   std::vector<std::byte> kept_;
 };
 
@@ -128,24 +135,27 @@ void ShardPool::start_threads() {
     }));
 }
 
-void ShardPool::run(int shards, int lanes, bool lockstep, FunctionRef<void(Collective&)> body) {
+void ShardPool::run(int shards, int lanes, bool lockstep, FunctionRef<void(Collective&)> body, SharedShards* shared) {
   if (shards > 1) start_threads();
   std::unique_lock lock(mutex_);
   // Everything that can fail comes first, since threads start on a shard as soon as one is waiting.
   while (static_cast<int>(shards_.size()) < shards)
     shards_.push_back(std::make_unique<Shard>(*this, static_cast<int>(shards_.size())));
   contributions_.resize(shards_.size());
+  own_.resize(shards_.size());
   lockstep_ = lockstep && shards > 1;
   const std::span ours(shards_.data(), static_cast<std::size_t>(shards));
   for (const auto& shard : ours)
     if (lockstep_ && !shard->fiber) shard->fiber = std::make_unique<Fiber>();
   for (const auto& shard : ours) shard->begin();
   body_ = &body;
+  shared_ = shared;
   total_ = shards, lanes_ = lanes, finished_ = arrived_ = 0;
   aborted_ = false;
   changed();
   work(lock, [this] { return finished_ == total_; });  // the calling thread takes part
   body_ = nullptr;
+  shared_ = nullptr;
   for (const auto& shard : ours)
     if (shard->error) std::rethrow_exception(shard->error);
 }
@@ -185,12 +195,13 @@ void ShardPool::run_shard(std::unique_lock<std::mutex>& lock, Shard& shard) {
 void ShardPool::arrive(std::unique_lock<std::mutex>& lock, Shard& shard) {
   shard.state = Shard::State::in_meeting;
   ++shard.segments;
-  contributions_[static_cast<std::size_t>(shard.rank())] = shard.contribution;
+  contributions_[static_cast<std::size_t>(shard.place())] = shard.contribution;
+  own_[static_cast<std::size_t>(shard.place())] = shard.object;
   if (++arrived_ == total_) {
     // All others wait, so no thread reads or writes what is combined here.
     lock.unlock();
     try {
-      (*shard.combine)({contributions_.data(), static_cast<std::size_t>(total_)});
+      combine(*shard.combine);
     } catch (...) {
       shard.error = std::current_exception();
     }
@@ -200,6 +211,11 @@ void ShardPool::arrive(std::unique_lock<std::mutex>& lock, Shard& shard) {
   }
   if (aborted_ || shard.error) call_off();
   changed();
+}
+
+void ShardPool::combine(Collective::Combine how) {
+  const std::span<const Collective::Bytes> here(contributions_.data(), static_cast<std::size_t>(total_));
+  how(shared_ ? shared_->exchange(here) : here, {own_.data(), here.size()});
 }
 
 void ShardPool::call_off() {

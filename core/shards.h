@@ -18,6 +18,16 @@
 
 namespace normlab {
 
+/// The shards of a run that several ranks share. In a process's own numbering its shards are 0, 1, ...
+class SharedShards {
+ public:
+  virtual ~SharedShards() = default;
+  virtual int all() const = 0;
+  virtual int number(int own) const = 0;
+  /// What all shards contribute to a meeting, in their order, from what the shards here do. Valid until the next call.
+  virtual std::span<const Collective::Bytes> exchange(std::span<const Collective::Bytes> here) = 0;
+};
+
 class ShardPool {
  public:
   /// `threads` >= 1: how many shards run at a time. Throws InputError below 1.
@@ -29,8 +39,9 @@ class ShardPool {
   int threads() const { return count_; }
 
   /// Calls `body` once for each shard. `lockstep`: shards may meet in the Collective, so each gets its own fiber.
-  /// Returns when all are done; throws the error of the lowest-numbered shard that failed.
-  void run(int shards, int lanes, bool lockstep, FunctionRef<void(Collective&)> body);
+  /// Returns when all are done; throws the error of the lowest-numbered shard that failed. `shared`: these are the
+  /// shards of this process among those of other ranks.
+  void run(int shards, int lanes, bool lockstep, FunctionRef<void(Collective&)> body, SharedShards* shared = nullptr);
 
   /// Calls `body` once on each thread.
   void on_each_thread(FunctionRef<void()> body);
@@ -48,8 +59,9 @@ class ShardPool {
   Shard* next_runnable() const;
   void run_shard(std::unique_lock<std::mutex>& lock, Shard& shard);
   void arrive(std::unique_lock<std::mutex>& lock, Shard& shard);
-  void call_off();  // ends all meetings; the lock is held
-  void changed();   // wakes waiting threads; the lock is held
+  void combine(Collective::Combine how);  // what the shards here, and those elsewhere, contribute
+  void call_off();                        // ends all meetings; the lock is held
+  void changed();                         // wakes waiting threads; the lock is held
   void wait_for_change(std::unique_lock<std::mutex>& lock);
 
   const int count_;
@@ -57,7 +69,9 @@ class ShardPool {
   std::condition_variable change_;
   std::vector<std::thread> threads_;
   std::vector<std::unique_ptr<Shard>> shards_;
-  std::vector<void*> contributions_;
+  std::vector<Collective::Bytes> contributions_;
+  std::vector<void*> own_;  // objects of the shards that meet
+  SharedShards* shared_ = nullptr;
 
   const FunctionRef<void(Collective&)>* body_ = nullptr;
   int total_ = 0, lanes_ = 1, finished_ = 0, arrived_ = 0, sleeping_ = 0;

@@ -27,9 +27,11 @@ std::unique_ptr<Model> make_model_to_train(ParameterSet& parameters, const Model
 
 }  // namespace
 
-Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings)
+Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings,
+               Ranks& ranks)
     : backend_(in_precision(backend, settings.precision)),
       pool_(pool),
+      ranks_(ranks),
       settings_(settings),
       config_(config),
       task_(row_of(task_of(config))),
@@ -44,12 +46,15 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
            backend_.whole_batch()},
       runner_(backend_, pool),
       recordings_(backend_) {
-  parameters_.allocate(acc_of(dtype()), cut_.training(cut_.part_images(settings.max_batch)).lanes,
-                       dtype() == DType::bf16, backend_.panel_rows(dtype()));
+  const std::int64_t lanes = cut_.training(cut_.part_images(settings.max_batch)).lanes;
+  const std::int64_t own = share_of(lanes, ranks.rank(), ranks.size()).size();
+  const bool repeats = !ranks.alone() && shards_meet(config);  // then a lane's gradients go nowhere, see RankShards
+  parameters_.allocate(acc_of(dtype()), std::max<std::int64_t>(1, own + repeats), dtype() == DType::bf16,
+                       backend_.panel_rows(dtype()));
   optimizer_ = std::make_unique<Optimizer>(
       backend_, parameters_, settings.optimizer,
       update_factors(config, parameters_.parameters(), settings.optimizer.layer_decay, settings.optimizer.multipliers),
-      settings.clip_form);
+      settings.clip_form, ranks, lanes);
   if (settings.ema.decay > 0) average_ = std::make_unique<WeightAverage>(backend_, parameters_, settings.ema);
   state_.host.clip_norm = settings.clip_norm;
   backend_.synchronize();  // cleared memory is writable from here on
@@ -63,17 +68,26 @@ void Engine::prepare(std::int64_t batch) {
   if (batch % images != 0) model_->prepare(backend_, batch % images, dtype());
 }
 
-void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
+std::optional<RankShards> Engine::own_shards(const ShardPlan& plan, std::int64_t images, Pass pass) {
+  if (ranks_.alone()) return std::nullopt;
+  const bool evaluates = pass == Pass::evaluation;
+  const std::int64_t lanes = evaluates ? plan.lanes : cut_.training(cut_.part_images(settings_.max_batch)).lanes;
+  return std::optional<RankShards>(std::in_place, ranks_, plan, images, lanes, !evaluates && shards_meet(config_));
+}
+
+void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass, RankShards* own,
                       FunctionRef<void(Workspace&, const BatchSlice&, const Var&, const Var&)> then, const See& see) {
   const bool training = pass != Pass::evaluation;
-  runner_.run(plan, part.images.shape()[0], [&](Workspace& w, const BatchSlice& slice) {
+  const auto run_shard = [&](Workspace& w, const BatchSlice& slice) {
     const auto of_shard = [&](const Tensor& t) { return t.slice(slice.first_image, slice.images); };
     std::optional<Tape::Unrecorded> values_alone;
     if (!training) values_alone.emplace(w.tape);
     if (pass == Pass::search) w.tape.guard();
     Context ctx{.tape = w.tape,
                 .parameters = parameters_,
-                .lane = training ? slice.shards->rank() % plan.lanes : -1,
+                .lane = !training ? -1
+                        : own     ? own->lane(slice.shards->rank())
+                                  : slice.shards->rank() % plan.lanes,
                 .training = training,
                 .slice = slice,
                 .state = state_.device(),
@@ -94,7 +108,8 @@ void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
     const auto targets = [&] { return of_shard(part.labels); };
     then(w, slice, outputs,
          part.labels ? task_.losses({outputs, targets(), settings_, ctx, *model_, part.weight}) : Var());
-  });
+  };
+  runner_.run(plan, part.images.shape()[0], run_shard, own);
 }
 
 Tensor Engine::backward(Tape& tape, const Var& losses) const {
@@ -110,23 +125,42 @@ void Engine::rehearse(const DeviceBatch& batch) {
   if (!alone || !model_->skips_dropped(backend_) || images <= rehearsed_) return;
   rehearsed_ = images;
   run_part({batch.images.slice(0, images), batch.labels.slice(0, images), 0, step_images_, step_weight_},
-           {.images = images}, Pass::rehearsal,
+           {.images = images}, Pass::rehearsal, nullptr,
            [&](Workspace& w, const BatchSlice&, const Var&, const Var& losses) { backward(w.tape, losses); });
 }
 
 void Engine::train_part(const Part& part, NonFinite* search) {
-  const ShardPlan plan = cut_.training(part.images.shape()[0]);
+  const std::int64_t images = part.images.shape()[0];
+  const ShardPlan plan = cut_.training(images);
+  const Pass pass = search ? Pass::search : Pass::training;
   std::vector<NonFinite> findings(search ? static_cast<std::size_t>(plan.shards) : 0);
+  std::optional<RankShards> own = own_shards(plan, images, pass);
   run_part(
-      part, plan, search ? Pass::search : Pass::training,
+      part, plan, pass, own ? &*own : nullptr,
       [&](Workspace& w, const BatchSlice& slice, const Var& logits, const Var& losses) {
         backend_.copy_gradient(losses.value(), {step_losses_.slice(part.begin + slice.first_image, slice.images)});
         const Tensor seed = backward(w.tape, losses);
         w.addresses = {logits.value().raw(), losses.value().raw(), seed.raw(), w.tape.empty({1}, DType::f32).raw()};
         if (search) findings[static_cast<std::size_t>(slice.shards->rank())] = w.tape.nonfinite();
       });
-  for (const NonFinite& f : findings)
-    if (f && !*search) *search = f;
+  if (own) own->share_rows(step_losses_.slice(part.begin, images).raw(), size_of(step_losses_.dtype()));
+  if (search && !*search) *search = first_finding(findings);
+}
+
+NonFinite Engine::first_finding(const std::vector<NonFinite>& findings) {
+  const auto found = std::find_if(findings.begin(), findings.end(), [](const NonFinite& f) { return bool(f); });
+  const auto mine = found - findings.begin();
+  const std::vector<std::int64_t> all = ranks_.gathered(std::int64_t(mine));
+  const auto first = std::min_element(all.begin(), all.end());
+  if (*first == std::ssize(findings)) return {};
+  const int from = int(first - all.begin());
+  NonFinite of = found != findings.end() ? *found : NonFinite();
+  if (ranks_.alone()) return of;
+  found_op_ = ranks_.shared_text(of.op ? of.op : "", from);
+  found_site_ = ranks_.shared_text(of.site ? of.site : "", from);
+  const bool has_site = ranks_.shared(of.site != nullptr, from);
+  return {found_op_.c_str(), has_site ? found_site_.c_str() : nullptr, ranks_.shared(of.in_backward, from),
+          ranks_.shared(of.value, from)};
 }
 
 void Engine::begin_step(const DeviceBatch& batch, std::int64_t steps_done) {
@@ -144,7 +178,7 @@ void Engine::begin_step(const DeviceBatch& batch, std::int64_t steps_done) {
 void Engine::run_batch(const DeviceBatch& batch, NonFinite* search) {
   const std::int64_t part = cut_.part_images(step_images_);
   rehearse(batch);  // what this leaves in a lane is overwritten
-  parameters_.begin_step();
+  parameters_.begin_step(ranks_.alone() ? 1 : parameters_.lanes());
   for (std::int64_t first = 0; first < step_images_; first += part) {
     const std::int64_t count = std::min(part, step_images_ - first);
     train_part({batch.images.slice(first, count), batch.labels.slice(first, count), first, step_images_, step_weight_},
@@ -229,13 +263,17 @@ std::optional<NonFiniteAnswer> Engine::evaluate(Tensor images, Tensor labels, st
                all_losses = labels ? as_tensor(losses_, {batch}, acc_of(dtype())) : Tensor();
   const Part part{backend_.upload(Upload::evaluated_images, images),
                   labels ? backend_.upload(Upload::evaluated_targets, labels) : Tensor(), 0, batch};
-  run_part(part, cut_.evaluation(batch), Pass::evaluation,
+  const ShardPlan plan = cut_.evaluation(batch);
+  std::optional<RankShards> own = own_shards(plan, batch, Pass::evaluation);
+  run_part(part, plan, Pass::evaluation, own ? &*own : nullptr,
            [&](Workspace&, const BatchSlice& slice, const Var& some_logits, const Var& some_losses) {
              const auto of_shard = [&](const Tensor& t) { return t.slice(slice.first_image, slice.images).raw(); };
              backend_.read(some_logits.value(), of_shard(all_logits));
              if (some_losses) backend_.read(some_losses.value(), of_shard(all_losses));
            });
   backend_.synchronize();
+  if (own) own->share_rows(all_logits.raw(), static_cast<std::size_t>(classes) * size_of(dtype()));
+  if (own && labels) own->share_rows(all_losses.raw(), size_of(all_losses.dtype()));
   return write_answers(all_logits, all_losses, losses, predictions, logits);
 }
 
@@ -248,8 +286,10 @@ void Engine::read_values(Tensor images, std::string_view wanted, std::vector<dou
   prepare(batch);
   const Part part{backend_.upload(Upload::evaluated_images, images), {}, 0, batch};
   std::mutex resizing;
+  const ShardPlan plan = cut_.evaluation(batch);
+  std::optional<RankShards> own = own_shards(plan, batch, Pass::evaluation);
   run_part(
-      part, cut_.evaluation(batch), Pass::evaluation, [](auto&&...) {},
+      part, plan, Pass::evaluation, own ? &*own : nullptr, [](auto&&...) {},
       [&](const BatchSlice& slice, const std::string& name, const Var& value) {
         if (name != wanted) return;
         const std::int64_t width = value.value().size() / slice.images;
@@ -262,6 +302,9 @@ void Engine::read_values(Tensor images, std::string_view wanted, std::vector<dou
         for (std::int64_t i = 0; i < of_shard.size(); ++i)
           out[static_cast<std::size_t>(slice.first_image * width + i)] = number_at(of_shard, i);
       });
+  if (!own) return;
+  out.resize(ranks_.shared(out.size()));  // rank 0 has a shard of every batch
+  own->share_rows(out.data(), out.size() / static_cast<std::size_t>(batch) * sizeof(double));
 }
 
 bool Engine::state_is_finite() {
@@ -272,13 +315,15 @@ bool Engine::state_is_finite() {
   };
   check(parameters_.update().values);
   check(parameters_.flat_buffers());
-  for (const Optimizer::Moment& moment : optimizer_->moments()) check(moment.flat);
+  const Stretch updated = optimizer_->updated_here();
+  for (const Optimizer::Moment& moment : optimizer_->moments()) check(moment.flat.slice(updated.begin, updated.size()));
   if (average_) {
     check(average_->values());
     check(average_->buffers());
   }
   backend_.synchronize();
-  return *nonfinite_flag_.data<std::int32_t>() == 0;
+  const std::vector<std::int32_t> flags = ranks_.gathered(*nonfinite_flag_.data<std::int32_t>());
+  return std::all_of(flags.begin(), flags.end(), [](std::int32_t flag) { return flag == 0; });
 }
 
 }  // namespace normlab

@@ -26,7 +26,10 @@ class Engine {
  public:
   /// Parameters are zero until initialise() or a checkpoint fills them. `pool` and `backend` must outlive the engine.
   /// Throws EnvironmentError if `backend` has no instructions for the products in `settings`.
-  Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings);
+  /// On several `ranks`, all make the same calls with the same arguments, which give the same results in each, with the
+  /// bits of a single process. They divide shards and updates; `ranks` must outlive the engine.
+  Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings,
+         Ranks& ranks = single_rank());
 
   /// Forward, backward, clipping and update on one batch in host memory: images [B, H, W, C] in dtype(); labels i32 [B]
   /// or soft targets [B, classes] in acc_of(dtype()), here and below. The features() of images [B, width] in dtype()
@@ -75,6 +78,7 @@ class Engine {
   void outputs(Tensor images, std::vector<double>& out);
   /// Whether everything that the next step reads is finite: parameters, running statistics, moments, weight average.
   bool state_is_finite();
+  Ranks& ranks() { return ranks_; }
 
   ParameterSet& parameters() { return parameters_; }
   Optimizer& optimizer() { return *optimizer_; }
@@ -112,9 +116,13 @@ class Engine {
   using See = std::function<void(const BatchSlice&, const std::string&, const Var&)>;
   /// Runs the network and the loss on each shard of a part, then calls `then` with logits [images, classes] and losses
   /// [images] (Var() without labels).
-  void run_part(const Part& part, const ShardPlan& plan, Pass pass,
+  void run_part(const Part& part, const ShardPlan& plan, Pass pass, RankShards* own,
                 FunctionRef<void(Workspace&, const BatchSlice&, const Var& logits, const Var& losses)> then,
                 const See& see = nullptr);
+  /// This rank's shards of a part; none in a single process, which runs all.
+  std::optional<RankShards> own_shards(const ShardPlan& plan, std::int64_t images, Pass pass);
+  /// The first finding of all ranks, by shard.
+  NonFinite first_finding(const std::vector<NonFinite>& findings);
   /// Runs the backward pass of a shard's losses, whose mean over the whole step is the step's loss. Returns the
   /// gradient that it starts from.
   Tensor backward(Tape& tape, const Var& losses) const;
@@ -132,6 +140,7 @@ class Engine {
 
   Backend& backend_;
   ShardPool& pool_;
+  Ranks& ranks_;
   EngineSettings settings_;
   const ModelConfig config_;
   const TaskRow& task_;
@@ -153,6 +162,7 @@ class Engine {
   std::int64_t rehearsed_ = 0;       // images per shard
   std::function<void(Context&)> probe_;
   std::int64_t without_layer_ = 0;
+  std::string found_op_, found_site_;  // of another rank's finding
 };
 
 }  // namespace normlab

@@ -26,7 +26,7 @@ std::int64_t moment_bytes(const OptimizerSettings& settings, DType parameters) {
 }
 
 Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const OptimizerSettings& settings,
-                     std::span<const UpdateFactors> factors, ClipForm clip_form)
+                     std::span<const UpdateFactors> factors, ClipForm clip_form, Ranks& ranks, std::int64_t lanes)
     : backend_(backend), parameters_(parameters), settings_(settings), clip_form_(clip_form) {
   const std::int64_t n = parameters.trained_size();
   chunk_ = backend.whole_batch() ? std::max<std::int64_t>(1, n) : kChunk;
@@ -38,6 +38,11 @@ Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const Optimizer
   cut_into_pieces(factors);
   decay_ = parameters.make_trained(DType::u8);
   squares_ = parameters.make_zeroed({static_cast<std::int64_t>(begins_.size()) - 1}, DType::f64);
+  if (!ranks.alone()) {
+    std::vector<Stretch> whole;
+    for (const Piece& matrix : matrices_) whole.push_back({matrix.first, matrix.first + matrix.count});
+    share_ = std::make_unique<GradientShare>(ranks, backend, parameters, lanes, chunk_, squares_.size(), whole);
+  }
   if (settings_.name == OptimizerName::lamb) {
     lamb_squares_ = parameters.make_zeroed({static_cast<std::int64_t>(pieces_.size()), 2}, DType::f64);
     ratios_ = parameters.make_zeroed({static_cast<std::int64_t>(decaying_.size())}, DType::f64);
@@ -106,23 +111,56 @@ Tensor Optimizer::chunk_of(const Tensor& flat, std::int64_t b) const {
 }
 
 void Optimizer::sum_gradients(ShardPool& pool) {
+  sum_lanes(pool);
+  gather_gradient();
+}
+
+void Optimizer::gather_gradient() {
+  if (share_) share_->gather_gradient();
+}
+
+void Optimizer::gather_moments() {
+  if (!share_) return;
+  for (const Moment& moment : moments_) share_->gather(moment.flat);
+}
+
+void Optimizer::sum_lanes(ShardPool& pool) {
+  if (share_) return share_->sum(pool, squares_.data<double>());
   const Tensor lane0 = parameters_.flat_lane(0);
   pool.for_blocks(squares_.size(), [&](std::int64_t b) {
     backend_.sum_lanes(parameters_.lanes(), lane0.size(), chunk_of(lane0, b), squares_.data<double>() + b);
   });
 }
 
+template <class F, class Done>
+void Optimizer::for_pieces(ShardPool& pool, const F& f, const Done& done) {
+  const Stretch own = updated_here();
+  const std::int64_t first = own.begin / chunk_, end = own.size() > 0 ? (own.end + chunk_ - 1) / chunk_ : first;
+  pool.for_blocks(end - first, [&](std::int64_t b) {
+    for (const Piece& piece : pieces_of(first + b))
+      if (own.contains(piece.first)) f(piece);
+    done(first + b);
+  });
+}
+
 void Optimizer::step(ShardPool& pool, StepState* state) {
   const ParameterSet::Update to = parameters_.update();
-  sum_gradients(pool);
+  const auto round = [&](std::int64_t b) { backend_.round_to_bf16(chunk_of(to.values, b), chunk_of(to.copy, b)); };
+  sum_lanes(pool);
   backend_.clip(clip_form_, squares_.size(), squares_.data<double>(), state);
   if (settings_.name == OptimizerName::lamb) update_lamb(pool, state);
   update_muon(pool, state);
-  pool.for_blocks(squares_.size(), [&](std::int64_t b) {
-    for (const Piece& piece : pieces_of(b))
-      if (!by_muon_[piece.parameter]) backend_.update(rule(piece), update_of(piece, state));
-    if (to.copy) backend_.round_to_bf16(chunk_of(to.values, b), chunk_of(to.copy, b));  // still in a cache
-  });
+  for_pieces(
+      pool,
+      [&](const Piece& piece) {
+        if (!by_muon_[piece.parameter]) backend_.update(rule(piece), update_of(piece, state));
+      },
+      [&](std::int64_t b) {
+        if (to.copy && !share_) round(b);  // still in a cache
+      });
+  if (!share_) return;
+  share_->gather(to.values);
+  if (to.copy) pool.for_blocks(squares_.size(), round);
 }
 
 ParameterUpdate Optimizer::update_of(const Piece& piece, const StepState* state) const {
@@ -172,11 +210,25 @@ LambSquares* Optimizer::squares_of(std::size_t first) const {
 /// The first passes of LAMB: the moments, then each tensor's ratio from its norms. Pieces end at the end of a chunk or
 /// parameter, and their sums are added in order.
 void Optimizer::update_lamb(ShardPool& pool, const StepState* state) {
-  pool.for_blocks(squares_.size(), [&](std::int64_t b) {
-    for (const Piece& piece : pieces_of(b))
-      backend_.lamb_moments(lamb(piece), update_of(piece, state),
-                            squares_of(static_cast<std::size_t>(&piece - pieces_.data())));
-  });
+  for_pieces(
+      pool,
+      [&](const Piece& piece) {
+        backend_.lamb_moments(lamb(piece), update_of(piece, state),
+                              squares_of(static_cast<std::size_t>(&piece - pieces_.data())));
+      },
+      [](std::int64_t) {});
+  if (share_) {
+    std::vector<Ranks::Received> parts;
+    const auto at = [&](std::int64_t value) {  // the first piece from there on
+      return std::lower_bound(pieces_.begin(), pieces_.end(), value,
+                              [](const Piece& piece, std::int64_t v) { return piece.first < v; }) -
+             pieces_.begin();
+    };
+    for (const Stretch& values : share_->all_values())
+      parts.push_back(std::as_writable_bytes(
+          std::span(squares_of(std::size_t(at(values.begin))), squares_of(std::size_t(at(values.end))))));
+    share_->ranks().all_gather(parts);
+  }
   for (std::size_t i = 0; i < pieces_.size();) {
     const Piece& first = pieces_[i];
     const std::size_t begin = i;
@@ -194,6 +246,7 @@ void Optimizer::update_muon(ShardPool& pool, const StepState* state) {
   const MuonSettings muon{s.momentum, s.weight_decay, s.nesterov, s.scale, bool(parameters_.update().copy)};
   const auto update = [&](std::int64_t i) {
     const Piece& matrix = matrices_[static_cast<std::size_t>(i)];
+    if (!updated_here().contains(matrix.first)) return;
     const Shape& shape = parameters_.parameters()[matrix.parameter].shape;
     backend_.muon(muon, shape[0], shape[1], update_of(matrix, state));
   };

@@ -2,10 +2,12 @@
 // by chunk, in an order independent of the number of threads.
 #pragma once
 
+#include <memory>
 #include <span>
 
 #include "core/shards.h"
 #include "core/update_settings.h"
+#include "nn/gradient_share.h"
 #include "nn/parameters.h"
 #include "nn/train_settings.h"
 
@@ -16,20 +18,28 @@ std::int64_t moment_bytes(const OptimizerSettings& settings, DType parameters = 
 
 class Optimizer {
  public:
-  /// Allocates zeroed moment buffers. `factors`: one per parameter, or empty if all are 1.
+  /// Allocates zeroed moment buffers. `factors`: one per parameter, or empty if all are 1. `lanes`: of all `ranks`
+  /// together, of which `parameters` has those of this one.
   Optimizer(Backend& backend, ParameterSet& parameters, const OptimizerSettings& settings,
-            std::span<const UpdateFactors> factors = {}, ClipForm clip_form = ClipForm::torch);
+            std::span<const UpdateFactors> factors = {}, ClipForm clip_form = ClipForm::torch,
+            Ranks& ranks = single_rank(), std::int64_t lanes = 0);
 
   /// Writes what follows from state.step alone, the bias corrections. Call it before the state goes to the device.
   void begin_step(StepState& state) const;
   /// Sums the lanes, writes grad_norm, clip_factor and nonfinite to `state`, which is in the backend's memory, and
   /// updates the parameters. Uses the state's lr and clip_norm and, for Big Vision's optimisers, its schedule. A
-  /// non-finite norm leaves parameters and moments unchanged. Lane 0 then holds the unclipped gradient. Does not wait
-  /// for the device.
+  /// non-finite norm leaves parameters and moments unchanged. Lane 0 then holds the unclipped gradient, of which a rank
+  /// has a part: see gather_gradient(). Does not wait for the device.
   void step(ShardPool& pool, StepState* state);
 
   /// Only the sum: lane 0 then holds the gradient.
   void sum_gradients(ShardPool& pool);
+  /// Ranks update parts of the parameters, and each has the moments of its part. These give all ranks the whole
+  /// gradient in lane 0, and all moments. Nothing to do in a single process.
+  void gather_gradient();
+  void gather_moments();
+  /// The values whose moments are current here.
+  Stretch updated_here() const { return share_ ? share_->values() : Stretch{0, parameters_.trained_size()}; }
 
   /// Flat moments by name for checkpoints: "m" and, for adamw, big_vision_adam, lamb and muon, "v".
   struct Moment {
@@ -51,6 +61,11 @@ class Optimizer {
     UpdateFactors factors;
     std::size_t parameter;
   };
+  /// Sums the lanes of all ranks where this one needs it.
+  void sum_lanes(ShardPool& pool);
+  /// Calls f(piece) for the pieces that this rank updates, and then done(chunk), chunk by chunk.
+  template <class F, class Done>
+  void for_pieces(ShardPool& pool, const F& f, const Done& done);
   bool per_parameter() const { return settings_.name == OptimizerName::lamb || settings_.is_muon(); }
   void find_matrices(std::span<const UpdateFactors> factors);
   void cut_into_pieces(std::span<const UpdateFactors> factors);
@@ -69,12 +84,13 @@ class Optimizer {
   const OptimizerSettings settings_;
   const ClipForm clip_form_;
   std::vector<Moment> moments_;
-  std::int64_t chunk_ = 0;              // values
-  std::vector<Piece> pieces_;           // chunk by chunk
-  std::vector<std::size_t> begins_;     // first piece of each chunk, and the end
-  std::vector<std::uint8_t> decaying_;  // per parameter: 1 if it decays
-  std::vector<Piece> matrices_;         // Muon's: those of blocks, whole
-  std::vector<bool> by_muon_;           // per parameter
+  std::int64_t chunk_ = 0;                // values
+  std::vector<Piece> pieces_;             // chunk by chunk
+  std::vector<std::size_t> begins_;       // first piece of each chunk, and the end
+  std::vector<std::uint8_t> decaying_;    // per parameter: 1 if it decays
+  std::vector<Piece> matrices_;           // Muon's: those of blocks, whole
+  std::vector<bool> by_muon_;             // per parameter
+  std::unique_ptr<GradientShare> share_;  // null in a single process
   // In the backend's memory:
   Tensor decay_;         // u8 per value: 1 if it decays
   Tensor squares_;       // f64 [chunks], of the gradient

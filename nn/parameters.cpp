@@ -116,10 +116,10 @@ void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy, std
   }
 }
 
-void ParameterSet::begin_step() {
+void ParameterSet::begin_step(std::int64_t sums) {
   const std::size_t flags = static_cast<std::size_t>(lanes_) * parameters_.size();
   std::replace(written_.get(), written_.get() + flags, kWritten, kOld);
-  std::fill_n(written_.get(), parameters_.size(), kOld);  // lane 0, which received the sum of all lanes
+  std::fill_n(written_.get(), static_cast<std::size_t>(sums) * parameters_.size(), kOld);
 }
 
 void ParameterSet::end_step() {

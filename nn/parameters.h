@@ -91,7 +91,8 @@ class ParameterSet {
 
   /// In a step the first shard of a lane assigns gradients and the others add, so they need no clearing. Call
   /// begin_step() before the shards run and end_step() after them, which zeroes gradients that no shard has written.
-  void begin_step();
+  /// `sums`: the first lanes, in which sums of lanes may lie.
+  void begin_step(std::int64_t sums = 1);
   void end_step();
   /// The flags of `count` parameters from `first` on, for Tape::parameter().
   std::span<std::uint8_t> written(std::int64_t lane, int first, int count) const {

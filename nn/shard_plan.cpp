@@ -18,10 +18,9 @@ constexpr std::int64_t kShardMultiple = 16, kShardMultipleBf16 = 4;
 // halved if all together would exceed these bytes. Twice as many lanes cost a small network 4% of a step.
 constexpr std::int64_t kMostLaneBytes = std::int64_t{1} << 30;
 
-/// For the statistics of batch norms, or to contrast all pairs of a batch.
-bool shards_meet(const ModelConfig& config) { return uses_batch_norm(config) || has_text(config); }
-
 }  // namespace
+
+bool shards_meet(const ModelConfig& config) { return uses_batch_norm(config) || has_text(config); }
 
 ShardPlan plan_shards(const ModelConfig& c, std::int64_t batch, std::int64_t parameters, std::int64_t bytes_per_value) {
   const std::int64_t widest = widest_layer(c) * bytes_per_value;

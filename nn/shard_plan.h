@@ -19,6 +19,9 @@ struct ShardPlan {
 /// Increased whenever the rule below, or anything else that affects the order of a sum, changes. Results carry it.
 inline constexpr int kArithmetic = 6;
 
+/// Whether the shards of a step meet: for the statistics of batch norms, or to contrast all pairs of a batch.
+bool shards_meet(const ModelConfig& config);
+
 /// Images per shard such that the widest pair of activations of one layer fits the second-level cache, or slightly more
 /// in bf16. `bytes_per_value` is an activation's.
 ShardPlan plan_shards(const ModelConfig& config, std::int64_t batch, std::int64_t parameters,

@@ -8,15 +8,17 @@ namespace normlab {
 
 ShardRunner::Workspace::Workspace(Backend& backend) : arena(backend.memory()), tape(backend, arena) {}
 
-void ShardRunner::run(const ShardPlan& plan, std::int64_t images,
-                      FunctionRef<void(Workspace&, const BatchSlice&)> body) {
-  const auto at_once =
-      static_cast<std::size_t>(plan.lockstep ? plan.shards : std::min<std::int64_t>(plan.lanes, pool_.threads()));
+void ShardRunner::run(const ShardPlan& plan, std::int64_t images, FunctionRef<void(Workspace&, const BatchSlice&)> body,
+                      RankShards* own) {
+  const int count = own ? own->count() : static_cast<int>(plan.shards);
+  const int lanes = own ? own->lanes() : static_cast<int>(plan.lanes);
+  if (count == 0) return;
+  const auto at_once = static_cast<std::size_t>(plan.lockstep ? count : std::min(lanes, pool_.threads()));
   while (workspaces_.size() < at_once) {
     workspaces_.push_back(std::make_unique<Workspace>(backend_));
     free_.push_back(workspaces_.back().get());
   }
-  pool_.run(static_cast<int>(plan.shards), static_cast<int>(plan.lanes), plan.lockstep, [&](Collective& shards) {
+  const auto run_shard = [&](Collective& shards) {
     const std::int64_t first = shards.rank() * plan.images;
     const auto run_in = [&](Workspace& w) {
       w.tape.set_profile(profiling_ ? &w.profile : nullptr);
@@ -24,10 +26,11 @@ void ShardRunner::run(const ShardPlan& plan, std::int64_t images,
       body(w, {std::min(plan.images, images - first), first, images, &shards});
     };
     if (plan.lockstep)
-      run_in(*workspaces_[static_cast<std::size_t>(shards.rank())]);
+      run_in(*workspaces_[static_cast<std::size_t>(shards.place())]);
     else
       run_in(*Lease(*this).workspace);
-  });
+  };
+  pool_.run(count, lanes, plan.lockstep, run_shard, own);
   if (!plan.lockstep) {
     const auto largest = std::max_element(workspaces_.begin(), workspaces_.end(), [](const auto& a, const auto& b) {
       return a->arena.reserved() < b->arena.reserved();

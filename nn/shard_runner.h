@@ -8,6 +8,7 @@
 
 #include "autograd/ops.h"
 #include "core/shards.h"
+#include "nn/rank_shards.h"
 #include "nn/shard_plan.h"
 
 namespace normlab {
@@ -27,8 +28,10 @@ class ShardRunner {
     explicit Workspace(Backend& backend);
   };
   /// Calls `body` for each shard of `images` images, with an empty tape. Afterwards every workspace and thread has as
-  /// much memory as the largest, since it is chance which of them gets which shard next.
-  void run(const ShardPlan& plan, std::int64_t images, FunctionRef<void(Workspace&, const BatchSlice&)> body);
+  /// much memory as the largest, since it is chance which of them gets which shard next. `own`: only the shards of this
+  /// rank; null: all.
+  void run(const ShardPlan& plan, std::int64_t images, FunctionRef<void(Workspace&, const BatchSlice&)> body,
+           RankShards* own = nullptr);
 
   void set_profiling(bool on);
   bool profiling() const { return profiling_; }

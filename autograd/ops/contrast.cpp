@@ -7,23 +7,20 @@
 namespace normlab {
 namespace {
 
-/// Joins the rows of all shards in `all`, which is only read in shard 0; gives every shard that tensor.
-Tensor gather(Collective& shards, const Tensor& mine, const Tensor& all) {
+/// Joins the rows of all shards in `all`, which is only read in the first shard here; gives every shard that tensor.
+Tensor gather(Collective& shards, const Tensor& mine, Tensor all) {
   if (shards.size() == 1) return mine;
-  struct Part {
-    Tensor mine, all;
-  } part{mine, all};
-  shards.meet(&part, [](std::span<void* const> parts) {
-    const Tensor to = static_cast<Part*>(parts[0])->all;
+  const Collective::Bytes bytes(static_cast<const std::byte*>(mine.raw()), mine.bytes());
+  shards.meet(bytes, &all, [](std::span<const Collective::Bytes> parts, std::span<void* const> here) {
+    const Tensor to = *static_cast<Tensor*>(here[0]);
     std::size_t at = 0;
-    for (void* p : parts) {
-      Part& of = *static_cast<Part*>(p);
-      std::memcpy(static_cast<std::byte*>(to.raw()) + at, of.mine.raw(), of.mine.bytes());
-      at += of.mine.bytes();
-      of.all = to;
+    for (const Collective::Bytes& part : parts) {
+      std::memcpy(static_cast<std::byte*>(to.raw()) + at, part.data(), part.size());
+      at += part.size();
     }
+    for (void* own : here) *static_cast<Tensor*>(own) = to;
   });
-  return part.all;
+  return all;
 }
 
 }  // namespace
@@ -65,8 +62,8 @@ Var contrastive_loss(const Var& image, const Var& text, const Var& t, const Var&
   Tape& tape = image.tape();
   Collective* const shards = slice.shards;
   const auto acc = [&](const Shape& shape) { return tape.empty_acc(image.value(), shape); };
-  // Shard 0 has room for what all of them contribute.
-  const bool joins = shards->size() > 1 && shards->rank() == 0;
+  // The first shard here has room for what all of them contribute.
+  const bool joins = shards->size() > 1 && shards->place() == 0;
   const auto room = [&](std::int64_t values) { return joins ? acc({slice.batch, values}) : Tensor(); };
   const Tensor images = gather(*shards, image.value(), room(width)), texts = gather(*shards, text.value(), room(width));
   Contrast of{acc({n, slice.batch}), acc({n, slice.batch}), t.value(), b.value()};

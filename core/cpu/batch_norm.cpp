@@ -7,39 +7,43 @@ namespace normlab {
 using namespace cpu;
 namespace {
 
-/// A shard's contribution to a meeting: two rows of `cols` numbers per image, and where it wants the two results,
-/// [groups, cols] each.
+/// Where a shard wants the two results of a meeting, [groups, cols] each. It contributes two rows of `cols` numbers per
+/// image, [images, 2, cols].
 template <class A>
-struct Part {
-  std::int64_t images;
-  const double* numbers;  // [images, 2, cols]
-  A* result[2];
+struct Results {
+  A* of[2];
 };
 
 template <class A>
-const Part<A>& part_of(void* p) {
-  return *static_cast<const Part<A>*>(p);
+const Results<A>& results_of(void* own) {
+  return *static_cast<const Results<A>*>(own);
+}
+
+Collective::Bytes bytes_of(const double* numbers, std::int64_t count) {
+  return std::as_bytes(std::span(numbers, static_cast<std::size_t>(count)));
 }
 
 /// Calls f(group, rows) for each group of the batch, where rows are the images' numbers in order over all shards. Then
-/// copies the results from the first part to the others.
+/// copies the results from the first shard here to the others.
 template <class A, class F>
-void combine_groups(const BatchNormDims& d, std::span<void* const> parts, F&& f) {
+void combine_groups(const BatchNormDims& d, std::span<const Collective::Bytes> all, std::span<void* const> here,
+                    F&& f) {
   const double** rows = scratch<const double*>(Slot::e, d.group_size());
   std::int64_t group = 0, count = 0;
   const auto close = [&] {
     if (count > 0) f(group++, std::span<const double* const>(rows, static_cast<std::size_t>(count)));
     count = 0;
   };
-  for (void* p : parts)
-    for (std::int64_t i = 0; i < part_of<A>(p).images; ++i) {
-      rows[count++] = part_of<A>(p).numbers + i * 2 * d.cols;
+  for (const Collective::Bytes& shard : all) {
+    const std::span numbers(reinterpret_cast<const double*>(shard.data()), shard.size() / sizeof(double));
+    for (std::size_t at = 0; at < numbers.size(); at += static_cast<std::size_t>(2 * d.cols)) {
+      rows[count++] = numbers.data() + at;
       if (count == d.group_size()) close();
     }
+  }
   close();
-  for (void* p : parts.subspan(1))
-    for (const int k : {0, 1})
-      std::copy_n(part_of<A>(parts[0]).result[k], d.groups() * d.cols, part_of<A>(p).result[k]);
+  for (void* own : here.subspan(1))
+    for (const int k : {0, 1}) std::copy_n(results_of<A>(here[0]).of[k], d.groups() * d.cols, results_of<A>(own).of[k]);
 }
 
 /// total[c] = sum of row[c] over the rows, in order.
@@ -112,11 +116,11 @@ void batch_norm_statistics(BatchNormDims d, Collective& shards, const T* x, Para
   for (std::int64_t i = 0; i < d.images; ++i)
     image_statistics(d.rows_per_image, d.cols, x + i * image_size, numbers + i * 2 * d.cols,
                      numbers + (i * 2 + 1) * d.cols);
-  Part<A> part{d.images, numbers, {mean, rstd}};
-  shards.meet(&part, [&](std::span<void* const> parts) {
+  Results<A> results{{mean, rstd}};
+  const auto combine = [&](std::span<const Collective::Bytes> all, std::span<void* const> here) {
     double *m = scratch<double>(Slot::b, 2 * d.cols), *m2 = m + d.cols;
-    const Part<A>& out = part_of<A>(parts[0]);
-    combine_groups<A>(d, parts, [&](std::int64_t group, std::span<const double* const> images) {
+    const Results<A>& out = results_of<A>(here[0]);
+    combine_groups<A>(d, all, here, [&](std::int64_t group, std::span<const double* const> images) {
       // All images have the same number of rows, so the mean is that of their means.
       const double rows = double(d.rows_per_image), n = rows * double(images.size());
       add_rows(images, 0, d.cols, m);
@@ -125,8 +129,8 @@ void batch_norm_statistics(BatchNormDims d, Collective& shards, const T* x, Para
       for (const double* image : images)
         for (std::int64_t c = 0; c < d.cols; ++c) m2[c] += rows * (image[c] - m[c]) * (image[c] - m[c]);
       for (std::int64_t c = 0; c < d.cols; ++c) {
-        out.result[0][group * d.cols + c] = A(m[c]);
-        out.result[1][group * d.cols + c] = A(1.0 / std::sqrt(m2[c] / n + d.eps));
+        out.of[0][group * d.cols + c] = A(m[c]);
+        out.of[1][group * d.cols + c] = A(1.0 / std::sqrt(m2[c] / n + d.eps));
       }
       if (group > 0) return;
       const auto move = [&](Param<T>& running, double value) {
@@ -137,7 +141,8 @@ void batch_norm_statistics(BatchNormDims d, Collective& shards, const T* x, Para
         move(running_var[c], m2[c] / (n - 1));
       }
     });
-  });
+  };
+  shards.meet(bytes_of(numbers, d.images * 2 * d.cols), &results, combine);
 }
 
 template <class T>
@@ -190,18 +195,19 @@ void batch_norm_gradients(BatchNormDims d, Collective& shards, const NormBackwar
     std::copy_n(sums.total(0), d.cols, numbers + i * 2 * d.cols);
     std::copy_n(sums.total(1), d.cols, numbers + (i * 2 + 1) * d.cols);
   }
-  Part<A> part{d.images, numbers, {mean_uph, mean_up}};
-  shards.meet(&part, [&](std::span<void* const> parts) {
+  Results<A> results{{mean_uph, mean_up}};
+  const auto combine = [&](std::span<const Collective::Bytes> all, std::span<void* const> here) {
     double* total = scratch<double>(Slot::c, d.cols);
-    combine_groups<A>(d, parts, [&](std::int64_t group, std::span<const double* const> images) {
+    combine_groups<A>(d, all, here, [&](std::int64_t group, std::span<const double* const> images) {
       const double n = double(d.rows_per_image) * double(images.size());
       for (const int k : {0, 1}) {
         add_rows(images, k * d.cols, d.cols, total);
-        A* out = part_of<A>(parts[0]).result[k] + group * d.cols;
+        A* out = results_of<A>(here[0]).of[k] + group * d.cols;
         for (std::int64_t c = 0; c < d.cols; ++c) out[c] = A(total[c] / n);
       }
     });
-  });
+  };
+  shards.meet(bytes_of(numbers, count), &results, combine);
   if (T* out = of.dx.to.data<T>()) {
     A *factor = scratch<A>(Slot::c, 2 * d.cols), *slope = factor + d.cols;
     std::int64_t of_group = -1;

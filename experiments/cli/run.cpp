@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "core/cpu/blas.h"
+#include "core/forked_ranks.h"
 #include "experiments/base/first_wins.h"
 #include "experiments/base/terminal.h"
 #include "experiments/base/text_layout.h"
@@ -96,8 +97,14 @@ void add_run(Command& app) {
       .range(1, 1024);
   command
       .add_option("--threads", run.options.threads,
-                  "cores per trial; does not change results (default: the cores divided among the workers)")
+                  "cores per trial, or per rank; does not change results (default: the cores divided among the workers "
+                  "and ranks)")
       .range(1, 1024);
+  command
+      .add_option("--ranks", run.options.ranks,
+                  "processes that train each trial together, on this machine; does not change results")
+      .range(1, kMostForkedRanks)
+      .show_default();
   command.add_number("--data-threads", run.options.data_threads,
                      "additional cores per trial that prepare the next batches during a step; 0: each step prepares "
                      "its own batch; does not change results",

@@ -1,6 +1,9 @@
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "core/error.h"
+#include "core/forked_ranks.h"
 #include "experiments/base/terminal.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
@@ -52,7 +55,7 @@ struct Verify {
     const ComputeDevice computer(device);
     options.backend = &computer.backend();
     if (from >= 0) options.from = from;
-    if (options.threads == 0) options.threads = available_cores();
+    if (options.threads == 0) options.threads = std::max(1, available_cores() / options.ranks);
     const DataPair pair = load_dataset(
         config.dataset, data.empty() ? std::nullopt : std::optional<std::filesystem::path>(data), available_cores());
     options.start = [&]() -> std::filesystem::path {
@@ -97,6 +100,11 @@ void add_verify(Command& app) {
   command
       .add_option("--threads", verify.options.threads, "how many cores to use; does not change results (default: all)")
       .range(0, 1024);
+  command
+      .add_option("--ranks", verify.options.ranks,
+                  "processes that train together, on this machine; does not change results")
+      .range(1, kMostForkedRanks)
+      .show_default();
   add_device(command, verify.device);
   command.add_flag("--allow-different-bits", verify.options.allow_different_bits,
                    "also compare with a record of another binary or BLAS core");

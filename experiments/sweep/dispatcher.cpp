@@ -52,7 +52,7 @@ Dispatcher::Dispatcher(const WorkerSettings& settings, const std::vector<std::si
       look_seconds_(std::clamp(options_.lease_seconds / 10, 0.1, 2.0)),
       queue_(pending.begin(), pending.end()),
       log_file_(worker_log(*settings.store, getpid())) {
-  const int wanted = options_.workers > 0 ? options_.workers : options_.device == DeviceKind::cpu ? cores_ : 1;
+  const int wanted = options_.workers > 0 ? options_.workers : options_.device == DeviceKind::cpu ? std::max(1, cores_ / options_.ranks) : 1;
   worker_count_ = std::min<std::size_t>(static_cast<std::size_t>(wanted), pending.size());
   summary_.workers = std::max(summary_.workers, worker_count_);
   if (!options_.json_progress.empty()) log_ = std::make_unique<ProgressLog>(options_.json_progress);
@@ -146,7 +146,7 @@ void Dispatcher::assign() {
     ++summary_.begun;
     const std::size_t left = queue_.size() + running();
     const int sharing = static_cast<int>(std::clamp<std::size_t>(left, 1, worker_count_));
-    const int threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / sharing);
+    const int threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / sharing / options_.ranks);
     if (send_assignment(w.process.socket, {w.trial, threads})) continue;
     // A worker that has ended since its last report has not started the trial.
     queue_.push_front(static_cast<std::size_t>(std::exchange(w.trial, -1)));

@@ -163,7 +163,7 @@ class TrialWork {
       send(socket_, &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
     };
     const DataPair& data = settings_.data->at(data_key(trial_.config.dataset));
-    switch (run_trial(trial_.config, trial_.id, data, folder_, claim, options)) {
+    switch (run_trial_on(settings_.options->ranks, trial_.config, trial_.id, data, folder_, claim, options)) {
       case TrialOutcome::done:
         return answer(WorkerEvent::done);
       case TrialOutcome::diverged:

@@ -43,6 +43,7 @@ std::map<std::string, double> evaluate_without_each_block(const TrialConfig& con
 
 void require_finite_state(Engine& engine) {
   if (engine.state_is_finite()) return;
+  engine.optimizer().gather_moments();
   for_each_state_tensor(engine, [](const std::string& name, const Tensor& t) {
     if (const auto found = first_nonfinite(t))
       throw NonFiniteError(NonFiniteWeight{name, found->index, found->value}.text(), found->value);
@@ -75,7 +76,7 @@ bool TrialEvaluation::store_features(const TrialOptions& options, const std::fun
       using Slice = FeatureSlice;
       const auto store = [&](BatchSource& batches, Slice slice, const ImageSet& images) {
         return normlab::store_features(engine_, batches, slice, images, part, pool_,
-                                       [&] { return options.stop != nullptr && options.stop->load(); });
+                                       [&] { return engine_.ranks().shared(options.stop != nullptr && options.stop->load()); });
       };
       const auto of_train = store(batches_, Slice::training, data_.train);
       const auto of_eval = of_train ? store(batches_, Slice::evaluation, data_.eval) : nullptr;

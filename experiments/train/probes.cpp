@@ -158,8 +158,10 @@ std::array<MetricsLine, kProbes> TrialProbes::read(Engine& engine, ShardPool& po
   const auto of = [&](ProbeKind kind) -> MetricsLine& { return readings[static_cast<std::size_t>(kind)]; };
   if (signal_ || norms_ || attention_) engine.use_probe(nullptr);
   if (signal_) of(ProbeKind::signal).values = ProbeReading{signal_->layers(), {}}.values();
-  if (probes_.at(ProbeKind::gradients, step))
+  if (probes_.at(ProbeKind::gradients, step)) {
+    engine.optimizer().gather_gradient();
     of(ProbeKind::gradients).values = ProbeReading{{}, gradient_norms(engine.parameters(), pool)}.values();
+  }
   if (updates_)
     for (const GradientNorm& layer : updates_->ratios(engine.parameters(), pool))
       of(ProbeKind::updates).values["update/" + layer.layer] = layer.norm;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/backend.h"
+#include "core/forked_ranks.h"
 #include "experiments/base/build_info.h"
 #include "experiments/base/files.h"
 #include "experiments/base/sha256.h"
@@ -49,8 +50,9 @@ class TrialRun {
         folder_(folder),
         claim_(claim),
         attempt_(claim.attempt()),
+        ranks_(*options.ranks),
         pool_(options.threads),
-        engine_(*options.backend, pool_, config.model, engine_settings(config)),
+        engine_(*options.backend, pool_, config.model, engine_settings(config), ranks_),
         batches_(config, data.train, data.eval, engine_.dtype()),
         pipeline_(batches_, options.data_threads),
         evaluation_(config, data, engine_, batches_, pool_),
@@ -75,9 +77,10 @@ class TrialRun {
       log(fmt::format("{} images cannot be decoded and are left out: {}", bad_images_.size(),
                       fmt::join(bad_images_, "; ")));
     resume_or_start();
-    metrics_.emplace(folder_.metrics(attempt_));
-    states_.emplace(attempt_folder(folder_.path(), attempt_) / kStatesFile);
-    if (!options_.tensorboard.empty()) events_.emplace(options_.tensorboard, read_metrics(folder_.metrics(attempt_)));
+    if (ranks_.root()) metrics_.emplace(folder_.metrics(attempt_));
+    if (ranks_.root()) states_.emplace(attempt_folder(folder_.path(), attempt_) / kStatesFile);
+    if (ranks_.root() && !options_.tensorboard.empty())
+      events_.emplace(options_.tensorboard, read_metrics(folder_.metrics(attempt_)));
     const Clock::time_point begin = Clock::now();
     const double wall_before = info_.wall_seconds;
     const std::int64_t first_step = engine_.state().step;
@@ -97,19 +100,16 @@ class TrialRun {
       if (collapsed_) return diverged_at(done, collapse_.divergence());
       report(done);
       info_.wall_seconds = wall_before + seconds_since(begin);
-      if (claim_.lost()) {
+      const Decision now = decide(done, saved, saved_step);
+      if (now.lost) {
         log("another process has taken over this trial, because its lease was not renewed; this attempt ends");
         return TrialOutcome::lost;
       }
-      const bool stop = (options_.stop && *options_.stop) || done == options_.stop_at;
-      const bool due = seconds_since(saved) >= options_.checkpoint.seconds ||
-                       passed(options_.checkpoint.steps, done - saved_step) ||
-                       passed(options_.checkpoint.keep_before_divergence, done - saved_step);
-      if (!finished() && (stop || due)) {
+      if (!finished() && (now.stop || now.due)) {
         save();
         saved = Clock::now();
         saved_step = done;
-        if (stop) return TrialOutcome::stopped;
+        if (now.stop) return TrialOutcome::stopped;
       } else if (done == saved_step + kRecordAfter || options_.record_at.contains(done)) {
         record();
       }
@@ -120,10 +120,31 @@ class TrialRun {
   }
 
  private:
-  void resume_or_start() {
+  struct Decision {
+    bool lost, stop, due;  // due: a checkpoint
+  };
+  /// Rank 0 decides for all, since time, signals and claims are its own.
+  Decision decide(std::int64_t done, Clock::time_point saved, std::int64_t saved_step) {
+    const bool stop = (options_.stop && *options_.stop) || done == options_.stop_at;
+    const bool due = seconds_since(saved) >= options_.checkpoint.seconds ||
+                     passed(options_.checkpoint.steps, done - saved_step) ||
+                     passed(options_.checkpoint.keep_before_divergence, done - saved_step);
+    return ranks_.shared(Decision{claim_.lost(), stop, due});
+  }
+
+  /// The checkpoint to resume from, which rank 0 chooses.
+  std::optional<ResumePoint> resume_point() {
     std::vector<std::string> problems;
-    std::optional<ResumePoint> from = folder_.latest_checkpoint(problems);
+    std::optional<ResumePoint> from;
+    if (ranks_.root()) from = folder_.latest_checkpoint(problems);
     for (const std::string& problem : problems) log(problem);
+    const std::string path = ranks_.shared_text(from ? from->checkpoint.string() : "");
+    if (!ranks_.root() && !path.empty()) from.emplace().checkpoint = path;
+    return from;
+  }
+
+  void resume_or_start() {
+    std::optional<ResumePoint> from = resume_point();
     if (!from) {
       options_.backend->choose_products("");
       initialise(engine_.parameters(), config_.model, config_.seed);
@@ -135,6 +156,9 @@ class TrialRun {
     const std::string bits = info_.bits;
     std::string products;
     info_ = load_checkpoint(from->checkpoint, engine_, info_);
+    if (ranks_.shared(info_.step) != info_.step)
+      throw EnvironmentError(fmt::format("{}: another process has replaced it while the ranks read it; start again",
+                                         from->checkpoint.string()));
     collapse_.set_state(info_.collapse);
     probes_.set_held(info_.held_probes);
     early_stop_.set_state(info_.early_stop);
@@ -153,11 +177,11 @@ class TrialRun {
     choose_products(from->checkpoint, products);
     // A former owner that was only paused may have written a newer checkpoint since latest_checkpoint() ran.
     from->metrics_bytes = info_.metrics_bytes;
-    if (!options_.probes.empty())
+    if (ranks_.root() && !options_.probes.empty())
       require_probes(options_.probes, config_, read_metrics(folder_.metrics(from->attempt)), info_.step,
                      from->checkpoint);
     ++info_.resumed;
-    folder_.copy_metrics(*from, attempt_);
+    if (ranks_.root()) folder_.copy_metrics(*from, attempt_);
     log(fmt::format("resumes at step {} from attempt {}", info_.step, from->attempt));
   }
 
@@ -216,7 +240,7 @@ class TrialRun {
   }
 
   void write(const MetricsLine& line) {
-    metrics_->append(line);
+    if (metrics_) metrics_->append(line);
     if (events_) events_->append(line);
   }
 
@@ -274,9 +298,11 @@ class TrialRun {
     reported_ = Clock::now();
   }
 
-  /// Records the state and returns the hash of all tensors.
+  /// Records the state and returns the hash of all tensors, in rank 0.
   std::string record() {
     const WorkScope scope(options_.clock, WorkPart::checkpoints);
+    engine_.optimizer().gather_moments();
+    if (!ranks_.root()) return "";
     const StateRecord record = record_state(engine_);
     states_->append(write_state_record(record));
     return record.state;
@@ -285,6 +311,7 @@ class TrialRun {
   void save() {
     const WorkScope scope(options_.clock, WorkPart::checkpoints);
     const std::string state = record();
+    if (!ranks_.root()) return;
     metrics_->sync();
     states_->sync();
     info_.metrics_bytes = metrics_->bytes();
@@ -320,6 +347,7 @@ class TrialRun {
       const EarlyStop before = early_stop_;
       if (const auto broken = evaluate()) return diverged_at(steps, *broken);
       early_stop_ = before;
+      if (!ranks_.root()) return TrialOutcome::done;
       if (const std::optional<MetricsLine> last = last_metrics_line(folder_.metrics(attempt_)))
         info_.loss.read(last->values);
     }
@@ -328,13 +356,14 @@ class TrialRun {
     if (info_.loss.mean) r.metrics[kTrainLoss] = *info_.loss.mean;
     r.images_per_second = info_.wall_seconds > 0 ? double(steps * config_.train.batch_size) / info_.wall_seconds : 0.0;
     if (steps < batches_.steps().total) r.stopped_early_step = steps;
-    if (evaluation_.right().images() > 0)
+    if (ranks_.root() && evaluation_.right().images() > 0)
       write_correctness(attempt_folder(folder_.path(), attempt_) / kCorrectnessFile, evaluation_.right());
     return publish(r);
   }
 
   /// Syncs the files that belong to the result, and their directory entries, before publishing it.
   TrialOutcome publish(TrialResult r) {
+    if (!ranks_.root()) return TrialOutcome::done;
     const WorkScope scope(options_.clock, WorkPart::result);
     const bool before_divergence = r.status == TrialEnd::diverged && options_.checkpoint.keep_before_divergence > 0;
     const KeepCheckpoint keep = before_divergence ? KeepCheckpoint::last : options_.checkpoint.keep;
@@ -363,7 +392,9 @@ class TrialRun {
     return publish(r);
   }
 
-  void log(const std::string& text) { LineFile(folder_.log(attempt_)).append(utc_time() + " " + text); }
+  void log(const std::string& text) {
+    if (ranks_.root()) LineFile(folder_.log(attempt_)).append(utc_time() + " " + text);
+  }
 
   const TrialConfig& config_;
   const TrialOptions& options_;
@@ -371,6 +402,7 @@ class TrialRun {
   const TrialFolder& folder_;
   const Claim& claim_;
   const std::int64_t attempt_;
+  Ranks& ranks_;
   ShardPool pool_;
   Engine engine_;
   BatchSource batches_;
@@ -406,6 +438,33 @@ TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const D
     throw_step_too_large(error, *options.backend, options.threads, config.model, engine_settings(config),
                          {"train.batch_size", "train.accumulate"});
   }
+}
+
+void require_ranks(int ranks, const std::string& option, const TrialConfig& config, const TrialOptions& options) {
+  if (ranks == 1) return;
+  const auto refuse = [&](const std::string& why) { throw InputError(fmt::format("{} {}: {}", option, ranks, why)); };
+  if (options.backend->whole_batch()) refuse("ranks train on CPUs only; leave out --device, or train on one rank");
+  if (config.train.batch_size < ranks)
+    refuse(fmt::format("a batch has {} images, and each rank needs at least one; use fewer ranks, or raise "
+                       "train.batch_size",
+                       config.train.batch_size));
+  for (const ProbeKind kind : {ProbeKind::signal, ProbeKind::activations, ProbeKind::attention, ProbeKind::mapping})
+    if (!options.probes.of(kind).empty())
+      refuse(fmt::format("the probe \"{}\" reads every image in one process; leave it out, or train on one rank",
+                         row_of(kind).word));
+}
+
+TrialOutcome run_trial_on(int ranks, const TrialConfig& config, const std::string& id, const DataPair& data,
+                          const TrialFolder& folder, const Claim& claim, const TrialOptions& options) {
+  require_ranks(ranks, "--ranks", config, options);
+  TrialOutcome outcome = TrialOutcome::done;
+  fork_ranks(ranks, [&](Ranks& group) {
+    TrialOptions own = options;
+    own.ranks = &group;
+    if (!group.root()) own.report = nullptr, own.clock = nullptr;
+    outcome = run_trial(config, id, data, folder, claim, own);
+  });
+  return outcome;
 }
 
 }  // namespace normlab

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/devices.h"
+#include "core/ranks.h"
 #include "experiments/data/dataset.h"
 #include "experiments/descriptor/probes.h"
 #include "experiments/results/store.h"
@@ -29,6 +30,7 @@ struct TrialOptions {
   ProbeConfig probes{};  // measurements written to metrics.jsonl
   bool allow_different_bits = false;
   Backend* backend = &cpu_backend();
+  Ranks* ranks = &single_rank();                   // processes that train this trial together
   const std::atomic<bool>* stop = nullptr;         // set by a signal: ends at the next step, with a checkpoint
   std::int64_t stop_at = 0;                        // the same after this many steps; 0: never
   std::set<std::int64_t> record_at{};              // additional steps after which the state is recorded
@@ -46,8 +48,16 @@ inline EngineSettings engine_settings(const TrialConfig& config) {
 }
 
 /// Trains and publishes the result, or writes a checkpoint if it is stopped. `claim` is this process's right to the
-/// trial. InputError and EnvironmentError leave existing files unchanged.
+/// trial. InputError and EnvironmentError leave existing files unchanged. With several ranks all call it; rank 0 alone
+/// writes files, reports and decides when to stop.
 TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
                        const TrialFolder& folder, const Claim& claim, const TrialOptions& options);
+
+/// The same on `ranks` forked processes of this machine. InputError for a trial that cannot be divided among so many.
+TrialOutcome run_trial_on(int ranks, const TrialConfig& config, const std::string& id, const DataPair& data,
+                          const TrialFolder& folder, const Claim& claim, const TrialOptions& options);
+
+/// InputError if a trial cannot be divided among `ranks`; the message begins with `option`.
+void require_ranks(int ranks, const std::string& option, const TrialConfig& config, const TrialOptions& options);
 
 }  // namespace normlab

@@ -185,7 +185,7 @@ class Verification {
     if (scratch.finished()) return;  // it finished in the first half
     const std::optional<Claim> claim = Claim::acquire(scratch.path());
     if (!claim) throw EnvironmentError(scratch.path().string() + ": another process is using this scratch folder");
-    run_trial(config_, trial_.path().filename().string(), data_, scratch, *claim, options);
+    run_trial_on(options_.ranks, config_, trial_.path().filename().string(), data_, scratch, *claim, options);
   }
 
   void compare(const Start& start, const TrialFolder& scratch) {

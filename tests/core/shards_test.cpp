@@ -185,7 +185,9 @@ TEST_CASE("shards: an error while contributions are combined ends the run") {
   std::atomic<int> went_on{0};
   CHECK_THROWS_WITH_AS(pool.run(20, 8, true,
                                 [&](Collective& c) {
-                                  c.meet(nullptr, [](std::span<void* const>) { throw InputError("combined"); });
+                                  c.meet({}, nullptr, [](std::span<const Collective::Bytes>, std::span<void* const>) {
+                                    throw InputError("combined");
+                                  });
                                   ++went_on;
                                 }),
                        "combined", InputError);

@@ -1,0 +1,54 @@
+// A group of processes that train one network together. It only moves bytes: nn/rank_share.h decides what is computed
+// where.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace normlab {
+
+/// All ranks make the same calls in the same order, one at a time. Each call throws EnvironmentError once another rank
+/// has failed or is gone.
+class Ranks {
+ public:
+  virtual ~Ranks() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  bool root() const { return rank() == 0; }
+  bool alone() const { return size() == 1; }
+
+  using Sent = std::span<const std::byte>;
+  using Received = std::span<std::byte>;
+  /// Sends send[r] to rank r, and receives receive[r] from it, of the size that r sends. A part may be empty.
+  virtual void all_to_all(std::span<const Sent> send, std::span<const Received> receive) = 0;
+  /// Gives every rank the parts of all: parts[rank()] is sent, the others are received.
+  virtual void all_gather(std::span<const Received> parts) = 0;
+  /// Copies the bytes of rank `from` to all ranks.
+  virtual void broadcast(Received bytes, int from) = 0;
+  virtual void barrier() = 0;
+
+  /// Every rank's value, in the order of the ranks.
+  template <class T>
+  std::vector<T> gathered(const T& mine) {
+    std::vector<T> all(static_cast<std::size_t>(size()), mine);
+    std::vector<Received> parts;
+    for (T& value : all) parts.push_back(std::as_writable_bytes(std::span(&value, 1)));
+    all_gather(parts);
+    return all;
+  }
+  /// The value of rank `from`.
+  template <class T>
+  T shared(T value, int from = 0) {
+    broadcast(std::as_writable_bytes(std::span(&value, 1)), from);
+    return value;
+  }
+  /// The text of rank `from`, of any length.
+  std::string shared_text(std::string text, int from = 0);
+};
+
+/// The group of this process alone, which has nothing to send.
+Ranks& single_rank();
+
+}  // namespace normlab

@@ -1,0 +1,72 @@
+#include "nn/rank_shards.h"
+
+#include <cstring>
+
+namespace normlab {
+
+Stretch share_of(std::int64_t n, int rank, int ranks) {
+  const auto at = [&](std::int64_t r) { return (r * n + ranks - 1) / ranks; };
+  return {at(rank), at(rank + 1)};
+}
+
+RankShards::RankShards(Ranks& ranks, const ShardPlan& plan, std::int64_t images, std::int64_t lanes, bool all_run)
+    : ranks_(ranks), plan_(plan), images_(images), lanes_(lanes), repeats_(all_run && count_of(ranks.rank()) == 0) {}
+
+std::int64_t RankShards::count_of(int rank) const {
+  const Stretch own = lanes_of(rank);
+  const std::int64_t rest = std::clamp<std::int64_t>(plan_.shards % plan_.lanes - own.begin, 0, own.size());
+  return plan_.shards / plan_.lanes * own.size() + rest;
+}
+
+std::int64_t RankShards::shard_of(int rank, std::int64_t own) const {
+  const Stretch lanes = lanes_of(rank);
+  return own / lanes.size() * plan_.lanes + lanes.begin + own % lanes.size();
+}
+
+int RankShards::number(int own) const { return repeats_ ? 0 : static_cast<int>(shard_of(ranks_.rank(), own)); }
+
+template <class Own, class Place>
+void RankShards::gather(std::size_t bytes, const Own& own, const Place& place) {
+  gathered_.resize(static_cast<std::size_t>(images_) * bytes);
+  std::vector<Ranks::Received> parts;
+  std::byte* at = gathered_.data();
+  for (int r = 0; r < ranks_.size(); ++r) {
+    std::byte* const begin = at;
+    for (std::int64_t i = 0, n = count_of(r); i < n; ++i) {
+      const std::int64_t shard = shard_of(r, i);
+      const std::size_t size = static_cast<std::size_t>(images_of(shard)) * bytes;
+      if (r == ranks_.rank()) std::memcpy(at, own(i, shard), size);
+      at += size;
+    }
+    parts.emplace_back(begin, at);
+  }
+  ranks_.all_gather(parts);
+  at = gathered_.data();
+  for (int r = 0; r < ranks_.size(); ++r)
+    for (std::int64_t i = 0, n = count_of(r); i < n; ++i) {
+      const std::int64_t shard = shard_of(r, i);
+      const std::size_t size = static_cast<std::size_t>(images_of(shard)) * bytes;
+      place(shard, Collective::Bytes(at, size));
+      at += size;
+    }
+}
+
+std::span<const Collective::Bytes> RankShards::exchange(std::span<const Collective::Bytes> here) {
+  parts_.resize(static_cast<std::size_t>(plan_.shards));
+  const std::size_t each = here[0].size() / static_cast<std::size_t>(images_of(number(0)));
+  gather(
+      each, [&](std::int64_t own, std::int64_t) { return here[static_cast<std::size_t>(own)].data(); },
+      [&](std::int64_t shard, Collective::Bytes part) { parts_[static_cast<std::size_t>(shard)] = part; });
+  return parts_;
+}
+
+void RankShards::share_rows(void* rows, std::size_t bytes) {
+  const auto at = [&](std::int64_t shard) {
+    return static_cast<std::byte*>(rows) + static_cast<std::size_t>(shard * plan_.images) * bytes;
+  };
+  gather(
+      bytes, [&](std::int64_t, std::int64_t shard) { return at(shard); },
+      [&](std::int64_t shard, Collective::Bytes part) { std::memcpy(at(shard), part.data(), part.size()); });
+}
+
+}  // namespace normlab

@@ -1,0 +1,229 @@
+// A network that several ranks train has the bits of one that a single process trains.
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/forked_ranks.h"
+#include "nn/engine.h"
+#include "nn/init.h"
+#include "nn/probes.h"
+#include "tests/nn/small_network.h"
+
+using namespace normlab;
+
+namespace {
+
+/// A training of three steps, the last of fewer images, then an evaluation.
+struct Case {
+  ModelConfig model = small_vit("pre_pre");
+  EngineSettings settings = {};
+  std::int64_t batch = 20, last = 7;
+  Case() {
+    settings.max_batch = batch;
+    settings.drop_seed = 3;
+    settings.clip_norm = 0.5;
+  }
+};
+
+void append(std::vector<std::byte>& all, const Tensor& t) {
+  const auto* bytes = static_cast<const std::byte*>(t.raw());
+  all.insert(all.end(), bytes, bytes + t.bytes());
+}
+template <class T>
+void append(std::vector<std::byte>& all, const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  all.insert(all.end(), bytes.begin(), bytes.end());
+}
+
+/// Everything that a training leaves: losses, gradient norms, weights, moments, running statistics, averages, answers.
+std::vector<std::byte> trained(const Case& c, Ranks& ranks, int threads) {
+  ShardPool pool(threads);
+  Engine engine(cpu_backend(), pool, c.model, c.settings, ranks);
+  initialise(engine.parameters(), c.model, 3);
+  const Batch data(c.model, c.batch, engine.dtype());
+  std::vector<std::byte> all;
+  std::vector<double> losses, features;
+  for (const std::int64_t images : {c.batch, c.batch, c.last}) {
+    engine.state().lr = 1e-2;
+    losses.push_back(engine.train_step(data.images.slice(0, images), data.labels.slice(0, images)));
+    losses.push_back(engine.state().grad_norm);
+  }
+  engine.optimizer().gather_gradient();
+  for (const GradientNorm& norm : gradient_norms(engine.parameters(), pool)) losses.push_back(norm.norm);
+  engine.optimizer().gather_moments();
+  append(all, engine.parameters().update().values);
+  append(all, engine.parameters().flat_buffers());
+  for (const Optimizer::Moment& moment : engine.optimizer().moments()) append(all, moment.flat);
+  if (engine.average()) {
+    append(all, engine.average()->values());
+    append(all, engine.average()->buffers());
+  }
+  std::vector<double> of_images(static_cast<std::size_t>(c.batch));
+  std::vector<std::int32_t> predicted(of_images.size());
+  CHECK(!engine.evaluate(data.images, data.labels, of_images, predicted));
+  engine.features(data.images, features);
+  CHECK(engine.state_is_finite());
+  append(all, losses);
+  append(all, of_images);
+  append(all, features);
+  return all;
+}
+
+void check_ranks(const Case& c) {
+  const std::vector<std::byte> alone = trained(c, single_rank(), 1);
+  for (const int ranks : {1, 2, 3, 4, 5, 8})
+    for (const int threads : {1, 2}) {
+      CAPTURE(ranks);
+      CAPTURE(threads);
+      fork_ranks(ranks, [&](Ranks& group) {
+        const bool equal = trained(c, group, threads) == alone;
+        const std::vector<bool> all = [&] {
+          const std::vector<char> found = group.gathered(char(equal));
+          return std::vector<bool>(found.begin(), found.end());
+        }();
+        if (group.root()) CHECK(all == std::vector<bool>(static_cast<std::size_t>(ranks), true));
+      });
+    }
+}
+
+}  // namespace
+
+TEST_CASE("ranks: layer norm") { check_ranks({}); }
+
+TEST_CASE("ranks: batch norm, whose statistics are over all ranks") {
+  Case c;
+  c.model = small_vit("bn");
+  check_ranks(c);
+}
+
+TEST_CASE("ranks: a batch norm over groups of images, in parts of a batch") {
+  Case c;
+  ViTConfig model = small_vit("bn");
+  c.model = model;
+  c.settings.accumulate = 3;
+  check_ranks(c);
+}
+
+TEST_CASE("ranks: Swin, drop-path, dropout and an average of the weights") {
+  Case c;
+  SwinConfig model = small_swin("pre_pre");
+  model.drop_path = 0.5;
+  model.dropout = 0.1;
+  c.model = model;
+  c.settings.ema.decay = 0.9;
+  check_ranks(c);
+}
+
+TEST_CASE("ranks: bf16") {
+  Case c;
+  c.settings.precision = Precision::bf16;
+  check_ranks(c);
+}
+
+TEST_CASE("ranks: every optimiser") {
+  for (std::size_t name = 0; name < kWords<OptimizerName>.size(); ++name) {
+    CAPTURE(name);
+    for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+      Case c;
+      ViTConfig model = small_vit("pre_pre");
+      model.embed_dim = 48;  // matrices across the borders of chunks
+      model.mlp_dim = 384;
+      c.model = model;
+      c.settings.precision = precision;
+      c.settings.optimizer.name = static_cast<OptimizerName>(name);
+      c.settings.optimizer.weight_decay = 0.1;
+      check_ranks(c);
+    }
+  }
+}
+
+TEST_CASE("ranks: frozen parameters, and a training of the head alone") {
+  Case c;
+  c.settings.freeze = {"stem", "blocks.0"};
+  check_ranks(c);
+}
+
+TEST_CASE("ranks: as many as images") {
+  Case c;
+  c.batch = c.settings.max_batch = 8;
+  c.last = 1;
+  check_ranks(c);
+  c.model = small_vit("bn");
+  check_ranks(c);
+}
+
+TEST_CASE("ranks: the first non-finite value is found in any rank") {
+  const ViTConfig model = small_vit("pre_pre");
+  EngineSettings settings;
+  settings.max_batch = 20;
+  const auto found = [&](Ranks& ranks) {
+    ShardPool pool(1);
+    Engine engine(cpu_backend(), pool, model, settings, ranks);
+    initialise(engine.parameters(), model, 3);
+    Batch data(model, 20);
+    data.images.data<float>()[data.images.size() - 1] = std::numeric_limits<float>::infinity();
+    engine.state().lr = 1e-2;
+    const std::vector<float> before(engine.parameters().update().values.data<float>(),
+                                    engine.parameters().update().values.data<float>() + 100);
+    CHECK(std::isnan(engine.train_step(data.images, data.labels)));
+    CHECK(std::equal(before.begin(), before.end(), engine.parameters().update().values.data<float>()));
+    return engine.find_nonfinite(data.images, data.labels).words();
+  };
+  const std::string alone = found(single_rank());
+  for (const int ranks : {2, 3, 8})
+    fork_ranks(ranks, [&](Ranks& group) {
+      const std::string here = found(group);
+      CHECK(group.shared_text(here, ranks - 1) == alone);
+      CHECK(here == alone);
+    });
+}
+
+TEST_CASE("ranks: a text of any length is shared") {
+  const std::string text(10'000'000, 'x');  // more than the ranks show each other at a time
+  fork_ranks(3, [&](Ranks& ranks) {
+    CHECK(ranks.shared_text(ranks.rank() == 2 ? text : "", 2) == text);
+    CHECK(ranks.shared_text(text, 0).size() == text.size());
+  });
+}
+
+TEST_CASE("ranks: the error of a rank ends all, with its kind") {
+  const auto run = [](auto&& fail) {
+    fork_ranks(3, [&](Ranks& ranks) {
+      ranks.barrier();
+      if (ranks.rank() == 1) fail();
+      ranks.barrier();
+    });
+  };
+  CHECK_THROWS_WITH_AS(run([] { throw InputError("the input"); }), "the input", InputError);
+  CHECK_THROWS_WITH_AS(run([] { throw EnvironmentError("the disk"); }), "rank 1 of 3: the disk", EnvironmentError);
+  CHECK_THROWS_WITH_AS(fork_ranks(3,
+                                  [](Ranks& ranks) {
+                                    if (ranks.root()) throw InputError("of rank 0");
+                                    ranks.barrier();
+                                  }),
+                       "of rank 0", InputError);
+}
+
+TEST_CASE("ranks: a killed rank ends all with a message") {
+  std::string message;
+  try {
+    fork_ranks(4, [](Ranks& ranks) {
+      ranks.barrier();
+      if (ranks.rank() == 2) kill(getpid(), SIGKILL);
+      ranks.barrier();
+    });
+  } catch (const EnvironmentError& error) {
+    message = error.what();
+  }
+  CHECK(message.starts_with("rank 2 of 4 (process "));
+  CHECK(message.ends_with(
+      ") was ended by signal 9 (Killed; it was killed, or memory ran out); the same command resumes from the last "
+      "checkpoint"));
+}
+
+TEST_CASE("ranks: too many are refused") {
+  CHECK_THROWS_WITH_AS(fork_ranks(0, [](Ranks&) {}), "--ranks 0: is not between 1 and 256", InputError);
+}
