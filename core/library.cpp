@@ -8,8 +8,10 @@
 
 namespace normlab {
 
-Library::Library(std::string name, const std::string& file, std::string advice)
-    : name_(std::move(name)), advice_(std::move(advice)), handle_(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+Library::Library(std::string name, const std::string& file, std::string advice, Visible visible)
+    : name_(std::move(name)),
+      advice_(std::move(advice)),
+      handle_(dlopen(file.c_str(), RTLD_NOW | (visible == Visible::here ? RTLD_LOCAL : RTLD_GLOBAL))) {
   if (!handle_) throw EnvironmentError(concat(name_, " cannot be loaded (", dlerror(), "); ", advice_));
 }
 

@@ -1,6 +1,9 @@
 #include "core/ranks.h"
 
 #include <algorithm>
+#include <optional>
+
+#include "core/error.h"
 
 namespace normlab {
 namespace {
@@ -23,6 +26,25 @@ std::string Ranks::shared_text(std::string text, int from) {
   text.resize(shared(text.size(), from));
   broadcast(std::as_writable_bytes(std::span(text)), from);
   return text;
+}
+
+void Ranks::agree(FunctionRef<void()> body) {
+  std::optional<Error> mine;
+  std::exception_ptr thrown;
+  try {
+    body();
+  } catch (const Error& error) {
+    mine = error;
+    thrown = std::current_exception();
+  }
+  const std::vector<int> codes = gathered(mine ? int(mine->code()) : 0);
+  const auto first = std::find_if(codes.begin(), codes.end(), [](int code) { return code != 0; });
+  if (first == codes.end()) return;
+  const auto from = int(first - codes.begin());
+  const std::string text = shared_text(mine ? mine->what() : "", from);
+  if (thrown) std::rethrow_exception(thrown);
+  if (*first == int(ExitCode::bad_input)) throw InputError(text);
+  throw EnvironmentError(concat("rank ", from, " of ", size(), ": ", text));
 }
 
 Ranks& single_rank() {

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "core/function_ref.h"
 
 namespace normlab {
 
@@ -28,6 +31,8 @@ class Ranks {
   /// Copies the bytes of rank `from` to all ranks.
   virtual void broadcast(Received bytes, int from) = 0;
   virtual void barrier() = 0;
+  /// Tells the other ranks, which wait for this one, that it cannot continue. May end the process.
+  virtual void fail([[maybe_unused]] const std::exception& why) {}
 
   /// Every rank's value, in the order of the ranks.
   template <class T>
@@ -46,6 +51,9 @@ class Ranks {
   }
   /// The text of rank `from`, of any length.
   std::string shared_text(std::string text, int from = 0);
+  /// Calls `body`, which makes no call of this group, in every rank. If it throws an Error in some, all throw: each its
+  /// own, the others that of the first.
+  void agree(FunctionRef<void()> body);
 };
 
 /// The group of this process alone, which has nothing to send.

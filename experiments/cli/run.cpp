@@ -12,11 +12,13 @@
 #include "experiments/cli/device_option.h"
 #include "experiments/results/progress.h"
 #include "experiments/results/table.h"
+#include "experiments/sweep/launched.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/sweep/signals.h"
 #include "experiments/sweep/stages.h"
 #include "experiments/sweep/sweep_table.h"
+#include "experiments/sweep/worker.h"
 #include "experiments/train/probes.h"
 
 namespace normlab {
@@ -27,6 +29,7 @@ struct RunCommand {
   RunOptions options;
   std::vector<std::string> retry;
   std::string share;
+  int ranks_per_trial = 0;
 
   int operator()() {
     const Experiment experiment = descriptor.load();
@@ -35,7 +38,16 @@ struct RunCommand {
     options.retry_failed = std::count(retry.begin(), retry.end(), "failed") > 0;
     options.retry_diverged = std::count(retry.begin(), retry.end(), "diverged") > 0;
     if (!share.empty()) options.share = read_share(share, [](const char* name) { return std::getenv(name); });
-    const bool words = options.json_progress != "-";
+    std::optional<LaunchedRun> launched;
+    if (const auto launch = find_launch([](const char* name) { return std::getenv(name); }))
+      launched.emplace(*launch, experiment, options, ranks_per_trial);
+    else if (ranks_per_trial > 0)
+      throw InputError(
+          "--ranks-per-trial: no launcher such as mpirun or srun has started this process with others; "
+          "--ranks starts ranks on this machine");
+    if (launched && launched->serves()) return serve_trials(options, experiment), 0;
+    const bool words = options.json_progress != "-" && !options.quiet;
+    if (launched && words) tell("{}\n", launched->words());
     const ResultStore store(options.out);
     const Experiment planned = next_stage(experiment, store);
     if (words) {
@@ -53,6 +65,7 @@ struct RunCommand {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const Experiment run = descriptor.load_staged();
     if (words) tell_summary(summary, seconds, missing_probes_note(run, store));
+    if (options.quiet) return 0;
     const TableModel table = sweep_table_model(run, store, {});
     print_text("{}", render_table_text(table, text_columns()));
     for (const std::string& problem : table.problems) tell("{}\n", problem);
@@ -105,6 +118,12 @@ void add_run(Command& app) {
                   "processes that train each trial together, on this machine; does not change results")
       .range(1, kMostForkedRanks)
       .show_default();
+  command
+      .add_option(
+          "--ranks-per-trial", run.ranks_per_trial,
+          "under mpirun or srun: ranks that train each trial together (default: all, or 1 if there are at least "
+          "as many trials as ranks)")
+      .range(1, 1 << 20);
   command.add_number("--data-threads", run.options.data_threads,
                      "additional cores per trial that prepare the next batches during a step; 0: each step prepares "
                      "its own batch; does not change results",

@@ -52,11 +52,13 @@ Dispatcher::Dispatcher(const WorkerSettings& settings, const std::vector<std::si
       look_seconds_(std::clamp(options_.lease_seconds / 10, 0.1, 2.0)),
       queue_(pending.begin(), pending.end()),
       log_file_(worker_log(*settings.store, getpid())) {
-  const int wanted = options_.workers > 0 ? options_.workers : options_.device == DeviceKind::cpu ? std::max(1, cores_ / options_.ranks) : 1;
+  const int wanted = options_.workers > 0                 ? options_.workers
+                     : options_.device == DeviceKind::cpu ? std::max(1, cores_ / options_.ranks)
+                                                          : 1;
   worker_count_ = std::min<std::size_t>(static_cast<std::size_t>(wanted), pending.size());
   summary_.workers = std::max(summary_.workers, worker_count_);
   if (!options_.json_progress.empty()) log_ = std::make_unique<ProgressLog>(options_.json_progress);
-  if (options_.json_progress != "-") printer_ = std::make_unique<ProgressPrinter>();
+  if (options_.json_progress != "-" && !options_.quiet) printer_ = std::make_unique<ProgressPrinter>();
   make_folders(log_file_.parent_path());
   plan_work(pending);
 }
@@ -95,7 +97,7 @@ void Dispatcher::run() {
   if (log_) log_->begin(*settings_.experiment, summary_, static_cast<int>(worker_count_));
   while (workers_.size() < worker_count_) {
     workers_.push_back({start_worker(settings_), -1, {}, {}});
-    register_worker(workers_.back().process.pid);
+    if (!workers_.back().process.thread.joinable()) register_worker(workers_.back().process.pid);
   }
   while (true) {
     if (stop_requested() && !stopping_) {
@@ -112,6 +114,10 @@ void Dispatcher::run() {
   std::erase_if(workers_, [](const Worker& w) { return w.process.pid < 0; });
   for (Worker& w : workers_) close_once(w.process.socket);
   for (Worker& w : workers_) {
+    if (w.process.thread.joinable()) {
+      w.process.thread.join();
+      continue;
+    }
     uninterrupted([&] { return waitpid(w.process.pid, nullptr, 0); });
     forget_worker(w.process.pid);
   }
@@ -126,7 +132,7 @@ void Dispatcher::run() {
 void Dispatcher::stop_workers() {
   stopping_ = true;
   for (const Worker& w : workers_)
-    if (w.process.pid > 0) kill(w.process.pid, SIGTERM);
+    if (w.process.pid > 0 && !w.process.thread.joinable()) kill(w.process.pid, SIGTERM);
 }
 
 bool Dispatcher::may_begin() const { return options_.max_trials == 0 || summary_.begun < options_.max_trials; }
@@ -296,8 +302,12 @@ void Dispatcher::worker_died(Worker& w) {
 
 /// Waits for a worker whose socket is at its end. The socket is closed first, which tells a live worker to end.
 Dispatcher::WorkerEnd Dispatcher::end_of(Worker& w) {
-  const WorkerProcess process = std::exchange(w.process, {});
+  WorkerProcess process = std::exchange(w.process, {});
   close_once(process.socket);
+  if (process.thread.joinable()) {  // ends between trials after a signal
+    process.thread.join();
+    return {};
+  }
   int status = 0;
   rusage used{};
   uninterrupted([&] { return wait4(process.pid, &status, 0, &used); });
@@ -309,7 +319,7 @@ void Dispatcher::replace(Worker& w) {
   if (stopping_) return;
   w.process = start_worker(settings_);
   w.times = {};
-  register_worker(w.process.pid);
+  if (!w.process.thread.joinable()) register_worker(w.process.pid);
 }
 
 /// What happened to the trial of a worker that is gone. `at_fault`: the trial may be the cause, and is

@@ -13,13 +13,17 @@
 
 namespace normlab {
 
+class Ranks;
+
 struct RunOptions {
   std::filesystem::path out = "results";
   std::optional<std::filesystem::path> data;
   DeviceKind device = DeviceKind::cpu;
-  int workers = 0;  // concurrent trials; 0: one per core, or one on a GPU, but no more than there are trials
-  int threads = 0;  // cores per rank; 0: shared among workers and ranks, so that the last trials use all cores
-  int ranks = 1;    // processes per trial
+  int workers = 0;         // concurrent trials; 0: one per core, or one on a GPU, but no more than there are trials
+  int threads = 0;         // cores per rank; 0: shared among workers and ranks, so that the last trials use all cores
+  int ranks = 1;           // processes that a worker forks for a trial
+  Ranks* group = nullptr;  // ranks of a launcher, of which this is the first, that train each trial together
+  bool quiet = false;      // another process of the same launcher tells and shows everything
   bool allow_different_bits = false;
   int data_threads = 0;                  // extra threads per trial to prepare the next batches; 0: none
   double lease_seconds = kLeaseSeconds;  // a trial whose counter stands still for this time is taken over

@@ -18,11 +18,14 @@
 #include <system_error>
 
 #include "core/memory_error.h"
+#include "core/ranks.h"
+#include "core/start_thread.h"
 #include "experiments/base/build_info.h"
 #include "experiments/base/files.h"
 #include "experiments/base/system_calls.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/fields.h"
+#include "experiments/results/trial_files.h"
 #include "experiments/sweep/signals.h"
 #include "experiments/sweep/start_weights.h"
 
@@ -163,7 +166,7 @@ class TrialWork {
       send(socket_, &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
     };
     const DataPair& data = settings_.data->at(data_key(trial_.config.dataset));
-    switch (run_trial_on(settings_.options->ranks, trial_.config, trial_.id, data, folder_, claim, options)) {
+    switch (run(claim, data, options)) {
       case TrialOutcome::done:
         return answer(WorkerEvent::done);
       case TrialOutcome::diverged:
@@ -174,6 +177,18 @@ class TrialWork {
         break;
     }
     return answer(WorkerEvent::busy);
+  }
+
+  TrialOutcome run(const Claim& claim, const DataPair& data, TrialOptions& options) const {
+    Ranks* const group = settings_.options->group;
+    if (group == nullptr)
+      return run_trial_on(settings_.options->ranks, trial_.config, trial_.id, data, folder_, claim, options);
+    require_ranks(group->size(), "--ranks-per-trial", trial_.config, options);
+    group->shared_text(folder_.path().string());  // to serve_trials()
+    group->shared(!options.probes.empty());
+    group->agree([] {});
+    options.ranks = group;
+    return run_trial(trial_.config, trial_.id, data, folder_, claim, options);
   }
 
   /// The result from before this run that is to be replaced, if it is still there.
@@ -215,6 +230,18 @@ void prefer_to_be_killed() {
   }
 }
 
+void work_on_trials(const WorkerSettings& settings, WorkClock clock, int socket) {
+  Assignment assignment;
+  std::optional<ComputeDevice> device;
+  while (!stop_requested() && receive_record(socket, assignment) && assignment.trial >= 0) {
+    clock.enter(WorkPart::start);
+    Report report = TrialWork(settings, device, clock, assignment, socket).run();
+    clock.enter(WorkPart::waiting);
+    report.times = clock.times();
+    if (!send_record(socket, report)) break;
+  }
+}
+
 [[noreturn]] void worker_main(const WorkerSettings& settings, WorkClock clock, int socket, pid_t parent) {
   catch_worker_signals();
   prctl(PR_SET_PDEATHSIG, SIGTERM);  // without its parent, no process reads the reports
@@ -227,15 +254,7 @@ void prefer_to_be_killed() {
     dup2(log, STDERR_FILENO);
     close(log);
   }
-  Assignment assignment;
-  std::optional<ComputeDevice> device;
-  while (!stop_requested() && receive_record(socket, assignment) && assignment.trial >= 0) {
-    clock.enter(WorkPart::start);
-    Report report = TrialWork(settings, device, clock, assignment, socket).run();
-    clock.enter(WorkPart::waiting);
-    report.times = clock.times();
-    if (!send_record(socket, report)) break;
-  }
+  work_on_trials(settings, clock, socket);
   std::fflush(nullptr);
   _exit(0);  // skips the parent's buffers and destructors
 }
@@ -259,8 +278,13 @@ WorkerProcess start_worker(const WorkerSettings& settings) {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
     throw EnvironmentError(fmt::format("cannot start a worker: {}", std::strerror(errno)));
   const pid_t parent = getpid();
-  std::fflush(nullptr);
   const WorkClock clock;
+  if (settings.options->group != nullptr)
+    return {parent, sockets[0], start_thread([&settings, clock, socket = sockets[1]] {
+              work_on_trials(settings, clock, socket);
+              close(socket);
+            })};
+  std::fflush(nullptr);
   const pid_t pid = fork();
   if (pid < 0) {
     close(sockets[0]), close(sockets[1]);
@@ -271,8 +295,40 @@ WorkerProcess start_worker(const WorkerSettings& settings) {
     worker_main(settings, clock, sockets[1], parent);
   }
   close(sockets[1]);
-  return {pid, sockets[0]};
+  return {pid, sockets[0], {}};
 }
+
+void serve_trials(const RunOptions& options, const Experiment& experiment) {
+  Ranks& group = *options.group;
+  const ResultStore store(options.out);
+  const ComputeDevice device(DeviceKind::cpu);
+  DataSets data;
+  for (std::string path; !(path = group.shared_text("")).empty();) {
+    TrialOptions own;
+    own.backend = &device.backend();
+    own.ranks = &group;
+    own.threads = options.threads;
+    own.data_threads = options.data_threads;
+    own.allow_different_bits = options.allow_different_bits;
+    if (group.shared(false)) own.probes = experiment.probes;
+    const TrialFolder folder{path};
+    std::optional<TrialConfig> config;
+    const DataPair* pair = nullptr;
+    try {
+      group.agree([&] {
+        config = read_trial_config(folder);
+        const std::string key = data_key(config->dataset);
+        if (!data.contains(key)) data.emplace(key, load_dataset(config->dataset, options.data, options.threads));
+        pair = &data.at(key);
+      });
+      own.start = [&] { return start_weights(config->start, store); };
+      join_trial(*config, folder.path().filename().string(), *pair, folder, own);
+    } catch (const Error&) {  // all ranks have it, and the first one reports it
+    }
+  }
+}
+
+void end_serving(Ranks& group) { group.shared_text(""); }
 
 std::filesystem::path worker_log(const ResultStore& store, pid_t pid) {
   return store.out() / "logs" / fmt::format("{}-{}.log", host_name(), pid);

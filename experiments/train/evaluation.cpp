@@ -75,8 +75,9 @@ bool TrialEvaluation::store_features(const TrialOptions& options, const std::fun
   if (plan.once()) try {
       using Slice = FeatureSlice;
       const auto store = [&](BatchSource& batches, Slice slice, const ImageSet& images) {
-        return normlab::store_features(engine_, batches, slice, images, part, pool_,
-                                       [&] { return engine_.ranks().shared(options.stop != nullptr && options.stop->load()); });
+        return normlab::store_features(engine_, batches, slice, images, part, pool_, [&] {
+          return engine_.ranks().shared(options.stop != nullptr && options.stop->load());
+        });
       };
       const auto of_train = store(batches_, Slice::training, data_.train);
       const auto of_eval = of_train ? store(batches_, Slice::evaluation, data_.eval) : nullptr;

@@ -43,13 +43,13 @@ bool passed(std::int64_t every, std::int64_t steps) { return every > 0 && steps 
 class TrialRun {
  public:
   TrialRun(const TrialConfig& config, const std::string& id, const DataPair& data, const TrialFolder& folder,
-           const Claim& claim, const TrialOptions& options)
+           const Claim* claim, const TrialOptions& options)
       : config_(config),
         options_(options),
         data_(data),
         folder_(folder),
         claim_(claim),
-        attempt_(claim.attempt()),
+        attempt_(claim != nullptr ? claim->attempt() : 0),
         ranks_(*options.ranks),
         pool_(options.threads),
         engine_(*options.backend, pool_, config.model, engine_settings(config), ranks_),
@@ -72,11 +72,26 @@ class TrialRun {
   }
 
   TrialOutcome run() {
+    require_same_everywhere();
     started_ = utc_time();
     if (!bad_images_.empty())
       log(fmt::format("{} images cannot be decoded and are left out: {}", bad_images_.size(),
                       fmt::join(bad_images_, "; ")));
-    resume_or_start();
+    std::optional<ResumePoint> from = resume_point();
+    ranks_.agree([&] { from ? resume(*from) : start(); });
+    if (ranks_.shared(engine_.state().step) != engine_.state().step)
+      throw EnvironmentError(fmt::format("{}: another process replaced it while the ranks read it; start again",
+                                         from->checkpoint.string()));
+    try {
+      return train();
+    } catch (const std::exception& error) {
+      ranks_.fail(error);
+      throw;
+    }
+  }
+
+ private:
+  TrialOutcome train() {
     if (ranks_.root()) metrics_.emplace(folder_.metrics(attempt_));
     if (ranks_.root()) states_.emplace(attempt_folder(folder_.path(), attempt_) / kStatesFile);
     if (ranks_.root() && !options_.tensorboard.empty())
@@ -119,7 +134,6 @@ class TrialRun {
     return publish(first_step);
   }
 
- private:
   struct Decision {
     bool lost, stop, due;  // due: a checkpoint
   };
@@ -129,7 +143,7 @@ class TrialRun {
     const bool due = seconds_since(saved) >= options_.checkpoint.seconds ||
                      passed(options_.checkpoint.steps, done - saved_step) ||
                      passed(options_.checkpoint.keep_before_divergence, done - saved_step);
-    return ranks_.shared(Decision{claim_.lost(), stop, due});
+    return ranks_.shared(Decision{claim_ != nullptr && claim_->lost(), stop, due});
   }
 
   /// The checkpoint to resume from, which rank 0 chooses.
@@ -143,22 +157,34 @@ class TrialRun {
     return from;
   }
 
-  void resume_or_start() {
-    std::optional<ResumePoint> from = resume_point();
-    if (!from) {
-      options_.backend->choose_products("");
-      initialise(engine_.parameters(), config_.model, config_.seed);
-      fit_whitening(config_, data_.train, engine_.parameters(), pool_);
-      if (config_.start.given())
-        for (const std::string& line : load_start(config_, options_.start(), engine_.parameters())) log(line);
-      return;
+  /// Ranks that differ in one of these would train something else than a single process.
+  void require_same_everywhere() {
+    if (ranks_.alone()) return;
+    for (const auto& [what, here] : {std::pair("trial", info_.trial_id), std::pair("program or CPU", info_.bits),
+                                     std::pair("data set", info_.data_hash)}) {
+      const std::string there = ranks_.shared_text(here);
+      ranks_.agree([&, name = what, &own = here] {
+        if (own != there)
+          throw InputError(
+              fmt::format("rank {} has another {} than rank 0, and all ranks of a trial must have the same:"
+                          "\n  rank {}: {}\n  rank 0: {}",
+                          ranks_.rank(), name, ranks_.rank(), own, there));
+      });
     }
+  }
+
+  void start() {
+    options_.backend->choose_products("");
+    initialise(engine_.parameters(), config_.model, config_.seed);
+    fit_whitening(config_, data_.train, engine_.parameters(), pool_);
+    if (config_.start.given())
+      for (const std::string& line : load_start(config_, options_.start(), engine_.parameters())) log(line);
+  }
+
+  void resume(ResumePoint& from) {
     const std::string bits = info_.bits;
     std::string products;
-    info_ = load_checkpoint(from->checkpoint, engine_, info_);
-    if (ranks_.shared(info_.step) != info_.step)
-      throw EnvironmentError(fmt::format("{}: another process has replaced it while the ranks read it; start again",
-                                         from->checkpoint.string()));
+    info_ = load_checkpoint(from.checkpoint, engine_, info_);
     collapse_.set_state(info_.collapse);
     probes_.set_held(info_.held_probes);
     early_stop_.set_state(info_.early_stop);
@@ -168,21 +194,21 @@ class TrialRun {
             "{}: was written by another program, so resuming would not give the bits of an uninterrupted run:\n"
             "  it:   {}\n  this: {}\nUse that program, remove the trial's folder to restart it, or resume with "
             "--allow-different-bits, which marks the result",
-            from->checkpoint.string(), info_.bits, bits));
+            from.checkpoint.string(), info_.bits, bits));
       info_.different_bits = true;
       info_.bits = bits;
     } else {
       products = info_.products;
     }
-    choose_products(from->checkpoint, products);
+    choose_products(from.checkpoint, products);
     // A former owner that was only paused may have written a newer checkpoint since latest_checkpoint() ran.
-    from->metrics_bytes = info_.metrics_bytes;
+    from.metrics_bytes = info_.metrics_bytes;
     if (ranks_.root() && !options_.probes.empty())
-      require_probes(options_.probes, config_, read_metrics(folder_.metrics(from->attempt)), info_.step,
-                     from->checkpoint);
+      require_probes(options_.probes, config_, read_metrics(folder_.metrics(from.attempt)), info_.step,
+                     from.checkpoint);
     ++info_.resumed;
-    if (ranks_.root()) folder_.copy_metrics(*from, attempt_);
-    log(fmt::format("resumes at step {} from attempt {}", info_.step, from->attempt));
+    if (ranks_.root()) folder_.copy_metrics(from, attempt_);
+    log(fmt::format("resumes at step {} from attempt {}", info_.step, from.attempt));
   }
 
   void choose_products(const std::filesystem::path& checkpoint, const std::string& products) {
@@ -400,7 +426,7 @@ class TrialRun {
   const TrialOptions& options_;
   const DataPair& data_;
   const TrialFolder& folder_;
-  const Claim& claim_;
+  const Claim* claim_;  // null in a rank that joins another's trial
   const std::int64_t attempt_;
   Ranks& ranks_;
   ShardPool pool_;
@@ -428,16 +454,28 @@ class TrialRun {
   Clock::time_point reported_ = Clock::now();
 };
 
-}  // namespace
-
-TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
-                       const TrialFolder& folder, const Claim& claim, const TrialOptions& options) {
+TrialOutcome train_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
+                         const TrialFolder& folder, const Claim* claim, const TrialOptions& options) {
   try {
-    return TrialRun(config, id, data, folder, claim, options).run();
+    std::optional<TrialRun> run;
+    options.ranks->agree([&] { run.emplace(config, id, data, folder, claim, options); });
+    return run->run();
   } catch (const DeviceMemoryError& error) {
     throw_step_too_large(error, *options.backend, options.threads, config.model, engine_settings(config),
                          {"train.batch_size", "train.accumulate"});
   }
+}
+
+}  // namespace
+
+TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
+                       const TrialFolder& folder, const Claim& claim, const TrialOptions& options) {
+  return train_trial(config, id, data, folder, &claim, options);
+}
+
+TrialOutcome join_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
+                        const TrialFolder& folder, const TrialOptions& options) {
+  return train_trial(config, id, data, folder, nullptr, options);
 }
 
 void require_ranks(int ranks, const std::string& option, const TrialConfig& config, const TrialOptions& options) {
@@ -445,9 +483,10 @@ void require_ranks(int ranks, const std::string& option, const TrialConfig& conf
   const auto refuse = [&](const std::string& why) { throw InputError(fmt::format("{} {}: {}", option, ranks, why)); };
   if (options.backend->whole_batch()) refuse("ranks train on CPUs only; leave out --device, or train on one rank");
   if (config.train.batch_size < ranks)
-    refuse(fmt::format("a batch has {} images, and each rank needs at least one; use fewer ranks, or raise "
-                       "train.batch_size",
-                       config.train.batch_size));
+    refuse(
+        fmt::format("a batch has {} images, and each rank needs at least one; use fewer ranks, or raise "
+                    "train.batch_size",
+                    config.train.batch_size));
   for (const ProbeKind kind : {ProbeKind::signal, ProbeKind::activations, ProbeKind::attention, ProbeKind::mapping})
     if (!options.probes.of(kind).empty())
       refuse(fmt::format("the probe \"{}\" reads every image in one process; leave it out, or train on one rank",

@@ -53,6 +53,10 @@ inline EngineSettings engine_settings(const TrialConfig& config) {
 TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
                        const TrialFolder& folder, const Claim& claim, const TrialOptions& options);
 
+/// What the other ranks of run_trial() call.
+TrialOutcome join_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
+                        const TrialFolder& folder, const TrialOptions& options);
+
 /// The same on `ranks` forked processes of this machine. InputError for a trial that cannot be divided among so many.
 TrialOutcome run_trial_on(int ranks, const TrialConfig& config, const std::string& id, const DataPair& data,
                           const TrialFolder& folder, const Claim& claim, const TrialOptions& options);
