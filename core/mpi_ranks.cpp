@@ -58,7 +58,7 @@ std::string version_of(int (*get)(char*, int*)) {
   get(text.data(), &length);
   text.resize(static_cast<std::size_t>(length));
   std::replace(text.begin(), text.end(), '\t', ' ');
-  return text.substr(0, text.find_first_of(std::string_view("\n\0", 2)));
+  return text.substr(0, text.find_first_of(std::string_view(",\n\0", 3)));  // the build follows
 }
 
 /// Errors end the job with MPI's own message: that is the default of its communicators.

@@ -75,6 +75,18 @@ std::optional<RankShards> Engine::own_shards(const ShardPlan& plan, std::int64_t
   return std::optional<RankShards>(std::in_place, ranks_, plan, images, lanes, !evaluates && shards_meet(config_));
 }
 
+std::vector<bool> Engine::images_read(std::int64_t images, bool training) {
+  std::vector<bool> read(static_cast<std::size_t>(images), ranks_.alone());
+  if (ranks_.alone()) return read;
+  const std::int64_t part = training ? cut_.part_images(images) : images;
+  for (std::int64_t first = 0; first < images; first += part) {
+    const std::int64_t count = std::min(part, images - first);
+    const ShardPlan plan = training ? cut_.training(count) : cut_.evaluation(count);
+    own_shards(plan, count, training ? Pass::training : Pass::evaluation)->mark_images(read.begin() + first);
+  }
+  return read;
+}
+
 void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass, RankShards* own,
                       FunctionRef<void(Workspace&, const BatchSlice&, const Var&, const Var&)> then, const See& see) {
   const bool training = pass != Pass::evaluation;

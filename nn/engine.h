@@ -79,6 +79,8 @@ class Engine {
   /// Whether everything that the next step reads is finite: parameters, running statistics, moments, weight average.
   bool state_is_finite();
   Ranks& ranks() { return ranks_; }
+  /// Which of the images of a step, or of an evaluation, this rank reads; all in a single process.
+  std::vector<bool> images_read(std::int64_t images, bool training);
 
   ParameterSet& parameters() { return parameters_; }
   Optimizer& optimizer() { return *optimizer_; }

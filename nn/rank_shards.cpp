@@ -60,6 +60,13 @@ std::span<const Collective::Bytes> RankShards::exchange(std::span<const Collecti
   return parts_;
 }
 
+void RankShards::mark_images(std::vector<bool>::iterator first_image) const {
+  for (int own = 0; own < count(); ++own) {
+    const std::int64_t shard = number(own);
+    std::fill_n(first_image + shard * plan_.images, images_of(shard), true);
+  }
+}
+
 void RankShards::share_rows(void* rows, std::size_t bytes) {
   const auto at = [&](std::int64_t shard) {
     return static_cast<std::byte*>(rows) + static_cast<std::size_t>(shard * plan_.images) * bytes;

@@ -46,6 +46,8 @@ class RankShards final : public SharedShards {
     return repeats_ ? own.size() : shard % plan_.lanes - own.begin;
   }
 
+  /// Marks the images of this rank's shards.
+  void mark_images(std::vector<bool>::iterator first_image) const;
   /// Copies rows of `bytes` each, one for every image, from the ranks that ran the images to all.
   void share_rows(void* rows, std::size_t bytes);
 

@@ -39,12 +39,20 @@ struct RunCommand {
     options.retry_diverged = std::count(retry.begin(), retry.end(), "diverged") > 0;
     if (!share.empty()) options.share = read_share(share, [](const char* name) { return std::getenv(name); });
     std::optional<LaunchedRun> launched;
-    if (const auto launch = find_launch([](const char* name) { return std::getenv(name); }))
-      launched.emplace(*launch, experiment, options, ranks_per_trial);
-    else if (ranks_per_trial > 0)
+    if (const auto launch = find_launch([](const char* name) { return std::getenv(name); })) {
+      std::unique_ptr<Mpi> mpi = start_mpi(*launch);
+      const bool tells = mpi->world().root();
+      try {
+        launched.emplace(std::move(mpi), *launch, experiment, options, ranks_per_trial);
+      } catch (const Error& error) {
+        if (tells) throw;
+        return static_cast<int>(error.code());  // all ranks have the same error
+      }
+    } else if (ranks_per_trial > 0) {
       throw InputError(
           "--ranks-per-trial: no launcher such as mpirun or srun has started this process with others; "
           "--ranks starts ranks on this machine");
+    }
     if (launched && launched->serves()) return serve_trials(options, experiment), 0;
     const bool words = options.json_progress != "-" && !options.quiet;
     if (launched && words) tell("{}\n", launched->words());

@@ -17,9 +17,10 @@
 
 namespace normlab {
 
-LaunchedRun::LaunchedRun(const Launch& launch, const Experiment& experiment, RunOptions& options, int ranks_per_trial)
+LaunchedRun::LaunchedRun(std::unique_ptr<Mpi> mpi, const Launch& launch, const Experiment& experiment,
+                         RunOptions& options, int ranks_per_trial)
     : launch_(launch),
-      mpi_(start_mpi(launch)),
+      mpi_(std::move(mpi)),
       size_(mpi_->world().size()),
       trials_(static_cast<int>(experiment.trials.size())),
       per_trial_(ranks_per_trial > 0 ? ranks_per_trial

@@ -11,11 +11,11 @@ namespace normlab {
 
 class LaunchedRun {
  public:
-  /// Starts MPI, and sets the group, workers, threads and quiet of `options`. `ranks_per_trial`: 0 for as many as the
-  /// launcher started, or for 1 if the experiment has at least that many trials. Before any trial begins, errors in all
-  /// ranks: InputError if ranks differ in program, CPU, descriptor, or do not see the same folder of results, or if
-  /// `options` do not suit ranks; EnvironmentError as start_mpi().
-  LaunchedRun(const Launch& launch, const Experiment& experiment, RunOptions& options, int ranks_per_trial);
+  /// Sets the group, workers, threads and quiet of `options`. `ranks_per_trial`: 0 for as many as the launcher started,
+  /// or for 1 if the experiment has at least that many trials. InputError, the same in all ranks, if they differ in
+  /// program, CPU or descriptor, or do not see the same folder of results, or if `options` do not suit ranks.
+  LaunchedRun(std::unique_ptr<Mpi> mpi, const Launch& launch, const Experiment& experiment, RunOptions& options,
+              int ranks_per_trial);
   /// Ends the other ranks of the group.
   ~LaunchedRun();
   LaunchedRun(const LaunchedRun&) = delete;

@@ -144,7 +144,8 @@ void BatchSource::write_targets(const ImageSet& set, const Batch& batch, ImageOf
 }
 
 template <class T>
-void BatchSource::fill_training(std::int64_t step, Batch& batch, BatchBuffer& buffer, Blocks blocks) const {
+void BatchSource::fill_training(std::int64_t step, Batch& batch, BatchBuffer& buffer, Blocks blocks,
+                                const std::vector<bool>& wanted) const {
   using A = Acc<T>;
   const std::int64_t count = batch.images.shape()[0], values = batch.images.shape().size() / count;
   const std::int64_t epoch = step / steps_.per_epoch;
@@ -162,18 +163,25 @@ void BatchSource::fill_training(std::int64_t step, Batch& batch, BatchBuffer& bu
       const ScratchPool::Lease scratch(scratch_);
       std::vector<A> wide;
       for (std::int64_t i = first; i < end; ++i)
-        make_rounded(wide, values, images + i * values, [&](A* out) { make(i, *scratch, out); });
+        if (wanted[static_cast<std::size_t>(i)])
+          make_rounded(wide, values, images + i * values, [&](A* out) { make(i, *scratch, out); });
     });
     return;
   }
   A* unmixed = typed<A>(buffer.unmixed_, count * values);
+  const std::vector<Mixing> mixings = draw_mixing(mix, count, size_[0], size_[1], config_.seed, step);
+  std::vector<bool> mixed_in = wanted;
+  for (std::int64_t i = 0; i < count; ++i)
+    if (wanted[static_cast<std::size_t>(i)])
+      mixed_in[static_cast<std::size_t>(mixings[static_cast<std::size_t>(i)].partner)] = true;
   for_images(count, blocks, [&](std::int64_t first, std::int64_t end) {
     const ScratchPool::Lease scratch(scratch_);
-    for (std::int64_t i = first; i < end; ++i) make(i, *scratch, unmixed + i * values);
+    for (std::int64_t i = first; i < end; ++i)
+      if (mixed_in[static_cast<std::size_t>(i)]) make(i, *scratch, unmixed + i * values);
   });
-  const std::vector<Mixing> mixings = draw_mixing(mix, count, size_[0], size_[1], config_.seed, step);
   for_images(count, blocks, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t i = first; i < end; ++i) {
+      if (!wanted[static_cast<std::size_t>(i)]) continue;
       const Mixing& mixing = mixings[static_cast<std::size_t>(i)];
       mix_image(mixing, unmixed + i * values, unmixed + mixing.partner * values, size_[0], size_[1],
                 channels(config_.model), images + i * values);
@@ -188,10 +196,16 @@ void BatchSource::fill_training(std::int64_t step, Batch& batch, BatchBuffer& bu
 
 BatchSource::Batch BatchSource::training(std::int64_t step, BatchBuffer& buffer, Blocks blocks) const {
   buffer.samples_ = samples(step);
-  return of_samples(step, buffer, blocks);
+  return of_samples(step, buffer, blocks, wanted(std::ssize(buffer.samples_), true));
 }
 
-BatchSource::Batch BatchSource::of_samples(std::int64_t step, BatchBuffer& buffer, Blocks blocks) const {
+std::vector<bool> BatchSource::wanted(std::int64_t images, bool training) const {
+  const bool all = !wanted_ || (training && segment_transform_);  // whose images and targets are made together
+  return all ? std::vector<bool>(static_cast<std::size_t>(images), true) : wanted_(images, training);
+}
+
+BatchSource::Batch BatchSource::of_samples(std::int64_t step, BatchBuffer& buffer, Blocks blocks,
+                                           const std::vector<bool>& wanted) const {
   const std::size_t count = buffer.samples_.size();
   Batch batch = batch_of(std::int64_t(count), buffer, train_features_.get());
   write_targets(train_, batch, [&](std::int64_t i) { return buffer.samples_[static_cast<std::size_t>(i)].image; });
@@ -200,7 +214,7 @@ BatchSource::Batch BatchSource::of_samples(std::int64_t step, BatchBuffer& buffe
       copy(train_features_->all().slice(buffer.samples_[i].image, 1), batch.images.slice(std::int64_t(i), 1));
     return batch;
   }
-  with_type(dtype_, [&](auto type) { fill_training<decltype(type)>(step, batch, buffer, blocks); });
+  with_type(dtype_, [&](auto type) { fill_training<decltype(type)>(step, batch, buffer, blocks, wanted); });
   return batch;
 }
 
@@ -210,15 +224,18 @@ void BatchSource::fill_evaluation(std::int64_t first_image, const Batch& batch, 
   const std::int64_t count = batch.images.shape()[0], values = batch.images.shape().size() / count;
   const PixelTable<A>& table = transform_.tables().in<A>();
   const bool stored = !eval_.encoded && config_.train.eval_transform.crop == EvalCrop::none;
+  const std::vector<bool> made = wanted(count, false);
   for_images(count, blocks, [&](std::int64_t first, std::int64_t end) {
     const ScratchPool::Lease scratch(scratch_);
     std::vector<A> wide;
-    for (std::int64_t i = first; i < end; ++i)
+    for (std::int64_t i = first; i < end; ++i) {
+      if (!made[static_cast<std::size_t>(i)]) continue;
       make_rounded(wide, values, batch.images.data<T>() + i * values, [&](A* out) {
         if (stored) return make_image(eval_, first_image + i, table, out);
         eval_transform_.make(eval_, first_image + i, (*scratch).sized, (*scratch).images);
         normalise_image((*scratch).sized, eval_.channels, table, out);
       });
+    }
   });
 }
 
@@ -237,8 +254,10 @@ BatchSource::Batch BatchSource::evaluation(std::int64_t first, std::int64_t coun
 BatchSource::Batch BatchSource::unshuffled(std::int64_t first, std::int64_t count, ShardPool& pool) {
   buffer_.samples_.clear();
   for (std::int64_t i = first; i < first + count; ++i) buffer_.samples_.push_back({i, 0});
-  return of_samples(0, buffer_,
-                    [&](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) { pool.for_blocks(blocks, body); });
+  const auto on_pool = [&](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) {
+    pool.for_blocks(blocks, body);
+  };
+  return of_samples(0, buffer_, on_pool, std::vector<bool>(static_cast<std::size_t>(count), true));
 }
 
 void BatchSource::use_features(std::shared_ptr<const StoredFeatures> train,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -71,6 +72,10 @@ class BatchSource {
   /// Evaluation images first .. first + count, in order.
   Batch evaluation(std::int64_t first, std::int64_t count, BatchBuffer& buffer, Blocks blocks) const;
 
+  /// From now on batches have pixels only in the images that `of` marks, given the number of images and whether it is a
+  /// training step: those that a rank reads. Targets are complete.
+  using Images = std::function<std::vector<bool>(std::int64_t images, bool training)>;
+  void make_only(Images of) { wanted_ = std::move(of); }
   /// From now on batches hold these features of the slices instead of images. Either may be null.
   void use_features(std::shared_ptr<const StoredFeatures> train, std::shared_ptr<const StoredFeatures> eval);
 
@@ -84,11 +89,13 @@ class BatchSource {
   using Order = std::shared_ptr<const std::vector<std::int64_t>>;
   Order order(std::int64_t epoch) const;
   template <class T>
-  void fill_training(std::int64_t step, Batch& batch, BatchBuffer& buffer, Blocks blocks) const;
+  void fill_training(std::int64_t step, Batch& batch, BatchBuffer& buffer, Blocks blocks,
+                     const std::vector<bool>& wanted) const;
   template <class T>
   void fill_evaluation(std::int64_t first, const Batch& batch, Blocks blocks) const;
   Batch batch_of(std::int64_t count, BatchBuffer& buffer, const StoredFeatures* features) const;
-  Batch of_samples(std::int64_t step, BatchBuffer& buffer, Blocks blocks) const;
+  Batch of_samples(std::int64_t step, BatchBuffer& buffer, Blocks blocks, const std::vector<bool>& wanted) const;
+  std::vector<bool> wanted(std::int64_t images, bool training) const;
   template <class ImageOf>
   void write_targets(const ImageSet& set, const Batch& batch, ImageOf&& image_of) const;
 
@@ -104,6 +111,7 @@ class BatchSource {
   mutable std::mutex order_mutex_;
   mutable std::array<std::pair<std::int64_t, Order>, 2> orders_;  // of two epochs, for a pipeline at a boundary
   std::shared_ptr<const StoredFeatures> train_features_, eval_features_;
+  Images wanted_;  // null: all
   BatchBuffer buffer_;
 };
 

@@ -17,7 +17,12 @@ namespace normlab {
 
 namespace {
 constexpr const char* kTrain = "train/";
+
+void make_only_images_read(BatchSource& batches, Engine& engine) {
+  if (engine.ranks().alone()) return;
+  batches.make_only([&engine](std::int64_t images, bool training) { return engine.images_read(images, training); });
 }
+}  // namespace
 
 std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batches, const ImageSet& images,
                                              ShardPool& pool, const std::string& prefix, Correctness* right) {
@@ -58,6 +63,8 @@ TrialEvaluation::TrialEvaluation(const TrialConfig& config, const DataPair& data
     of_train_ = picked_images(data.train, evenly_spaced(data.train.size(), config.eval.train_images));
     others_.emplace_back(kTrain, config, data.train, of_train_, engine.dtype());
   }
+  make_only_images_read(batches, engine);
+  for (Other& other : others_) make_only_images_read(other.batches, engine);
   if (!config.eval.fewshot.shots.empty()) few_shot_.emplace(config, data, engine.dtype());
 }
 
