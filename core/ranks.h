@@ -49,6 +49,12 @@ class Ranks {
     broadcast(std::as_writable_bytes(std::span(&value, 1)), from);
     return value;
   }
+  /// Replaces `values` by those of rank `from`, as many as it has.
+  template <class T>
+  void share(std::vector<T>& values, int from) {
+    values.resize(shared(values.size(), from));
+    broadcast(std::as_writable_bytes(std::span(values)), from);
+  }
   /// The text of rank `from`, of any length.
   std::string shared_text(std::string text, int from = 0);
   /// Calls `body`, which makes no call of this group, in every rank. If it throws an Error in some, all throw: each its

@@ -108,7 +108,8 @@ void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass, RankSh
                 .step_images = part.step_images,
                 .rehearses = pass == Pass::rehearsal,
                 .spare_memory = training && plan.lockstep};
-    if (probe_ && (pass == Pass::training || pass == Pass::search)) probe_(ctx);
+    const bool seen = !own || !own->repeats();  // each image once among all ranks
+    if (probe_ && seen && (pass == Pass::training || pass == Pass::search)) probe_(ctx);
     if (pass == Pass::evaluation) ctx.without_layer = without_layer_;
     if (see) ctx.observers.value = [&](const std::string& name, const Var& value) { see(slice, name, value); };
     const Var input = w.tape.input(of_shard(part.images));

@@ -92,6 +92,23 @@ void FeatureStatistics::see(const Var& features, std::int64_t first_image) {
   tape.backend().read(of_channels, mean(first_image));
 }
 
+void FeatureStatistics::gather(Ranks& ranks) {
+  const auto channels = static_cast<std::size_t>(2 * channels_);
+  for (int r = 0; r < ranks.size(); ++r) {
+    std::vector<std::int64_t> positions = positions_;
+    std::vector<double> images_sums = images_sums_, channels_sums = channels_sums_;
+    ranks.share(positions, r);
+    ranks.share(images_sums, r);
+    ranks.share(channels_sums, r);
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      if (positions[i] == 0) continue;
+      positions_[i] = positions[i];
+      std::copy_n(&images_sums[2 * i], 2, &images_sums_[2 * i]);
+      std::copy_n(&channels_sums[channels * i], channels, &channels_sums_[channels * i]);
+    }
+  }
+}
+
 FeatureMoments FeatureStatistics::moments(ProbeAxis axis) const {
   FeatureMoments out;
   if (axis == ProbeAxis::position) {
@@ -142,6 +159,20 @@ void SignalProbe::observe(Context& ctx) {
     if (point == nullptr) return;  // only a sum has a branch
     point->stream.see(value, first);
   };
+}
+
+void SignalProbe::gather(Ranks& ranks) {
+  if (ranks.alone()) return;
+  const std::size_t count = ranks.shared(points_.size());  // rank 0 has images of every step
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool here = i < points_.size();
+    const std::string name = ranks.shared_text(here ? points_[i]->name : "");
+    const std::int64_t images = ranks.shared(here ? points_[i]->stream.images() : 0),
+                       channels = ranks.shared(here ? points_[i]->stream.channels() : 0);
+    if (!here) points_.push_back(std::make_unique<Point>(name, images, channels));
+    points_[i]->stream.gather(ranks);
+    points_[i]->branch.gather(ranks);
+  }
 }
 
 SignalProbe::Point* SignalProbe::find(const std::string& name) const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/ranks.h"
 #include "core/shards.h"
 #include "nn/context.h"
 #include "nn/placement.h"
@@ -39,11 +40,15 @@ struct FeatureMoments {
 class FeatureStatistics {
  public:
   FeatureStatistics(std::int64_t images, std::int64_t channels);
+  std::int64_t images() const { return std::ssize(positions_); }
+  std::int64_t channels() const { return channels_; }
   /// Adds features [n, ..., C] (f32, f64 or bf16) of the images first_image .. first_image + n, in host memory or on a
   /// tape. Threads may add different images concurrently. Throws InputError for another number of channels or images
   /// out of range.
   void see(const Tensor& features, std::int64_t first_image);
   void see(const Var& features, std::int64_t first_image);
+  /// Takes over the images that other ranks have added.
+  void gather(Ranks& ranks);
   /// Only after all images were added and the tape's device has synchronised.
   FeatureMoments moments(ProbeAxis axis) const;
 
@@ -70,6 +75,8 @@ class SignalProbe {
 
   /// Sets the observers of `ctx`, which must not outlive the probe.
   void observe(Context& ctx);
+  /// After the shards of this rank: takes over those of the others. All ranks call it.
+  void gather(Ranks& ranks);
   /// After all shards: every layer. AFSM and AFV of the paper are `stream`, AFVR is `branch[..].afv`.
   std::vector<Layer> layers() const;
 

@@ -40,6 +40,8 @@ class RankShards final : public SharedShards {
   /// The shards and lanes of this rank, 0 if it has nothing to do.
   int count() const { return repeats_ ? 1 : static_cast<int>(count_of(ranks_.rank())); }
   int lanes() const { return repeats_ ? 1 : static_cast<int>(lanes_of(ranks_.rank()).size()); }
+  /// Whether it has nothing to do but to meet the others.
+  bool repeats() const { return repeats_; }
   /// The lane of a shard of this rank, among those of this rank.
   std::int64_t lane(int shard) const {
     const Stretch own = share_of(lanes_, ranks_.rank(), ranks_.size());

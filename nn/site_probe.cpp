@@ -40,6 +40,21 @@ Record* find(const std::vector<std::unique_ptr<Record>>& records, const std::str
   return found == records.end() ? nullptr : found->get();
 }
 
+/// Gives all ranks a record of each name, in the order of rank 0, which has images of every step.
+template <class Record>
+void share_names(Ranks& ranks, std::vector<std::unique_ptr<Record>>& records) {
+  const std::size_t count = ranks.shared(records.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string name = ranks.shared_text(i < records.size() ? records[i]->name : "");
+    if (i < records.size() && records[i]->name == name) continue;
+    const auto found = std::find_if(records.begin(), records.end(), [&](const auto& r) { return r->name == name; });
+    if (found != records.end())
+      std::swap(*found, records[i]);
+    else
+      (*records.insert(records.begin() + std::ptrdiff_t(i), std::make_unique<Record>()))->name = name;
+  }
+}
+
 /// The place of a shard's first image in its step.
 std::int64_t first_image(const Context& ctx) { return ctx.part_begin + ctx.slice.first_image; }
 std::int64_t images_of_step(const Context& ctx) { return ctx.step_images > 0 ? ctx.step_images : ctx.slice.batch; }
@@ -120,6 +135,29 @@ void NormProbe::observe(Context& ctx) {
       }
     }
   };
+}
+
+void NormProbe::gather(Ranks& ranks) {
+  if (ranks.alone()) return;
+  share_names(ranks, records_);
+  for (const auto& record : records_) {
+    const Record own = *record;
+    record->bins = {};
+    for (int r = 0; r < ranks.size(); ++r) {
+      std::vector<Sums> images = own.images;
+      ranks.share(images, r);
+      record->images.resize(std::max(record->images.size(), images.size()));
+      for (std::size_t i = 0; i < images.size(); ++i)
+        if (images[i].count > 0) record->images[i] = images[i];
+      const auto bins = ranks.shared(own.bins, r);
+      for (std::size_t b = 0; b < bins.size(); ++b) record->bins[b] += bins[b];
+      for (std::size_t i = 0; i < own.points.size(); ++i) {
+        std::vector<MappedPoint> points = own.points[i];
+        ranks.share(points, r);
+        if (!points.empty()) record->points[i] = points;
+      }
+    }
+  }
 }
 
 std::vector<NormProbe::Site> NormProbe::sites() const {
@@ -214,6 +252,22 @@ void AttentionProbe::observe(Context& ctx) {
       layer->queries[at] = each * seen.heads * tokens;
     }
   };
+}
+
+void AttentionProbe::gather(Ranks& ranks) {
+  if (ranks.alone()) return;
+  share_names(ranks, records_);
+  for (const auto& record : records_) {
+    const auto queries = ranks.gathered(record->queries);
+    const auto entropy = ranks.gathered(record->entropy), largest = ranks.gathered(record->largest);
+    for (std::size_t r = 0; r < queries.size(); ++r)
+      for (std::size_t i = 0; i < queries[r].size(); ++i) {
+        if (queries[r][i] == 0) continue;
+        record->queries[i] = queries[r][i];
+        record->entropy[i] = entropy[r][i];
+        record->largest[i] = largest[r][i];
+      }
+  }
 }
 
 std::vector<AttentionProbe::Layer> AttentionProbe::layers() const {

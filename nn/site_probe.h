@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/ranks.h"
 #include "nn/context.h"
 
 namespace normlab {
@@ -53,6 +54,8 @@ class NormProbe {
     ActivationMoments moments;
     std::vector<MappedPoint> points;  // in the order of the images
   };
+  /// After the shards of this rank: takes over those of the others. All ranks call it.
+  void gather(Ranks& ranks);
   /// After all shards, in the order of the network.
   std::vector<Site> sites() const;
 
@@ -84,6 +87,8 @@ class AttentionProbe {
     std::string name;  // "blocks.0.attn"
     double entropy = 0, largest_logit = 0;
   };
+  /// After the shards of this rank: takes over those of the others. All ranks call it.
+  void gather(Ranks& ranks);
   /// After all shards, in the order of the network.
   std::vector<Layer> layers() const;
 

@@ -157,6 +157,9 @@ std::array<MetricsLine, kProbes> TrialProbes::read(Engine& engine, ShardPool& po
   std::array<MetricsLine, kProbes> readings;
   const auto of = [&](ProbeKind kind) -> MetricsLine& { return readings[static_cast<std::size_t>(kind)]; };
   if (signal_ || norms_ || attention_) engine.use_probe(nullptr);
+  if (signal_) signal_->gather(engine.ranks());
+  if (norms_) norms_->gather(engine.ranks());
+  if (attention_) attention_->gather(engine.ranks());
   if (signal_) of(ProbeKind::signal).values = ProbeReading{signal_->layers(), {}}.values();
   if (probes_.at(ProbeKind::gradients, step)) {
     engine.optimizer().gather_gradient();

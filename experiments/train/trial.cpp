@@ -487,10 +487,6 @@ void require_ranks(int ranks, const std::string& option, const TrialConfig& conf
         fmt::format("a batch has {} images, and each rank needs at least one; use fewer ranks, or raise "
                     "train.batch_size",
                     config.train.batch_size));
-  for (const ProbeKind kind : {ProbeKind::signal, ProbeKind::activations, ProbeKind::attention, ProbeKind::mapping})
-    if (!options.probes.of(kind).empty())
-      refuse(fmt::format("the probe \"{}\" reads every image in one process; leave it out, or train on one rank",
-                         row_of(kind).word));
 }
 
 TrialOutcome run_trial_on(int ranks, const TrialConfig& config, const std::string& id, const DataPair& data,

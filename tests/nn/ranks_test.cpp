@@ -10,6 +10,7 @@
 #include "nn/engine.h"
 #include "nn/init.h"
 #include "nn/probes.h"
+#include "nn/site_probe.h"
 #include "tests/nn/small_network.h"
 
 using namespace normlab;
@@ -153,6 +154,57 @@ TEST_CASE("ranks: as many as images") {
   check_ranks(c);
   c.model = small_vit("bn");
   check_ranks(c);
+}
+
+TEST_CASE("ranks: probes see each image once") {
+  for (const std::string_view placement : {"pre_pre", "bn"}) {
+    const ViTConfig model = small_vit(placement);
+    EngineSettings settings;
+    settings.max_batch = 20;
+    const auto probed = [&](Ranks& ranks, std::int64_t images) {
+      ShardPool pool(2);
+      Engine engine(cpu_backend(), pool, model, settings, ranks);
+      initialise(engine.parameters(), model, 3);
+      const Batch data(model, images);
+      SignalProbe signal;
+      NormProbe norms(true);
+      AttentionProbe attention;
+      engine.use_probe([&](Context& ctx) {
+        signal.observe(ctx);
+        norms.observe(ctx);
+        attention.observe(ctx);
+      });
+      engine.state().lr = 1e-2;
+      engine.train_step(data.images, data.labels);
+      signal.gather(ranks);
+      norms.gather(ranks);
+      attention.gather(ranks);
+      std::vector<double> all;
+      for (const SignalProbe::Layer& layer : signal.layers())
+        for (const int axis : {0, 1})
+          all.insert(all.end(), {layer.stream[axis].afsm, layer.stream[axis].afv, layer.branch[axis].afv});
+      for (const NormProbe::Site& site : norms.sites()) {
+        const ActivationMoments& m = site.moments;
+        all.insert(all.end(), {double(m.count), m.mean, m.variance, m.kurtosis, m.lowest, m.highest});
+        all.insert(all.end(), m.bins.begin(), m.bins.end());
+        for (const MappedPoint& point : site.points) all.insert(all.end(), {point.in, point.out, double(point.token)});
+      }
+      for (const AttentionProbe::Layer& layer : attention.layers())
+        all.insert(all.end(), {layer.entropy, layer.largest_logit});
+      return all;
+    };
+    for (const std::int64_t images : {20, 3}) {
+      const std::vector<double> alone = probed(single_rank(), images);
+      CHECK(alone.size() > 200);
+      for (const int ranks : {2, 3, 8}) {
+        CAPTURE(ranks);
+        fork_ranks(ranks, [&](Ranks& group) {
+          const std::vector<char> equal = group.gathered(char(probed(group, images) == alone));
+          CHECK(equal == std::vector<char>(equal.size(), 1));
+        });
+      }
+    }
+  }
 }
 
 TEST_CASE("ranks: the first non-finite value is found in any rank") {
