@@ -1,5 +1,5 @@
-# make sweep | test | all | deps | test-long | torture | test-reference | bench | bench-peers | example-report | site
-#      | cuda-report | fuzz | lint | format | clean
+# make sweep | test | all | deps | test-long | torture | test-mpi | test-reference | bench | bench-peers
+#      | example-report | site | cuda-report | fuzz | lint | format | clean
 # Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0|1  CUDA_ARCH="80 90"  JOBS=...  V=1
 ARCH ?= native
 BUILD ?= build
@@ -73,8 +73,8 @@ FAULTS := $(BUILD)/faults.so
 # Prints what is being compiled. .ci/build first counts these lines, then passes their number as STEPS.
 step = $(if $(STEPS),sh .ci/step $(BUILD) $(STEPS) "$(1)",echo "  $(1)")
 
-.PHONY: all deps build-all test test-long torture test-reference sweep bench bench-peers example-report site cuda-report \
-  fuzz fuzz-coverage tsan asan lint format clean
+.PHONY: all deps build-all test test-long torture test-mpi test-reference sweep bench bench-peers example-report site \
+  cuda-report fuzz fuzz-coverage tsan asan lint format clean
 .DEFAULT_GOAL := all
 
 # Targets for users run `deps` once; the build itself then runs in parallel and counts its files.
@@ -112,6 +112,11 @@ torture: deps
 	$(in_parallel) build-all
 	@failed=0; bash tests/damage/run $(BUILD) 10000 3 || failed=1; tests/kills/run $(BUILD) 1000 3 || failed=1; \
 	tests/faults/run $(BUILD) 1 3 || failed=1; exit $$failed
+
+# Ranks of Open MPI and of MPICH on this machine, over loopback, where their launchers are installed.
+test-mpi: deps
+	$(in_parallel) $(BINARY)
+	@bash tests/mpi/run.sh $(BUILD)
 
 test-reference: deps
 	$(in_parallel) build-all

@@ -208,11 +208,11 @@ class ForkedRanks final : public Ranks {
   }
   void report_death(int rank, pid_t pid, int status) {
     const int number = WIFSIGNALED(status) ? WTERMSIG(status) : status;
-    fail(Failure::environment,
-         concat("rank ", rank, " of ", size_, " (process ", pid, ") was ended by signal ", number, " (",
-                strsignal(number), number == SIGKILL ? "; it was killed, or memory ran out" : "",
-                "); the same command resumes from the last checkpoint")
-             .c_str());
+    const char* const why = number == SIGKILL ? "; memory may have run out" : "";
+    const std::string text =
+        concat("rank ", rank, " of ", size_, " (process ", pid, ") was ended by signal ", number, " (",
+               strsignal(number), why, "); the same command resumes from the last checkpoint");
+    fail(Failure::environment, text.c_str());
   }
 
   const int size_;

@@ -272,8 +272,7 @@ TEST_CASE("ranks: a killed rank ends all with a message") {
   }
   CHECK(message.starts_with("rank 2 of 4 (process "));
   CHECK(message.ends_with(
-      ") was ended by signal 9 (Killed; it was killed, or memory ran out); the same command resumes from the last "
-      "checkpoint"));
+      ") was ended by signal 9 (Killed; memory may have run out); the same command resumes from the last checkpoint"));
 }
 
 TEST_CASE("ranks: too many are refused") {
