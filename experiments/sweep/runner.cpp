@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "core/ranks.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/results/store.h"
 #include "experiments/sweep/dispatcher.h"
@@ -118,6 +119,10 @@ static bool run_trials(const Experiment& experiment, const ResultStore& store, c
   std::set<Precision> precisions;
   for (const std::size_t t : pending) precisions.insert(experiment.trials[t].config.train.precision);
   require_device(options.device, precisions);  // reports what is missing before any work starts
+  for (const std::size_t t : pending)
+    require_ranks(options.group ? options.group->size() : options.ranks,
+                  options.group ? "--ranks-per-trial" : "--ranks", experiment.trials[t].config,
+                  options.device != DeviceKind::cpu);
   check_start_files(experiment, pending);
   const DataSets data = load_data(experiment, store, pending, options);
   if (!experiment.probes.empty())

@@ -183,7 +183,6 @@ class TrialWork {
     Ranks* const group = settings_.options->group;
     if (group == nullptr)
       return run_trial_on(settings_.options->ranks, trial_.config, trial_.id, data, folder_, claim, options);
-    require_ranks(group->size(), "--ranks-per-trial", trial_.config, options);
     group->shared_text(folder_.path().string());  // to serve_trials()
     group->shared(!options.probes.empty());
     group->agree([] {});

@@ -478,10 +478,10 @@ TrialOutcome join_trial(const TrialConfig& config, const std::string& id, const 
   return train_trial(config, id, data, folder, nullptr, options);
 }
 
-void require_ranks(int ranks, const std::string& option, const TrialConfig& config, const TrialOptions& options) {
+void require_ranks(int ranks, const std::string& option, const TrialConfig& config, bool on_gpu) {
   if (ranks == 1) return;
   const auto refuse = [&](const std::string& why) { throw InputError(fmt::format("{} {}: {}", option, ranks, why)); };
-  if (options.backend->whole_batch()) refuse("ranks train on CPUs only; leave out --device, or train on one rank");
+  if (on_gpu) refuse("ranks train on CPUs only; leave out --device, or train on one rank");
   if (config.train.batch_size < ranks)
     refuse(
         fmt::format("a batch has {} images, and each rank needs at least one; use fewer ranks, or raise "
@@ -491,7 +491,7 @@ void require_ranks(int ranks, const std::string& option, const TrialConfig& conf
 
 TrialOutcome run_trial_on(int ranks, const TrialConfig& config, const std::string& id, const DataPair& data,
                           const TrialFolder& folder, const Claim& claim, const TrialOptions& options) {
-  require_ranks(ranks, "--ranks", config, options);
+  require_ranks(ranks, "--ranks", config, options.backend->whole_batch());
   TrialOutcome outcome = TrialOutcome::done;
   fork_ranks(ranks, [&](Ranks& group) {
     TrialOptions own = options;

@@ -62,6 +62,6 @@ TrialOutcome run_trial_on(int ranks, const TrialConfig& config, const std::strin
                           const TrialFolder& folder, const Claim& claim, const TrialOptions& options);
 
 /// InputError if a trial cannot be divided among `ranks`; the message begins with `option`.
-void require_ranks(int ranks, const std::string& option, const TrialConfig& config, const TrialOptions& options);
+void require_ranks(int ranks, const std::string& option, const TrialConfig& config, bool on_gpu);
 
 }  // namespace normlab
