@@ -17,7 +17,8 @@ Library::Library(std::string name, const std::string& file, std::string advice, 
 
 void* Library::address(const char* function) const {
   void* const found = address_if_there(function);
-  if (!found) throw EnvironmentError(concat(name_, ": the function ", function, " is missing; ", advice_));
+  if (!found)
+    throw EnvironmentError(concat(name_, ": ", function, " is missing", advice_.empty() ? "" : "; ", advice_));
   return found;
 }
 

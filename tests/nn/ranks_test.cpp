@@ -69,6 +69,7 @@ std::vector<std::byte> trained(const Case& c, Ranks& ranks, int threads) {
   CHECK(engine.state_is_finite());
   append(all, losses);
   append(all, of_images);
+  append(all, predicted);
   append(all, features);
   return all;
 }
