@@ -18,6 +18,7 @@ std::string whole_sweep(const TemporaryFolder& folder, const std::string& settin
   const std::string probes =
       R"({"signal": 5, "gradients": [3], "attention": 7, "activations": [0, 9], "mapping": [9], "updates": 10})";
   const std::string all[] = {"seeds=1",
+                             "model.embed_dim=64",  // seven chunks of parameters
                              "model.drop_path=0.2",
                              "train.augment.mix.mixup=0.2",
                              "train.augment.mix.scope=image",
@@ -49,10 +50,10 @@ std::vector<pid_t> ranks_of(pid_t run, std::size_t ranks) {
 /// Runs that lose a random rank, each continued with another number of ranks, until the sweep is done.
 void check_kills(int kills) {
   const TemporaryFolder folder;
-  const std::string file = small_sweep(
-      folder,
-      "--set seeds=1 --set train.epochs=40 --set checkpoint.steps=3 --set 'sweep={\"model.placement\": [\"bn\"]}'"
-      " --set 'baseline={\"model.placement\": \"bn\"}'");
+  const std::string file = small_sweep(folder,
+                                       "--set seeds=1 --set model.embed_dim=48 --set train.epochs=30 --set "
+                                       "checkpoint.steps=3 --set 'sweep={\"model.placement\": [\"bn\"]}'"
+                                       " --set 'baseline={\"model.placement\": \"bn\"}'");
   REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "whole")).code == 0);
   std::mt19937 random(1);
   const int numbers[] = {2, 3, 4, 5};
@@ -112,7 +113,7 @@ TEST_CASE("ranks: a run has the same files with any number, and verify agrees") 
 
 TEST_CASE("ranks: Ctrl-C stops them with a checkpoint, which another number continues") {
   const TemporaryFolder folder;
-  const std::string file = small_sweep(folder, "--set seeds=1 --set train.epochs=60");
+  const std::string file = small_sweep(folder, "--set seeds=1 --set model.embed_dim=64 --set train.epochs=30");
   REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "whole")).code == 0);
   const std::string run = "run " + file + " --workers 1 --out " + in_folder(folder, "r");
   const Program first(folder, run + ranks_option(3));
