@@ -127,7 +127,7 @@ class ForkedRanks final : public Ranks {
     }
   }
 
-  void fail(Failure kind, const char* text) {
+  void tell(Failure kind, const char* text) {
     int none = 0;
     if (!header_->claimed.compare_exchange_strong(none, 1)) return;
     std::snprintf(header_->text, sizeof header_->text, "%s", text);
@@ -212,7 +212,7 @@ class ForkedRanks final : public Ranks {
     const std::string text =
         concat("rank ", rank, " of ", size_, " (process ", pid, ") was ended by signal ", number, " (",
                strsignal(number), why, "); the same command resumes from the last checkpoint");
-    fail(Failure::environment, text.c_str());
+    tell(Failure::environment, text.c_str());
   }
 
   const int size_;
@@ -246,13 +246,13 @@ void fork_ranks(int count, FunctionRef<void(Ranks&)> body) {
     throw;
   }
   const auto fail = [&](Failure kind, const char* text) {
-    ranks.fail(kind, concat("rank ", ranks.rank(), " of ", count, ": ", text).c_str());
+    ranks.tell(kind, concat("rank ", ranks.rank(), " of ", count, ": ", text).c_str());
   };
   try {
     body(ranks);
   } catch (const AnotherFailed&) {
   } catch (const InputError& error) {
-    ranks.fail(Failure::input, error.what());  // all ranks find it, and which is first is chance
+    ranks.tell(Failure::input, error.what());  // all ranks find it, and which is first is chance
   } catch (const MemoryError& error) {
     fail(Failure::memory, error.what());
   } catch (const EnvironmentError& error) {

@@ -299,6 +299,7 @@ WorkerProcess start_worker(const WorkerSettings& settings) {
 
 void serve_trials(const RunOptions& options, const Experiment& experiment) {
   Ranks& group = *options.group;
+  catch_stop_signals();  // which reach all ranks; the first one decides
   const ResultStore store(options.out);
   const ComputeDevice device(DeviceKind::cpu);
   DataSets data;
