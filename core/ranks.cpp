@@ -1,7 +1,6 @@
 #include "core/ranks.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "core/error.h"
 
@@ -29,19 +28,22 @@ std::string Ranks::shared_text(std::string text, int from) {
 }
 
 void Ranks::agree(FunctionRef<void()> body) {
-  std::optional<Error> mine;
+  int code = 0;
+  std::string mine;
   std::exception_ptr thrown;
   try {
     body();
-  } catch (const Error& error) {
-    mine = error;
+  } catch (const std::exception& error) {
+    const auto* known = dynamic_cast<const Error*>(&error);
+    code = int(known ? known->code() : ExitCode::environment);
+    mine = error.what();
     thrown = std::current_exception();
   }
-  const std::vector<int> codes = gathered(mine ? int(mine->code()) : 0);
-  const auto first = std::find_if(codes.begin(), codes.end(), [](int code) { return code != 0; });
+  const std::vector<int> codes = gathered(code);
+  const auto first = std::find_if(codes.begin(), codes.end(), [](int of) { return of != 0; });
   if (first == codes.end()) return;
   const auto from = int(first - codes.begin());
-  const std::string text = shared_text(mine ? mine->what() : "", from);
+  const std::string text = shared_text(mine, from);
   if (thrown) std::rethrow_exception(thrown);
   if (*first == int(ExitCode::bad_input)) throw InputError(text);
   throw EnvironmentError(concat("rank ", from, " of ", size(), ": ", text));

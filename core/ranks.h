@@ -57,8 +57,8 @@ class Ranks {
   }
   /// The text of rank `from`, of any length.
   std::string shared_text(std::string text, int from = 0);
-  /// Calls `body`, which makes no call of this group, in every rank. If it throws an Error in some, all throw: each its
-  /// own, the others that of the first.
+  /// Calls `body`, which makes no call of this group, in every rank. If it throws in some, all throw: each its own
+  /// error, the others an InputError or EnvironmentError with that of the first.
   void agree(FunctionRef<void()> body);
 };
 
