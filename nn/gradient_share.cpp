@@ -116,6 +116,14 @@ void GradientShare::sum(ShardPool& pool, double* squares) {
 
 void GradientShare::gather_gradient() { gather(parameters_.flat_lane(0), summed_); }
 
+void GradientShare::gather_in_root(const Tensor& flat) {
+  std::vector<Ranks::Sent> send(values_.size());
+  std::vector<Ranks::Received> receive(values_.size());
+  send[0] = bytes_of(flat, values());
+  for (std::size_t r = 0; r < values_.size() && ranks_.root(); ++r) receive[r] = bytes_of(flat, values_[r]);
+  ranks_.all_to_all(send, receive);
+}
+
 void GradientShare::gather(const Tensor& flat, const std::vector<Stretch>& ranges) {
   std::vector<Ranks::Received> parts;
   for (const Stretch& range : ranges) parts.push_back(bytes_of(flat, range));

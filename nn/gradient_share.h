@@ -30,6 +30,8 @@ class GradientShare {
   void gather_gradient();
   /// Gives every rank all of a tensor in the layout of the trained parameters, from the ranks that update it.
   void gather(const Tensor& flat) { gather(flat, values_); }
+  /// Gives it to rank 0 alone.
+  void gather_in_root(const Tensor& flat);
   /// values() of each rank.
   std::span<const Stretch> all_values() const { return values_; }
   Ranks& ranks() { return ranks_; }

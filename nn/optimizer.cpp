@@ -30,8 +30,6 @@ Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const Optimizer
     : backend_(backend), parameters_(parameters), settings_(settings), clip_form_(clip_form) {
   const std::int64_t n = parameters.trained_size();
   chunk_ = backend.whole_batch() ? std::max<std::int64_t>(1, n) : kChunk;
-  moments_.push_back({"m", parameters.make_trained(moment_dtype(settings, parameters.dtype()))});
-  if (has_second_moment(settings.name)) moments_.push_back({"v", parameters.make_trained(parameters.dtype())});
   for (const ParameterInfo& p : parameters.parameters()) decaying_.push_back(p.decays || !settings.decay_matrices_only);
   by_muon_.resize(decaying_.size());
   if (settings_.is_muon()) find_matrices(factors);
@@ -43,6 +41,12 @@ Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const Optimizer
     for (const Piece& matrix : matrices_) whole.push_back({matrix.first, matrix.first + matrix.count});
     share_ = std::make_unique<GradientShare>(ranks, backend, parameters, lanes, chunk_, squares_.size(), whole);
   }
+  const auto make_moment = [&](const char* name, DType dtype) {
+    const Stretch own = updated_here();
+    moments_.push_back({name, parameters.make_trained(dtype, own.begin, own.size())});
+  };
+  make_moment("m", moment_dtype(settings, parameters.dtype()));
+  if (has_second_moment(settings.name)) make_moment("v", parameters.dtype());
   if (settings_.name == OptimizerName::lamb) {
     lamb_squares_ = parameters.make_zeroed({static_cast<std::int64_t>(pieces_.size()), 2}, DType::f64);
     ratios_ = parameters.make_zeroed({static_cast<std::int64_t>(decaying_.size())}, DType::f64);
@@ -121,7 +125,20 @@ void Optimizer::gather_gradient() {
 
 void Optimizer::gather_moments() {
   if (!share_) return;
-  for (const Moment& moment : moments_) share_->gather(moment.flat);
+  for (const Moment& moment : moments_) share_->gather_in_root(moment.flat);
+}
+
+bool Optimizer::uses(const Tensor& tensor) const {
+  if (!share_ || share_->ranks().root()) return true;
+  const auto* begin = static_cast<const char*>(tensor.raw());
+  const auto lies_in = [&](const Tensor& other) {
+    const auto* at = static_cast<const char*>(other.raw());
+    return begin < at + other.bytes() && at < begin + tensor.bytes();
+  };
+  const Stretch own = updated_here();
+  return std::none_of(moments_.begin(), moments_.end(), [&](const Moment& moment) {
+    return lies_in(moment.flat) && !lies_in(moment.flat.slice(own.begin, own.size()));
+  });
 }
 
 void Optimizer::sum_lanes(ShardPool& pool) {

@@ -34,10 +34,12 @@ class Optimizer {
 
   /// Only the sum: lane 0 then holds the gradient.
   void sum_gradients(ShardPool& pool);
-  /// Ranks update parts of the parameters, and each has the moments of its part. These give all ranks the whole
-  /// gradient in lane 0, and all moments. Nothing to do in a single process.
+  /// Ranks update parts of the parameters, and each keeps the moments of its part. These give all ranks the whole
+  /// gradient in lane 0, and rank 0 all moments. Nothing to do in a single process.
   void gather_gradient();
   void gather_moments();
+  /// Whether this rank uses a tensor of the state. It needs no memory for the moments of other ranks.
+  bool uses(const Tensor& tensor) const;
   /// The values whose moments are current here.
   Stretch updated_here() const { return share_ ? share_->values() : Stretch{0, parameters_.trained_size()}; }
 

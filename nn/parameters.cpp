@@ -71,6 +71,12 @@ Tensor ParameterSet::make_zeroed(const Shape& shape, DType dtype) {
   return t;
 }
 
+Tensor ParameterSet::make_trained(DType dtype, std::int64_t first, std::int64_t count) {
+  const Tensor t = memory_.empty({trained_size_}, dtype), used = t.slice(first, count);
+  device_memory_.clear(used.raw(), used.bytes());
+  return t;
+}
+
 Tensor ParameterSet::make_flat_buffers() { return make_zeroed({buffer_size_}, dtype_); }
 
 void ParameterSet::exchange(Tensor& values, Tensor& buffers) {

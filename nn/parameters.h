@@ -117,6 +117,9 @@ class ParameterSet {
   Tensor make_flat() { return make_zeroed({flat_size_}, dtype_); }
   /// The same for optimiser state: of trained parameters only.
   Tensor make_trained(DType dtype) { return make_zeroed({trained_size_}, dtype); }
+  /// That layout with values first to first + count zeroed. The others are undefined, and take no memory of the host
+  /// until they are used.
+  Tensor make_trained(DType dtype, std::int64_t first, std::int64_t count);
   /// A zeroed tensor in the same memory.
   Tensor make_zeroed(const Shape& shape, DType dtype);
   Tensor view_flat(const Tensor& flat, int parameter) const {

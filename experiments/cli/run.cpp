@@ -53,7 +53,10 @@ struct RunCommand {
           "--ranks-per-trial: no launcher such as mpirun or srun has started this process with others; "
           "--ranks starts ranks on this machine");
     }
-    if (launched && launched->serves()) return serve_trials(options, experiment), 0;
+    if (launched && launched->serves()) {
+      serve_trials(options, experiment);
+      return 0;
+    }
     const bool words = options.json_progress != "-" && !options.quiet;
     if (launched && words) tell("{}\n", launched->words());
     const ResultStore store(options.out);

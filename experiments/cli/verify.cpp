@@ -1,9 +1,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/error.h"
 #include "core/forked_ranks.h"
+#include "core/mpi_ranks.h"
 #include "experiments/base/terminal.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
@@ -50,6 +52,11 @@ struct Verify {
   }
 
   int train_again() {
+    if (const auto launch = find_launch([](const char* name) { return std::getenv(name); }))
+      throw InputError(
+          fmt::format("verify: {} has started several processes, and each would do the same; start it "
+                      "without, with --ranks for ranks on this machine",
+                      launch->by));
     const TrialFolder trial = trial_named(run, out);
     const TrialConfig config = read_trial_config(trial);
     const ComputeDevice computer(device);

@@ -126,7 +126,7 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
     if (stored.dtype != dtype_word(t) || stored.shape != dims_of(t))
       throw InputError(fmt::format("{}: tensor {} is {} with {} values, expected {}", path.string(), name, stored.dtype,
                                    stored.data.size(), t.shape().str()));
-    std::memcpy(t.raw(), stored.data.data(), t.bytes());
+    if (engine.optimizer().uses(t)) std::memcpy(t.raw(), stored.data.data(), t.bytes());
     ++known;
   });
   if (known != file.tensors().size())

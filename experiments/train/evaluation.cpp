@@ -49,10 +49,14 @@ std::map<std::string, double> evaluate_without_each_block(const TrialConfig& con
 void require_finite_state(Engine& engine) {
   if (engine.state_is_finite()) return;
   engine.optimizer().gather_moments();
-  for_each_state_tensor(engine, [](const std::string& name, const Tensor& t) {
-    if (const auto found = first_nonfinite(t))
-      throw NonFiniteError(NonFiniteWeight{name, found->index, found->value}.text(), found->value);
-  });
+  NonFiniteWeight first;
+  if (engine.ranks().root())
+    for_each_state_tensor(engine, [&](const std::string& name, const Tensor& t) {
+      if (!first.tensor.empty()) return;
+      if (const auto found = first_nonfinite(t)) first = {name, found->index, found->value};
+    });
+  const std::string text = engine.ranks().shared_text(first.tensor.empty() ? "" : first.text());
+  if (!text.empty()) throw NonFiniteError(text, engine.ranks().shared(first.value));
 }
 
 TrialEvaluation::TrialEvaluation(const TrialConfig& config, const DataPair& data, Engine& engine, BatchSource& batches,

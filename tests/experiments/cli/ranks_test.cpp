@@ -176,6 +176,9 @@ TEST_CASE("ranks: what cannot be divided is refused before the first step") {
   std::filesystem::create_symlink(loaded_library("libm.so.6"), folder / "lib" / "libmpi.so.40");
   refused("", 3, "libmpi.so.40: has an unknown ABI: MPI: ompi_mpi_comm_world is missing",
           libraries + "export PMIX_RANK=0; ");
+  const Finished verified = run_program(folder, "verify 0123", "export PMI_RANK=0 PMI_SIZE=2; ");
+  CHECK(verified.code == 2);
+  CHECK_MESSAGE(verified.err.find("each would do the same") != std::string::npos, verified.err);
   // A batch script's variables, and a launcher of one process, start nothing else.
   CHECK(run_program(folder, "run " + file + out,
                     libraries + "export SLURM_PROCID=0 SLURM_NTASKS=4 PMI_RANK=0 PMI_SIZE=1; ")
