@@ -1,4 +1,4 @@
-// A group of processes that train one network together. It only moves bytes: nn/rank_share.h decides what is computed
+// A group of processes that train one network together. It only moves bytes: nn/rank_shards.h decides what is computed
 // where.
 #pragma once
 
