@@ -70,3 +70,14 @@ TEST_CASE("image and text: a killed run resumes with the same bits") {
   const TemporaryFolder folder;
   check_killed_run(folder, write_both(folder), " --workers 2 --threads 2");
 }
+
+TEST_CASE("image and text: ranks, which gather the features of all, give the bits of one process") {
+  const TemporaryFolder folder;
+  const std::string run = "run " + write_both(folder) + " --set seeds=1 --threads 1 --out ";
+  REQUIRE(run_program(folder, run + in_folder(folder, "1")).code == 0);
+  for (const std::string ranks : {"2", "3"}) {
+    const Finished ended = run_program(folder, run + in_folder(folder, ranks) + " --workers 1 --ranks " + ranks);
+    CHECK_MESSAGE(ended.code == 0, ended.err);
+    CHECK(whole_results(folder / ranks) == whole_results(folder / "1"));
+  }
+}
