@@ -188,6 +188,7 @@ TEST_CASE("export: the tables of docs/results.md are those of the files that it 
   const TemporaryFolder folder;
   const std::string page = text_of("docs/results.md"), with_file = " --from docs/results/";
   for (const std::string& words : {"placements_cifar10.json" + with_file + "cifar10.jsonl",
+                                   "placements_cifar10_fast.json" + with_file + "cifar10_fast.jsonl",
                                    "bf16_cifar10.json" + with_file + "cifar10.jsonl --equivalent 0.5",
                                    "cifar_augmented.json" + with_file + "cifar_augmented.jsonl",
                                    "transfer_cifar10.json" + with_file + "transfer_cifar10.jsonl",
