@@ -1,5 +1,5 @@
 # make sweep | test | all | deps | test-long | torture | test-mpi | test-reference | bench | bench-peers
-#      | example-report | site | cuda-report | fuzz | lint | format | clean
+#      | tarball | example-report | site | cuda-report | fuzz | lint | format | clean
 # Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0|1  CUDA_ARCH="80 90"  JOBS=...  V=1
 ARCH ?= native
 BUILD ?= build
@@ -47,6 +47,13 @@ CPPFLAGS += -I. -MMD -MP
 INSTRUMENT := $(if $(SANITIZE),-fsanitize=$(SANITIZE))$(if $(COVERAGE),-fprofile-instr-generate -fcoverage-mapping)
 CXXFLAGS += -std=c++20 -march=$(ARCH) $(COPIES) $(ARITHMETIC_FLAGS) $(WARNINGS) -pthread $(INSTRUMENT)
 LDFLAGS += -pthread $(INSTRUMENT)
+# A build for a level of x86-64 runs on many machines. It uses the same kernels of OpenBLAS on every CPU, so that it
+# gives the same bits, and libraries beside it come first, also those that its libraries need (RPATH, not RUNPATH).
+OPENBLAS_CORE := $(if $(filter x86-64-v3,$(ARCH)),Haswell,$(if $(filter x86-64-v4,$(ARCH)),SkylakeX))
+ifneq ($(OPENBLAS_CORE),)
+LDFLAGS += -Wl,--disable-new-dtags,-rpath,'$$ORIGIN'
+$(BUILD)/core/cpu/blas.o: CPPFLAGS += -DNORMLAB_OPENBLAS_CORE='"$(OPENBLAS_CORE)"'
+endif
 LDLIBS += -lfmt -ljpeg -lpng -lnettle -ldl
 
 # The release's number, which CHANGELOG.md's first heading repeats, and the commit.
@@ -74,7 +81,7 @@ FAULTS := $(BUILD)/faults.so
 step = $(if $(STEPS),sh .ci/step $(BUILD) $(STEPS) "$(1)",echo "  $(1)")
 
 .PHONY: all deps build-all test test-long torture test-mpi test-reference sweep bench bench-peers example-report site \
-  cuda-report fuzz fuzz-coverage tsan asan lint format clean
+  tarball cuda-report fuzz fuzz-coverage tsan asan lint format clean
 .DEFAULT_GOAL := all
 
 # Targets for users run `deps` once; the build itself then runs in parallel and counts its files.
@@ -151,6 +158,14 @@ site:
 	@sed -i 's|(../README.md|(index.md|g; s|(../CHANGELOG.md|(changes.md|g' build/site_pages/*.md
 	@mkdocs build -q --strict -f docs/site.yml
 	@echo "build/site/index.html"
+
+# One archive that runs without installing anything: programs for the levels, their libraries, descriptors, licences.
+LEVELS := x86-64-v3 x86-64-v4
+tarball: deps
+	@set -e; for level in $(LEVELS); do $(MAKE) --no-print-directory ARCH=$$level BUILD=$(BUILD)/$$level CUDA=0 all; done
+	@$(CXX) -std=c++20 -O2 -march=x86-64 $(WARNINGS) -I. -Wl,--as-needed tarball/start.cpp core/cpu/instruction_set.cpp \
+	  -o $(BUILD)/start
+	@CXX="$(CXX)" bash tarball/pack $(BUILD) "$(VERSION)" $(LEVELS)
 
 bench: all
 	@for shape in micro tiny small; do $(BINARY) bench step --shape $$shape; done
@@ -240,7 +255,8 @@ $(BUILD)/recipes.o: $(BUILD)/recipes.cpp $(BUILD)/flags
 	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) -O1 -c $< -o $@
 
 # The version changes with every commit; only the file that prints it is recompiled.
-$(BUILD)/experiments/base/build_info.o: CPPFLAGS += -DNORMLAB_VERSION='"$(VERSION)"' -DNORMLAB_FLAGS='"$(BUILD_FLAGS)"'
+$(BUILD)/experiments/base/build_info.o: CPPFLAGS += -DNORMLAB_VERSION='"$(VERSION)"' -DNORMLAB_FLAGS='"$(BUILD_FLAGS)"' \
+  -DNORMLAB_LEVEL='"$(ARCH)"'
 $(BUILD)/experiments/base/build_info.o: $(BUILD)/version
 
 # These files must give the same bits as libraries that are compiled for any CPU.

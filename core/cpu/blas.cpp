@@ -70,6 +70,9 @@ class OneThread {
 
 Blas open() {
   blas_clear_environment();
+#if defined(NORMLAB_OPENBLAS_CORE)
+  setenv("OPENBLAS_CORETYPE", NORMLAB_OPENBLAS_CORE, 0);  // --blas-env keep may have kept another
+#endif
   const OneThread environment;
   const Library library("OpenBLAS", "libopenblas.so.0", "install it: apt-get install libopenblas0-pthread");
   int (*get_parallel)() = nullptr;

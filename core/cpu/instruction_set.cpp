@@ -67,7 +67,7 @@ NORMLAB_BASELINE __attribute__((constructor(101))) void check_cpu() {
   say("normlab: this binary was built for a CPU with ");
   say(missing);
   say(", which this CPU lacks; build it on this machine: make clean && make (or make ARCH=x86-64-v3 for a binary that "
-      "runs on both)\n");
+      "runs on both; in a tarball, bin/normlab chooses)\n");
   _exit(3);
 }
 
@@ -89,15 +89,22 @@ NORMLAB_BASELINE bool cpu_has(const char* name) {
   NORMLAB_TRY("avx");
   NORMLAB_TRY("avx2");
   NORMLAB_TRY("fma");
+  NORMLAB_TRY("popcnt");
+  NORMLAB_TRY("bmi");
   NORMLAB_TRY("bmi2");
   NORMLAB_TRY("avx512f");
   NORMLAB_TRY("avx512bw");
   NORMLAB_TRY("avx512vl");
+  NORMLAB_TRY("avx512cd");
   NORMLAB_TRY("avx512dq");
   NORMLAB_TRY("avx512vbmi2");
   NORMLAB_TRY("avx512bf16");
-  // Not every compiler's builtin knows these names: they are bits of leaf 7.
+  // Not every compiler's builtin knows these names: they are bits of leaves 1, 7 and 0x80000001.
   unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid(1, &a, &b, &c, &d)) return false;
+  if (std::strcmp(name, "movbe") == 0) return c & (1u << 22);
+  if (std::strcmp(name, "f16c") == 0) return c & (1u << 29);
+  if (std::strcmp(name, "lzcnt") == 0) return __get_cpuid(0x80000001, &a, &b, &c, &d) && (c & (1u << 5));
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
   if (std::strcmp(name, "amx-bf16") == 0) return d & (1u << 22);
   if (std::strcmp(name, "sha") == 0) return b & (1u << 29);

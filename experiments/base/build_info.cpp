@@ -10,6 +10,9 @@
 #ifndef NORMLAB_VERSION
 #define NORMLAB_VERSION "unknown"
 #endif
+#ifndef NORMLAB_LEVEL
+#define NORMLAB_LEVEL "unknown"
+#endif
 #ifndef NORMLAB_FLAGS
 #define NORMLAB_FLAGS "unknown"
 #endif
@@ -19,6 +22,8 @@ namespace normlab {
 std::string build_version() { return NORMLAB_VERSION; }
 
 std::string build_flags() { return NORMLAB_FLAGS; }
+
+std::string build_level() { return NORMLAB_LEVEL; }
 
 std::string cpu_model() {
   std::istringstream file(read_file("/proc/cpuinfo"));

@@ -9,6 +9,9 @@ namespace normlab {
 std::string build_version();
 std::string build_flags();
 
+/// The CPUs it was compiled for, as the compiler's -march names them: "native", or a level such as "x86-64-v3".
+std::string build_level();
+
 /// "model name" from /proc/cpuinfo, or "unknown". EnvironmentError if the file cannot be read.
 std::string cpu_model();
 

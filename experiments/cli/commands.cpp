@@ -56,7 +56,7 @@ std::vector<std::string> words_of_user(int argc, char** argv) {
 int carry_out(int argc, char** argv) {
   CommandLine app("normlab",
                   "train Vision Transformers with norms at any site, and compare placements of norms in sweeps",
-                  "normlab " + build_version());
+                  "normlab " + build_version() + " (" + build_level() + ")");
   app.footer(
       "Exit codes: 0 done, 1 a trial failed or a value is not finite, 2 bad input, 3 the machine (disk, library, CPU, "
       "GPU), 130, 138 or 143 stopped by a signal; docs/commands.md has the details.\nResults go to standard output, "

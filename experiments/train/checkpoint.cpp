@@ -1,6 +1,7 @@
 #include "experiments/train/checkpoint.h"
 
 #include <fmt/core.h>
+#include <gnu/libc-version.h>
 
 #include <cstring>
 
@@ -8,6 +9,7 @@
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/blas.h"
 #include "core/cpu/vector_math.h"
+#include "experiments/base/build_info.h"
 #include "experiments/base/files.h"
 #include "experiments/base/safetensors.h"
 #include "experiments/base/sha256.h"
@@ -174,9 +176,9 @@ std::vector<std::string> state_names(Engine& engine) {
 
 std::string bits_identity(const Backend& backend, Precision precision) {
   static const std::string identity = [] {
-    return fmt::format("binary {} | OpenBLAS {} | {} | arithmetic {}",
-                       sha256_hex(read_file("/proc/self/exe")).substr(0, 16), blas_info().config,
-                       cpu::vector_math_kind(), kArithmetic);
+    return fmt::format("binary {} ({}) | OpenBLAS {} | {} | glibc {} | arithmetic {}",
+                       sha256_hex(read_file("/proc/self/exe")).substr(0, 16), build_level(), blas_info().config,
+                       cpu::vector_math_kind(), gnu_get_libc_version(), kArithmetic);
   }();
   std::string words = identity;
   if (precision == Precision::bf16 && backend.name() == "cpu") words += " | oneDNN " + onednn_info();
