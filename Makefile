@@ -152,7 +152,7 @@ asan: deps
 site:
 	@command -v mkdocs >/dev/null || { echo "make site: needs mkdocs (apt-get install mkdocs)" >&2; exit 3; }
 	@rm -rf build/site build/site_pages && mkdir -p build/site_pages
-	@cp -r docs/*.md docs/*.svg docs/images docs/report build/site_pages
+	@cp -r docs/*.md docs/*.svg docs/images docs/install docs/report build/site_pages
 	@sed 's|(docs/|(|g; s|(CHANGELOG.md)|(changes.md)|g' README.md > build/site_pages/index.md
 	@sed 's|(docs/|(|g' CHANGELOG.md > build/site_pages/changes.md
 	@sed -i 's|(../README.md|(index.md|g; s|(../CHANGELOG.md|(changes.md|g' build/site_pages/*.md

@@ -1,6 +1,6 @@
 // bin/normlab of a tarball: runs lib/normlab-LEVEL, the program for the highest level of x86-64 that this CPU has, or
-// for the one that NORMLAB_LEVEL names. Compiled for any x86-64 CPU, and linked with libc alone, so that it can say what
-// is missing.
+// for the one that NORMLAB_LEVEL names. Compiled for any x86-64 CPU, and linked with libc alone, so that it can say
+// what is missing.
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,8 +51,8 @@ int main(int, char** argv) {
     return kBadInput;
   }
   if (!chosen) {
-    std::fprintf(stderr, "normlab: needs a CPU of level %s, and this one has no %s\n", forced ? wanted : kLevels[0].name,
-                 lacks);
+    std::fprintf(stderr, "normlab: needs a CPU of level %s, and this one has no %s\n",
+                 forced ? wanted : kLevels[0].name, lacks);
     return kEnvironment;
   }
 

@@ -7,7 +7,7 @@
 using namespace normlab;
 
 TEST_CASE("build info: every part is a line of text") {
-  for (const std::string& text : {build_version(), build_flags(), cpu_model(), host_name()}) {
+  for (const std::string& text : {build_version(), build_flags(), build_level(), cpu_model(), host_name()}) {
     CHECK(!text.empty());
     CHECK(text.find('\n') == text.npos);
   }
