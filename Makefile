@@ -64,7 +64,7 @@ BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE)
 # The link order matters: of an inline function in several objects, the first is used, so computing code comes first.
 LIGHT := $(sort $(foreach folder,base cli descriptor report results sweep weights,$(wildcard experiments/$(folder)/*.cpp)))
 LIBRARY := $(shell find core autograd nn cuda -name '*.cpp' | sort) \
-  $(filter-out experiments/main.cpp $(LIGHT),$(shell find experiments -name '*.cpp' | sort)) $(LIGHT)
+  $(filter-out experiments/main.cpp experiments/tarball/% $(LIGHT),$(shell find experiments -name '*.cpp' | sort)) $(LIGHT)
 CUDA_SOURCES := $(sort $(wildcard cuda/*.cu))
 EMULATED := $(CUDA_SOURCES) $(sort $(wildcard tests/cuda_emulation/*_test.cu))
 TESTS := $(shell find tests -name '*_test.cpp' | sort)
@@ -163,9 +163,9 @@ site:
 LEVELS := x86-64-v3 x86-64-v4
 tarball: deps
 	@set -e; for level in $(LEVELS); do $(MAKE) --no-print-directory ARCH=$$level BUILD=$(BUILD)/$$level CUDA=0 all; done
-	@$(CXX) -std=c++20 -O2 -march=x86-64 $(WARNINGS) -I. -Wl,--as-needed tarball/start.cpp core/cpu/instruction_set.cpp \
-	  -o $(BUILD)/start
-	@CXX="$(CXX)" bash tarball/pack $(BUILD) "$(VERSION)" $(LEVELS)
+	@$(CXX) -std=c++20 -O2 -march=x86-64 $(WARNINGS) -I. -Wl,--as-needed experiments/tarball/start.cpp \
+	  core/cpu/instruction_set.cpp -o $(BUILD)/start
+	@CXX="$(CXX)" bash experiments/tarball/pack $(BUILD) "$(VERSION)" $(LEVELS)
 
 bench: all
 	@for shape in micro tiny small; do $(BINARY) bench step --shape $$shape; done
