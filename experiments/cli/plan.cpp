@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -135,6 +136,32 @@ void print_paragraph(const std::string& text) {
     print_text("{}\n", line);
 }
 
+/// The making of training images where it takes much of a step. `threads` and `data threads` are those of `run`; with
+/// D data threads, T threads wait for images if T of them use images faster than D make them.
+std::string making_text(const TrialConfig& config, const StepTime& time) {
+  constexpr double kMuch = 0.1;
+  if (time.making <= kMuch * time.training) return "";
+  const AugmentConfig& augment = config.train.augment;
+  std::vector<std::string> steps;
+  for (const auto& [on, step] : {std::pair{time.decodes, "decode"},
+                                 {augment.crop != CropName::none || augment.crop_padding > 0, "crop"},
+                                 {augment.flip, "flip"},
+                                 {augment.randaugment.dialect != RandAugmentDialect::none, "RandAugment"},
+                                 {augment.color_jitter != ColorJitterConfig{}, "colour jitter"},
+                                 {true, "normalise"},
+                                 {augment.erasing.dialect != ErasingDialect::none, "erase"},
+                                 {mixes(augment.mix), "mix"}})
+    if (on) steps.push_back(step);
+  const double network = time.training - time.making;
+  const std::string bound =
+      time.making < network ? fmt::format("each of --data-threads on a free core feeds {} of --threads",
+                                          std::floor(network / time.making))
+                            : fmt::format("bound by input: each of --threads needs {} of --data-threads on free cores",
+                                          std::ceil(time.making / network));
+  return fmt::format("images: {:.3g} ms of a core for each ({}), {:.0f}% of a step; {}", 1e3 * time.making,
+                     joined(steps, ", "), 100 * time.making / time.training, bound);
+}
+
 struct Plan {
   DescriptorOptions descriptor;
   PlanTasks tasks;
@@ -219,11 +246,10 @@ struct Plan {
       if (parts.empty() || parts.back().row != trial.row || parts.back().purpose != trial.purpose) {
         cost = costs.cost(trial.config);
         const bool timed = cost.steps && costs.timed(t);
-        parts.push_back({trial.row,
-                         trial.purpose,
-                         costs_of(trial.config, cost),
-                         timed ? long_duration_text(costs.seconds(t, cost)) : "",
-                         {}});
+        TrialCosts lines = costs_of(trial.config, cost);
+        if (costs.timed(t) && !cost.features.once()) lines[6] = making_text(trial.config, costs.time(t));
+        parts.push_back(
+            {trial.row, trial.purpose, std::move(lines), timed ? long_duration_text(costs.seconds(t, cost)) : "", {}});
       }
       parts.back().trials.push_back(t);
       known = known && cost.steps;
@@ -238,12 +264,12 @@ struct Plan {
     if (known && !left.empty()) {
       const std::size_t cores = std::min<std::size_t>(static_cast<std::size_t>(available_cores()), left.size());
       print_text("\n");
-      print_paragraph(
-          fmt::format("{} take about {} on {} of this machine, estimated {}. Decoding of photographs is not included.",
-                      done == 0 ? "All trials" : "The remaining trials",
-                      long_duration_text(seconds_left / double(cores)), plural(cores, "core"),
-                      gflops > 0 ? fmt::format("at {:g} GFLOP/s per core (--gflops)", gflops)
-                                 : "from measured steps of each network"));
+      print_paragraph(fmt::format("{} take about {} on {} of this machine, estimated {}.{}",
+                                  done == 0 ? "All trials" : "The remaining trials",
+                                  long_duration_text(seconds_left / double(cores)), plural(cores, "core"),
+                                  gflops > 0 ? fmt::format("at {:g} GFLOP/s per core (--gflops)", gflops)
+                                             : "from measured steps of each network",
+                                  costs.decoding_counted() ? "" : " Decoding of photographs is not included."));
       if (!experiment.probes.empty())
         print_paragraph(fmt::format("Probes add about {:.1f}% to the time of the steps{}.",
                                     100 * probing / seconds_left,

@@ -12,7 +12,7 @@
 namespace normlab {
 
 /// Lines about the cost of a trial; unknown ones are empty.
-using TrialCosts = std::array<std::string, 6>;
+using TrialCosts = std::array<std::string, 7>;
 
 /// A row's trials of one purpose; within a part all cost the same.
 struct PlanPart {

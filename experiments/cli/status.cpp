@@ -99,6 +99,27 @@ struct Row {
 constexpr std::string_view kHeadings[] = {"trial", "state", "step", "img/s", "loss", "left", "process", "beat"};
 constexpr std::size_t kProcess = 6;
 
+/// What bounds a running trial if that is its images, and what helps. Empty if making them takes little of its time.
+std::string input_words(const Line& line) {
+  constexpr double kMuch = 0.1;
+  if (line.status.state != TrialState::running || !line.lease || line.lease->note.data_share.value_or(0) <= kMuch)
+    return "";
+  const LeaseNote& note = line.lease->note;
+  const double percent = 100 * *note.data_share;
+  const TrialConfig& config = line.trial->config;
+  const DatasetLayout layout = config.dataset.layout;
+  const bool photographs = (layout == DatasetLayout::image_folder || layout == DatasetLayout::image_list) &&
+                           config.train.augment.crop != CropName::none;
+  const std::string pack = photographs ? "; `normlab data pack --size` makes a data set that decodes faster" : "";
+  if (note.data_threads > 0)
+    return fmt::format("waits {:.0f}% of its time for images: if cores are free, use --data-threads {}{}", percent,
+                       note.data_threads + 1, pack);
+  return fmt::format(
+      "spends {:.0f}% of its time making images: if cores are free, --data-threads 1 does that beside "
+      "the steps{}",
+      percent, pack);
+}
+
 Row row_of(const Line& line) {
   const TrialState state = line.status.state;
   return {
@@ -106,7 +127,7 @@ Row row_of(const Line& line) {
        line.images_per_second ? fmt::format("{:.0f}", *line.images_per_second) : "",
        line.loss ? fmt::format("{:.3f}", *line.loss) : "", line.seconds_left ? duration_text(*line.seconds_left) : "",
        owner_text(line), line.lease ? duration_text(line.lease->age_seconds) : ""},
-      state == TrialState::failed || state == TrialState::diverged ? line.status.message : ""};
+      state == TrialState::failed || state == TrialState::diverged ? line.status.message : input_words(line)};
 }
 
 void add_indented(std::string& text, const std::string& what, std::size_t columns) {
@@ -201,6 +222,7 @@ std::string json_of(const Experiment& experiment, const std::vector<Line>& lines
     if (line.lease && line.lease->note.steps > 0) {
       trial["step"] = line.lease->note.step;
       trial["steps"] = line.lease->note.steps;
+      if (line.lease->note.data_share) trial["data_share"] = *line.lease->note.data_share;
     }
     if (const auto& owner = line.status.owner) {
       trial["host"] = owner->host;

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/sweep/runner.h"
@@ -22,19 +24,37 @@ TrialSeconds::TrialSeconds(const Experiment& experiment, const std::vector<std::
   for (const std::size_t t : trials) configs.push_back(&experiment.trials[t].config);
   const std::vector<StepTime> measured =
       gflops > 0 ? std::vector<StepTime>() : measured_step_times(configs, available_cores());
-  for (std::size_t i = 0; i < trials.size(); ++i)
-    times_[trials[i]] = gflops > 0 ? time_by_products(model_cost(configs[i]->model), gflops) : measured[i];
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    StepTime& time = times_[trials[i]];
+    time = gflops > 0 ? time_by_products(model_cost(configs[i]->model), gflops) : measured[i];
+    add_decoding(*configs[i], time, gflops == 0);
+  }
 }
 
-SliceSizes TrialSeconds::sizes(const DatasetConfig& dataset) {
-  for (const auto& [known, sizes] : sizes_)
-    if (known == dataset) return sizes;
-  SliceSizes sizes = known_slice_sizes(dataset);
+void TrialSeconds::add_decoding(const TrialConfig& config, StepTime& time, bool measure) {
+  const FoundSlices& found = slices(config.dataset);
+  if (found.in_memory) return;
+  std::optional<MakingTime> making;
+  if (found.files && measure) {
+    const MakingKey key{config.dataset, config.train.augment, config.train.eval_transform, image_size(config.model)};
+    const auto same = [&](const auto& known) { return known.first == key; };
+    auto known = std::find_if(making_.begin(), making_.end(), same);
+    if (known == making_.end()) known = making_.insert(known, {key, measured_making(config, *found.files)});
+    making = known->second;
+  }
+  if (!making) decoding_counted_ = false;
+  if (making && making->training > 0) time = making->in(time);
+}
+
+const FoundSlices& TrialSeconds::slices(const DatasetConfig& dataset) {
+  for (const auto& [known, found] : slices_)
+    if (known == dataset) return found;
+  FoundSlices found{known_slice_sizes(dataset), false, {}};
   try {
-    sizes = slice_sizes(dataset, options_.data_root(), available_cores());
+    found = find_slices(dataset, options_.data_root(), available_cores());
   } catch (const InputError&) {  // the plan reports them as unknown
   }
-  return sizes_.emplace_back(dataset, sizes).second;
+  return slices_.emplace_back(dataset, std::move(found)).second;
 }
 
 }  // namespace normlab

@@ -1,7 +1,11 @@
 // How long trials take, for `plan` and `claims --plan`.
 #pragma once
 
+#include <array>
+#include <list>
 #include <map>
+#include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,17 +24,26 @@ class TrialSeconds {
   /// Of these trials of the experiment, by index.
   TrialSeconds(const Experiment& experiment, const std::vector<std::size_t>& trials, const DescriptorOptions& options,
                double gflops);
-  TrialCost cost(const TrialConfig& config) { return trial_cost(config, sizes(config.dataset)); }
+  TrialCost cost(const TrialConfig& config) { return trial_cost(config, slices(config.dataset).sizes); }
   /// On one core.
   double seconds(std::size_t trial, const TrialCost& cost) const { return times_.at(trial).seconds(cost); }
   bool timed(std::size_t trial) const { return times_.contains(trial); }
+  const StepTime& time(std::size_t trial) const { return times_.at(trial); }
+  /// Whether no trial may decode photographs in its steps for a time that is not counted.
+  bool decoding_counted() const { return decoding_counted_; }
 
  private:
-  SliceSizes sizes(const DatasetConfig& dataset);
+  const FoundSlices& slices(const DatasetConfig& dataset);
+  void add_decoding(const TrialConfig& config, StepTime& time, bool measure);
+
+  /// What the time of making an image depends on.
+  using MakingKey = std::tuple<DatasetConfig, AugmentConfig, EvalTransformConfig, std::array<std::int64_t, 2>>;
 
   const DescriptorOptions& options_;
   std::map<std::size_t, StepTime> times_;  // by trial
-  std::vector<std::pair<DatasetConfig, SliceSizes>> sizes_;
+  std::list<std::pair<DatasetConfig, FoundSlices>> slices_;
+  std::vector<std::pair<MakingKey, std::optional<MakingTime>>> making_;
+  bool decoding_counted_ = true;
 };
 
 }  // namespace normlab

@@ -199,12 +199,20 @@ ClassCounts class_counts(const std::optional<fs::path>& data_from_command_line) 
   };
 }
 
-SliceSizes slice_sizes(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line,
-                       int threads) {
-  SliceSizes sizes = known_slice_sizes(config);
-  if (sizes.train && sizes.eval && sizes.minival) return sizes;
-  const DataPair pair = read_slices(config, place_of(config, data_from_command_line), threads, true);
-  return {pair.train.size(), pair.eval.size(), pair.minival ? pair.minival->size() : 0};
+FoundSlices find_slices(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line,
+                        int threads) {
+  FoundSlices found{known_slice_sizes(config), false, {}};
+  const KnownDataset* known = find_dataset(config.name);
+  if (known != nullptr && config.layout == DatasetLayout::known) {
+    const auto [height, width] = known->image_size;
+    found.in_memory = height > 0 && height * width * known->channels * known->train_images <= kMostBytesInMemory;
+  }
+  if (found.sizes.train && found.sizes.eval && found.sizes.minival) return found;
+  DataPair pair = read_slices(config, place_of(config, data_from_command_line), threads, true);
+  found.sizes = {pair.train.size(), pair.eval.size(), pair.minival ? pair.minival->size() : 0};
+  found.in_memory = !pair.train.encoded;
+  if (pair.train.encoded) found.files = std::move(pair.train);
+  return found;
 }
 
 DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line, int threads) {

@@ -26,10 +26,15 @@ std::filesystem::path find_data_root(const std::optional<std::filesystem::path>&
 /// dataset once. InputError as in load_dataset.
 ClassCounts class_counts(const std::optional<std::filesystem::path>& data_from_command_line);
 
+struct FoundSlices {
+  SliceSizes sizes;
+  bool in_memory = false;         // surely: load_dataset() decodes each training image once
+  std::optional<ImageSet> files;  // the training slice, encoded, if its files were listed to count them
+};
 /// Images per slice: from the dataset's name if that determines it, else from the files without decoding any
 /// (undecodable ones count too). InputError as in load_dataset.
-SliceSizes slice_sizes(const DatasetConfig& config, const std::optional<std::filesystem::path>& data_from_command_line,
-                       int threads);
+FoundSlices find_slices(const DatasetConfig& config, const std::optional<std::filesystem::path>& data_from_command_line,
+                        int threads);
 
 /// The two or three slices, with `hash`, `channel_mean` and `channel_std`. Images are ordered by key in every slice,
 /// and do not depend on the number of threads. per_class and fraction apply only to the training slice.

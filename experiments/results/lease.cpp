@@ -31,6 +31,10 @@ std::string lease_text(std::uint64_t count, const LeaseNote& note) {
   nlohmann::ordered_json nonfinite = nlohmann::ordered_json::object();
   if (note.loss) put_numbers(json, {{"loss", *note.loss}}, nonfinite);
   if (!nonfinite.empty()) json["nonfinite"] = std::move(nonfinite);
+  if (note.data_share) {
+    json["data_share"] = std::round(1000 * *note.data_share) / 1000;  // short, so that every note fits
+    json["data_threads"] = note.data_threads;
+  }
   std::string text = json.dump();
   text.resize(kLeaseBytes - 1, ' ');
   return text + "\n";
@@ -81,6 +85,10 @@ std::optional<LeaseRecord> read_lease(const std::filesystem::path& attempt_folde
     const nlohmann::json* nonfinite = object.optional("nonfinite");
     if (const nlohmann::json* loss = object.optional("loss"))
       record.note.loss = take_numbers({{"loss", *loss}}, nonfinite, path.string()).at("loss");
+    if (object.optional("data_share") != nullptr) {
+      record.note.data_share = object.number("data_share");
+      record.note.data_threads = object.integer("data_threads");
+    }
     object.finish();
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME, &now);

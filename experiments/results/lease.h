@@ -24,6 +24,10 @@ struct LeaseNote {
   std::int64_t step = 0, steps = 0;  // steps 0: not known yet
   double images_per_second = 0;      // 0: not known yet
   std::optional<double> loss;
+  /// Recent share of the time in which the training made images or waited for them; unknown on a GPU, which computes
+  /// meanwhile, and in leases of older versions.
+  std::optional<double> data_share{};
+  std::int64_t data_threads = 0;  // known with data_share
 };
 
 /// The contents of the file `lease`.

@@ -16,7 +16,9 @@
 #include <cstring>
 #include <new>
 #include <system_error>
+#include <utility>
 
+#include "core/backend.h"
 #include "core/memory_error.h"
 #include "core/ranks.h"
 #include "core/start_thread.h"
@@ -47,16 +49,16 @@ bool receive_record(int socket, Record& record) {
   }
 }
 
-/// Images per second, averaged over about the last ten seconds.
-class Speed {
+/// An amount per second, averaged over about the last ten seconds.
+class Rate {
  public:
-  double add(double images) {
+  double add(double amount) {
     constexpr double kSeconds = 10;
     const auto now = std::chrono::steady_clock::now();
     const double seconds = std::max(1e-6, std::chrono::duration<double>(now - last_).count());
     const double keep = std::exp(-seconds / kSeconds);
     last_ = now;
-    mean_ = keep * mean_ + (1 - keep) * images / seconds;
+    mean_ = keep * mean_ + (1 - keep) * amount / seconds;
     weight_ = keep * weight_ + (1 - keep);
     return mean_ / weight_;
   }
@@ -156,12 +158,17 @@ class TrialWork {
       options.tensorboard = settings_.options->tensorboard / settings_.experiment->stem / folder_name(trial_.label);
     options.stop = &stop_flag();
     options.clock = &clock_;
-    Speed speed;
+    Rate speed, data_share;
+    double data_seconds = clock_.times()[WorkPart::data];
     options.report = [&](const TrialProgress& p) {
       Report report = answer(WorkerEvent::progress);
       report.step = p.step, report.steps = p.steps, report.loss = p.loss;
       report.images_per_second = speed.add(double(p.images));
-      claim.note({p.step, p.steps, report.images_per_second, p.loss});
+      LeaseNote note{.step = p.step, .steps = p.steps, .images_per_second = report.images_per_second, .loss = p.loss};
+      const double data_before = std::exchange(data_seconds, clock_.times()[WorkPart::data]);
+      if (!device_->backend().whole_batch()) note.data_share = data_share.add(data_seconds - data_before);
+      note.data_threads = options.data_threads;
+      claim.note(note);
       // Dropped if the parent does not read, for example while it is paused; the training continues.
       send(socket_, &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
     };

@@ -9,9 +9,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <tuple>
 
 #include "core/backend.h"
@@ -20,6 +22,9 @@
 #include "experiments/base/files.h"
 #include "experiments/base/sha256.h"
 #include "experiments/base/system_calls.h"
+#include "experiments/data/decode.h"
+#include "experiments/data/image_index.h"
+#include "experiments/data/picked_images.h"
 #include "experiments/data/tokeniser.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/train/evaluation.h"
@@ -41,6 +46,20 @@ struct Sample {
   TrialConfig config;
   double scale = 1;  // multiply-adds per image of the whole network divided by those of this one
 };
+
+/// What does not change the time of a step gets fixed values.
+void shorten(TrialConfig& config) {
+  TrainConfig& train = config.train;
+  config.dataset = {.name = "noise", .allow_absent_classes = true};
+  config.start = {};
+  config.seed = 0;
+  train.epochs = 1;
+  train.steps = train.images = 0;
+  train.drop_last = false;
+  train.schedule = {};
+  train.optimizer.lr = 0;
+  train.early_stop = {};
+}
 
 Sample sample_of(const TrialConfig& whole) {
   constexpr double kLongStep = 0.1;
@@ -65,33 +84,15 @@ Sample sample_of(const TrialConfig& whole) {
     train.batch_size = std::max<std::int64_t>(1, static_cast<std::int64_t>(2 * double(train.batch_size) / longer()));
   if (has_text(whole.model)) train.batch_size = std::max<std::int64_t>(2, train.batch_size);
   sample.scale = macs / double(model_cost(sample.config.model).macs_with_norms());
-  sample.config.dataset = {.name = "noise", .allow_absent_classes = true};
-  sample.config.start = {};
-  sample.config.seed = 0;
-  train.epochs = 1;
-  train.steps = train.images = 0;
-  train.drop_last = false;
-  train.schedule = {};
-  train.optimizer.lr = 0;
-  train.early_stop = {};
+  shorten(sample.config);
   return sample;
 }
 
-ImageSet noise_images(const TrialConfig& config) {
-  ImageSet set;
-  set.height = image_size(config.model)[0];
-  set.width = image_size(config.model)[1];
-  set.channels = channels(config.model);
+/// Gives the images classes, texts, mean and deviation; their values do not matter.
+void describe(ImageSet& set, const TrialConfig& config) {
   set.num_classes = num_classes(config.model);
-  const auto bytes = static_cast<std::size_t>(config.train.batch_size * set.image_bytes());
-  for (std::uint32_t state = 1; set.pixels.size() < bytes; state = state * 1664525 + 1013904223)
-    set.pixels.push_back(static_cast<std::uint8_t>(state >> 24));
-  for (std::int64_t i = 0; i < config.train.batch_size; ++i)
-    set.labels.push_back(static_cast<std::int32_t>(i % set.num_classes));
-  if (task_of(config.model) == Task::segment)
-    set.masks = std::make_shared<StoredMasks>(
-        set.height, set.width,
-        std::vector<std::uint8_t>(static_cast<std::size_t>(config.train.batch_size * set.height * set.width)));
+  for (std::size_t i = 0; i < set.labels.size(); ++i)
+    set.labels[i] = static_cast<std::int32_t>(std::int64_t(i) % set.num_classes);
   if (has_text(config.model)) {
     set.tokeniser = std::make_shared<const Tokeniser>(Tokeniser::of_words({"a"}, "noise"));
     set.captions.assign(set.labels.size(), "a");
@@ -99,6 +100,22 @@ ImageSet noise_images(const TrialConfig& config) {
   set.class_names.assign(static_cast<std::size_t>(set.num_classes), "a");
   set.channel_mean.assign(static_cast<std::size_t>(set.channels), 0.5);
   set.channel_std.assign(static_cast<std::size_t>(set.channels), 0.3);
+}
+
+ImageSet noise_images(const TrialConfig& config) {
+  ImageSet set;
+  set.height = image_size(config.model)[0];
+  set.width = image_size(config.model)[1];
+  set.channels = channels(config.model);
+  const auto bytes = static_cast<std::size_t>(config.train.batch_size * set.image_bytes());
+  for (std::uint32_t state = 1; set.pixels.size() < bytes; state = state * 1664525 + 1013904223)
+    set.pixels.push_back(static_cast<std::uint8_t>(state >> 24));
+  set.labels.resize(static_cast<std::size_t>(config.train.batch_size));
+  if (task_of(config.model) == Task::segment)
+    set.masks = std::make_shared<StoredMasks>(
+        set.height, set.width,
+        std::vector<std::uint8_t>(static_cast<std::size_t>(config.train.batch_size * set.height * set.width)));
+  describe(set, config);
   return set;
 }
 
@@ -125,16 +142,17 @@ StepTime measure(const Sample& sample, double seconds) {
   BatchSource batches(config, images, images, engine.dtype());
   const std::int64_t count = config.train.batch_size;
   std::int64_t step = 0;
-  const auto train = [&] {
-    const BatchSource::Batch batch = batches.training(step++, pool);
-    engine.train_step(batch.images, batch.wanted());
-  };
+  BatchSource::Batch batch;
+  const auto make = [&] { batch = batches.training(step++, pool); };
+  const auto train = [&] { engine.train_step(batch.images, batch.wanted()); };
   const auto evaluate = [&] { std::ignore = evaluate_slice(engine, batches, images, pool, ""); };
+  make();
   train();
-  const double training = median_time(0.7 * seconds, train);
+  const double making = median_time(0.1 * seconds, make) / double(count);
+  const double network = sample.scale * median_time(0.6 * seconds, train) / double(count);
   evaluate();
   const double evaluation = median_time(0.1 * seconds, evaluate);
-  return {training * sample.scale / double(count), evaluation * sample.scale / double(count)};
+  return {network + making, evaluation * sample.scale / double(count), making};
 }
 
 struct Measured {
@@ -180,13 +198,15 @@ std::vector<std::optional<StepTime>> measure_all(const std::vector<Sample>& samp
   while (uninterrupted([&] { return read(ends[0], &measured, sizeof measured); }) == sizeof measured) {
     sums[measured.sample].training += measured.time.training;
     sums[measured.sample].evaluation += measured.time.evaluation;
+    sums[measured.sample].making += measured.time.making;
     ++counts[measured.sample];
   }
   close_once(ends[0]);
   for (const pid_t child : children) uninterrupted([&] { return waitpid(child, nullptr, 0); });
   std::vector<std::optional<StepTime>> times(samples.size());
   for (std::size_t s = 0; s < samples.size(); ++s)
-    if (counts[s] > 0) times[s] = StepTime{sums[s].training / counts[s], sums[s].evaluation / counts[s]};
+    if (counts[s] > 0)
+      times[s] = StepTime{sums[s].training / counts[s], sums[s].evaluation / counts[s], sums[s].making / counts[s]};
   return times;
 }
 
@@ -218,12 +238,14 @@ class TimeCache {
 
   std::optional<StepTime> find(const std::string& key) const {
     const auto found = known_.find(key);
-    if (found == known_.end() || !found->is_array() || found->size() != 2 || !(*found)[0].is_number() ||
-        !(*found)[1].is_number())
+    if (found == known_.end() || !found->is_array() || found->size() != 3 ||
+        !std::all_of(found->begin(), found->end(), [](const nlohmann::json& value) { return value.is_number(); }))
       return std::nullopt;
-    return StepTime{(*found)[0].get<double>(), (*found)[1].get<double>()};
+    return StepTime{(*found)[0].get<double>(), (*found)[1].get<double>(), (*found)[2].get<double>()};
   }
-  void add(const std::string& key, const StepTime& time) { known_[key] = {time.training, time.evaluation}; }
+  void add(const std::string& key, const StepTime& time) {
+    known_[key] = {time.training, time.evaluation, time.making};
+  }
   /// Ignores write errors: the next call then measures again.
   void save() {
     if (file_.empty()) return;
@@ -289,6 +311,52 @@ std::vector<StepTime> measured_step_times(const std::vector<const TrialConfig*>&
     all.push_back({times[*nearest]->training * ratio, times[*nearest]->evaluation * ratio});
   }
   return all;
+}
+
+std::optional<MakingTime> measured_making(const TrialConfig& config, const ImageSet& files) {
+  constexpr std::int64_t kImages = 32, kBatch = 4;
+  constexpr double kSeconds = 0.25;
+  // Of this thread alone: the time that the disk and other programs take is not the image's.
+  const auto cpu_seconds = [] { return double(std::clock()) / CLOCKS_PER_SEC; };
+  TrialConfig own = config;
+  shorten(own);
+  ImageSet some = picked_images(files, evenly_spaced(files.size(), kImages));
+  describe(some, own);
+  const std::int64_t count = std::min(kBatch, some.size());
+  own.train.batch_size = count;
+  own.train.accumulate = 1;
+  own.train.drop_last = true;
+  try {
+    std::vector<std::uint8_t> bytes;
+    std::set<std::pair<std::int64_t, std::int64_t>> sizes;
+    for (std::int64_t i = 0; i < some.size(); ++i) {
+      some.encoded->read(i, bytes);
+      const ImageSize size = image_file_size(bytes, some.encoded->where(i));
+      sizes.emplace(size.height, size.width);
+    }
+    const auto [height, width] = *sizes.begin();
+    if (sizes.size() == 1 && height * width * Image::kChannels <= kMostBytesInMemory / files.size())
+      return MakingTime{};
+    const BatchSource batches(own, some, some, dtype_of(own.train.precision));
+    BatchBuffer buffer;
+    const auto in_turn = [](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) {
+      for (std::int64_t block = 0; block < blocks; ++block) body(block);
+    };
+    const auto per_image = [&](auto&& make) {
+      make(0);
+      const double begin = cpu_seconds();
+      std::int64_t made = 0;
+      for (; made == 0 || (made * count < kImages && cpu_seconds() - begin < kSeconds); ++made) make(made);
+      return (cpu_seconds() - begin) / double(made * count);
+    };
+    MakingTime time;
+    time.training = per_image([&](std::int64_t step) { batches.training(step, buffer, in_turn); });
+    time.evaluation = per_image(
+        [&](std::int64_t step) { batches.evaluation(step % (some.size() / count) * count, count, buffer, in_turn); });
+    return time;
+  } catch (const InputError&) {  // the training reports it
+    return std::nullopt;
+  }
 }
 
 }  // namespace normlab

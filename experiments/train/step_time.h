@@ -11,11 +11,13 @@ namespace normlab {
 
 /// Core seconds per image while all cores train.
 struct StepTime {
-  double training = 0, evaluation = 0;
+  double training = 0, evaluation = 0;  // with the making of the image
+  double making = 0;                    // of a training image, the part of `training` before the network; 0: unknown
+  bool decodes = false;                 // making it includes decoding its file
   /// Core seconds for all images of a trial.
   double seconds(const TrialCost& cost) const {
     const double share = double(cost.head_macs) / double(cost.model.macs);
-    if (cost.features.once()) return evaluation * cost.features.images + share * training * cost.images;
+    if (cost.features.once()) return evaluation * cost.features.images + share * (training - making) * cost.images;
     return training * cost.images + evaluation * cost.evaluated;
   }
 };
@@ -31,5 +33,18 @@ StepTime time_by_products(const ModelCost& model, double gflops);
 /// network. If nothing can be measured, as without the precision on this CPU, uses default_gflops(). Call it before the
 /// process starts threads.
 std::vector<StepTime> measured_step_times(const std::vector<const TrialConfig*>& configs, int cores);
+
+/// Core seconds to make an image for training and one for an evaluation.
+struct MakingTime {
+  double training = 0, evaluation = 0;
+  /// `time`, measured on images in memory, with images made this way.
+  StepTime in(const StepTime& time) const {
+    return {time.training - time.making + training, time.evaluation + evaluation, training, true};
+  }
+};
+
+/// From decoding up to 32 image files of `files`, for at most about half a second. Zeros if they have one size with
+/// which all of the set fit in memory, where load_dataset() decodes them once. nullopt if one cannot be decoded.
+std::optional<MakingTime> measured_making(const TrialConfig& config, const ImageSet& files);
 
 }  // namespace normlab

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/base/text_layout.h"
+#include "experiments/descriptor/experiment.h"
 #include "tests/experiments/cli/on_terminal.h"
 #include "tests/experiments/cli/small_sweep.h"
 
@@ -88,6 +89,8 @@ TEST_CASE("live view: status shows running trials from another shell") {
   CHECK(trial["images_per_second"].get<double>() > 0);
   CHECK(trial["seconds_left"].get<double>() > 0);
   CHECK(trial["loss"].is_number());
+  CHECK(trial["data_share"].get<double>() > 0);
+  CHECK(trial["data_share"].get<double>() < 1);
   CHECK(trial["lease_seconds"] == 60);
   CHECK(trial["heartbeat_age_seconds"].get<double>() < 30);
   const auto workers = children_of(run.pid());
@@ -103,6 +106,38 @@ TEST_CASE("live view: status shows running trials from another shell") {
   run.wait();
   const Finished stopped = run_program(folder, "status " + file + out);
   CHECK_MESSAGE(stopped.out.find("2 missing, 2 stopped") != std::string::npos, stopped.out);
+}
+
+TEST_CASE("live view: status says when a trial is bound by its images") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder), out = " --out " + in_folder(folder, "r");
+  const TrialFolder trial = ResultStore(folder / "r").trial(load_experiment(file).trials[0].id);
+  make_folders(trial.path());
+  const auto claim = trial.claim(1, std::nullopt);
+  REQUIRE(claim);
+  const auto status = [&](const LeaseNote& note, const std::string& options = "") {
+    claim->note(note);
+    REQUIRE(comes_true([&] {
+      const auto lease = read_lease(claim->attempt_folder());
+      return lease && lease->note.step == note.step;
+    }));
+    return run_program(folder, "status " + file + out + options, "export COLUMNS=120; ").out;
+  };
+  const auto has = [](const std::string& text, const std::string& what) {
+    return text.find(what) != std::string::npos;
+  };
+  LeaseNote note{.step = 1, .steps = 9, .images_per_second = 5, .loss = 1.0, .data_share = 0.342, .data_threads = 1};
+  const std::string waits = status(note);
+  CHECK_MESSAGE(has(waits, "\n  waits 34% of its time for images: if cores are free, use --data-threads 2\n"), waits);
+  note.step = 2, note.data_threads = 0;
+  const std::string makes = status(note);
+  CHECK_MESSAGE(has(makes, "\n  spends 34% of its time making images: if cores are free, --data-threads 1 "), makes);
+  CHECK(json::parse(status(note, " --format json"))["trials"][0]["data_share"] == 0.342);
+  note.step = 3, note.data_share = 0.1;
+  CHECK(!has(status(note), "images"));
+  note.step = 4, note.data_share = std::nullopt;
+  CHECK(!has(status(note), "images"));
+  CHECK(!json::parse(status(note, " --format json"))["trials"][0].contains("data_share"));
 }
 
 TEST_CASE("live view: --json-progress writes one object per line") {

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "experiments/base/text_layout.h"
 #include "experiments/descriptor/experiment.h"
@@ -15,6 +16,28 @@ namespace {
 constexpr const char* kWide = "export COLUMNS=200; ";
 
 bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
+
+/// `plan` of a small network on the folder's images, in train/ and val/.
+Finished plan_of_files(const TemporaryFolder& folder, const std::string& options = "") {
+  return run_program(
+      folder,
+      "plan experiments/recipes/cifar_small.json --set dataset.name=mine --set dataset.path=mine --set "
+      "dataset.layout=image_folder --set dataset.eval=val --set model.image_size=32 --set train.batch_size=5 "
+      "--set model.channels=3 --set 'dataset.mean=[0.5,0.5,0.5]' --set 'dataset.std=[0.2,0.2,0.2]' --data '" +
+          folder.path().string() + "' --out none" + options,
+      kWide);
+}
+
+constexpr const char* kCrop =
+    " --set train.augment.crop=inception_torchvision --set train.augment.crop_padding=0 --set "
+    "train.eval_transform.crop=center";
+constexpr const char* kNotIncluded = "Decoding of photographs is not included.";
+
+void write_images(const TemporaryFolder& folder, const std::function<std::string(int)>& image) {
+  for (const char* split : {"train", "val"})
+    for (int i = 0; i < 20; ++i)
+      test::write_file(folder / "mine" / split / (i % 2 == 0 ? "a" : "b") / (std::to_string(i) + ".png"), image(i));
+}
 
 }  // namespace
 
@@ -94,16 +117,41 @@ TEST_CASE("plan: no line is wider than the terminal") {
 
 TEST_CASE("plan: the images of a folder are counted with broken ones") {
   const TemporaryFolder folder;
-  for (const char* split : {"train", "val"})
-    for (int i = 0; i < 20; ++i)
-      test::write_file(folder / "mine" / split / (i % 2 == 0 ? "a" : "b") / (std::to_string(i) + ".png"), "no image");
-  const Finished plan = run_program(
-      folder,
-      "plan experiments/recipes/cifar_small.json --set dataset.name=mine --set dataset.path=mine --set "
-      "dataset.layout=image_folder --set dataset.eval=val --set model.image_size=32 --set train.batch_size=5 "
-      "--set model.channels=3 --set 'dataset.mean=[0.5,0.5,0.5]' --set 'dataset.std=[0.2,0.2,0.2]' --data '" +
-          folder.path().string() + "' --out none");
+  write_images(folder, [](int) { return "no image"; });
+  const Finished plan = plan_of_files(folder);
   REQUIRE_MESSAGE(plan.code == 0, plan.err);
   CHECK(says(plan.out, "40 steps of 5 images, 4 per epoch of 20 images"));
   CHECK(says(plan.out, "All trials take about "));
+  CHECK(says(plan.out, kNotIncluded));
+}
+
+TEST_CASE("plan: photographs that are decoded in each step are timed") {
+  const TemporaryFolder folder;
+  write_images(folder, [](int i) { return test::make_jpeg(1000, 1500 + 8 * unsigned(i), unsigned(i)); });
+  const Finished plan = plan_of_files(folder, kCrop);
+  REQUIRE_MESSAGE(plan.code == 0, plan.err);
+  CHECK_MESSAGE(says(plan.out, "\n  images: "), plan.out);
+  CHECK_MESSAGE(says(plan.out, " ms of a core for each (decode, crop, flip, normalise), "), plan.out);
+  CHECK_MESSAGE(says(plan.out, "% of a step; bound by input: each of --threads needs "), plan.out);
+  CHECK(!says(plan.out, kNotIncluded));
+  const Finished told = plan_of_files(folder, std::string(kCrop) + " --gflops 100");
+  CHECK(says(told.out, kNotIncluded));
+  CHECK(!says(told.out, "\n  images: "));
+}
+
+TEST_CASE("plan: images that are decoded once are not timed") {
+  const TemporaryFolder folder;
+  write_images(folder, [](int i) { return test::make_png(32, 32, unsigned(i)); });
+  const Finished plan = plan_of_files(folder);
+  REQUIRE_MESSAGE(plan.code == 0, plan.err);
+  CHECK(!says(plan.out, "(decode"));
+  CHECK(!says(plan.out, kNotIncluded));
+}
+
+TEST_CASE("plan: photographs that were not listed may take more time") {
+  const TemporaryFolder folder;
+  const std::string out = " --out " + (folder / "r").string();
+  const auto plan = [&](const std::string& file) { return run_program(folder, "plan " + file + out, kWide).out; };
+  CHECK(says(plan("experiments/papers/dual_patchnorm/b16.json"), kNotIncluded));
+  CHECK(!says(plan("experiments/placements_gratings.json"), kNotIncluded));
 }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 
 #include "core/error.h"
 #include "experiments/base/files.h"
@@ -59,7 +60,12 @@ TEST_CASE("lease: a heartbeat counts and records the notes of the training") {
   CHECK(first->note.steps == 0);
   CHECK(!first->note.loss);
   const auto size = std::filesystem::file_size(folder / "lease");
-  heart.note({.step = 7, .steps = 1'000'000'000, .images_per_second = 1234.5, .loss = std::nan("")});
+  heart.note({.step = 7,
+              .steps = 1'000'000'000,
+              .images_per_second = 1234.5,
+              .loss = std::nan(""),
+              .data_share = 1.0 / 3,
+              .data_threads = 1024});
   std::optional<LeaseRecord> later;
   for (int i = 0; i < 300 && (!later || later->note.step == 0); ++i) {
     std::this_thread::sleep_for(10ms);
@@ -70,8 +76,42 @@ TEST_CASE("lease: a heartbeat counts and records the notes of the training") {
   CHECK(later->note.step == 7);
   CHECK(later->note.images_per_second == 1234.5);
   CHECK(std::isnan(later->note.loss.value()));
+  CHECK(later->note.data_share == 0.333);
+  CHECK(later->note.data_threads == 1024);
   CHECK(later->age_seconds < 5);
   CHECK(std::filesystem::file_size(folder / "lease") == size);  // it is overwritten in place
+}
+
+TEST_CASE("lease: one of a version without the share of time for images is read") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "lease") << R"({"count":3,"step":2,"steps":9,"images_per_second":1.5,"loss":0.5})"
+                                  << "\n";
+  const auto lease = read_lease(folder.path());
+  REQUIRE(lease);
+  CHECK(lease->note.step == 2);
+  CHECK(!lease->note.data_share);
+}
+
+TEST_CASE("lease: the longest note fits") {
+  const TemporaryFolder folder;
+  write_atomically(folder / "claim", "me");
+  Heartbeat heart(folder / "claim", "me", folder.path(), 0.5);
+  heart.start();
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  heart.note({.step = kMost,
+              .steps = kMost,
+              .images_per_second = 1e-101 / 3,
+              .loss = std::nan(""),
+              .data_share = 1.0 / 3,
+              .data_threads = 1024});
+  std::optional<LeaseRecord> found;
+  for (int i = 0; i < 300 && (!found || found->note.step == 0); ++i) {
+    std::this_thread::sleep_for(10ms);
+    found = read_lease(folder.path());
+  }
+  REQUIRE(found);
+  CHECK(found->note.step == kMost);
+  CHECK(found->note.data_threads == 1024);
 }
 
 TEST_CASE("lease: a heartbeat that was stopped counts no more") {

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "experiments/base/build_info.h"
 #include "experiments/base/files.h"
@@ -45,6 +46,8 @@ TEST_CASE("step_time: networks of one cost are measured once for this CPU") {
   const std::vector<StepTime> first = measured_step_times({&small, &other_rate}, 2);
   CHECK(first[0].training > 0);
   CHECK(first[0].evaluation > 0);
+  CHECK(first[0].making > 0);
+  CHECK(first[0].making < first[0].training);
   CHECK(first[0].training == first[1].training);
   const std::string kept = read_file(cache.file());
   CHECK(kept.find(cpu_model()) != kept.npos);
@@ -60,6 +63,26 @@ TEST_CASE("step_time: times are measured again if the cache is damaged") {
     std::ofstream(cache.file()) << text;
     CHECK(measured_step_times({&small}, 1)[0].training > 0);
   }
+}
+
+TEST_CASE("step_time: an entry of the cache without the time of making images is measured again") {
+  const Cache cache;
+  const TrialConfig small = network(16, 1);
+  measured_step_times({&small}, 1);
+  auto known = nlohmann::json::parse(read_file(cache.file()));
+  for (auto& [key, entry] : known.items())
+    if (entry.is_array()) entry = {1e6, 1e6};  // of an older version
+  std::ofstream(cache.file()) << known;
+  const StepTime again = measured_step_times({&small}, 1)[0];
+  CHECK(again.training < 1e3);
+  CHECK(again.making > 0);
+}
+
+TEST_CASE("step_time: the time of making an image replaces that of one in memory") {
+  const StepTime time = MakingTime{.training = 5, .evaluation = 7}.in({.training = 3, .evaluation = 2, .making = 1});
+  CHECK(time.training == 7);
+  CHECK(time.evaluation == 9);
+  CHECK(time.making == 5);
 }
 
 TEST_CASE("step_time: times are measured without a folder for the cache") {
