@@ -141,8 +141,8 @@ TEST_CASE("plan: photographs that are decoded in each step are timed") {
 
 TEST_CASE("plan: images that are decoded once are not timed") {
   const TemporaryFolder folder;
-  write_images(folder, [](int i) { return test::make_png(32, 32, unsigned(i)); });
-  const Finished plan = plan_of_files(folder);
+  write_images(folder, [](int i) { return test::make_jpeg(1000, 1500, unsigned(i)); });
+  const Finished plan = plan_of_files(folder, kCrop);
   REQUIRE_MESSAGE(plan.code == 0, plan.err);
   CHECK(!says(plan.out, "(decode"));
   CHECK(!says(plan.out, kNotIncluded));
