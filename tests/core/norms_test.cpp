@@ -47,11 +47,16 @@ struct Part {
   std::int64_t rows = kRows, cols = kCols, first = 0, end = kRows;
 };
 
-Result run(const char* kind, DType dtype, Write write, const Part& part = {}) {
+/// Holds the results of run() on the current device until it is reset.
+Arena& results_arena() {
   const TestDevice& device = current_device();  // made before the arenas, which are given back first
   static std::map<std::string, Arena> arenas;
-  Arena& arena = arenas.try_emplace(device.name, device.memory()).first->second;
-  Backend& b = device.backend;
+  return arenas.try_emplace(device.name, device.memory()).first->second;
+}
+
+Result run(const char* kind, DType dtype, Write write, const Part& part = {}) {
+  Arena& arena = results_arena();
+  Backend& b = current_device().backend;
   SingleShard alone;
   const std::string name = kind;
   const DType acc = acc_of(dtype);
@@ -147,6 +152,7 @@ constexpr const char* kKinds[] = {
 TEST_CASE("norms: float and bf16 follow double to their precision") {
   for (const char* kind : kKinds)
     on_each_device([&] {
+      results_arena().reset();
       CAPTURE(kind);
       const Result exact = run(kind, DType::f64, Write::assign);
       for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -169,6 +175,7 @@ TEST_CASE("norms: float and bf16 follow double to their precision") {
 TEST_CASE("norms: an added gradient is the sum of the old value and the gradient") {
   for (const char* kind : kKinds)
     on_each_device([&] {
+      results_arena().reset();
       CAPTURE(kind);
       const Result assigned = run(kind, DType::f64, Write::assign), added = run(kind, DType::f64, Write::add);
       for (const auto part : {&Result::dx, &Result::dgamma, &Result::dbeta, &Result::dalpha, &Result::dshift}) {
@@ -189,6 +196,7 @@ TEST_CASE("norms: long rows give what each of them gives alone") {
     if (std::string(kind).starts_with("batch_norm")) continue;
     for (const DType dtype : {DType::f64, DType::f32, DType::bf16})
       on_each_device([&] {
+        results_arena().reset();
         CAPTURE(kind);
         CAPTURE(to_string(dtype));
         const Result all = run(kind, dtype, Write::assign, {kLongRows, kLongCols, 0, kLongRows});
