@@ -29,11 +29,13 @@ here=$folder/"a place"
 check "the tarball unpacks" unpack "$here"
 check "README says which glibc it needs" grep -q "$needs" "$here/README"
 
-# Every library but glibc's comes from lib/, and none has a RUNPATH, which would hide them from the next one.
+# Every library but glibc's comes from lib/. The program's RPATH, unlike a RUNPATH, holds for their libraries too.
 foreign() { ldd "$here"/lib/* | awk '$2 == "=>" { print $3, $4 }' | grep -vE '/lib(c|m|mvec|dl|rt|pthread)\.so\.' | sort -u; }
 LD_LIBRARY_PATH="$here/lib" foreign >"$folder/log"
 outside() { ! grep -qv "^$folder" "$folder/log"; }
 check "libraries of the tarball need only its own and glibc's" outside
+no_glibc() { ! ls "$here/lib" | grep -E '^(ld-linux.*|lib(c|m|mvec|dl|rt|pthread|resolv))\.so'; }
+check "glibc is the system's" no_glibc
 for program in "$here"/lib/normlab-*; do
   objdump -p "$program" | grep -q 'RPATH *\$ORIGIN' || fail "$program has no RPATH"
 done
