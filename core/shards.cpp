@@ -5,11 +5,8 @@
 #include <latch>
 #include <limits>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include "core/error.h"
+#include "core/float_control.h"
 #include "core/start_thread.h"
 
 namespace normlab {
@@ -29,16 +26,14 @@ void touch_stack() {
 
 void relax() {
 #if defined(__x86_64__)
-  _mm_pause();
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
 #endif
 }
 }  // namespace
 
-void flush_denormals() {
-#if defined(__x86_64__)
-  _mm_setcsr(_mm_getcsr() | 0x8040u);  // flush-to-zero, denormals-are-zero
-#endif
-}
+void flush_denormals() { set_float_control(float_control() | kFlushDenormals); }
 
 class ShardPool::Shard final : public Collective {
  public:

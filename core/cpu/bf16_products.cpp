@@ -249,7 +249,7 @@ std::int64_t bf16_primitives_made() { return static_cast<std::int64_t>(primitive
 void require_native_bf16(bool (*has)(const char*)) {
   if (!has("avx512bf16") && !has("amx-bf16"))
     throw EnvironmentError(
-        "\"precision\": \"bf16\" needs a CPU with AVX512-BF16 or AMX-BF16, and this one has neither; use "
+        "\"precision\": \"bf16\" needs an x86-64 CPU with AVX512-BF16 or AMX-BF16, and this one has neither; use "
         "\"bf16_emulated\", which rounds at the same places on any CPU, but is slower than \"fp32\"");
   const unsigned runtime = onednn().version()->cpu_runtime;
   if (runtime != DNNL_RUNTIME_OMP && runtime != DNNL_RUNTIME_SEQ)

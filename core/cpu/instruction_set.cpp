@@ -2,6 +2,9 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 #include <unistd.h>
 
@@ -11,12 +14,20 @@
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define NORMLAB_BASELINE \
   __attribute__((target("no-avx,no-avx2,no-avx512f,no-fma,no-bmi,no-bmi2"), optimize("no-tree-vectorize")))
+#elif defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__)
+#define NORMLAB_BASELINE __attribute__((target("arch=armv8-a")))
 #else
 #define NORMLAB_BASELINE
 #endif
 
 namespace normlab {
 namespace {
+
+#if defined(__aarch64__)
+constexpr const char* kPortable = "armv8-a";
+#else
+constexpr const char* kPortable = "x86-64-v3";
+#endif
 
 constexpr const char* kNeeded[] = {
 #if defined(__SSE4_2__)
@@ -52,6 +63,27 @@ constexpr const char* kNeeded[] = {
 #if defined(__AVX512BF16__)
     "avx512bf16",
 #endif
+#if defined(__ARM_FEATURE_ATOMICS)
+    "atomics",
+#endif
+#if defined(__ARM_FEATURE_QRDMX)
+    "asimdrdm",
+#endif
+#if defined(__ARM_FEATURE_DOTPROD)
+    "asimddp",
+#endif
+#if defined(__ARM_FEATURE_FP16_VECTOR_ARITHMETIC)
+    "asimdhp",
+#endif
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+    "i8mm",
+#endif
+#if defined(__ARM_FEATURE_SVE)
+    "sve",
+#endif
+#if defined(__ARM_FEATURE_SVE2)
+    "sve2",
+#endif
     nullptr};
 
 NORMLAB_BASELINE void say(const char* text) {
@@ -66,8 +98,9 @@ NORMLAB_BASELINE __attribute__((constructor(101))) void check_cpu() {
   if (!missing) return;
   say("normlab: this binary was built for a CPU with ");
   say(missing);
-  say(", which this CPU lacks; build it on this machine: make clean && make (or make ARCH=x86-64-v3 for a binary that "
-      "runs on both; in a tarball, bin/normlab chooses)\n");
+  say(", which this CPU lacks; build it on this machine: make clean && make (or make ARCH=");
+  say(kPortable);
+  say(" for a binary that runs on both; in a tarball, bin/normlab chooses)\n");
   _exit(3);
 }
 
@@ -109,6 +142,16 @@ NORMLAB_BASELINE bool cpu_has(const char* name) {
   if (std::strcmp(name, "amx-bf16") == 0) return d & (1u << 22);
   if (std::strcmp(name, "sha") == 0) return b & (1u << 29);
 #undef NORMLAB_TRY
+#elif defined(__aarch64__)
+  // Names as in /proc/cpuinfo.
+  const unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+  if (std::strcmp(name, "atomics") == 0) return first & HWCAP_ATOMICS;
+  if (std::strcmp(name, "asimdrdm") == 0) return first & HWCAP_ASIMDRDM;
+  if (std::strcmp(name, "asimddp") == 0) return first & HWCAP_ASIMDDP;
+  if (std::strcmp(name, "asimdhp") == 0) return first & HWCAP_ASIMDHP;
+  if (std::strcmp(name, "sve") == 0) return first & HWCAP_SVE;
+  if (std::strcmp(name, "sve2") == 0) return second & HWCAP2_SVE2;
+  if (std::strcmp(name, "i8mm") == 0) return second & HWCAP2_I8MM;
 #endif
   return false;
 }

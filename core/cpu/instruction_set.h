@@ -4,7 +4,8 @@
 
 namespace normlab {
 
-/// The first instruction set that the binary needs and `has` denies, or nullptr. `has` takes GCC's names: "avx512f".
+/// The first instruction set that the binary needs and `has` denies, or nullptr. `has` takes GCC's names, "avx512f",
+/// or on ARM those of /proc/cpuinfo, "asimddp".
 const char* missing_instruction_set(bool (*has)(const char*));
 
 /// Whether the running CPU has it; unknown names count as missing.

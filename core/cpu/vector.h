@@ -1,4 +1,5 @@
-// Explicit vectors by the compilers' vector extension: one source for SSE, AVX2 and AVX-512. There are two widths:
+// Explicit vectors by the compilers' vector extension: one source for SSE, AVX2, AVX-512 and NEON. There are two
+// widths:
 //   kVectorBytes  the width of the machine's registers;
 //   kRowBytes     the same on every CPU, so that sums over a row are added in the same order on every machine, whatever
 //                 vector width the compiler chooses.
@@ -23,6 +24,8 @@ namespace normlab::cpu {
 inline constexpr int kVectorBytes = 64, kVectorRegisters = 32;
 #elif defined(__AVX__)
 inline constexpr int kVectorBytes = 32, kVectorRegisters = 16;
+#elif defined(__aarch64__)
+inline constexpr int kVectorBytes = 16, kVectorRegisters = 32;
 #else
 inline constexpr int kVectorBytes = 16, kVectorRegisters = 16;
 #endif

@@ -127,10 +127,11 @@ TEST_CASE("bf16 products: a primitive is made once") {
 }
 
 TEST_CASE("bf16 products: a CPU without the instructions is refused with a way out") {
-  CHECK_THROWS_WITH_AS(require_native_bf16([](const char*) { return false; }),
-                       "\"precision\": \"bf16\" needs a CPU with AVX512-BF16 or AMX-BF16, and this one has neither; "
-                       "use \"bf16_emulated\", which rounds at the same places on any CPU, but is slower than \"fp32\"",
-                       EnvironmentError);
+  CHECK_THROWS_WITH_AS(
+      require_native_bf16([](const char*) { return false; }),
+      "\"precision\": \"bf16\" needs an x86-64 CPU with AVX512-BF16 or AMX-BF16, and this one has "
+      "neither; use \"bf16_emulated\", which rounds at the same places on any CPU, but is slower than \"fp32\"",
+      EnvironmentError);
 }
 
 TEST_CASE("bf16 products: a CPU with either set of instructions is accepted") {

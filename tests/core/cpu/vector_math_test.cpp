@@ -12,11 +12,8 @@
 #include <string>
 #include <vector>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include "core/cpu/vector_exp.h"
+#include "core/float_control.h"
 #include "core/shards.h"
 
 using namespace normlab;
@@ -27,18 +24,14 @@ namespace {
 /// Denormals as the hardware starts with them, or flushed as in every worker, until the end of the scope.
 class DenormalMode {
  public:
-  explicit DenormalMode([[maybe_unused]] bool flush) {
-#if defined(__x86_64__)
-    _mm_setcsr(0x1f80u);  // its value at the start of a process
-#endif
+  explicit DenormalMode(bool flush) {
+    set_float_control(kFloatControlAtStart);
     if (flush) flush_denormals();
   }
-#if defined(__x86_64__)
-  ~DenormalMode() { _mm_setcsr(before_); }
+  ~DenormalMode() { set_float_control(before_); }
 
  private:
-  const unsigned before_ = _mm_getcsr();
-#endif
+  const std::uint64_t before_ = float_control();
 };
 
 // The references are wider than what they judge: double for float, long double for double.
