@@ -15,13 +15,14 @@ measure() {  # SHAPE THREADS: images per second and the load of other processes
 }
 median() { sort -g | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
 
-for shape in ${@:-micro tiny}; do
+[ $# -gt 0 ] || set -- micro tiny
+for shape in "$@"; do
   one=() workers=() threads=() busiest=0
   for ((round = 0; round < rounds; ++round)); do
     read -r speed load <<<"$(measure "$shape" 1)"
     one+=("$speed")
     busiest=$(printf '%s\n' "$busiest" "$load" | sort -g | tail -1)
-    workers+=("$({ measure "$shape" 1 & measure "$shape" 1; wait; } | awk '{ sum += $1 } END { print sum }')")
+    workers+=("$({ measure "$shape" 1 & measure "$shape" 1; wait; } | awk '$1 > 0 { sum += $1; ++n } END { print sum; exit n != 2 }')")
     read -r speed load <<<"$(measure "$shape" 2)"
     threads+=("$speed")
     busiest=$(printf '%s\n' "$busiest" "$load" | sort -g | tail -1)
