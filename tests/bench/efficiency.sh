@@ -22,7 +22,8 @@ for shape in "$@"; do
     read -r speed load <<<"$(measure "$shape" 1)"
     one+=("$speed")
     busiest=$(printf '%s\n' "$busiest" "$load" | sort -g | tail -1)
-    workers+=("$({ measure "$shape" 1 & measure "$shape" 1; wait; } | awk '$1 > 0 { sum += $1; ++n } END { print sum; exit n != 2 }')")
+    workers+=("$({ measure "$shape" 1 & measure "$shape" 1; wait; } |
+      awk '$1 > 0 { sum += $1; ++n } END { print sum; exit n != 2 }')")
     read -r speed load <<<"$(measure "$shape" 2)"
     threads+=("$speed")
     busiest=$(printf '%s\n' "$busiest" "$load" | sort -g | tail -1)
