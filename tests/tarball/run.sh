@@ -78,7 +78,7 @@ for level in "${levels[@]}"; do
   check "$level is forced" run "$here/bin/normlab" --version
   check "--version names it" version_is $level
   check "$level trains" run "$here/bin/normlab" $sweep --out "$folder/$level"
-  for part in "binary [0-9a-f]* ($level)" "march=$level" "\"blas_core\":\"$core\"" "glibc [0-9.]* |"; do
+  for part in "binary [0-9a-f]* ($level)" "march=$level" "\"blas_core\": \"$core\"" "glibc [0-9.]* |"; do
     check "the result states $part" states "$folder/$level" "$part"
   done
 done
