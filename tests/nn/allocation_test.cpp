@@ -71,6 +71,21 @@ class WarmNetwork {
   const Batch data_;
 };
 
+/// On a busy machine one thread may run all shards of the first steps. The other's first shard then takes its scratch,
+/// so that a second or third round decides.
+void check_takes_no_memory(WarmNetwork& network, int steps) {
+  constexpr int kRounds = 3;
+  for (int round = 1; round <= kRounds; ++round) {
+    const long allocated = allocations, faulted = page_faults();
+    network.train(steps);
+    const long taken = allocations - allocated, pages = page_faults() - faulted;
+    if (round < kRounds && (taken > 0 || pages > 0)) continue;
+    CHECK(pages == 0);
+    CHECK(taken == 0);
+    return;
+  }
+}
+
 }  // namespace
 
 TEST_CASE("engine: a warm step takes no memory from the system") {
@@ -81,10 +96,7 @@ TEST_CASE("engine: a warm step takes no memory from the system") {
   for (const char* placement : kPlacements) {
     CAPTURE(std::string(placement));
     WarmNetwork network(placement);
-    const long allocated = allocations, faulted = page_faults();
-    network.train(50);
-    CHECK(page_faults() - faulted == 0);
-    CHECK(allocations - allocated == 0);
+    check_takes_no_memory(network, 50);
   }
 }
 
@@ -103,10 +115,7 @@ TEST_CASE("engine: a warm step of any optimiser takes no memory from the system"
     settings.ema = {0.9, 2};
     settings.accumulate = 3;
     WarmNetwork network("bn_ffnbn", settings);
-    const long allocated = allocations, faulted = page_faults();
-    network.train(20);
-    CHECK(page_faults() - faulted == 0);
-    CHECK(allocations - allocated == 0);
+    check_takes_no_memory(network, 20);
   }
 }
 
@@ -127,8 +136,5 @@ TEST_CASE("engine: a warm step with drop-path takes no memory from the system") 
   settings.max_batch = 2;
   settings.images_per_shard = 1;
   WarmNetwork network(c, settings);
-  const long allocated = allocations, faulted = page_faults();
-  network.train(40);
-  CHECK(page_faults() - faulted == 0);
-  CHECK(allocations - allocated == 0);
+  check_takes_no_memory(network, 40);
 }
