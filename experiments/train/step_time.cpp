@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -316,8 +315,6 @@ std::vector<StepTime> measured_step_times(const std::vector<const TrialConfig*>&
 std::optional<MakingTime> measured_making(const TrialConfig& config, const ImageSet& files) {
   constexpr std::int64_t kImages = 32, kBatch = 4;
   constexpr double kSeconds = 0.25;
-  // Of this thread alone: the time that the disk and other programs take is not the image's.
-  const auto cpu_seconds = [] { return double(std::clock()) / CLOCKS_PER_SEC; };
   TrialConfig own = config;
   shorten(own);
   ImageSet some = picked_images(files, evenly_spaced(files.size(), kImages));
@@ -329,7 +326,7 @@ std::optional<MakingTime> measured_making(const TrialConfig& config, const Image
   try {
     std::vector<std::uint8_t> bytes;
     std::set<std::pair<std::int64_t, std::int64_t>> sizes;
-    for (std::int64_t i = 0; i < some.size(); ++i) {
+    for (std::int64_t i = 0; i < some.size(); ++i) {  // no disk is waited for later
       some.encoded->read(i, bytes);
       const ImageSize size = image_file_size(bytes, some.encoded->where(i));
       sizes.emplace(size.height, size.width);
@@ -344,10 +341,10 @@ std::optional<MakingTime> measured_making(const TrialConfig& config, const Image
     };
     const auto per_image = [&](auto&& make) {
       make(0);
-      const double begin = cpu_seconds();
+      const Clock::time_point begin = Clock::now();
       std::int64_t made = 0;
-      for (; made == 0 || (made * count < kImages && cpu_seconds() - begin < kSeconds); ++made) make(made);
-      return (cpu_seconds() - begin) / double(made * count);
+      for (; made == 0 || (made * count < kImages && seconds_since(begin) < kSeconds); ++made) make(made);
+      return seconds_since(begin) / double(made * count);
     };
     MakingTime time;
     time.training = per_image([&](std::int64_t step) { batches.training(step, buffer, in_turn); });

@@ -2,7 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "experiments/base/text_layout.h"
 #include "experiments/descriptor/experiment.h"
@@ -128,7 +130,8 @@ TEST_CASE("plan: the images of a folder are counted with broken ones") {
 TEST_CASE("plan: photographs that are decoded in each step are timed") {
   const TemporaryFolder folder;
   write_images(folder, [](int i) { return test::make_jpeg(1000, 1500 + 8 * unsigned(i), unsigned(i)); });
-  const Finished plan = plan_of_files(folder, kCrop);
+  const Finished plan = plan_of_files(
+      folder, std::string(kCrop) + " --set model.patch_size=16 --set model.embed_dim=16 --set model.depth=1");
   REQUIRE_MESSAGE(plan.code == 0, plan.err);
   CHECK_MESSAGE(says(plan.out, "\n  images: "), plan.out);
   CHECK_MESSAGE(says(plan.out, " ms of a core for each (decode, crop, flip, normalise), "), plan.out);
@@ -154,4 +157,25 @@ TEST_CASE("plan: photographs that were not listed may take more time") {
   const auto plan = [&](const std::string& file) { return run_program(folder, "plan " + file + out, kWide).out; };
   CHECK(says(plan("experiments/papers/dual_patchnorm/b16.json"), kNotIncluded));
   CHECK(!says(plan("experiments/placements_gratings.json"), kNotIncluded));
+}
+
+TEST_CASE("plan: the making of images is shown where it is more than a tenth of a step") {
+  const TemporaryFolder folder;
+  const std::string command = "plan experiments/recipes/cifar_small.json --out " + (folder / "r").string();
+  CHECK(run_program(folder, command).code == 0);  // it stores a time
+  const auto stored = folder / "cache" / "normlab" / "step_times.json";
+  const auto plan_with = [&](double making) {
+    auto times = nlohmann::json::parse(text_of(stored));
+    for (auto& [key, time] : times.items())
+      if (time.is_array()) time = {0.008, 0.002, making};
+    std::ofstream(stored) << times;
+    return run_program(folder, command, kWide).out;
+  };
+  const std::string much = plan_with(0.002);
+  CHECK_MESSAGE(says(much,
+                     "\n  images: 2 ms of a core for each (crop, flip, normalise), 25% of a step; each of "
+                     "--data-threads on a free core feeds 3 of --threads\n"),
+                much);
+  CHECK(says(plan_with(0.006), "; bound by input: each of --threads needs 3 of --data-threads on free cores\n"));
+  CHECK(!says(plan_with(0.0007), "images: "));
 }
