@@ -76,6 +76,7 @@ EMULATED_OBJECTS := $(EMULATED:%.cu=$(BUILD)/emulated/%.o)
 BINARY := $(BUILD)/normlab
 TEST_BINARY := $(BUILD)/tests/run
 FAULTS := $(BUILD)/faults.so
+FAKE_NCCL := $(BUILD)/tests/libnccl.so.2
 
 # Prints what is being compiled. .ci/build first counts these lines, then passes their number as STEPS.
 step = $(if $(STEPS),sh .ci/step $(BUILD) $(STEPS) "$(1)",echo "  $(1)")
@@ -89,7 +90,7 @@ in_parallel = @echo "GPU kernels: $(CUDA_WHY)"; MAKE="$(MAKE) --no-print-directo
 all: deps
 	$(in_parallel) $(BINARY)
 
-build-all: $(BINARY) $(TEST_BINARY) $(if $(SANITIZE),,$(FAULTS))
+build-all: $(BINARY) $(TEST_BINARY) $(FAKE_NCCL) $(if $(SANITIZE),,$(FAULTS))
 
 deps:
 	@bash .ci/deps
@@ -212,6 +213,12 @@ $(FAULTS): tests/faults/faults.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(call step,CXX $<)
 	@$(CXX) -std=c++20 -O1 $(WARNINGS) -shared -fPIC $< -ldl -o $@
+
+# Opened by tests in place of NCCL: a library of this name is the one that is already open.
+$(FAKE_NCCL): tests/nccl/fake.cpp tests/nccl/fake.h $(BUILD)/flags
+	@mkdir -p $(@D)
+	@$(call step,CXX $<)
+	@$(CXX) -std=c++20 -O1 -I. $(WARNINGS) -shared -fPIC -Wl,-soname,$(@F) $< -o $@
 
 # File readers and their dependencies for tests/fuzz/run, as an archive, so that a target links only what it needs.
 FUZZED_FOLDERS := base statistics data descriptor results weights

@@ -8,6 +8,7 @@
 
 #include "core/function_ref.h"
 #include "core/memory.h"
+#include "core/ranks.h"
 #include "core/tensor.h"
 
 namespace normlab {
@@ -41,6 +42,10 @@ class Device {
   /// Waits until all requested work is done. Only then may the host read tensors or overwrite what kernels read.
   /// Synchronous devices return at once.
   virtual void synchronize() {}
+  /// What moves this device's memory() between ranks, each call after the kernels started before it. All ranks call it;
+  /// the first call with a group may wait for the others. EnvironmentError, the same in all ranks, if they have no way.
+  /// `ranks` must outlive the device, or its next call.
+  virtual Exchange& exchange(Ranks& ranks) { return ranks; }
   /// Records the kernels that `work` starts instead of running them. Returns null without calling `work` on a device
   /// where starting a kernel costs next to nothing. `work` must not wait, upload or read, and should have run once
   /// before, so that it allocates nothing. A recording is stale once thread_memory() has changed.

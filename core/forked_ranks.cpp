@@ -38,8 +38,10 @@ struct Header {
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-/// Thrown in a rank because another one has failed. Never leaves fork_ranks().
-struct AnotherFailed {};
+/// Thrown in a rank because another one has failed. Never leaves fork_ranks(). Its words are those of that rank.
+struct AnotherFailed : EnvironmentError {
+  using EnvironmentError::EnvironmentError;
+};
 
 class ForkedRanks final : public Ranks {
  public:
@@ -101,11 +103,25 @@ class ForkedRanks final : public Ranks {
     const auto until = std::chrono::steady_clock::now() + kPatience;
     while (header_->round == round && header_->failure == int(Failure::none)) {
       if (std::chrono::steady_clock::now() < until) continue;
-      const timespec look{0, kLookNanoseconds};
-      syscall(SYS_futex, &header_->round, FUTEX_WAIT, round, &look, nullptr, 0);
+      const timespec nap{0, kLookNanoseconds};
+      syscall(SYS_futex, &header_->round, FUTEX_WAIT, round, &nap, nullptr, 0);
       if (rank_ == 0) look_for_dead();
     }
-    if (header_->failure != int(Failure::none)) throw AnotherFailed();
+    require_no_failure();
+  }
+
+  void look() override {
+    if (rank_ == 0) look_for_dead();
+    require_no_failure();
+  }
+  void fail(const std::exception& why) override {
+    const auto failed = [&](Failure kind) {
+      tell(kind, concat("rank ", rank_, " of ", size_, ": ", why.what()).c_str());
+    };
+    if (dynamic_cast<const AnotherFailed*>(&why)) return;
+    if (dynamic_cast<const InputError*>(&why)) return tell(Failure::input, why.what());  // all ranks find it
+    if (dynamic_cast<const MemoryError*>(&why)) return failed(Failure::memory);
+    failed(dynamic_cast<const EnvironmentError*>(&why) ? Failure::environment : Failure::other);
   }
 
   /// Forks the other ranks. Returns in each of them.
@@ -170,6 +186,9 @@ class ForkedRanks final : public Ranks {
   }
 
  private:
+  void require_no_failure() const {
+    if (header_->failure != int(Failure::none)) throw AnotherFailed(header_->text);
+  }
   static std::size_t index(int r) { return static_cast<std::size_t>(r); }
   /// Two boxes for each rank in turn, so that the others read one while it writes the next.
   std::byte* box(int r) const {
@@ -245,20 +264,10 @@ void fork_ranks(int count, FunctionRef<void(Ranks&)> body) {
     ranks.end_others();
     throw;
   }
-  const auto fail = [&](Failure kind, const char* text) {
-    ranks.tell(kind, concat("rank ", ranks.rank(), " of ", count, ": ", text).c_str());
-  };
   try {
     body(ranks);
-  } catch (const AnotherFailed&) {
-  } catch (const InputError& error) {
-    ranks.tell(Failure::input, error.what());  // all ranks find it, and which is first is chance
-  } catch (const MemoryError& error) {
-    fail(Failure::memory, error.what());
-  } catch (const EnvironmentError& error) {
-    fail(Failure::environment, error.what());
   } catch (const std::exception& error) {
-    fail(Failure::other, error.what());
+    ranks.fail(error);
   }
   std::fflush(nullptr);
   _exit(0);  // skips the parent's buffers and destructors

@@ -12,16 +12,11 @@
 
 namespace normlab {
 
-/// All ranks make the same calls in the same order, one at a time. Each call throws EnvironmentError once another rank
-/// has failed or is gone.
-class Ranks {
+/// Moves bytes between the ranks, all in memory of one kind: the host's, or a device's (Device::exchange). All ranks
+/// make the same calls in the same order, one at a time.
+class Exchange {
  public:
-  virtual ~Ranks() = default;
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
-  bool root() const { return rank() == 0; }
-  bool alone() const { return size() == 1; }
-
+  virtual ~Exchange() = default;
   using Sent = std::span<const std::byte>;
   using Received = std::span<std::byte>;
   /// Sends send[r] to rank r, and receives receive[r] from it, of the size that r sends. A part may be empty.
@@ -30,8 +25,20 @@ class Ranks {
   virtual void all_gather(std::span<const Received> parts) = 0;
   /// Copies the bytes of rank `from` to all ranks.
   virtual void broadcast(Received bytes, int from) = 0;
+};
+
+/// An exchange of the host's memory. Each call throws EnvironmentError once another rank has failed or is gone.
+class Ranks : public Exchange {
+ public:
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  bool root() const { return rank() == 0; }
+  bool alone() const { return size() == 1; }
+
   virtual void barrier() = 0;
-  /// Tells the other ranks, which wait for this one, that it cannot continue. May end the process.
+  /// Throws like the other calls, but waits for no rank. For a rank that waits for a device.
+  virtual void look() {}
+  /// Tells the other ranks that this one cannot continue, and why: their next calls throw. May end the process.
   virtual void fail([[maybe_unused]] const std::exception& why) {}
 
   /// Every rank's value, in the order of the ranks.

@@ -9,9 +9,9 @@
 
 namespace normlab {
 
-std::unique_ptr<Backend> make_cuda_backend() {
+std::unique_ptr<Backend> make_cuda_backend([[maybe_unused]] int number) {
 #ifdef NORMLAB_WITH_CUDA
-  return cuda::make_backend();
+  return cuda::make_backend(number);
 #else
   throw EnvironmentError(
       "--device cuda: this binary has no GPU kernels. They are built by `make CUDA=1` on a machine with nvcc. Run with "

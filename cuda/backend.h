@@ -7,8 +7,8 @@ namespace normlab {
 
 class Backend;
 
-/// The CUDA backend on the current device. Throws EnvironmentError if the binary was built without CUDA, with advice on
-/// the build, and if there is no usable GPU, driver or cuBLAS.
-std::unique_ptr<Backend> make_cuda_backend();
+/// The CUDA backend on GPU `number` of those that this process sees, for the calling thread. Throws EnvironmentError if
+/// the binary was built without CUDA, with advice on the build, and if there is no usable GPU, driver or cuBLAS.
+std::unique_ptr<Backend> make_cuda_backend(int number = 0);
 
 }  // namespace normlab

@@ -39,13 +39,20 @@ Tensor CudaBackend::upload(Upload kind, Tensor host) {
   return device_->uploads[static_cast<std::size_t>(kind)].bring(host);
 }
 
+Exchange& CudaBackend::exchange(Ranks& ranks) {
+  if (ranks.alone()) return ranks;
+  std::unique_ptr<NcclExchange>& made = device_->exchange;
+  if (!made || &made->ranks() != &ranks) made = std::make_unique<NcclExchange>(ranks, device_->stream);
+  return *made;
+}
+
 std::unique_ptr<Recording> CudaBackend::record(FunctionRef<void()> work) {
   if (stream_.waits_for_each()) return nullptr;
   return record_graph(stream_, work);
 }
 
-std::unique_ptr<Backend> make_backend() {
-  device_info();  // reports first what is missing
+std::unique_ptr<Backend> make_backend(int number) {
+  use_device(number);  // reports first what is missing
   return std::make_unique<CudaBackend>();
 }
 

@@ -9,6 +9,7 @@
 #include "cuda/device.h"
 #include "cuda/lt_products.h"
 #include "cuda/memory.h"
+#include "cuda/nccl_exchange.h"
 #include "cuda/products.h"
 #include "cuda/transfer.h"
 
@@ -25,7 +26,8 @@ struct CudaDevice {
   Readback readback{stream};
   Buffer partial{stream};  // of sums in two stages
   Buffer rounded_weight{stream}, rounded_bias{stream};
-  Buffer wide{stream};  // an intermediate as large as an activation
+  Buffer wide{stream};                     // an intermediate as large as an activation
+  std::unique_ptr<NcclExchange> exchange;  // of several ranks, made on first use
 };
 
 class CudaBackend final : public Backend {
@@ -40,6 +42,7 @@ class CudaBackend final : public Backend {
   Tensor upload(Upload, Tensor host) override;
   void read(Tensor from, void* to) override { device_->readback.add(from, to); }
   void synchronize() override { device_->readback.wait(); }
+  Exchange& exchange(Ranks& ranks) override;
   std::unique_ptr<Recording> record(FunctionRef<void()> work) override;
   std::uint64_t thread_memory() const override { return Buffer::growths(); }
   /// The GPU has native bf16 products only; emulated ones run on the CPU.
@@ -82,7 +85,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<CudaBackend> with_tf32_;  // made on first use
 };
 
-/// A backend on the current device.
-std::unique_ptr<Backend> make_backend();
+/// A backend on GPU `number` of those that this process sees, for the threads that call it.
+std::unique_ptr<Backend> make_backend(int number = 0);
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -1,7 +1,9 @@
 #include "cuda/device.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <thread>
 
 #include "core/error.h"
 
@@ -9,6 +11,8 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
 constexpr const char* kOtherwise = "; run with --device cpu";
+
+int wanted = 0;  // the GPU of this process
 
 /// Represents all kernels: if this one was compiled for the GPU, so were the others.
 __global__ void any_kernel() {}
@@ -25,7 +29,7 @@ std::string driver_release() {
   return "unknown";
 }
 
-DeviceInfo query_device() {
+DeviceInfo query_device(int number) {
   DeviceInfo info;
   check("CUDA runtime", cudaRuntimeGetVersion(&info.runtime));
   check("CUDA driver", cudaDriverGetVersion(&info.driver));
@@ -44,7 +48,12 @@ DeviceInfo query_device() {
   if (error != cudaSuccess)
     throw EnvironmentError(concat("--device cuda: CUDA cannot start: ", cudaGetErrorString(error), " (",
                                   cudaGetErrorName(error), "); check that nvidia-smi works", kOtherwise));
-  check("CUDA device", cudaGetDevice(&info.number));
+  if (number >= count)
+    throw EnvironmentError(concat(
+        "--device cuda: rank ", number, " (from 0) of this host takes the GPU of that number, but sees only ", count,
+        " (nvidia-smi and CUDA_VISIBLE_DEVICES); start fewer ranks on a host, or let each see all its GPUs"));
+  info.number = number;
+  check("CUDA device", cudaSetDevice(info.number));
   cudaDeviceProp p;
   check("CUDA device", cudaGetDeviceProperties(&p, info.number));
   info.name = p.name;
@@ -72,8 +81,14 @@ void check(const char* op, cudaError_t error) {
   throw EnvironmentError(concat(op, ": CUDA: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));
 }
 
+void use_device(int number) {
+  wanted = number;
+  device_info();
+  check("CUDA device", cudaSetDevice(number));
+}
+
 const DeviceInfo& device_info() {
-  static const DeviceInfo info = query_device();
+  static const DeviceInfo info = query_device(wanted);
   return info;
 }
 
@@ -95,7 +110,21 @@ Stream::Stream() {
 
 Stream::~Stream() { cudaStreamDestroy(handle_); }
 
+void Stream::look_until_done() const {
+  constexpr std::chrono::milliseconds kBetweenLooks{10};
+  auto next = std::chrono::steady_clock::now() + kBetweenLooks;
+  while (cudaStreamQuery(handle_) == cudaErrorNotReady) {
+    if (std::chrono::steady_clock::now() < next) {
+      std::this_thread::yield();
+      continue;
+    }
+    look_();
+    next = std::chrono::steady_clock::now() + kBetweenLooks;
+  }
+}
+
 void Stream::synchronize() const {
+  if (look_) look_until_done();
   const cudaError_t error = cudaStreamSynchronize(handle_);
   if (error == cudaSuccess) return;
   throw EnvironmentError(concat("CUDA: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), "), seen after ",

@@ -4,7 +4,9 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 
 #ifndef NORMLAB_CUDA_NAMESPACE
 #define NORMLAB_CUDA_NAMESPACE cuda
@@ -23,9 +25,14 @@ struct DeviceInfo {
   bool managed_at_any_time = false;              // the host may access managed memory while kernels run
 };
 
-/// Queries the current device. Throws EnvironmentError if there is no driver, a driver older than the runtime, no GPU,
-/// a compute capability below 8.0, or a GPU that this binary has no kernels for.
-DeviceInfo query_device();
+/// Makes GPU `number` of those that this process sees the one of this process, and the current one of this thread.
+/// Throws like query_device(). Only the first number of a process counts.
+void use_device(int number);
+
+/// Queries GPU `number`, and makes it the current one of this thread. Throws EnvironmentError if there is no driver, a
+/// driver older than the runtime, no such GPU, a compute capability below 8.0, or a GPU that this binary has no kernels
+/// for.
+DeviceInfo query_device(int number = 0);
 /// The result of the first query_device() that did not throw.
 const DeviceInfo& device_info();
 
@@ -49,12 +56,16 @@ class Stream {
   /// Throws EnvironmentError for errors of kernels.
   void synchronize() const;
   void launched(const char* op) const;
+  /// Calls `look` now and then while synchronize() waits, which passes on what it throws; null stops.
+  void look_while_waiting(std::function<void()> look) { look_ = std::move(look); }
   bool waits_for_each() const { return wait_for_each_; }
 
  private:
+  void look_until_done() const;
   cudaStream_t handle_ = nullptr;
   mutable const char* last_op_ = "nothing";
   bool wait_for_each_ = false;
+  std::function<void()> look_;
 };
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

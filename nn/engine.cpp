@@ -30,7 +30,8 @@ std::unique_ptr<Model> make_model_to_train(ParameterSet& parameters, const Model
 Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings,
                Ranks& ranks)
     : backend_(in_precision(backend, settings.precision)),
-      pool_(pool),
+      one_thread_(1),
+      pool_(backend.whole_batch() ? one_thread_ : pool),
       ranks_(ranks),
       settings_(settings),
       config_(config),
@@ -43,8 +44,8 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
            settings.max_batch,
            settings.accumulate,
            settings.images_per_shard,
-           backend_.whole_batch()},
-      runner_(backend_, pool),
+           backend_.whole_batch() ? settings.device_shards : 0},
+      runner_(backend_, pool_),
       recordings_(backend_) {
   const std::int64_t lanes = cut_.training(cut_.part_images(settings.max_batch)).lanes;
   const std::int64_t own = share_of(lanes, ranks.rank(), ranks.size()).size();
@@ -156,7 +157,9 @@ void Engine::train_part(const Part& part, NonFinite* search) {
         w.addresses = {logits.value().raw(), losses.value().raw(), seed.raw(), w.tape.empty({1}, DType::f32).raw()};
         if (search) findings[static_cast<std::size_t>(slice.shards->rank())] = w.tape.nonfinite();
       });
-  if (own) own->share_rows(step_losses_.slice(part.begin, images).raw(), size_of(step_losses_.dtype()));
+  if (own)
+    own->share_rows(step_losses_.slice(part.begin, images).raw(), size_of(step_losses_.dtype()),
+                    backend_.exchange(ranks_));
   if (search && !*search) *search = first_finding(findings);
 }
 
@@ -285,8 +288,8 @@ std::optional<NonFiniteAnswer> Engine::evaluate(Tensor images, Tensor labels, st
              if (some_losses) backend_.read(some_losses.value(), of_shard(all_losses));
            });
   backend_.synchronize();
-  if (own) own->share_rows(all_logits.raw(), static_cast<std::size_t>(classes) * size_of(dtype()));
-  if (own && labels) own->share_rows(all_losses.raw(), size_of(all_losses.dtype()));
+  if (own) own->share_rows(all_logits.raw(), static_cast<std::size_t>(classes) * size_of(dtype()), ranks_);
+  if (own && labels) own->share_rows(all_losses.raw(), size_of(all_losses.dtype()), ranks_);
   return write_answers(all_logits, all_losses, losses, predictions, logits);
 }
 
@@ -317,7 +320,7 @@ void Engine::read_values(Tensor images, std::string_view wanted, std::vector<dou
       });
   if (!own) return;
   out.resize(ranks_.shared(out.size()));  // rank 0 has a shard of every batch
-  own->share_rows(out.data(), out.size() / static_cast<std::size_t>(batch) * sizeof(double));
+  own->share_rows(out.data(), out.size() / static_cast<std::size_t>(batch) * sizeof(double), ranks_);
 }
 
 bool Engine::state_is_finite() {

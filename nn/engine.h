@@ -141,6 +141,7 @@ class Engine {
   double mean_loss();
 
   Backend& backend_;
+  ShardPool one_thread_;  // starts the kernels of a device, which keep the order of their calls
   ShardPool& pool_;
   Ranks& ranks_;
   EngineSettings settings_;

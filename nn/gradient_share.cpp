@@ -1,7 +1,6 @@
 #include "nn/gradient_share.h"
 
 #include <bit>
-#include <cstring>
 
 #include "core/backend.h"
 
@@ -21,7 +20,7 @@ Ranks::Received bytes_of(const Tensor& flat, const Stretch& values) {
 
 GradientShare::GradientShare(Ranks& ranks, Backend& backend, ParameterSet& parameters, std::int64_t lanes,
                              std::int64_t chunk, std::int64_t chunks, std::span<const Stretch> whole)
-    : ranks_(ranks), backend_(backend), parameters_(parameters), chunk_(chunk) {
+    : ranks_(ranks), backend_(backend), exchange_(backend.exchange(ranks)), parameters_(parameters), chunk_(chunk) {
   const std::int64_t n = parameters.trained_size();
   std::vector<std::int64_t> begins;
   for (int r = 0; r < ranks.size(); ++r) {
@@ -38,6 +37,7 @@ GradientShare::GradientShare(Ranks& ranks, Backend& backend, ParameterSet& param
   add_merges(0, lanes);
   own_ = summed_[rank()].size();
   received_ = parameters.make_zeroed({std::ssize(nodes_), std::max<std::int64_t>(1, own_)}, parameters.dtype());
+  unused_ = parameters.make_zeroed({chunks}, DType::f64);
 }
 
 void GradientShare::add_nodes(int rank, const Stretch& own, std::int64_t first, std::int64_t count) {
@@ -65,9 +65,9 @@ void GradientShare::sum(ShardPool& pool, double* squares) {
   for (const Node& node : nodes_)
     if (node.rank == ranks_.rank() && node.count > 1)
       pool.for_blocks((n + chunk_ - 1) / chunk_, [&](std::int64_t b) {
-        double unused = 0;
         const std::int64_t first = b * chunk_;
-        backend_.sum_lanes(node.count, n, own_node(node).slice(first, std::min(chunk_, n - first)), &unused);
+        backend_.sum_lanes(node.count, n, own_node(node).slice(first, std::min(chunk_, n - first)),
+                           unused_.data<double>() + b);
       });
   // Round k sends each rank's k-th node.
   std::vector<std::size_t> next(chunks_.size(), 0);
@@ -85,7 +85,7 @@ void GradientShare::sum(ShardPool& pool, double* squares) {
           send[other] = bytes_of(own_node(nodes_[next[r]]), summed_[other]);
       ++next[r];
     }
-    if (more) ranks_.all_to_all(send, receive);
+    if (more) exchange_.all_to_all(send, receive);
   }
   const Tensor lane0 = parameters_.flat_lane(0);
   pool.for_blocks(chunks().size(), [&](std::int64_t own) {
@@ -95,12 +95,12 @@ void GradientShare::sum(ShardPool& pool, double* squares) {
     for (const Merge& m : merges_)
       backend_.sum_lanes(2, (m.from - m.to) * received_.shape()[1], received(m.to, at, size), square);
     if (merges_.empty()) backend_.sum_lanes(1, 0, total, square);
-    std::memcpy(lane0.slice(summed_[rank()].begin + at, size).raw(), total.raw(), total.bytes());
+    backend_.copy_gradient(total, {lane0.slice(summed_[rank()].begin + at, size)});
   });
   std::vector<Ranks::Received> of_squares;
   for (const Stretch& range : chunks_)
     of_squares.push_back(std::as_writable_bytes(std::span(squares + range.begin, std::size_t(range.size()))));
-  ranks_.all_gather(of_squares);
+  exchange_.all_gather(of_squares);
   // Values that another rank updates because they belong to a matrix that begins there.
   std::vector<Ranks::Sent> send(chunks_.size());
   std::vector<Ranks::Received> receive(chunks_.size());
@@ -111,7 +111,7 @@ void GradientShare::sum(ShardPool& pool, double* squares) {
     send[r] = bytes_of(lane0, overlap(summed_[rank()], values_[r]));
     receive[r] = bytes_of(lane0, overlap(summed_[r], values_[rank()]));
   }
-  if (moves) ranks_.all_to_all(send, receive);
+  if (moves) exchange_.all_to_all(send, receive);
 }
 
 void GradientShare::gather_gradient() { gather(parameters_.flat_lane(0), summed_); }
@@ -121,13 +121,13 @@ void GradientShare::gather_in_root(const Tensor& flat) {
   std::vector<Ranks::Received> receive(values_.size());
   send[0] = bytes_of(flat, values());
   for (std::size_t r = 0; r < values_.size() && ranks_.root(); ++r) receive[r] = bytes_of(flat, values_[r]);
-  ranks_.all_to_all(send, receive);
+  exchange_.all_to_all(send, receive);
 }
 
 void GradientShare::gather(const Tensor& flat, const std::vector<Stretch>& ranges) {
   std::vector<Ranks::Received> parts;
   for (const Stretch& range : ranges) parts.push_back(bytes_of(flat, range));
-  ranks_.all_gather(parts);
+  exchange_.all_gather(parts);
 }
 
 }  // namespace normlab

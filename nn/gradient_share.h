@@ -17,7 +17,7 @@ namespace normlab {
 class GradientShare {
  public:
   /// The flat buffer has `chunks` chunks of `chunk` values. `whole`: ranges of values, in order, that one rank updates
-  /// alone. `lanes` of all ranks together.
+  /// alone. `lanes` of all ranks together. All ranks call it: see Device::exchange().
   GradientShare(Ranks& ranks, Backend& backend, ParameterSet& parameters, std::int64_t lanes, std::int64_t chunk,
                 std::int64_t chunks, std::span<const Stretch> whole);
 
@@ -34,6 +34,8 @@ class GradientShare {
   void gather_in_root(const Tensor& flat);
   /// values() of each rank.
   std::span<const Stretch> all_values() const { return values_; }
+  /// What moves the parameters' memory between the ranks.
+  Exchange& exchange() { return exchange_; }
   Ranks& ranks() { return ranks_; }
 
  private:
@@ -55,6 +57,7 @@ class GradientShare {
 
   Ranks& ranks_;
   Backend& backend_;
+  Exchange& exchange_;
   ParameterSet& parameters_;
   const std::int64_t chunk_;
   std::vector<Stretch> chunks_, summed_, values_;  // by rank; summed_: the values of its chunks
@@ -63,6 +66,7 @@ class GradientShare {
   std::vector<Merge> merges_;
   std::int64_t own_ = 0;  // values of this rank's chunks
   Tensor received_;       // [nodes, own_ or 1]
+  Tensor unused_;         // f64 [chunks], squares of sums that are not complete
 };
 
 }  // namespace normlab

@@ -18,6 +18,12 @@ DType moment_dtype(const OptimizerSettings& s, DType parameters) {
   return s.is_big_vision() && s.bf16_moment ? DType::bf16 : parameters;
 }
 
+/// A device works on few large chunks: one for each rank that there may be.
+std::int64_t device_chunk(std::int64_t n, std::int64_t lanes) {
+  constexpr std::int64_t kAligned = 128;  // values, so that a chunk begins with a whole vector
+  return std::max<std::int64_t>(1, (n + lanes * kAligned - 1) / (lanes * kAligned)) * kAligned;
+}
+
 }  // namespace
 
 std::int64_t moment_bytes(const OptimizerSettings& settings, DType parameters) {
@@ -29,7 +35,7 @@ Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const Optimizer
                      std::span<const UpdateFactors> factors, ClipForm clip_form, Ranks& ranks, std::int64_t lanes)
     : backend_(backend), parameters_(parameters), settings_(settings), clip_form_(clip_form) {
   const std::int64_t n = parameters.trained_size();
-  chunk_ = backend.whole_batch() ? std::max<std::int64_t>(1, n) : kChunk;
+  chunk_ = backend.whole_batch() ? device_chunk(n, std::max<std::int64_t>(1, lanes)) : kChunk;
   for (const ParameterInfo& p : parameters.parameters()) decaying_.push_back(p.decays || !settings.decay_matrices_only);
   by_muon_.resize(decaying_.size());
   if (settings_.is_muon()) find_matrices(factors);
@@ -120,12 +126,15 @@ void Optimizer::sum_gradients(ShardPool& pool) {
 }
 
 void Optimizer::gather_gradient() {
-  if (share_) share_->gather_gradient();
+  if (!share_) return;
+  share_->gather_gradient();
+  backend_.synchronize();
 }
 
 void Optimizer::gather_moments() {
   if (!share_) return;
   for (const Moment& moment : moments_) share_->gather_in_root(moment.flat);
+  backend_.synchronize();
 }
 
 bool Optimizer::uses(const Tensor& tensor) const {
@@ -244,7 +253,7 @@ void Optimizer::update_lamb(ShardPool& pool, const StepState* state) {
     for (const Stretch& values : share_->all_values())
       parts.push_back(std::as_writable_bytes(
           std::span(squares_of(std::size_t(at(values.begin))), squares_of(std::size_t(at(values.end))))));
-    share_->ranks().all_gather(parts);
+    share_->exchange().all_gather(parts);
   }
   for (std::size_t i = 0; i < pieces_.size();) {
     const Piece& first = pieces_[i];

@@ -25,38 +25,25 @@ std::int64_t RankShards::shard_of(int rank, std::int64_t own) const {
 
 int RankShards::number(int own) const { return repeats_ ? 0 : static_cast<int>(shard_of(ranks_.rank(), own)); }
 
-template <class Own, class Place>
-void RankShards::gather(std::size_t bytes, const Own& own, const Place& place) {
+/// The parts of a rank lie together, so that one call moves them.
+std::span<const Collective::Bytes> RankShards::exchange(std::span<const Collective::Bytes> here) {
+  const std::size_t bytes = here[0].size() / static_cast<std::size_t>(images_of(number(0)));
   gathered_.resize(static_cast<std::size_t>(images_) * bytes);
-  std::vector<Ranks::Received> parts;
+  parts_.resize(static_cast<std::size_t>(plan_.shards));
+  std::vector<Ranks::Received> of_ranks;
   std::byte* at = gathered_.data();
   for (int r = 0; r < ranks_.size(); ++r) {
     std::byte* const begin = at;
     for (std::int64_t i = 0, n = count_of(r); i < n; ++i) {
       const std::int64_t shard = shard_of(r, i);
       const std::size_t size = static_cast<std::size_t>(images_of(shard)) * bytes;
-      if (r == ranks_.rank()) std::memcpy(at, own(i, shard), size);
+      if (r == ranks_.rank()) std::memcpy(at, here[static_cast<std::size_t>(i)].data(), size);
+      parts_[static_cast<std::size_t>(shard)] = Collective::Bytes(at, size);
       at += size;
     }
-    parts.emplace_back(begin, at);
+    of_ranks.emplace_back(begin, at);
   }
-  ranks_.all_gather(parts);
-  at = gathered_.data();
-  for (int r = 0; r < ranks_.size(); ++r)
-    for (std::int64_t i = 0, n = count_of(r); i < n; ++i) {
-      const std::int64_t shard = shard_of(r, i);
-      const std::size_t size = static_cast<std::size_t>(images_of(shard)) * bytes;
-      place(shard, Collective::Bytes(at, size));
-      at += size;
-    }
-}
-
-std::span<const Collective::Bytes> RankShards::exchange(std::span<const Collective::Bytes> here) {
-  parts_.resize(static_cast<std::size_t>(plan_.shards));
-  const std::size_t each = here[0].size() / static_cast<std::size_t>(images_of(number(0)));
-  gather(
-      each, [&](std::int64_t own, std::int64_t) { return here[static_cast<std::size_t>(own)].data(); },
-      [&](std::int64_t shard, Collective::Bytes part) { parts_[static_cast<std::size_t>(shard)] = part; });
+  ranks_.all_gather(of_ranks);
   return parts_;
 }
 
@@ -67,13 +54,17 @@ void RankShards::mark_images(std::vector<bool>::iterator first_image) const {
   }
 }
 
-void RankShards::share_rows(void* rows, std::size_t bytes) {
-  const auto at = [&](std::int64_t shard) {
-    return static_cast<std::byte*>(rows) + static_cast<std::size_t>(shard * plan_.images) * bytes;
-  };
-  gather(
-      bytes, [&](std::int64_t, std::int64_t shard) { return at(shard); },
-      [&](std::int64_t shard, Collective::Bytes part) { std::memcpy(at(shard), part.data(), part.size()); });
+void RankShards::share_rows(void* rows, std::size_t bytes, Exchange& exchange) const {
+  for (std::int64_t turn = 0; turn < plan_.shards; turn += plan_.lanes) {  // in which a rank's shards are neighbours
+    std::vector<Exchange::Received> parts;
+    for (int r = 0; r < ranks_.size(); ++r) {
+      const Stretch lanes = lanes_of(r);
+      std::byte* const begin = static_cast<std::byte*>(rows);
+      parts.emplace_back(begin + static_cast<std::size_t>(first(turn + lanes.begin)) * bytes,
+                         begin + static_cast<std::size_t>(first(turn + lanes.end)) * bytes);
+    }
+    exchange.all_gather(parts);
+  }
 }
 
 }  // namespace normlab

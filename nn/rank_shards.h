@@ -51,16 +51,15 @@ class RankShards final : public SharedShards {
   /// Marks the images of this rank's shards.
   void mark_images(std::vector<bool>::iterator first_image) const;
   /// Copies rows of `bytes` each, one for every image, from the ranks that ran the images to all.
-  void share_rows(void* rows, std::size_t bytes);
+  /// In the memory of `exchange`.
+  void share_rows(void* rows, std::size_t bytes, Exchange& exchange) const;
 
  private:
   Stretch lanes_of(int rank) const { return overlap(share_of(lanes_, rank, ranks_.size()), {0, plan_.lanes}); }
   std::int64_t count_of(int rank) const;
   std::int64_t shard_of(int rank, std::int64_t own) const;
-  std::int64_t images_of(std::int64_t shard) const { return std::min(plan_.images, images_ - shard * plan_.images); }
-  /// Gathers `bytes` for each image; own(shard) is the place of a shard of this rank, place(shard) that of any.
-  template <class Own, class Place>
-  void gather(std::size_t bytes, const Own& own, const Place& place);
+  std::int64_t first(std::int64_t shard) const { return std::min(images_, shard * plan_.images); }  // image
+  std::int64_t images_of(std::int64_t shard) const { return first(shard + 1) - first(shard); }
 
   Ranks& ranks_;
   const ShardPlan plan_;

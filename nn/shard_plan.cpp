@@ -44,9 +44,14 @@ std::int64_t BatchCut::part_images(std::int64_t step_images) const {
 }
 
 ShardPlan BatchCut::training(std::int64_t images) const {
-  if (whole_batch) return {.images = images};
-  ShardPlan plan = plan_shards(config, images, parameters, bytes_per_value);
-  if (images_per_shard > 0) {
+  ShardPlan plan;
+  if (device_shards > 0) {
+    plan.images = std::max<std::int64_t>(1, (images + device_shards - 1) / device_shards);
+    plan.shards = plan.lanes = std::max<std::int64_t>(1, (images + plan.images - 1) / plan.images);
+  } else {
+    plan = plan_shards(config, images, parameters, bytes_per_value);
+  }
+  if (device_shards == 0 && images_per_shard > 0) {
     plan.images = std::min(images, images_per_shard);
     plan.shards = (images + plan.images - 1) / plan.images;
     plan.lanes = std::min(plan.lanes, plan.shards);

@@ -35,7 +35,7 @@ struct BatchCut {
   std::int64_t max_batch;         // images of a step
   std::int64_t accumulate;        // parts of such a step
   std::int64_t images_per_shard;  // 0: by plan_shards
-  bool whole_batch;               // Backend::whole_batch(): a part is one shard
+  std::int64_t device_shards;     // of a part, on a device that wants few (Backend::whole_batch()); 0: on others
 
   /// Images of a part of a step; the last part may have fewer.
   std::int64_t part_images(std::int64_t step_images) const;

@@ -158,6 +158,7 @@ struct EngineSettings : StepSettings {
   std::int64_t max_batch = 1;  // the batch size of training, for which lanes are made
   std::uint64_t drop_seed = 0;
   std::int64_t images_per_shard = 0;  // 0: by plan_shards
+  std::int64_t device_shards = 1;     // of a part of a batch on a GPU, at most kMostLanes
 };
 
 }  // namespace normlab

@@ -13,7 +13,7 @@
 namespace normlab {
 
 namespace cuda_emulated {
-std::unique_ptr<Backend> make_backend();
+std::unique_ptr<Backend> make_backend(int number);
 }
 
 namespace {
@@ -34,7 +34,7 @@ struct Devices {
  private:
   void add(const std::string& word, bool required) {
     if (word == "emulated") {
-      made.push_back(cuda_emulated::make_backend());
+      made.push_back(cuda_emulated::make_backend(0));
       add("cuda (emulated)", *made.back(), Bf16Products::native);
     } else if (word == "cuda") {
       try {

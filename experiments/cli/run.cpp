@@ -53,12 +53,40 @@ struct RunCommand {
           "--ranks-per-trial: no launcher such as mpirun or srun has started this process with others; "
           "--ranks starts ranks on this machine");
     }
+    const bool on_gpus = options.device != DeviceKind::cpu;
+    if (options.gpu_shards > 0 && !on_gpus)
+      throw InputError("--gpu-shards: cuts the batches of GPUs; add --device cuda, or leave it out");
+    if (options.gpu_shards == 0)
+      options.gpu_shards = options.group ? options.group->size() : on_gpus ? options.ranks : 1;
     if (launched && launched->serves()) {
       serve_trials(options, experiment);
       return 0;
     }
+    if (on_gpus && options.ranks > 1) return run_on_gpus(experiment);
+    return run(experiment, launched ? launched->words() : "");
+  }
+
+  /// On ranks that are forked once, for all trials, since a process that has used CUDA cannot pass it on.
+  int run_on_gpus(const Experiment& experiment) {
+    if (options.workers > 1)
+      throw InputError(fmt::format("--workers {}: {} ranks on GPUs train one trial at a time; leave it out",
+                                   options.workers, options.ranks));
+    if (options.threads == 0) options.threads = std::max(1, available_cores() / options.ranks);
+    int code = 0;
+    fork_ranks(options.ranks, [&](Ranks& group) {
+      options.group = &group;
+      options.gpu = group.rank();
+      group.agree([&] { require_device(options.device, {}, options.gpu); });
+      if (!group.root()) return serve_trials(options, experiment);
+      code = run(experiment, "");
+      end_serving(group);
+    });
+    return code;
+  }
+
+  int run(const Experiment& experiment, const std::string& ranks) {
     const bool words = options.json_progress != "-" && !options.quiet;
-    if (launched && words) tell("{}\n", launched->words());
+    if (!ranks.empty() && words) tell("{}\n", ranks);
     const ResultStore store(options.out);
     const Experiment planned = next_stage(experiment, store);
     if (words) {
@@ -125,8 +153,10 @@ void add_run(Command& app) {
                   "and ranks)")
       .range(1, 1024);
   command
-      .add_option("--ranks", run.options.ranks,
-                  "processes that train each trial together, on this machine; does not change results")
+      .add_option(
+          "--ranks", run.options.ranks,
+          "processes that train each trial together, on this machine, with --device cuda on a GPU each; does not "
+          "change results")
       .range(1, kMostForkedRanks)
       .show_default();
   command
@@ -139,7 +169,10 @@ void add_run(Command& app) {
                      "additional cores per trial that prepare the next batches during a step; 0: each step prepares "
                      "its own batch; does not change results",
                      0, 1024);
+  run.options.gpu_shards = 0;
   add_device(command, run.options.device);
+  add_gpu_shards(command, run.options.gpu_shards,
+                 "shards that a batch is cut into on GPUs, which ranks divide; changes the bits (default: the ranks)");
   command.add_option("--tensorboard", run.options.tensorboard,
                      "folder for TensorBoard event files, with a subfolder per trial");
   command.add_flag("--allow-different-bits", run.options.allow_different_bits,

@@ -57,6 +57,8 @@ struct Verify {
           fmt::format("verify: {} has started several processes, and each would do the same; start it "
                       "without, with --ranks for ranks on this machine",
                       launch->by));
+    if (device != DeviceKind::cpu && options.ranks > 1)
+      throw InputError("--ranks: with --device cuda, one GPU repeats the bits of several; give their --gpu-shards");
     const TrialFolder trial = trial_named(run, out);
     const TrialConfig config = read_trial_config(trial);
     const ComputeDevice computer(device);
@@ -113,6 +115,7 @@ void add_verify(Command& app) {
       .range(1, kMostForkedRanks)
       .show_default();
   add_device(command, verify.device);
+  add_gpu_shards(command, verify.options.gpu_shards, "shards of a batch on GPUs, as in the training");
   command.add_flag("--allow-different-bits", verify.options.allow_different_bits,
                    "also compare with a record of another binary or BLAS core");
   verify.options.threads = 0;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
 #include "core/devices.h"
 #include "experiments/base/build_info.h"
@@ -16,6 +17,13 @@
 #include "experiments/train/checkpoint.h"
 
 namespace normlab {
+
+static std::array<char, 16> short_hash(const std::string& text) {
+  const std::string all = sha256_hex(text);
+  std::array<char, 16> hash{};
+  std::copy_n(all.begin(), hash.size(), hash.begin());
+  return hash;
+}
 
 LaunchedRun::LaunchedRun(std::unique_ptr<Mpi> mpi, const Launch& launch, const Experiment& experiment,
                          RunOptions& options, int ranks_per_trial)
@@ -35,14 +43,13 @@ LaunchedRun::LaunchedRun(std::unique_ptr<Mpi> mpi, const Launch& launch, const E
     require_equal("program or CPU", bits_identity(cpu_backend(), Precision::fp32));
     require_equal("descriptor", sha256_hex(ids));
     require_equal("--ranks-per-trial", std::to_string(ranks_per_trial));
+    require_equal("--gpu-shards", std::to_string(options.gpu_shards));
     world.agree([&] {
       if (options.ranks > 1)
         throw InputError(
             fmt::format("--ranks: {} has already started {} ranks; use --ranks-per-trial to say how many "
                         "train a trial",
                         launch.by, size_));
-      if (options.device != DeviceKind::cpu)
-        throw InputError(fmt::format("--device: ranks of {} train on CPUs only; run without it", launch.by));
       if (size_ % per_trial_ != 0)
         throw InputError(fmt::format("--ranks-per-trial {}: does not divide the {} ranks that {} has started",
                                      per_trial_, size_, launch.by));
@@ -53,6 +60,8 @@ LaunchedRun::LaunchedRun(std::unique_ptr<Mpi> mpi, const Launch& launch, const E
                         options.workers, per_trial_));
     });
     require_one_folder(options.out);
+    options.gpu = rank_on_this_host();
+    if (options.device != DeviceKind::cpu) world.agree([&] { require_device(options.device, {}, options.gpu); });
   } catch (const Error&) {
     mpi_->end();
     throw;
@@ -115,15 +124,19 @@ void LaunchedRun::require_one_folder(const std::filesystem::path& out) {
   remove();
 }
 
+int LaunchedRun::rank_on_this_host() {
+  const std::vector<std::array<char, 16>> all = mpi_->world().gathered(short_hash(host_name()));
+  const auto own = all.begin() + mpi_->world().rank();
+  return static_cast<int>(std::count(all.begin(), own, *own));
+}
+
 /// Including this one. A launcher that binds ranks to cores gives each its own.
 int LaunchedRun::ranks_with_these_cores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   sched_getaffinity(0, sizeof cores, &cores);
   const std::string mask(reinterpret_cast<const char*>(&cores), sizeof cores);
-  const std::string here = sha256_hex(host_name() + mask).substr(0, 16);
-  std::array<char, 16> key{};
-  std::copy(here.begin(), here.end(), key.begin());
+  const std::array<char, 16> key = short_hash(host_name() + mask);
   const std::vector<std::array<char, 16>> all = mpi_->world().gathered(key);
   return static_cast<int>(std::count(all.begin(), all.end(), key));
 }

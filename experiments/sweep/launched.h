@@ -30,6 +30,7 @@ class LaunchedRun {
   void require_equal(const std::string& what, const std::string& here);
   void require_one_folder(const std::filesystem::path& out);
   int ranks_with_these_cores();
+  int rank_on_this_host();  // among those of the launcher
 
   const Launch launch_;
   const std::unique_ptr<Mpi> mpi_;

@@ -118,11 +118,11 @@ static bool run_trials(const Experiment& experiment, const ResultStore& store, c
   if (pending.empty()) return false;
   std::set<Precision> precisions;
   for (const std::size_t t : pending) precisions.insert(experiment.trials[t].config.train.precision);
-  require_device(options.device, precisions);  // reports what is missing before any work starts
+  require_device(options.device, precisions, options.gpu);  // reports what is missing before any work starts
   for (const std::size_t t : pending)
     require_ranks(options.group ? options.group->size() : options.ranks,
-                  options.group ? "--ranks-per-trial" : "--ranks", experiment.trials[t].config,
-                  options.device != DeviceKind::cpu);
+                  options.group && options.ranks == 1 ? "--ranks-per-trial" : "--ranks", experiment.trials[t].config,
+                  options.device == DeviceKind::cpu ? 0 : options.gpu_shards);
   check_start_files(experiment, pending);
   const DataSets data = load_data(experiment, store, pending, options);
   if (!experiment.probes.empty())

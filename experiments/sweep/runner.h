@@ -23,7 +23,9 @@ struct RunOptions {
   int threads = 0;         // cores per rank; 0: shared among workers and ranks, so that the last trials use all cores
   int ranks = 1;           // processes that a worker forks for a trial
   Ranks* group = nullptr;  // ranks of a launcher, of which this is the first, that train each trial together
-  bool quiet = false;      // another process of the same launcher tells and shows everything
+  int gpu = 0;             // of this process: its number among those that it sees
+  std::int64_t gpu_shards = 1;  // see TrialOptions
+  bool quiet = false;           // another process of the same launcher tells and shows everything
   bool allow_different_bits = false;
   int data_threads = 0;                  // extra threads per trial to prepare the next batches; 0: none
   double lease_seconds = kLeaseSeconds;  // a trial whose counter stands still for this time is taken over

@@ -16,6 +16,7 @@ std::string environment_of(const TrialResult& result) {
     if (const std::string* const found = result.stated(key)) words += (words.empty() ? "" : ", ") + *found;
   if (const std::string* const order = result.stated("arithmetic"))
     words += concat(words.empty() ? "" : ", ", "arithmetic ", *order);
+  if (const std::string* const shards = result.stated("gpu_shards")) words += concat(", ", *shards, " shards");
   if (result.different_bits) words += ", resumed under another program";
   return words;
 }

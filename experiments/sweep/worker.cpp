@@ -141,10 +141,11 @@ class TrialWork {
   }
 
   Report train(const Claim& claim) {
-    if (!device_) device_.emplace(settings_.options->device);
+    if (!device_) device_.emplace(settings_.options->device, settings_.options->gpu);
     TrialOptions options;
     options.backend = &device_->backend();
     options.threads = assignment_.threads;
+    options.gpu_shards = settings_.options->gpu_shards;
     options.checkpoint = settings_.experiment->checkpoint;
     if (trial_.purpose == Purpose::start) {
       if (options.checkpoint.keep == KeepCheckpoint::none) options.checkpoint.keep = KeepCheckpoint::weights;
@@ -308,13 +309,13 @@ void serve_trials(const RunOptions& options, const Experiment& experiment) {
   Ranks& group = *options.group;
   catch_stop_signals();  // which reach all ranks; the first one decides
   const ResultStore store(options.out);
-  const ComputeDevice device(DeviceKind::cpu);
+  std::optional<ComputeDevice> device;
   DataSets data;
   for (std::string path; !(path = group.shared_text("")).empty();) {
     TrialOptions own;
-    own.backend = &device.backend();
     own.ranks = &group;
     own.threads = options.threads;
+    own.gpu_shards = options.gpu_shards;
     own.data_threads = options.data_threads;
     own.allow_different_bits = options.allow_different_bits;
     if (group.shared(false)) own.probes = experiment.probes;
@@ -323,6 +324,8 @@ void serve_trials(const RunOptions& options, const Experiment& experiment) {
     const DataPair* pair = nullptr;
     try {
       group.agree([&] {
+        if (!device) device.emplace(options.device, options.gpu);
+        own.backend = &device->backend();
         config = read_trial_config(folder);
         const std::string key = data_key(config->dataset);
         if (!data.contains(key)) data.emplace(key, load_dataset(config->dataset, options.data, options.threads));

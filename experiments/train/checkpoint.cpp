@@ -174,7 +174,7 @@ std::vector<std::string> state_names(Engine& engine) {
   return names;
 }
 
-std::string bits_identity(const Backend& backend, Precision precision) {
+std::string bits_identity(const Backend& backend, Precision precision, std::int64_t gpu_shards) {
   static const std::string identity = [] {
     return fmt::format("binary {} ({}) | OpenBLAS {} | {} | glibc {} | arithmetic {}",
                        sha256_hex(read_file("/proc/self/exe")).substr(0, 16), build_level(), blas_info().config,
@@ -186,6 +186,7 @@ std::string bits_identity(const Backend& backend, Precision precision) {
   for (const char* key : {"gpu", "compute_capability", "cublas"})
     if (const auto found = device.find(key); found != device.end())
       words += fmt::format(" | {} {}", key, found->second);
+  if (backend.whole_batch() && gpu_shards > 1) words += fmt::format(" | {} shards", gpu_shards);
   return words;
 }
 

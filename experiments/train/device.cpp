@@ -29,17 +29,17 @@ void require_stack() {
                     limit.rlim_cur >> 10, kLeast >> 10));
 }
 
-void require_here(DeviceKind kind, const std::set<Precision>& precisions) {
-  const ComputeDevice device(kind);
+void require_here(DeviceKind kind, const std::set<Precision>& precisions, int gpu) {
+  const ComputeDevice device(kind, gpu);
   for (const Precision p : precisions) in_precision(device.backend(), p);
 }
 
 /// Runs in the probing process: reports an error as exit code, with the message in the pipe.
-[[noreturn]] void look(DeviceKind kind, const std::set<Precision>& precisions, int pipe) {
+[[noreturn]] void look(DeviceKind kind, const std::set<Precision>& precisions, int gpu, int pipe) {
   int code = 0;
   std::string words;
   try {
-    require_here(kind, precisions);
+    require_here(kind, precisions, gpu);
   } catch (const Error& error) {
     code = static_cast<int>(error.code());
     words = error.what();
@@ -61,8 +61,8 @@ std::string read_all(int pipe) {
 
 }  // namespace
 
-ComputeDevice::ComputeDevice(DeviceKind kind)
-    : own_(kind == DeviceKind::cuda ? make_cuda_backend() : nullptr), backend_(own_ ? own_.get() : &cpu_backend()) {
+ComputeDevice::ComputeDevice(DeviceKind kind, int gpu)
+    : own_(kind == DeviceKind::cuda ? make_cuda_backend(gpu) : nullptr), backend_(own_ ? own_.get() : &cpu_backend()) {
   // Checked before any worker or thread exists, instead of in the middle of a step.
   require_stack();
   if (kind == DeviceKind::cpu) blas_info();
@@ -70,15 +70,15 @@ ComputeDevice::ComputeDevice(DeviceKind kind)
 
 ComputeDevice::~ComputeDevice() = default;
 
-void require_device(DeviceKind kind, const std::set<Precision>& precisions) {
-  if (kind == DeviceKind::cpu) return require_here(kind, precisions);
+void require_device(DeviceKind kind, const std::set<Precision>& precisions, int gpu) {
+  if (kind == DeviceKind::cpu) return require_here(kind, precisions, gpu);
   int ends[2];
   std::fflush(nullptr);
   if (pipe(ends) != 0) throw EnvironmentError(fmt::format("cannot create a pipe: {}", std::strerror(errno)));
   const pid_t pid = fork();
   if (pid == 0) {
     close(ends[0]);
-    look(kind, precisions, ends[1]);
+    look(kind, precisions, gpu, ends[1]);
   }
   const int fork_error = errno;
   close(ends[1]);

@@ -16,8 +16,9 @@ enum class DeviceKind : std::uint8_t { cpu, cuda };
 
 class ComputeDevice {
  public:
-  /// EnvironmentError if there is no such device, or this program has no kernels for it. There is no fallback.
-  explicit ComputeDevice(DeviceKind kind);
+  /// `gpu`: its number among those that this process sees. EnvironmentError if there is no such device, or this program
+  /// has no kernels for it. There is no fallback.
+  explicit ComputeDevice(DeviceKind kind, int gpu = 0);
   ~ComputeDevice();
   Backend& backend() const { return *backend_; }
 
@@ -28,7 +29,7 @@ class ComputeDevice {
 
 /// Throws what a worker's ComputeDevice would throw, and if the device cannot multiply in these precisions. A GPU is
 /// probed in a separate process, since a process that has used CUDA cannot pass it on to forked processes.
-void require_device(DeviceKind kind, const std::set<Precision>& precisions);
+void require_device(DeviceKind kind, const std::set<Precision>& precisions, int gpu = 0);
 
 /// The settings for the batch and its parts, by their names in a descriptor or a command. `parts` may be empty.
 struct BatchWords {

@@ -25,6 +25,8 @@ std::map<std::string, std::string> provenance(const TrialOptions& options, const
                                               {"device", options.backend->name()},
                                               {"host", host_name()},
                                               {"started", started}};
+  if (options.backend->whole_batch() && options.gpu_shards > 1)
+    known["gpu_shards"] = std::to_string(options.gpu_shards);
   known.merge(options.backend->provenance());
   return known;
 }

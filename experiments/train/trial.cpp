@@ -7,6 +7,7 @@
 
 #include "core/backend.h"
 #include "core/forked_ranks.h"
+#include "core/lane_tree.h"
 #include "experiments/base/build_info.h"
 #include "experiments/base/files.h"
 #include "experiments/base/sha256.h"
@@ -28,6 +29,7 @@
 #include "experiments/weights/trained_on.h"
 #include "nn/engine.h"
 #include "nn/init.h"
+#include "nn/shard_plan.h"
 
 namespace normlab {
 namespace {
@@ -52,7 +54,7 @@ class TrialRun {
         attempt_(claim != nullptr ? claim->attempt() : 0),
         ranks_(*options.ranks),
         pool_(options.threads),
-        engine_(*options.backend, pool_, config.model, engine_settings(config), ranks_),
+        engine_(*options.backend, pool_, config.model, engine_settings(config, options.gpu_shards), ranks_),
         batches_(config, data.train, data.eval, engine_.dtype()),
         pipeline_(batches_, options.data_threads),
         evaluation_(config, data, engine_, batches_, pool_),
@@ -64,7 +66,7 @@ class TrialRun {
         bad_images_(describe_bad_images(data)) {
     info_.trial_id = id;
     info_.model = canonical_model_json(config.model);
-    info_.bits = bits_identity(*options.backend, config.train.precision);
+    info_.bits = bits_identity(*options.backend, config.train.precision, options.gpu_shards);
     info_.data_hash = data_hash(data);
     info_.trained_on = to_metadata({config, data.train.channel_mean, data.train.channel_std, data.train.class_names});
     info_.collapse = collapse_.state();
@@ -458,11 +460,12 @@ TrialOutcome train_trial(const TrialConfig& config, const std::string& id, const
                          const TrialFolder& folder, const Claim* claim, const TrialOptions& options) {
   try {
     std::optional<TrialRun> run;
+    options.backend->exchange(*options.ranks);  // may wait for the others, which agree() must not
     options.ranks->agree([&] { run.emplace(config, id, data, folder, claim, options); });
     return run->run();
   } catch (const DeviceMemoryError& error) {
-    throw_step_too_large(error, *options.backend, options.threads, config.model, engine_settings(config),
-                         {"train.batch_size", "train.accumulate"});
+    throw_step_too_large(error, *options.backend, options.threads, config.model,
+                         engine_settings(config, options.gpu_shards), {"train.batch_size", "train.accumulate"});
   }
 }
 
@@ -478,10 +481,19 @@ TrialOutcome join_trial(const TrialConfig& config, const std::string& id, const 
   return train_trial(config, id, data, folder, nullptr, options);
 }
 
-void require_ranks(int ranks, const std::string& option, const TrialConfig& config, bool on_gpu) {
+void require_ranks(int ranks, const std::string& option, const TrialConfig& config, std::int64_t gpu_shards) {
+  if (gpu_shards > 1 && shards_meet(config.model))
+    throw InputError(
+        fmt::format("--gpu-shards {}: batch norm and image-text training need the whole batch on one GPU; train with "
+                    "one rank and --gpu-shards 1",
+                    gpu_shards));
   if (ranks == 1) return;
   const auto refuse = [&](const std::string& why) { throw InputError(fmt::format("{} {}: {}", option, ranks, why)); };
-  if (on_gpu) refuse("ranks train on CPUs only; leave out --device, or train on one rank");
+  if (gpu_shards > kMostLanes || (gpu_shards > 0 && ranks > gpu_shards))
+    refuse(
+        fmt::format("GPUs divide the {} shards of a batch, and each rank needs one; use fewer ranks, or up to {} "
+                    "--gpu-shards",
+                    std::min(gpu_shards, kMostLanes), kMostLanes));
   if (config.train.batch_size < ranks)
     refuse(
         fmt::format("a batch has {} images, and each rank needs at least one; use fewer ranks, or raise "
@@ -491,7 +503,7 @@ void require_ranks(int ranks, const std::string& option, const TrialConfig& conf
 
 TrialOutcome run_trial_on(int ranks, const TrialConfig& config, const std::string& id, const DataPair& data,
                           const TrialFolder& folder, const Claim& claim, const TrialOptions& options) {
-  require_ranks(ranks, "--ranks", config, options.backend->whole_batch());
+  require_ranks(ranks, "--ranks", config, options.backend->whole_batch() ? options.gpu_shards : 0);
   TrialOutcome outcome = TrialOutcome::done;
   fork_ranks(ranks, [&](Ranks& group) {
     TrialOptions own = options;

@@ -31,6 +31,7 @@ struct TrialOptions {
   bool allow_different_bits = false;
   Backend* backend = &cpu_backend();
   Ranks* ranks = &single_rank();                   // processes that train this trial together
+  std::int64_t gpu_shards = 1;                     // of a batch on GPUs, which affect the bits; see EngineSettings
   const std::atomic<bool>* stop = nullptr;         // set by a signal: ends at the next step, with a checkpoint
   std::int64_t stop_at = 0;                        // the same after this many steps; 0: never
   std::set<std::int64_t> record_at{};              // additional steps after which the state is recorded
@@ -43,8 +44,8 @@ struct TrialOptions {
 /// lost: another process has taken the trial over, or published its result first.
 enum class TrialOutcome { done, diverged, stopped, lost };
 
-inline EngineSettings engine_settings(const TrialConfig& config) {
-  return {config.train, config.train.batch_size, config.seed};
+inline EngineSettings engine_settings(const TrialConfig& config, std::int64_t gpu_shards = 1) {
+  return {config.train, config.train.batch_size, config.seed, 0, gpu_shards};
 }
 
 /// Trains and publishes the result, or writes a checkpoint if it is stopped. `claim` is this process's right to the
@@ -61,7 +62,7 @@ TrialOutcome join_trial(const TrialConfig& config, const std::string& id, const 
 TrialOutcome run_trial_on(int ranks, const TrialConfig& config, const std::string& id, const DataPair& data,
                           const TrialFolder& folder, const Claim& claim, const TrialOptions& options);
 
-/// InputError if a trial cannot be divided among `ranks`; the message begins with `option`.
-void require_ranks(int ranks, const std::string& option, const TrialConfig& config, bool on_gpu);
+/// InputError if a trial cannot be divided among `ranks`; the message begins with `option`. `gpu_shards`: 0 on CPUs.
+void require_ranks(int ranks, const std::string& option, const TrialConfig& config, std::int64_t gpu_shards);
 
 }  // namespace normlab

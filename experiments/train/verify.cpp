@@ -148,7 +148,7 @@ class Verification {
       if (const std::string* const hash = result_->stated("data_hash"); hash != nullptr && *hash != data_hash(data_))
         throw InputError(fmt::format("{}: was trained on data with hash {}, but the data here has hash {}",
                                      trial_.path().string(), *hash, data_hash(data_)));
-    const std::string here = bits_identity(*options_.backend, config_.train.precision);
+    const std::string here = bits_identity(*options_.backend, config_.train.precision, options_.gpu_shards);
     if (options_.allow_different_bits || bits.empty() || bits == here) return;
     throw InputError(
         fmt::format("{}: was trained by another program, and only the same program gives equal bits:\n"
@@ -161,6 +161,7 @@ class Verification {
     TrialOptions options;
     options.backend = options_.backend;
     options.threads = options_.threads;
+    options.gpu_shards = options_.gpu_shards;
     options.start = options_.start;
     options.allow_different_bits = true;  // checked in require_same_program()
     options.checkpoint.seconds = std::numeric_limits<double>::infinity();

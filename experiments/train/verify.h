@@ -12,6 +12,7 @@ struct VerifyOptions {
   std::int64_t steps = 50;           // number of steps to repeat
   std::optional<std::int64_t> from;  // step to start from, 0: initial values; none: the last with a record
   int threads = 1, ranks = 1;
+  std::int64_t gpu_shards = 1;  // as in TrialOptions
   Backend* backend = &cpu_backend();
   bool allow_different_bits = false;
   std::function<std::filesystem::path()> start{};  // as in TrialOptions

@@ -327,6 +327,15 @@ TEST_CASE_FIXTURE(Driver, "cuda: a missing driver is reported") {
                        EnvironmentError);
 }
 
+TEST_CASE_FIXTURE(Driver, "cuda: more ranks than GPUs are reported") {
+  CHECK(query_device(0).number == 0);
+  CHECK_THROWS_WITH_AS(query_device(1),
+                       "--device cuda: rank 1 (from 0) of this host takes the GPU of that number, but sees only 1 "
+                       "(nvidia-smi and CUDA_VISIBLE_DEVICES); start fewer ranks on a host, or let each see all its "
+                       "GPUs",
+                       EnvironmentError);
+}
+
 TEST_CASE_FIXTURE(Driver, "cuda: an old driver is reported") {
   emulation::set_driver_version(12040);
   emulation::set_device_error(cudaErrorInsufficientDriver);

@@ -51,6 +51,7 @@ struct EmulatedGraph {
 namespace {
 std::unique_ptr<EmulatedGraph> captured;  // while a capture goes on
 long launched = 0;
+bool endless_work = false;
 }  // namespace
 
 namespace normlab::emulation {
@@ -178,6 +179,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t) {
   return capturing() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
+cudaError_t cudaStreamQuery(cudaStream_t) { return endless_work ? cudaErrorNotReady : cudaSuccess; }
 cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
   captured = std::make_unique<EmulatedGraph>();
   return cudaSuccess;
@@ -250,6 +252,7 @@ int atomicExch(int* p, int v) {
 }
 
 namespace normlab::emulation {
+void set_endless_work(bool endless) { endless_work = endless; }
 void set_kernel_error(cudaError_t error) { kernel_error = error; }
 void set_device_error(cudaError_t error) { device_error = error; }
 void set_memory_limit(std::size_t bytes) { limit = bytes ? taken + bytes : 0; }

@@ -65,6 +65,7 @@ cudaError_t cudaMemsetAsync(void*, int, std::size_t, cudaStream_t = nullptr);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t*, unsigned);
 cudaError_t cudaStreamDestroy(cudaStream_t);
 cudaError_t cudaStreamSynchronize(cudaStream_t);
+cudaError_t cudaStreamQuery(cudaStream_t);
 // What is asked of the stream in a capture runs when the graph is launched.
 cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode);
 cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t*);
@@ -96,6 +97,8 @@ bool capturing();
 void in_order(const std::function<void()>& work);
 /// Graphs that were launched so far.
 long graphs_launched();
+/// Whether streams have work that does not end, as where another rank is gone.
+void set_endless_work(bool endless);
 /// Whether the binary has kernels for the device.
 void set_kernel_error(cudaError_t error);
 /// The next calls of cudaGetDeviceCount give this error, to see what is said of it; cudaSuccess for none.

@@ -11,79 +11,21 @@
 #include "nn/init.h"
 #include "nn/probes.h"
 #include "nn/site_probe.h"
+#include "tests/nn/ranks_training.h"
 #include "tests/nn/small_network.h"
 
 using namespace normlab;
 
 namespace {
 
-/// A training of three steps, the last of fewer images, then an evaluation.
-struct Case {
-  ModelConfig model = small_vit("pre_pre");
-  EngineSettings settings = {};
-  std::int64_t batch = 20, last = 7;
-  Case() {
-    settings.max_batch = batch;
-    settings.drop_seed = 3;
-    settings.clip_norm = 0.5;
-  }
-};
-
-void append(std::vector<std::byte>& all, const Tensor& t) {
-  const auto* bytes = static_cast<const std::byte*>(t.raw());
-  all.insert(all.end(), bytes, bytes + t.bytes());
-}
-template <class T>
-void append(std::vector<std::byte>& all, const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  all.insert(all.end(), bytes.begin(), bytes.end());
-}
-
-/// Everything that a training leaves: losses, gradient norms, weights, running statistics, averages, answers; last, in
-/// rank 0, moments.
-std::vector<std::byte> trained(const Case& c, Ranks& ranks, int threads) {
-  ShardPool pool(threads);
-  Engine engine(cpu_backend(), pool, c.model, c.settings, ranks);
-  initialise(engine.parameters(), c.model, 3);
-  const Batch data(c.model, c.batch, engine.dtype());
-  std::vector<std::byte> all;
-  std::vector<double> losses, features;
-  for (const std::int64_t images : {c.batch, c.batch, c.last}) {
-    engine.state().lr = 1e-2;
-    losses.push_back(engine.train_step(data.images.slice(0, images), data.labels.slice(0, images)));
-    losses.push_back(engine.state().grad_norm);
-  }
-  engine.optimizer().gather_gradient();
-  for (const GradientNorm& norm : gradient_norms(engine.parameters(), pool)) losses.push_back(norm.norm);
-  append(all, engine.parameters().update().values);
-  append(all, engine.parameters().flat_buffers());
-  if (engine.average()) {
-    append(all, engine.average()->values());
-    append(all, engine.average()->buffers());
-  }
-  std::vector<double> of_images(static_cast<std::size_t>(c.batch));
-  std::vector<std::int32_t> predicted(of_images.size());
-  CHECK(!engine.evaluate(data.images, data.labels, of_images, predicted));
-  engine.features(data.images, features);
-  CHECK(engine.state_is_finite());
-  append(all, losses);
-  append(all, of_images);
-  append(all, predicted);
-  append(all, features);
-  engine.optimizer().gather_moments();
-  if (ranks.root())
-    for (const Optimizer::Moment& moment : engine.optimizer().moments()) append(all, moment.flat);
-  return all;
-}
-
 void check_ranks(const Case& c) {
-  const std::vector<std::byte> alone = trained(c, single_rank(), 1);
+  const std::vector<std::byte> alone = trained(c, cpu_backend(), single_rank(), 1);
   for (const int ranks : {1, 2, 3, 4, 5, 8})
     for (const int threads : {1, 2}) {
       CAPTURE(ranks);
       CAPTURE(threads);
       fork_ranks(ranks, [&](Ranks& group) {
-        const std::vector<std::byte> here = trained(c, group, threads);
+        const std::vector<std::byte> here = trained(c, cpu_backend(), group, threads);
         const bool equal =
             std::equal(here.begin(), here.end(), alone.begin()) && (!group.root() || here.size() == alone.size());
         const std::vector<bool> all = [&] {

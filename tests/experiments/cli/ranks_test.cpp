@@ -161,6 +161,11 @@ TEST_CASE("ranks: what cannot be divided is refused before the first step") {
           "--ranks 21: a batch has 20 images, and each rank needs at least one; use fewer ranks, or raise "
           "train.batch_size",
           "");
+  refused(" --gpu-shards 2", 2, "--gpu-shards: cuts the batches of GPUs; add --device cuda, or leave it out", "");
+  refused(" --gpu-shards 9 --device cuda", 2, "--gpu-shards: must be 1 to 8", "");
+  const std::string no_gpus = "export CUDA_VISIBLE_DEVICES=; ";
+  refused(" --device cuda --ranks 2 --workers 2", 2, "--workers 2: 2 ranks on GPUs train one trial at a time", no_gpus);
+  refused(" --device cuda --ranks 2", 3, "--device cuda: ", no_gpus);
   refused(" --ranks-per-trial 2", 2, "no launcher such as mpirun or srun has started this process with others", "");
   const std::string lonely = "export PMI_RANK=0 PMI_SIZE=x; ";
   refused("", 3, "the variables PMI_RANK=0 and PMI_SIZE=x are no numbers of a rank", lonely);
@@ -179,6 +184,10 @@ TEST_CASE("ranks: what cannot be divided is refused before the first step") {
   const Finished verified = run_program(folder, "verify 0123", "export PMI_RANK=0 PMI_SIZE=2; ");
   CHECK(verified.code == 2);
   CHECK_MESSAGE(verified.err.find("each would do the same") != std::string::npos, verified.err);
+  const Finished again = run_program(folder, "verify 0123 --device cuda --ranks 2 --out " + in_folder(folder, "r"));
+  CHECK(again.code == 2);
+  CHECK_MESSAGE(again.err.find("one GPU repeats the bits of several; give their --gpu-shards") != std::string::npos,
+                again.err);
   // A batch script's variables, and a launcher of one process, start nothing else.
   CHECK(run_program(folder, "run " + file + out,
                     libraries + "export SLURM_PROCID=0 SLURM_NTASKS=4 PMI_RANK=0 PMI_SIZE=1; ")

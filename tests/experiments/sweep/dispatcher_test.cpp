@@ -6,11 +6,39 @@
 #include <cerrno>
 #include <fstream>
 
+#include "core/forked_ranks.h"
+#include "experiments/sweep/worker.h"
 #include "tests/experiments/base/child_process.h"
 #include "tests/experiments/base/temporary_folder.h"
 #include "tests/system_calls.h"
 
 using namespace normlab;
+
+TEST_CASE("dispatcher: a group of forked ranks trains all trials, as for GPUs") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "two.json") << R"({
+    "dataset": {"name": "shapes", "train_images": 40, "eval_images": 20},
+    "model": {"patch_size": 16, "embed_dim": 8, "depth": 1, "num_heads": 2},
+    "train": {"epochs": 1, "batch_size": 20},
+    "sweep": {"model.placement": ["pre_pre", "post_post"]}, "seeds": 1})";
+  const int code = wait_for_child(start_child([&] {
+    ::alarm(60);
+    const Experiment experiment = load_experiment((folder / "two.json").string());
+    RunSummary summary;
+    fork_ranks(3, [&](Ranks& group) {
+      RunOptions options;
+      options.out = folder / "out";
+      options.threads = options.workers = 1;
+      options.json_progress = (folder / "progress").string();
+      options.group = &group;
+      if (!group.root()) return serve_trials(options, experiment);
+      summary = run_experiment(experiment, options);
+      end_serving(group);
+    });
+    return summary.finished == 2 && summary.begun == 2 && summary.failed == 0 ? 0 : 1;
+  }));
+  CHECK(code == 0);
+}
 
 TEST_CASE("dispatcher: a trial that cannot be sent to a worker goes to another") {
   const TemporaryFolder folder;
