@@ -16,6 +16,7 @@
 #include "nn/init.h"
 #include "nn/optimizer.h"
 #include "nn/vit.h"
+#include "tests/core/cpu/bf16_choice.h"
 #include "tests/sanitizer.h"
 
 // A sanitizer has this symbol itself.
@@ -72,7 +73,8 @@ ViTConfig config(const Placement& placement, bool token) {
 class Network {
  public:
   static constexpr std::int64_t kBatch = 4;
-  Network(const ViTConfig& c, DType dtype, OptimizerName name) : tape_(cpu_backend(), arena_), model_(parameters_, c) {
+  Network(const ViTConfig& c, DType dtype, OptimizerName name)
+      : tape_(in_precision(cpu_backend(), precision_of(dtype)), arena_), model_(parameters_, c) {
     parameters_.allocate(acc_of(dtype), 1);
     initialise(parameters_, c, 1);
     OptimizerSettings settings;
@@ -129,10 +131,11 @@ TEST_CASE("locks: those of this program and of its libraries are counted") {
 }
 
 TEST_CASE("locks: a product by OpenBLAS takes none of ours") {
-  blas_info();
   const float a = 2, b = 3;
   float c = 0;
-  CHECK(locks_of([&] { gemm(false, false, 1, 1, 1, 1.0f, &a, 1, &b, 1, 0.0f, &c, 1); }).ours == 0);
+  const auto multiply = [&] { gemm(false, false, 1, 1, 1, 1.0f, &a, 1, &b, 1, 0.0f, &c, 1); };
+  multiply();  // the first one loads OpenBLAS
+  CHECK(locks_of(multiply).ours == 0);
   CHECK(c == 6);
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/random.h"
 #include "nn/optimizer.h"
+#include "tests/core/cpu/bf16_choice.h"
 #include "tests/devices.h"
 #include "tests/nn/optimiser_step.h"
 
@@ -23,7 +24,9 @@ struct Network {
     set.add("blocks.0.bias", {5}, {.role = Role::fc1, .place = {.block = 0}});
     set.add("head.weight", {6, 5}, {.role = Role::head, .decays = true});
     set.allocate(DType::f32, 1, bf16);
-    optimizer = std::make_unique<Optimizer>(current_device().backend, set, settings);
+    const TestDevice& device = current_device();
+    Backend& backend = bf16 ? in_precision(device.backend, precision_of(DType::bf16, device.bf16)) : device.backend;
+    optimizer = std::make_unique<Optimizer>(backend, set, settings);
     for (std::size_t i = 0; i < set.parameters().size(); ++i) {
       const StreamKey key = stream_key(7, "test", set.parameters()[i].name);
       for (std::int64_t j = 0; j < set.gradient(0, int(i)).size(); ++j)

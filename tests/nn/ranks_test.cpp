@@ -11,6 +11,7 @@
 #include "nn/init.h"
 #include "nn/probes.h"
 #include "nn/site_probe.h"
+#include "tests/core/cpu/bf16_choice.h"
 #include "tests/nn/ranks_training.h"
 #include "tests/nn/small_network.h"
 
@@ -67,14 +68,14 @@ TEST_CASE("ranks: Swin, drop-path, dropout and an average of the weights") {
 
 TEST_CASE("ranks: bf16") {
   Case c;
-  c.settings.precision = Precision::bf16;
+  c.settings.precision = precision_of(DType::bf16);
   check_ranks(c);
 }
 
 TEST_CASE("ranks: every optimiser") {
   for (std::size_t name = 0; name < kWords<OptimizerName>.size(); ++name) {
     CAPTURE(name);
-    for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    for (const Precision precision : {Precision::fp32, precision_of(DType::bf16)}) {
       Case c;
       ViTConfig model = small_vit("pre_pre");
       model.embed_dim = 48;  // matrices across the borders of chunks
