@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -210,7 +211,7 @@ constexpr const char* kPmi = "a launcher with PMI";
 
 }  // namespace
 
-std::optional<Launch> find_launch(FunctionRef<const char*(const char*)> variable) {
+std::optional<Launch> find_launch() {
   struct Names {
     const char *by, *rank, *size;
   };
@@ -218,13 +219,13 @@ std::optional<Launch> find_launch(FunctionRef<const char*(const char*)> variable
   for (const Names& names :
        {Names{kOpenMpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, Names{kPmi, "PMI_RANK", "PMI_SIZE"},
         Names{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}, Names{"a launcher with PMIx", "PMIX_RANK", nullptr}}) {
-    const char* const rank = variable(names.rank);
-    const char* const size = names.size ? variable(names.size) : "0";
+    const char* const rank = std::getenv(names.rank);
+    const char* const size = names.size ? std::getenv(names.size) : "0";
     if (!rank || !size) continue;
     const Launch launch{names.by, number(rank), number(size)};
     if (launch.rank < 0 || launch.size < 0)
       throw EnvironmentError(concat("the variables ", names.rank, "=", rank, names.size ? " and " : "",
-                                    names.size ? concat(names.size, "=", size) : "", " are no numbers of a rank"));
+                                    names.size ? concat(names.size, "=", size) : "", " are not the numbers of a rank"));
     if (launch.size == 1) return std::nullopt;
     return launch;
   }

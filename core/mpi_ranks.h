@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "core/function_ref.h"
 #include "core/ranks.h"
 
 namespace normlab {
@@ -17,9 +16,9 @@ struct Launch {
   int size = 0;  // 0: the launcher does not say
 };
 
-/// Reads the variables of Open MPI, MPICH (PMI), PMIx and srun by `variable`, which is getenv. None if this process was
-/// started alone, or as one of one.
-std::optional<Launch> find_launch(FunctionRef<const char*(const char*)> variable);
+/// Reads the environment variables of Open MPI, MPICH (PMI), PMIx and srun. None if this process was started alone, or
+/// as one of one.
+std::optional<Launch> find_launch();
 
 class Mpi {
  public:

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 
 #include "core/cpu/blas.h"
 #include "core/forked_ranks.h"
@@ -37,9 +36,9 @@ struct RunCommand {
     options.data = descriptor.data_root();
     options.retry_failed = std::count(retry.begin(), retry.end(), "failed") > 0;
     options.retry_diverged = std::count(retry.begin(), retry.end(), "diverged") > 0;
-    if (!share.empty()) options.share = read_share(share, [](const char* name) { return std::getenv(name); });
+    if (!share.empty()) options.share = read_share(share);
     std::optional<LaunchedRun> launched;
-    if (const auto launch = find_launch([](const char* name) { return std::getenv(name); })) {
+    if (const auto launch = find_launch()) {
       std::unique_ptr<Mpi> mpi = start_mpi(*launch);
       const bool tells = mpi->world().root();
       try {

@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "core/error.h"
 #include "core/forked_ranks.h"
@@ -52,7 +51,7 @@ struct Verify {
   }
 
   int train_again() {
-    if (const auto launch = find_launch([](const char* name) { return std::getenv(name); }))
+    if (const auto launch = find_launch())
       throw InputError(
           fmt::format("verify: {} has started several processes, and each would do the same; start it "
                       "without, with --ranks for ranks on this machine",

@@ -1,6 +1,7 @@
 // A share of a sweep's trials, for processes without a common folder, and the union of their results.
 #pragma once
 
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -21,7 +22,7 @@ struct Share {
 /// "3/16"; "auto": Slurm's SLURM_ARRAY_TASK_ID, in an array of SLURM_ARRAY_TASK_COUNT tasks; "auto/16": that, or
 /// JOB_COMPLETION_INDEX of a Kubernetes Indexed Job, which does not tell how many there are. `variable` reads the
 /// environment and may return null. InputError with what is wrong.
-Share read_share(const std::string& text, const std::function<const char*(const char*)>& variable);
+Share read_share(const std::string& text, const std::function<const char*(const char*)>& variable = std::getenv);
 
 /// The ids of the share's trials. By the order of all ids, so sizes differ by at most one trial.
 std::vector<std::string> ids_of_share(const Experiment& experiment, const Share& share);

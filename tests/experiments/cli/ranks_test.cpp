@@ -168,7 +168,7 @@ TEST_CASE("ranks: what cannot be divided is refused before the first step") {
   refused(" --device cuda --ranks 2", 3, "--device cuda: ", no_gpus);
   refused(" --ranks-per-trial 2", 2, "no launcher such as mpirun or srun has started this process with others", "");
   const std::string lonely = "export PMI_RANK=0 PMI_SIZE=x; ";
-  refused("", 3, "the variables PMI_RANK=0 and PMI_SIZE=x are no numbers of a rank", lonely);
+  refused("", 3, "the variables PMI_RANK=0 and PMI_SIZE=x are not the numbers of a rank", lonely);
   std::filesystem::create_directory(folder / "lib");
   const std::string libraries = "export LD_LIBRARY_PATH='" + (folder / "lib").string() + "'; ";
   for (const char* name : {"libmpi_abi.so.0", "libmpi.so.40", "libmpi.so.12", "libmpich.so.12"})
