@@ -15,6 +15,7 @@
 #include "experiments/results/store.h"
 #include "experiments/sweep/worker.h"
 #include "experiments/train/checkpoint.h"
+#include "experiments/train/trial_ranks.h"
 
 namespace normlab {
 
@@ -40,10 +41,10 @@ LaunchedRun::LaunchedRun(std::unique_ptr<Mpi> mpi, const Launch& launch, const E
   try {
     std::string ids;
     for (const Trial& trial : experiment.trials) ids += trial.id;
-    require_equal("program or CPU", bits_identity(cpu_backend(), Precision::fp32));
-    require_equal("descriptor", sha256_hex(ids));
-    require_equal("--ranks-per-trial", std::to_string(ranks_per_trial));
-    require_equal("--gpu-shards", std::to_string(options.gpu_shards));
+    require_equal(world, "program or CPU", bits_identity(cpu_backend(), Precision::fp32));
+    require_equal(world, "descriptor", sha256_hex(ids));
+    require_equal(world, "--ranks-per-trial", std::to_string(ranks_per_trial));
+    require_equal(world, "--gpu-shards", std::to_string(options.gpu_shards));
     world.agree([&] {
       if (options.ranks > 1)
         throw InputError(
@@ -82,16 +83,6 @@ LaunchedRun::~LaunchedRun() {
   if (!group_) return;
   if (group_->root()) end_serving(*group_);
   mpi_->end();
-}
-
-void LaunchedRun::require_equal(const std::string& what, const std::string& here) {
-  Ranks& world = mpi_->world();
-  const std::string there = world.shared_text(here);
-  world.agree([&] {
-    if (here != there)
-      throw InputError(fmt::format("rank {} on {} has another {} than rank 0:\n  rank {}: {}\n  rank 0: {}",
-                                   world.rank(), host_name(), what, world.rank(), here, there));
-  });
 }
 
 void LaunchedRun::require_one_folder(const std::filesystem::path& out) {

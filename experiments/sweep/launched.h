@@ -27,7 +27,6 @@ class LaunchedRun {
   std::string words() const;
 
  private:
-  void require_equal(const std::string& what, const std::string& here);
   void require_one_folder(const std::filesystem::path& out);
   int ranks_with_these_cores();
   int rank_on_this_host();  // among those of the launcher

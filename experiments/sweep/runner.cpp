@@ -17,6 +17,7 @@
 #include "experiments/sweep/start_weights.h"
 #include "experiments/sweep/worker.h"
 #include "experiments/train/batches.h"
+#include "experiments/train/trial_ranks.h"
 #include "experiments/weights/start.h"
 
 namespace normlab {

@@ -30,6 +30,7 @@
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/signals.h"
 #include "experiments/sweep/start_weights.h"
+#include "experiments/train/trial_ranks.h"
 
 namespace normlab {
 namespace {

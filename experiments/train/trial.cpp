@@ -6,30 +6,21 @@
 #include <cmath>
 
 #include "core/backend.h"
-#include "core/forked_ranks.h"
-#include "core/lane_tree.h"
 #include "experiments/base/build_info.h"
-#include "experiments/base/files.h"
-#include "experiments/base/sha256.h"
 #include "experiments/descriptor/canonical.h"
-#include "experiments/results/correctness_file.h"
-#include "experiments/results/event_file.h"
-#include "experiments/results/metrics_log.h"
-#include "experiments/results/trial_files.h"
-#include "experiments/train/checkpoint.h"
+#include "experiments/train/attempt_files.h"
 #include "experiments/train/device.h"
 #include "experiments/train/end_rules.h"
 #include "experiments/train/evaluation.h"
-#include "experiments/train/keep.h"
-#include "experiments/train/pipeline.h"
 #include "experiments/train/probes.h"
 #include "experiments/train/provenance.h"
+#include "experiments/train/trial_ranks.h"
+#include "experiments/train/uploaded_batches.h"
 #include "experiments/train/whitening.h"
 #include "experiments/weights/start.h"
 #include "experiments/weights/trained_on.h"
 #include "nn/engine.h"
 #include "nn/init.h"
-#include "nn/shard_plan.h"
 
 namespace normlab {
 namespace {
@@ -51,12 +42,12 @@ class TrialRun {
         data_(data),
         folder_(folder),
         claim_(claim),
-        attempt_(claim != nullptr ? claim->attempt() : 0),
         ranks_(*options.ranks),
+        files_(folder, claim != nullptr ? claim->attempt() : 0, ranks_),
         pool_(options.threads),
         engine_(*options.backend, pool_, config.model, engine_settings(config, options.gpu_shards), ranks_),
         batches_(config, data.train, data.eval, engine_.dtype()),
-        pipeline_(batches_, options.data_threads),
+        uploaded_(batches_, options.data_threads, engine_, pool_, options.clock),
         evaluation_(config, data, engine_, batches_, pool_),
         schedule_(config.train.schedule, config.train.optimizer.peak_lr(config.train.batch_size),
                   batches_.steps().total, batches_.steps().warmup),
@@ -77,8 +68,8 @@ class TrialRun {
     require_same_everywhere();
     started_ = utc_time();
     if (!bad_images_.empty())
-      log(fmt::format("{} images cannot be decoded and are left out: {}", bad_images_.size(),
-                      fmt::join(bad_images_, "; ")));
+      files_.log(fmt::format("{} images cannot be decoded and are left out: {}", bad_images_.size(),
+                             fmt::join(bad_images_, "; ")));
     std::optional<ResumePoint> from = resume_point();
     ranks_.agree([&] { from ? resume(*from) : start(); });
     if (ranks_.shared(engine_.state().step) != engine_.state().step)
@@ -94,22 +85,19 @@ class TrialRun {
 
  private:
   TrialOutcome train() {
-    if (ranks_.root()) metrics_.emplace(folder_.metrics(attempt_));
-    if (ranks_.root()) states_.emplace(attempt_folder(folder_.path(), attempt_) / kStatesFile);
-    if (ranks_.root() && !options_.tensorboard.empty())
-      events_.emplace(options_.tensorboard, read_metrics(folder_.metrics(attempt_)));
+    files_.open(options_.tensorboard);
     const Clock::time_point begin = Clock::now();
     const double wall_before = info_.wall_seconds;
     const std::int64_t first_step = engine_.state().step;
     Clock::time_point saved = begin;
     std::int64_t saved_step = first_step;
     const WorkScope scope(options_.clock, WorkPart::steps);
-    if (!finished() && !evaluation_.store_features(options_, [this](const std::string& line) { log(line); }))
+    if (!finished() && !evaluation_.store_features(options_, [this](const std::string& line) { files_.log(line); }))
       return TrialOutcome::stopped;
     while (!finished()) {
       const std::int64_t step = engine_.state().step;
       const bool finite = train_one(step);
-      if (probed_) write(*probed_);
+      if (probed_) files_.write(*probed_);
       info_.wall_seconds = wall_before + seconds_since(begin);
       if (!finite) return diverged_at(step, nonfinite(loss_, found_));  // the step changed nothing
       const std::int64_t done = step + 1;
@@ -119,7 +107,7 @@ class TrialRun {
       info_.wall_seconds = wall_before + seconds_since(begin);
       const Decision now = decide(done, saved, saved_step);
       if (now.lost) {
-        log("another process has taken over this trial, because its lease was not renewed; this attempt ends");
+        files_.log("another process has taken over this trial, because its lease was not renewed; this attempt ends");
         return TrialOutcome::lost;
       }
       if (!finished() && (now.stop || now.due)) {
@@ -128,7 +116,8 @@ class TrialRun {
         saved_step = done;
         if (now.stop) return TrialOutcome::stopped;
       } else if (done == saved_step + kRecordAfter || options_.record_at.contains(done)) {
-        record();
+        const WorkScope recording(options_.clock, WorkPart::checkpoints);
+        files_.record(engine_);
       }
     }
     info_.wall_seconds = wall_before + seconds_since(begin);
@@ -153,7 +142,7 @@ class TrialRun {
     std::vector<std::string> problems;
     std::optional<ResumePoint> from;
     if (ranks_.root()) from = folder_.latest_checkpoint(problems);
-    for (const std::string& problem : problems) log(problem);
+    for (const std::string& problem : problems) files_.log(problem);
     const std::string path = ranks_.shared_text(from ? from->checkpoint.string() : "");
     if (!ranks_.root() && !path.empty()) from.emplace().checkpoint = path;
     return from;
@@ -162,17 +151,9 @@ class TrialRun {
   /// Ranks that differ in one of these would train something else than a single process.
   void require_same_everywhere() {
     if (ranks_.alone()) return;
-    for (const auto& [what, here] : {std::pair("trial", info_.trial_id), std::pair("program or CPU", info_.bits),
-                                     std::pair("data set", info_.data_hash)}) {
-      const std::string there = ranks_.shared_text(here);
-      ranks_.agree([&, name = what, &own = here] {
-        if (own != there)
-          throw InputError(
-              fmt::format("rank {} has another {} than rank 0, and all ranks of a trial must have the same:"
-                          "\n  rank {}: {}\n  rank 0: {}",
-                          ranks_.rank(), name, ranks_.rank(), own, there));
-      });
-    }
+    require_equal(ranks_, "trial", info_.trial_id);
+    require_equal(ranks_, "program or CPU", info_.bits);
+    require_equal(ranks_, "data set", info_.data_hash);
   }
 
   void start() {
@@ -180,7 +161,7 @@ class TrialRun {
     initialise(engine_.parameters(), config_.model, config_.seed);
     fit_whitening(config_, data_.train, engine_.parameters(), pool_);
     if (config_.start.given())
-      for (const std::string& line : load_start(config_, options_.start(), engine_.parameters())) log(line);
+      for (const std::string& line : load_start(config_, options_.start(), engine_.parameters())) files_.log(line);
   }
 
   void resume(ResumePoint& from) {
@@ -209,8 +190,8 @@ class TrialRun {
       require_probes(options_.probes, config_, read_metrics(folder_.metrics(from.attempt)), info_.step,
                      from.checkpoint);
     ++info_.resumed;
-    if (ranks_.root()) folder_.copy_metrics(from, attempt_);
-    log(fmt::format("resumes at step {} from attempt {}", info_.step, from.attempt));
+    files_.copy_metrics(from);
+    files_.log(fmt::format("resumes at step {} from attempt {}", info_.step, from.attempt));
   }
 
   void choose_products(const std::filesystem::path& checkpoint, const std::string& products) {
@@ -226,50 +207,26 @@ class TrialRun {
   /// At the last step, or once early stopping triggered.
   bool finished() { return engine_.state().step >= batches_.steps().total || early_stop_.triggered(); }
 
-  void upload(std::int64_t step) {
-    const WorkScope scope(options_.clock, WorkPart::data);
-    const BatchSource::Batch batch = pipeline_.training(step, pool_);
-    uploaded_ = engine_.upload(batch.images, batch.wanted());
-    uploaded_step_ = step;
-  }
-
-  /// Runs while the device computes. An unreadable image is reported when its step is reached.
-  void upload_ahead(std::int64_t step) {
-    try {
-      upload(step);
-    } catch (const InputError&) {
-      uploaded_step_ = -1;
-    }
-  }
-
   /// False if the loss or its gradient was not finite; `found_` then says where that began.
   bool train_one(std::int64_t step) {
-    if (uploaded_step_ != step) upload(step);
+    const Engine::DeviceBatch& batch = uploaded_.take(step);
     const StepCount& steps = batches_.steps();
     StepState& state = engine_.state();
     state.epoch = step / steps.per_epoch;
     state.lr = schedule_.rate(step);
     state.schedule = schedule_.value(step);
     probes_.begin(engine_, step);
-    engine_.start_step(uploaded_);
-    uploaded_step_ = -1;
-    if (options_.backend->whole_batch() && step + 1 < steps.total) upload_ahead(step + 1);
+    engine_.start_step(batch);
+    if (options_.backend->whole_batch() && step + 1 < steps.total) uploaded_.prepare(step + 1);
     loss_ = engine_.finish_step();
     probed_ = probes_.end(engine_, pool_, step, steps.total);
     if (!std::isfinite(loss_)) {
-      uploaded_step_ = -1;
-      const BatchSource::Batch batch = pipeline_.training(step, pool_);
-      found_ = engine_.find_nonfinite(batch.images, batch.wanted());
+      found_ = uploaded_.find_nonfinite(step);
       return false;
     }
     info_.loss.add(step, loss_);
     collapsed_ = collapse_.add(loss_);
     return true;
-  }
-
-  void write(const MetricsLine& line) {
-    if (metrics_) metrics_->append(line);
-    if (events_) events_->append(line);
   }
 
   /// Returns the reason if an evaluation was due and gave no finite results.
@@ -286,15 +243,15 @@ class TrialRun {
     if (evaluates && !broken) line.values.insert(evaluation_.metrics().begin(), evaluation_.metrics().end());
     if (!broken && (last || early_stop_.triggered())) {
       write_held(done);
-      if (options_.probes.without_block) write(without_each_block(done));
+      if (options_.probes.without_block) files_.write(without_each_block(done));
     }
-    write(line);
+    files_.write(line);
     return broken;
   }
 
   /// The probes that wait for the end of the training, here after `done` steps.
   void write_held(std::int64_t done) {
-    for (const MetricsLine& line : probes_.at_end(done, batches_.steps().total)) write(line);
+    for (const MetricsLine& line : probes_.at_end(done, batches_.steps().total)) files_.write(line);
   }
 
   MetricsLine without_each_block(std::int64_t done) {
@@ -302,7 +259,7 @@ class TrialRun {
     return {done,
             double(done) / double(batches_.steps().total),
             evaluate_without_each_block(config_, data_.eval, engine_, batches_, pool_,
-                                        [this](const std::string& line) { log(line); }),
+                                        [this](const std::string& line) { files_.log(line); }),
             {}};
   }
 
@@ -326,31 +283,14 @@ class TrialRun {
     reported_ = Clock::now();
   }
 
-  /// Records the state and returns the hash of all tensors, in rank 0.
-  std::string record() {
-    const WorkScope scope(options_.clock, WorkPart::checkpoints);
-    engine_.optimizer().gather_moments();
-    if (!ranks_.root()) return "";
-    const StateRecord record = record_state(engine_);
-    states_->append(write_state_record(record));
-    return record.state;
-  }
-
   void save() {
     const WorkScope scope(options_.clock, WorkPart::checkpoints);
-    const std::string state = record();
-    if (!ranks_.root()) return;
-    metrics_->sync();
-    states_->sync();
-    info_.metrics_bytes = metrics_->bytes();
-    info_.metrics_hash = sha256_hex(read_file(folder_.metrics(attempt_)));
     info_.step = engine_.state().step;
     info_.products = options_.backend->product_choices();
     info_.collapse = collapse_.state();
     info_.early_stop = early_stop_.state();
     info_.held_probes = probes_.held();
-    info_.state_hash = state;
-    save_checkpoint(folder_.checkpoint(attempt_), engine_, info_);
+    files_.save(engine_, info_);
   }
 
   TrialResult result() {
@@ -361,7 +301,7 @@ class TrialRun {
     r.wall_seconds = info_.wall_seconds;
     r.resumed = info_.resumed;
     r.different_bits = info_.different_bits;
-    r.attempt = attempt_;
+    r.attempt = files_.attempt();
     r.steps = engine_.state().step;
     if (info_.loss.first) r.metrics[kFirstLoss] = *info_.loss.first;
     if (early_stop_.active()) r.early_stop_rule = early_stop_.words();
@@ -375,37 +315,23 @@ class TrialRun {
       const EarlyStop before = early_stop_;
       if (const auto broken = evaluate()) return diverged_at(steps, *broken);
       early_stop_ = before;
-      if (!ranks_.root()) return TrialOutcome::done;
-      if (const std::optional<MetricsLine> last = last_metrics_line(folder_.metrics(attempt_)))
-        info_.loss.read(last->values);
+      if (const std::optional<MetricsLine> last = files_.last_metrics()) info_.loss.read(last->values);
     }
     TrialResult r = result();
     r.metrics.insert(evaluation_.metrics().begin(), evaluation_.metrics().end());
     if (info_.loss.mean) r.metrics[kTrainLoss] = *info_.loss.mean;
     r.images_per_second = info_.wall_seconds > 0 ? double(steps * config_.train.batch_size) / info_.wall_seconds : 0.0;
     if (steps < batches_.steps().total) r.stopped_early_step = steps;
-    if (ranks_.root() && evaluation_.right().images() > 0)
-      write_correctness(attempt_folder(folder_.path(), attempt_) / kCorrectnessFile, evaluation_.right());
+    if (evaluation_.right().images() > 0) files_.write(evaluation_.right());
     return publish(r);
   }
 
-  /// Syncs the files that belong to the result, and their directory entries, before publishing it.
-  TrialOutcome publish(TrialResult r) {
-    if (!ranks_.root()) return TrialOutcome::done;
+  TrialOutcome publish(const TrialResult& r) {
     const WorkScope scope(options_.clock, WorkPart::result);
-    const bool before_divergence = r.status == TrialEnd::diverged && options_.checkpoint.keep_before_divergence > 0;
-    const KeepCheckpoint keep = before_divergence ? KeepCheckpoint::last : options_.checkpoint.keep;
-    write_kept_weights(folder_, keep);
-    metrics_->sync();
-    states_->sync();
-    sync_folder(attempt_folder(folder_.path(), attempt_));
-    r.files = seal_attempt(folder_, attempt_, keep == KeepCheckpoint::last);
-    if (!folder_.publish_result(r)) {
-      log("another process published a result first; that result is kept");
-      return TrialOutcome::lost;
-    }
-    remove_superfluous_as_owner(folder_, keep);
-    return r.status == TrialEnd::done ? TrialOutcome::done : TrialOutcome::diverged;
+    const bool diverged = r.status == TrialEnd::diverged;
+    const bool last = diverged && options_.checkpoint.keep_before_divergence > 0;
+    if (!files_.publish(r, last ? KeepCheckpoint::last : options_.checkpoint.keep)) return TrialOutcome::lost;
+    return diverged ? TrialOutcome::diverged : TrialOutcome::done;
   }
 
   TrialOutcome diverged_at(std::int64_t step, const Divergence& why) {
@@ -420,31 +346,22 @@ class TrialRun {
     return publish(r);
   }
 
-  void log(const std::string& text) {
-    if (ranks_.root()) LineFile(folder_.log(attempt_)).append(utc_time() + " " + text);
-  }
-
   const TrialConfig& config_;
   const TrialOptions& options_;
   const DataPair& data_;
   const TrialFolder& folder_;
   const Claim* claim_;  // null in a rank that joins another's trial
-  const std::int64_t attempt_;
   Ranks& ranks_;
+  AttemptFiles files_;
   ShardPool pool_;
   Engine engine_;
   BatchSource batches_;
-  BatchPipeline pipeline_;
-  Engine::DeviceBatch uploaded_;  // the batch of uploaded_step_
-  std::int64_t uploaded_step_ = -1;
+  UploadedBatches uploaded_;
   TrialEvaluation evaluation_;
   const Schedule schedule_;
   CollapseWatch collapse_;
   EarlyStop early_stop_;
   TrialProbes probes_;
-  std::optional<MetricsLog> metrics_;
-  std::optional<LineFile> states_;
-  std::optional<EventFile> events_;
   std::optional<MetricsLine> probed_;  // of the last step
   CheckpointInfo info_;
   NonFinite found_{};  // where a step was not finite
@@ -479,39 +396,6 @@ TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const D
 TrialOutcome join_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
                         const TrialFolder& folder, const TrialOptions& options) {
   return train_trial(config, id, data, folder, nullptr, options);
-}
-
-void require_ranks(int ranks, const std::string& option, const TrialConfig& config, std::int64_t gpu_shards) {
-  if (gpu_shards > 1 && shards_meet(config.model))
-    throw InputError(
-        fmt::format("--gpu-shards {}: batch norm and image-text training need the whole batch on one GPU; train with "
-                    "one rank and --gpu-shards 1",
-                    gpu_shards));
-  if (ranks == 1) return;
-  const auto refuse = [&](const std::string& why) { throw InputError(fmt::format("{} {}: {}", option, ranks, why)); };
-  if (gpu_shards > kMostLanes || (gpu_shards > 0 && ranks > gpu_shards))
-    refuse(
-        fmt::format("GPUs divide the {} shards of a batch, and each rank needs one; use fewer ranks, or up to {} "
-                    "--gpu-shards",
-                    std::min(gpu_shards, kMostLanes), kMostLanes));
-  if (config.train.batch_size < ranks)
-    refuse(
-        fmt::format("a batch has {} images, and each rank needs at least one; use fewer ranks, or raise "
-                    "train.batch_size",
-                    config.train.batch_size));
-}
-
-TrialOutcome run_trial_on(int ranks, const TrialConfig& config, const std::string& id, const DataPair& data,
-                          const TrialFolder& folder, const Claim& claim, const TrialOptions& options) {
-  require_ranks(ranks, "--ranks", config, options.backend->whole_batch() ? options.gpu_shards : 0);
-  TrialOutcome outcome = TrialOutcome::done;
-  fork_ranks(ranks, [&](Ranks& group) {
-    TrialOptions own = options;
-    own.ranks = &group;
-    if (!group.root()) own.report = nullptr, own.clock = nullptr;
-    outcome = run_trial(config, id, data, folder, claim, own);
-  });
-  return outcome;
 }
 
 }  // namespace normlab

@@ -58,11 +58,4 @@ TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const D
 TrialOutcome join_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
                         const TrialFolder& folder, const TrialOptions& options);
 
-/// The same on `ranks` forked processes of this machine. InputError for a trial that cannot be divided among so many.
-TrialOutcome run_trial_on(int ranks, const TrialConfig& config, const std::string& id, const DataPair& data,
-                          const TrialFolder& folder, const Claim& claim, const TrialOptions& options);
-
-/// InputError if a trial cannot be divided among `ranks`; the message begins with `option`. `gpu_shards`: 0 on CPUs.
-void require_ranks(int ranks, const std::string& option, const TrialConfig& config, std::int64_t gpu_shards);
-
 }  // namespace normlab

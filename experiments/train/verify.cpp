@@ -12,6 +12,7 @@
 #include "experiments/base/scratch_folder.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/train/checkpoint.h"
+#include "experiments/train/trial_ranks.h"
 #include "nn/engine.h"
 
 namespace normlab {

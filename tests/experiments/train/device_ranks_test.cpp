@@ -1,6 +1,7 @@
 // A trial on ranks with an emulated GPU each.
 #include "experiments/base/files.h"
 #include "experiments/train/checkpoint.h"
+#include "experiments/train/trial_ranks.h"
 #include "tests/experiments/train/small_trial.h"
 #include "tests/nccl/on_gpus.h"
 
