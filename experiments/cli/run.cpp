@@ -154,8 +154,8 @@ void add_run(Command& app) {
   command
       .add_option(
           "--ranks", run.options.ranks,
-          "processes that train each trial together, on this machine, with --device cuda on a GPU each; does not "
-          "change results")
+          "processes that train each trial together, on this machine; with --device cuda, on a GPU each; does not "
+          "change results (on GPUs: for equal --gpu-shards)")
       .range(1, kMostForkedRanks)
       .show_default();
   command
