@@ -14,16 +14,20 @@
 
 using namespace normlab;
 
-TEST_CASE("dispatcher: a group of forked ranks trains all trials, as for GPUs") {
-  const TemporaryFolder folder;
+static Experiment two_trials(const TemporaryFolder& folder) {
   std::ofstream(folder / "two.json") << R"({
     "dataset": {"name": "shapes", "train_images": 40, "eval_images": 20},
     "model": {"patch_size": 16, "embed_dim": 8, "depth": 1, "num_heads": 2},
     "train": {"epochs": 1, "batch_size": 20},
     "sweep": {"model.placement": ["pre_pre", "post_post"]}, "seeds": 1})";
+  return load_experiment((folder / "two.json").string());
+}
+
+TEST_CASE("dispatcher: a group of forked ranks trains all trials, as for GPUs") {
+  const TemporaryFolder folder;
   const int code = wait_for_child(start_child([&] {
     ::alarm(60);
-    const Experiment experiment = load_experiment((folder / "two.json").string());
+    const Experiment experiment = two_trials(folder);
     RunSummary summary;
     fork_ranks(3, [&](Ranks& group) {
       RunOptions options;
@@ -42,11 +46,6 @@ TEST_CASE("dispatcher: a group of forked ranks trains all trials, as for GPUs") 
 
 TEST_CASE("dispatcher: a trial that cannot be sent to a worker goes to another") {
   const TemporaryFolder folder;
-  std::ofstream(folder / "two.json") << R"({
-    "dataset": {"name": "shapes", "train_images": 40, "eval_images": 20},
-    "model": {"patch_size": 16, "embed_dim": 8, "depth": 1, "num_heads": 2},
-    "train": {"epochs": 1, "batch_size": 20},
-    "sweep": {"model.placement": ["pre_pre", "post_post"]}, "seeds": 1})";
   const int code = wait_for_child(start_child([&] {
     ::alarm(60);  // on failure, both sides wait for each other
     static pid_t parent;
@@ -59,7 +58,7 @@ TEST_CASE("dispatcher: a trial that cannot be sent to a worker goes to another")
     options.out = folder / "out";
     options.workers = 1;
     options.json_progress = (folder / "progress").string();
-    const RunSummary summary = run_experiment(load_experiment((folder / "two.json").string()), options);
+    const RunSummary summary = run_experiment(two_trials(folder), options);
     return summary.finished == 2 && summary.begun == 2 && summary.failed == 0 ? 0 : 1;
   }));
   CHECK(code == 0);
