@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 
@@ -41,10 +42,12 @@ int depth = 0;
 std::vector<Item> group;
 Comm* current = nullptr;  // of all calls
 
-template <class... Parts>
-void report(const char* format, Parts... parts) {
-  if (shared && shared->claimed.exchange(1) == 0)
-    std::snprintf(shared->problem, sizeof shared->problem, format, parts...);
+[[gnu::format(printf, 1, 2)]] void report(const char* format, ...) {
+  if (!shared || shared->claimed.exchange(1) != 0) return;
+  std::va_list parts;
+  va_start(parts, format);
+  std::vsnprintf(shared->problem, sizeof shared->problem, format, parts);
+  va_end(parts);
 }
 
 char* box(const Comm& comm, int from, int to) {
