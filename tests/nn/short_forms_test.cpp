@@ -210,6 +210,7 @@ TEST_CASE("short forms: masks given by name are those of the kept images") {
     Engine engine(cpu_backend(), pool, c, settings);  // for its parameters
     initialise(engine.parameters(), c, 3);
     random_head(engine);
+    engine.parameters().refresh_copy(cpu_backend(), pool);
     ParameterSet declared;
     const std::unique_ptr<Model> model = make_model(declared, c);
     Arena arena;
