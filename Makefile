@@ -1,4 +1,4 @@
-# make sweep | test | all | deps | test-long | torture | test-mpi | test-reference | bench | bench-peers
+# make sweep | test | all | deps | test-long | torture | test-mpi | test-arm64 | test-reference | bench | bench-peers
 #      | tarball | example-report | site | cuda-report | fuzz | lint | format | clean
 # Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0|1  CUDA_ARCH="80 90"  JOBS=...  V=1
 ARCH ?= native
@@ -81,8 +81,8 @@ FAKE_NCCL := $(BUILD)/tests/libnccl.so.2
 # Prints what is being compiled. .ci/build first counts these lines, then passes their number as STEPS.
 step = $(if $(STEPS),sh .ci/step $(BUILD) $(STEPS) "$(1)",echo "  $(1)")
 
-.PHONY: all deps build-all test test-long torture test-mpi test-reference sweep bench bench-peers example-report site \
-  tarball cuda-report fuzz fuzz-coverage tsan asan lint format clean
+.PHONY: all deps build-all test test-long torture test-mpi test-arm64 test-reference sweep bench bench-peers \
+  example-report site tarball cuda-report fuzz fuzz-coverage tsan asan lint format clean
 .DEFAULT_GOAL := all
 
 # Targets for users run `deps` once; the build itself then runs in parallel and counts its files.
@@ -125,6 +125,10 @@ torture: deps
 test-mpi: deps
 	$(in_parallel) $(BINARY)
 	@bash tests/mpi/run.sh $(BUILD)
+
+# A cross build for 64-bit ARM and its tests under emulation, for about half an hour of two cores.
+test-arm64:
+	@MAKE="$(MAKE) --no-print-directory" bash tests/arm64/run.sh $(BUILD)-arm64 $(JOBS)
 
 test-reference: deps
 	$(in_parallel) build-all

@@ -159,8 +159,9 @@ void __tsan_unaligned_write8(void* p) { check(p, 8, true); }
 void __tsan_unaligned_write16(void* p) { check(p, 16, true); }
 void __tsan_read_range(void* p, std::size_t bytes) { check(p, bytes, false); }
 void __tsan_write_range(void* p, std::size_t bytes) { check(p, bytes, true); }
-// Flags of static variables and counts of shared pointers, in the host's part of the files.
+// Flags of static variables (8 bytes on ARM) and counts of shared pointers, in the host's part of the files.
 char __tsan_atomic8_load(const volatile char* p, int) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
+long __tsan_atomic64_load(const volatile long* p, int) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
 int __tsan_atomic32_load(const volatile int* p, int) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
 int __tsan_atomic32_fetch_add(volatile int* p, int v, int) { return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); }
 }
