@@ -126,7 +126,7 @@ test-mpi: deps
 	$(in_parallel) $(BINARY)
 	@bash tests/mpi/run.sh $(BUILD)
 
-# A cross build for 64-bit ARM and its tests under emulation, for about half an hour of two cores.
+# A cross build for 64-bit ARM and its tests under emulation: about half an hour.
 test-arm64:
 	@MAKE="$(MAKE) --no-print-directory" bash tests/arm64/run.sh $(BUILD)-arm64 $(JOBS)
 
