@@ -38,7 +38,7 @@ struct Header {
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-/// Thrown in a rank because another one has failed. Never leaves fork_ranks(). Its words are those of that rank.
+/// Thrown in a rank because another one has failed. Never leaves fork_ranks(). what() is that rank's message.
 struct AnotherFailed : EnvironmentError {
   using EnvironmentError::EnvironmentError;
 };

@@ -25,7 +25,7 @@ struct DeviceInfo {
   bool managed_at_any_time = false;              // the host may access managed memory while kernels run
 };
 
-/// Makes GPU `number` of those that this process sees the one of this process, and the current one of this thread.
+/// Selects GPU `number`, of those that this process sees, for this process, and makes it current in this thread.
 /// Throws like query_device(). Only the first number of a process counts.
 void use_device(int number);
 

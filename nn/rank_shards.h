@@ -51,7 +51,7 @@ class RankShards final : public SharedShards {
   /// Marks the images of this rank's shards.
   void mark_images(std::vector<bool>::iterator first_image) const;
   /// Copies rows of `bytes` each, one for every image, from the ranks that ran the images to all.
-  /// In the memory of `exchange`.
+  /// The rows are in memory that `exchange` moves.
   void share_rows(void* rows, std::size_t bytes, Exchange& exchange) const;
 
  private:

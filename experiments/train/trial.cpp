@@ -234,9 +234,7 @@ class TrialRun {
     const StepCount& steps = batches_.steps();
     const bool last = done == steps.total, evaluates = last || (steps.eval_every > 0 && done % steps.eval_every == 0);
     if (!evaluates && done % kStepsPerLine != 0) return std::nullopt;
-    MetricsLine line;
-    line.step = done;
-    line.progress = double(done) / double(steps.total);
+    MetricsLine line{done, double(done) / double(steps.total), {}, {}};
     info_.loss.write(line.values);
     std::optional<Divergence> broken;
     if (evaluates) broken = evaluate();
