@@ -148,10 +148,8 @@ struct ClaimsCommand {
     options.out = descriptor.out;
     options.data = descriptor.data_root();
     const RunSummary summary = run_experiment(experiment, options);
-    tell("{}: {} of {} done ({} before), {} diverged, {} failed\n", experiment.stem, summary.all_finished(),
-         plural(summary.trials, "trial"), summary.done_before, summary.diverged, summary.failed);
-    if (summary.stopped) return stop_exit_code();
-    return static_cast<int>(summary.failed > 0 ? ExitCode::trials_failed : ExitCode::done);
+    tell("{}: {}\n", experiment.stem, summary.text());
+    return summary.stopped ? stop_exit_code() : static_cast<int>(summary.exit_code());
   }
 
   /// Repeats `bench` until its file has enough lines.

@@ -108,15 +108,11 @@ struct RunCommand {
     print_text("{}", render_table_text(table, text_columns()));
     for (const std::string& problem : table.problems) tell("{}\n", problem);
     if (summary.stopped) return stop_exit_code();
-    const ExitCode refused = summary.refused > 0 ? ExitCode::bad_input : ExitCode::done;
-    const ExitCode failed = summary.failed + summary.failed_before > 0 ? ExitCode::trials_failed : ExitCode::done;
-    return static_cast<int>(std::max({table.outcome, refused, failed}));
+    return static_cast<int>(std::max(table.outcome, summary.exit_code()));
   }
 
   void tell_summary(const RunSummary& summary, double seconds, const std::string& note) const {
-    tell("{} of {} done ({} before), {} diverged, {} failed, {} refused, {}\n", summary.all_finished(),
-         plural(summary.trials, "trial"), summary.done_before, summary.diverged, summary.failed, summary.refused,
-         duration_text(seconds));
+    tell("{}, {}\n", summary.text(), duration_text(seconds));
     if (summary.failed > 0)
       tell("{} failed; run the same command with --retry failed to resume from their last checkpoints\n",
            summary.failed);

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/ranks.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/results/store.h"
 #include "experiments/sweep/dispatcher.h"
@@ -101,6 +102,16 @@ Pending pending_trials(const Experiment& experiment, const ResultStore& store, c
 }
 
 }  // namespace
+
+std::string RunSummary::text() const {
+  return fmt::format("{} of {} done ({} before), {} diverged, {} failed, {} refused", all_finished(),
+                     plural(trials, "trial"), done_before, diverged, failed, refused);
+}
+
+ExitCode RunSummary::exit_code() const {
+  if (refused > 0) return ExitCode::bad_input;
+  return failed + failed_before > 0 ? ExitCode::trials_failed : ExitCode::done;
+}
 
 int available_cores() {
   cpu_set_t set;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "core/error.h"
 #include "experiments/descriptor/experiment.h"
 #include "experiments/results/lease.h"
 #include "experiments/sweep/share.h"
@@ -52,6 +53,8 @@ struct RunSummary {
   std::size_t workers = 0;        // maximum over the stages
   WorkTimes times{};              // of all workers, up to the end of each one's last trial
   std::size_t all_finished() const { return done_before + finished; }
+  std::string text() const;    // "3 of 4 trials done (1 before), 0 diverged, 1 failed, 0 refused"
+  ExitCode exit_code() const;  // of a run that was not stopped
 };
 
 /// Writes the plan to OUT/experiments, loads the data, and trains every trial that has no result in OUT, then those

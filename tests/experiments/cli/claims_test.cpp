@@ -51,7 +51,7 @@ TEST_CASE("claims: a run trains and times what is missing, once, and judges it")
   CHECK(has(plan.out, "counted once"));
   const Finished ran = made.call("--run --threads 1" + out);
   CHECK_MESSAGE(ran.code == 0, ran.err);
-  CHECK(has(ran.err, "03-rate: 4 of 4 trials done (0 before)"));
+  CHECK(has(ran.err, "03-rate: 4 of 4 trials done (0 before), 0 diverged, 0 failed, 0 refused"));
   CHECK(has(ran.err, "12-speed: 2 of 2 repetitions"));
   const Finished again = made.call("--run --threads 1 --format json" + out);
   CHECK(has(again.err, "03-rate: 4 of 4 trials done (4 before)"));

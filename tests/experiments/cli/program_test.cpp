@@ -261,6 +261,7 @@ TEST_CASE("program: another program's checkpoint is refused without --allow-diff
   const Finished other = run_program(run.folder, run.arguments);
   CHECK(other.code == 2);
   CHECK_MESSAGE(other.err.find("was written by another program") != std::string::npos, other.err);
+  CHECK_MESSAGE(other.err.find("0 failed, 1 refused") != std::string::npos, other.err);
   CHECK(run_program(run.folder, run.arguments + " --allow-different-bits").code == 0);
   int marked = 0;
   for (const std::string& id : run.store.trial_ids()) marked += run.store.trial(id).load_result()->different_bits;
