@@ -10,6 +10,8 @@
 namespace normlab {
 namespace {
 
+constexpr std::size_t kMostSeeds = 1000000;  // more are not worth naming
+
 using Lines = std::vector<const TableLine*>;
 
 class RowJudge {
@@ -165,7 +167,34 @@ class RowJudge {
     return judged_contrast(std::move(slopes));
   }
 
+  /// For an undecided estimate of `seeds` each: the number with which `estimate`, given its multiple of `seeds`,
+  /// decides.
+  template <class F>
+  static void set_seeds_needed(Estimate& e, std::size_t seeds, F&& estimate) {
+    if (e.verdict != Verdict::undecided) return;
+    const auto decides = [&](std::size_t n) {
+      return estimate(double(n) / double(seeds)).verdict != Verdict::undecided;
+    };
+    std::size_t few = seeds, enough = 2 * seeds;
+    for (; !decides(enough); few = enough, enough *= 2)
+      if (enough > kMostSeeds) return;
+    while (enough - few > 1) {
+      const std::size_t middle = (few + enough) / 2;
+      (decides(middle) ? enough : few) = middle;
+    }
+    e.seeds_needed = enough;
+  }
+
   Estimate diverged() const {
+    Estimate e = shares(1);
+    const std::int64_t runs = diverged_of(where_).second;
+    set_seeds_needed(e, std::max<std::size_t>(1, std::size_t(runs) / where_.size()),
+                     [&](double times) { return shares(times); });
+    return e;
+  }
+
+  /// The estimate that `times` as many runs with the same shares would give.
+  Estimate shares(double times) const {
     const bool alone = against_.empty();
     const auto [hits, n] = diverged_of(where_);
     const auto [other_hits, other_n] = diverged_of(against_);
@@ -174,8 +203,10 @@ class RowJudge {
                .n = std::size_t(n + other_n)};
     if (n == 0 || (!alone && other_n == 0)) return e;
     const double each = alone ? level_ : 1 - (1 - level_) / 2;
-    const Bounds one = clopper_pearson(hits, n, each);
-    const Bounds other = alone ? Bounds{0, 0} : clopper_pearson(other_hits, other_n, each);
+    const auto bounds = [&](std::int64_t some, std::int64_t all) {
+      return clopper_pearson(std::llround(times * double(some)), std::llround(times * double(all)), each);
+    };
+    const Bounds one = bounds(hits, n), other = alone ? Bounds{0, 0} : bounds(other_hits, other_n);
     e.value = 100 * (double(hits) / double(n) - (alone ? 0 : double(other_hits) / double(other_n)));
     e.low = 100 * (one.low - other.high);
     e.high = 100 * (one.high - other.low);
@@ -188,8 +219,9 @@ class RowJudge {
     double least = INFINITY, most = -INFINITY;  // of those not shown to be worse than another
     std::size_t n = 0;
   };
-  /// By paired t intervals of all pairs of values, at Bonferroni's level. None if a pair has no interval.
-  std::optional<Best> best_of(const Lines& lines, double level) const {
+  /// By paired t intervals of all pairs of values, at Bonferroni's level, as narrow as `times` the seeds would make
+  /// them. None if a pair has no interval.
+  std::optional<Best> best_of(const Lines& lines, double level, double times) const {
     const double direction = lower_is_better(test_.metric) ? -1 : 1;
     const double pairs = double(lines.size() * (lines.size() - 1)) / 2;
     const auto values = [&](const TableLine& line) {
@@ -210,7 +242,7 @@ class RowJudge {
           if (own.contains(seed)) differences.push_back(value - own.at(seed));
         const auto interval = mean_interval(differences, 1 - (1 - level) / pairs);
         if (!interval || !interval->half_width) return std::nullopt;
-        beaten = beaten || interval->mean > *interval->half_width;
+        beaten = beaten || interval->mean > *interval->half_width / std::sqrt(times);
         best.n = std::min(best.n, interval->n);
       }
       double mean = 0;
@@ -227,9 +259,15 @@ class RowJudge {
     if (where_.size() < 2 || against_.size() < 2)
       refuse(concat("\"where\" and \"against\" select ", where_.size(), " and ", against_.size(),
                     " rows; expected two or more each"));
+    Estimate e = best_values(1);
+    set_seeds_needed(e, e.n, [&](double times) { return best_values(times); });
+    return e;
+  }
+
+  Estimate best_values(double times) const {
     Estimate e{.label = concat("best ", test_.over, " of ", test_.where, " minus that of ", test_.against), .unit = ""};
     const double each = 1 - (1 - level_) / 2;
-    const auto one = best_of(where_, each), other = best_of(against_, each);
+    const auto one = best_of(where_, each, times), other = best_of(against_, each, times);
     if (!one || !other) return e;
     e.n = std::min(one->n, other->n);
     e.value = one->value - other->value;

@@ -32,8 +32,9 @@ std::string verdict_text(const LedgerLine& line) {
   const Estimate* e = line.verdict == Verdict::undecided ? deciding(line) : nullptr;
   if (e == nullptr) return text;
   if (!e->why.empty()) return text + ": " + e->why;
-  return text + (e->seeds_needed ? fmt::format(": about {} would decide it", plural(*e->seeds_needed, "seed"))
-                                 : std::string(": the estimate lies on the bound"));
+  if (!e->seeds_needed) return text + ": the estimate lies on the bound";
+  const char* one = line.claim.bench.empty() ? "seed" : "repetition";
+  return text + fmt::format(": about {} would decide it", plural(*e->seeds_needed, one));
 }
 
 bool judged(const LedgerLine& line) { return line.verdict < Verdict::not_run; }

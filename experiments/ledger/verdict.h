@@ -25,7 +25,7 @@ struct Estimate {
   std::string label, unit;  // "dpn, patch_size=8"; "points", "x" for a ratio, "" for other numbers
   double value = 0, low = 0, high = 0;
   std::size_t n = 0;  // seeds; for `diverged`, runs
-  /// Seeds with which an interval of the same noise would leave out the nearest bound, if the estimate stayed.
+  /// Of an undecided estimate: seeds that would decide it, if the estimate and its noise stayed.
   std::optional<std::size_t> seeds_needed{};
   Verdict verdict = Verdict::not_run;
   std::string why{};  // of a verdict that is not the interval's: "2 of 5 runs of dpn diverged"

@@ -161,6 +161,18 @@ TEST_CASE("ledger: timings are ratios of two numbers of each line") {
   CHECK_THROWS_WITH_AS(made.line(), doctest::Contains("times.jsonl:4: has no time rows[norm=b, n=2].ms"), InputError);
 }
 
+TEST_CASE("ledger: undecided timings name the repetitions that would decide them") {
+  const MadeUpClaim made(R"({"kind": "timing", "of": "b", "over": "a", "range": [null, 1]})",
+                         R"("scale": "timing", "bench": ["norms"], "repeat": 3, )");
+  std::ofstream file(made.folder / "times.jsonl");
+  for (const double ms : {1.0, 1.2, 0.9}) file << nlohmann::json{{"a", 1}, {"b", ms}} << "\n";
+  file.close();
+  const LedgerLine line = made.line();
+  REQUIRE(line.estimates[0].seeds_needed.has_value());
+  CHECK(has(ledger_text({line}, 200),
+            concat("undecided: about ", *line.estimates[0].seeds_needed, " repetitions would decide it")));
+}
+
 TEST_CASE("ledger: a claim of the published size only is not judged") {
   const MadeUpClaim made(kGain);
   Experiment experiment = made.experiment;

@@ -168,6 +168,23 @@ TEST_CASE("verdict: shares of diverged runs have exact intervals") {
   CHECK(difference.n == 10);
 }
 
+TEST_CASE("verdict: an undecided share names the seeds that would decide it if it stayed") {
+  const TableInput input = table_of({kBase, kBase});
+  const auto none_of = [&](double bound) {
+    return judge_rows(test_of(ClaimTestKind::diverged, {bound, {}, false}, "row = b"), input, 0.95).estimates[0];
+  };
+  const Estimate rare = none_of(1);
+  CHECK(rare.verdict == Verdict::undecided);
+  CHECK(rare.seeds_needed == std::size_t(std::ceil(std::log(0.025) / std::log(0.99))));  // none of n diverge
+  CHECK(none_of(60).verdict == Verdict::fails);
+  CHECK_FALSE(none_of(60).seeds_needed.has_value());
+  CHECK_FALSE(none_of(1e-7).seeds_needed.has_value());  // more than a million
+  const Estimate both =
+      judge_rows(test_of(ClaimTestKind::diverged, {1.0, {}, false}, "n >= 0"), input, 0.95).estimates[0];
+  CHECK(both.n == 10);
+  CHECK(both.seeds_needed == (*rare.seeds_needed + 1) / 2);  // two rows share the runs
+}
+
 TEST_CASE("verdict: the best value of an axis has the values that nothing is shown to beat") {
   TableInput input =
       table_of({plus(0), plus(3), plus(1), plus(2.9, {0.3, -0.3, 0.2, -0.2, 0}), plus(0), plus(3)}, {1, 2, 3, 1, 2, 3});
@@ -179,6 +196,10 @@ TEST_CASE("verdict: the best value of an axis has the values that nothing is sho
   CHECK(e.low == 2 - 3);  // "two": both 1 and 3 may be best
   CHECK(e.high == 2 - 1);
   CHECK(e.verdict == Verdict::undecided);
+  REQUIRE(e.seeds_needed.has_value());  // with which 3 beats 1 by 0.1
+  const double half = *mean_interval(std::vector{0.2, -0.2, 0.15, -0.2, 0.05}, 1 - 0.025 / 3)->half_width;
+  CHECK(half * std::sqrt(5.0 / double(*e.seeds_needed)) < 0.1);
+  CHECK(half * std::sqrt(5.0 / double(*e.seeds_needed - 1)) > 0.1);
 }
 
 TEST_CASE("verdict: ratios are judged on logarithms") {
