@@ -29,6 +29,7 @@ struct ChartSeries {
   ChartLook look = ChartLook::line;
   bool right = false;  // measured by the panel's right axis
   std::vector<ChartCross> crosses{};
+  std::size_t strip = 0;  // rows that share a baseline
 };
 
 /// A picture of pixels [height, width], drawn between the least and the greatest value of its panel.

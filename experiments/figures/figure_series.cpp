@@ -100,11 +100,35 @@ std::optional<double> mean_of(const Lines& lines, const std::string& metric) {
   return n > 0 ? std::optional(sum / double(n)) : std::nullopt;
 }
 
+namespace {
+
+ChartSeries series_of(const FigureInput& input, std::size_t row) {
+  ChartSeries series{label_of(input, row), {}};
+  series.strip = input.experiment.rows[row].baseline.value_or(0);
+  return series;
+}
+
+/// Lines of each panel: strips side by side as long as they fit, and a larger strip in equal parts.
+std::vector<std::size_t> panel_sizes(const std::vector<ChartSeries>& series) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t from = 0, to = 0; from < series.size(); from = to) {
+    while (to < series.size() && series[to].strip == series[from].strip) ++to;
+    const std::size_t lines = to - from, parts = (lines + kChartStyles - 1) / kChartStyles;
+    if (!sizes.empty() && sizes.back() + lines <= kChartStyles)
+      sizes.back() += lines;
+    else
+      for (std::size_t p = 0; p < parts; ++p) sizes.push_back(lines * (p + 1) / parts - lines * p / parts);
+  }
+  return sizes;
+}
+
+}  // namespace
+
 std::vector<ChartSeries> by_layer(const FigureInput& input, const std::vector<std::string>& layers,
                                   const std::function<std::string(std::size_t)>& prefix_of, const Pick& pick) {
   std::vector<ChartSeries> all;
   for (const std::size_t row : shown_rows(input)) {
-    ChartSeries series{label_of(input, row), {}};
+    ChartSeries series = series_of(input, row);
     const std::string prefix = prefix_of(row);
     std::vector<BandPoint> points(layers.size());
     for (const FigureTrial& trial : input.trials) {
@@ -133,7 +157,7 @@ std::vector<ChartSeries> by_step(const FigureInput& input, const std::string& me
             points[line.step].at = double(line.step);
             points[line.step].add(found->second);
           }
-    ChartSeries series{label_of(input, row), {}};
+    ChartSeries series = series_of(input, row);
     for (const auto& [step, point] : points) series.points.push_back(point);
     if (!series.points.empty()) all.push_back(std::move(series));
   }
@@ -142,15 +166,16 @@ std::vector<ChartSeries> by_step(const FigureInput& input, const std::string& me
 
 void add_panels(Chart& chart, const std::string& heading, const std::string& values_name,
                 std::vector<ChartSeries> series, bool drawn) {
-  const std::size_t panels = (series.size() + kChartStyles - 1) / kChartStyles;
-  for (std::size_t p = 0; p < panels; ++p) {
+  const std::vector<std::size_t> sizes = panel_sizes(series);
+  auto next = series.begin();
+  for (std::size_t p = 0; p < sizes.size(); ++p) {
     ChartPanel& panel = chart.panels.emplace_back();
-    panel.heading = panels > 1 ? fmt::format("{} ({} of {})", heading, p + 1, panels) : heading;
+    panel.heading = sizes.size() > 1 ? fmt::format("{} ({} of {})", heading, p + 1, sizes.size()) : heading;
     panel.values_name = values_name;
     panel.drawn = drawn;
-    for (std::size_t i = p * kChartStyles; i < std::min(series.size(), (p + 1) * kChartStyles); ++i) {
-      series[i].style = i % kChartStyles;
-      panel.series.push_back(std::move(series[i]));
+    for (std::size_t i = 0; i < sizes[p]; ++i, ++next) {
+      next->style = i;
+      panel.series.push_back(std::move(*next));
     }
   }
 }

@@ -56,7 +56,7 @@ Chart chart_of(const std::string& name, const std::string& title, const std::str
 /// The chart with its axes set, or none if it has no panels.
 std::vector<Chart> finished(Chart chart, ChartScale values);
 inline constexpr const char* kMeanOfSeeds = " Lines: means over the seeds.";
-/// Adds the series to panels of at most kChartStyles lines.
+/// Adds the series to panels of at most kChartStyles lines, and keeps the rows of a strip together if they fit.
 void add_panels(Chart& chart, const std::string& heading, const std::string& values_name,
                 std::vector<ChartSeries> series, bool drawn = true);
 

@@ -155,6 +155,30 @@ TEST_CASE("figures: one without measurements names the probe to set and its cost
   CHECK(!draw("curves", input).empty());
 }
 
+TEST_CASE("figures: panels keep the rows of a baseline together, and divide many rows evenly") {
+  const auto panels_of = [](const std::string& sweep) {
+    std::string descriptor = kTwoNorms;
+    descriptor = descriptor.substr(0, descriptor.find("\"sweep\"")) + "\"sweep\": " + sweep + "}";
+    const Made made(descriptor, [](const Trial&) {
+      return std::vector{MetricsLine{5, 0.1, {{"update/global", 1}}, {}}};
+    });
+    std::vector<std::string> panels;  // a letter for each line, which names its style
+    for (const Chart& chart : draw("updates", made.input()))
+      for (const ChartPanel& panel : chart.panels) {
+        std::string& lines = panels.emplace_back();
+        for (const ChartSeries& series : panel.series) lines += char('a' + series.style);
+      }
+    return panels;
+  };
+  const std::string three = R"("model.placement": ["pre_pre", "bn", "bn_ffnbn"]},)";
+  const std::string baseline = R"("baseline": {"model.placement": "pre_pre"})";
+  CHECK(panels_of(R"({"train.optimizer.lr": [1e-4, 1e-3, 1e-2], )" + three + baseline) ==
+        std::vector<std::string>{"abcdef", "abc"});
+  CHECK(panels_of(R"({"train.optimizer.lr": [1e-4, 1e-3], )" + three + baseline) == std::vector<std::string>{"abcdef"});
+  CHECK(panels_of(R"({"train.optimizer.lr": [1, 2, 3, 4, 5, 6, 7, 8, 9]})") ==
+        std::vector<std::string>{"abcd", "abcde"});
+}
+
 TEST_CASE("figures: thirty-eight rows of five seeds stay below the largest size") {
   std::string lrs;
   for (int i = 1; i <= 38; ++i) lrs += fmt::format("{}{}", i == 1 ? "" : ", ", i * 1e-4);
