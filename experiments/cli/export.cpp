@@ -20,7 +20,7 @@ struct Export {
   DescriptorOptions descriptor;
   std::filesystem::path file;
   ExportFormat format = ExportFormat::archive;
-  bool full = false, curves = false;
+  bool full = false, curves = false, anonymous = false;
 
   int operator()() const {
     const bool folder = std::filesystem::is_directory(descriptor.file), archive = format == ExportFormat::archive;
@@ -32,6 +32,7 @@ struct Export {
       throw InputError("--output: is required for an archive; give the file to write, such as NAME.jsonl");
     if (archive && (curves || !descriptor.from.empty()))
       throw InputError(fmt::format("{}: needs --format csv or --format jsonl", curves ? "--curves" : "--from"));
+    if (!archive && anonymous) throw InputError("--anonymous: needs --format archive");
     if (!archive && full) throw InputError("--full: needs --format archive; for a table of the curves use --curves");
     const ResultStore store = folder ? ResultStore(descriptor.file) : descriptor.store();
     std::optional<Experiment> experiment;
@@ -63,7 +64,7 @@ struct Export {
     for (const std::string& id : ids) {
       const TrialFolder trial = store.trial(id);
       if (!trial.result_text()) continue;
-      lines += export_line(trial, full);
+      lines += export_line(trial, full, anonymous);
       ++trials;
     }
     for (const std::string& stem : stems)
@@ -98,6 +99,8 @@ void add_export(Command& app) {
   command.add_flag("--curves", options.curves, "csv, jsonl: write a row per trial, step and metric instead");
   command.add_flag("--full", options.full,
                    "archive: add each trial's curves, which `curves`, `report` and --select need");
+  command.add_flag("--anonymous", options.anonymous,
+                   "archive: leave out the host's name and the path to the data's folder");
   command.add_option("-o,--output", options.file, "file to write (default for csv and jsonl: standard output)");
   command.footer(
       "Each line of an archive holds a trial's settings, its result with the seal, and a seal of the line. It leaves "

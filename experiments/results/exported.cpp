@@ -84,6 +84,18 @@ void take_line(std::string_view text, const std::string& where, ExportedResults&
   if (!twice.empty()) throw InputError(concat(where, ": ", twice, " appears again"));
 }
 
+/// Replaces the host's name, and the folders in "WebDataset, /home/ada/sets/cifar10, train: ...".
+void make_anonymous(nlohmann::ordered_json& result) {
+  for (auto& [key, value] : result["provenance"].items()) {
+    if (key == "host") value = "anonymous";
+    if (key != "data") continue;
+    std::string text = value.get<std::string>();
+    const std::size_t from = text.find(", /"), to = text.rfind('/');
+    if (from != text.npos) value = text.replace(from + 2, to - from - 2, "DATA");
+  }
+  if (result.contains("sha256")) seal_json(result);
+}
+
 /// Seals a line. InputError if the line is too long or cannot be read back; `source` names it in errors.
 std::string sealed_line(nlohmann::ordered_json line, const std::string& source, std::string_view advice) {
   seal_json(line);
@@ -97,7 +109,7 @@ std::string sealed_line(nlohmann::ordered_json line, const std::string& source, 
 
 }  // namespace
 
-std::string export_line(const TrialFolder& trial, bool full) {
+std::string export_line(const TrialFolder& trial, bool full, bool anonymous) {
   const std::optional<TrialResult> result = trial.load_result();
   if (!result) throw InputError(concat(trial.path().string(), ": the trial has no result"));
   require_agreement(trial, *result);
@@ -105,6 +117,7 @@ std::string export_line(const TrialFolder& trial, bool full) {
   Json line{{"schema", kSchema}, {"program", kProgram}, {"trial", result->id}};
   line["config"] = Json::parse(trial.read_config());
   line["result"] = Json::parse(*trial.result_text());
+  if (anonymous) make_anonymous(line["result"]);
   if (full) {
     line["metrics"] = Json::array();
     if (result->status != TrialEnd::failed)

@@ -146,6 +146,7 @@ TEST_CASE("export: options that exclude each other are refused") {
   two.fails("export " + two.out + " --set seeds=1 -o x", "--set: applies to a descriptor");
   two.fails("export " + two.file + " --curves -o x", "--curves: needs --format csv or --format jsonl");
   two.fails("export " + two.file + " --full --format csv", "--full: needs --format archive");
+  two.fails("export " + two.file + " --anonymous --format csv", "--anonymous: needs --format archive");
 }
 
 TEST_CASE("export: a folder without results of the descriptor is refused") {

@@ -123,6 +123,29 @@ TEST_CASE("exported: a file reads back by the ids of its trials") {
   CHECK(!std::filesystem::exists(five.file.string() + "/" + five.experiment.trials[4].id));
 }
 
+TEST_CASE("exported: an anonymous line names neither host nor folders") {
+  const FiveTrials five;
+  TrialResult result = *five.trial(0).load_result();
+  result.provenance["host"] = "ada-laptop";
+  result.provenance["data"] = "WebDataset, /home/ada, sets/my cifar10, train: 9 of 9 images";
+  const TrialFolder trial = five.trial(4);
+  trial.write_config(full_json(five.experiment.trials[4].config));
+  result.id = five.experiment.trials[4].id;
+  result.seed = 4;
+  result.files.clear();
+  trial.publish_result(result);
+  for (const bool anonymous : {false, true}) {
+    const std::string line = export_line(trial, false, anonymous);
+    CHECK(has(line, "/home/ada") != anonymous);
+    const TrialResult read = *five.read(line).at(result.id).result;
+    CHECK(read.provenance.at("host") == (anonymous ? "anonymous" : "ada-laptop"));
+    CHECK(has(read.provenance.at("data"), anonymous ? "WebDataset, DATA/my cifar10, train: 9" : "/home/ada, sets/my"));
+    CHECK(read.metrics == result.metrics);
+  }
+  CHECK(export_line(five.trial(1), true, true) == five.unsealed);
+  CHECK(export_line(five.trial(3), true, true) == five.failed);
+}
+
 TEST_CASE("exported: a file without curves is refused where curves are needed") {
   const FiveTrials five;
   const std::string id = five.experiment.trials[0].id;
