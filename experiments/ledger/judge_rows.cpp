@@ -199,7 +199,7 @@ class RowJudge {
     const auto [hits, n] = diverged_of(where_);
     const auto [other_hits, other_n] = diverged_of(against_);
     Estimate e{.label = alone ? "share of diverged runs" : "difference of the shares of diverged runs",
-               .unit = "points",
+               .unit = alone ? "%" : "points",
                .n = std::size_t(n + other_n)};
     if (n == 0 || (!alone && other_n == 0)) return e;
     const double each = alone ? level_ : 1 - (1 - level_) / 2;

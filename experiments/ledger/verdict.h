@@ -22,7 +22,7 @@ std::string_view words_of(Verdict verdict);
 
 /// An estimate whose interval holds together with those of all other estimates of the claim.
 struct Estimate {
-  std::string label, unit;  // "dpn, patch_size=8"; "points", "x" for a ratio, "" for other numbers
+  std::string label, unit;  // "dpn, patch_size=8"; "points", "%", "x" for a ratio, "" for other numbers
   double value = 0, low = 0, high = 0;
   std::size_t n = 0;  // seeds; for `diverged`, runs
   /// Of an undecided estimate: seeds that would decide it, if the estimate and its noise stayed.

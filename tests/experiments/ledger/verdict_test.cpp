@@ -159,11 +159,13 @@ TEST_CASE("verdict: shares of diverged runs have exact intervals") {
   const Estimate share =
       judge_rows(test_of(ClaimTestKind::diverged, {50.0, {}, false}, "row = b"), input, 0.95).estimates[0];
   CHECK(share.value == 100);
+  CHECK(share.unit == "%");
   CHECK(share.low == doctest::Approx(100 * std::pow(0.025, 0.2)));  // Clopper and Pearson, all of five
   CHECK(share.verdict == Verdict::undecided);
   const Estimate difference =
       judge_rows(test_of(ClaimTestKind::diverged, {0.0, {}, false}, "row = b", "row = a"), input, 0.95).estimates[0];
   CHECK(difference.value == 100);
+  CHECK(difference.unit == "points");
   CHECK(difference.low < share.low);
   CHECK(difference.n == 10);
 }
