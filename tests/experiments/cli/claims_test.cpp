@@ -103,6 +103,8 @@ TEST_CASE("claims: the descriptors of experiments/claims pass, and no number is 
     numbers.push_back(std::stoi(file.filename().string()));
     const Finished done = run_program(folder, "check " + file.string());
     CHECK_MESSAGE(done.code == 0, done.err);
+    const auto claim = nlohmann::json::parse(read_file(file))["claim"];
+    CHECK_MESSAGE((claim["scale"] != "twin" || claim.contains("scale_note")), file, ": why may its scale decide it?");
   }
   std::sort(numbers.begin(), numbers.end());
   CHECK(std::adjacent_find(numbers.begin(), numbers.end()) == numbers.end());
