@@ -43,7 +43,7 @@ class Device {
   /// Synchronous devices return at once.
   virtual void synchronize() {}
   /// What moves this device's memory() between ranks, each call after the kernels started before it. All ranks call it;
-  /// the first call with a group may wait for the others. EnvironmentError, the same in all ranks, if it fails.
+  /// the first call with a group may wait for the others. EnvironmentError, the same in all ranks, if it cannot connect them.
   /// `ranks` must outlive the device, or its next call.
   virtual Exchange& exchange(Ranks& ranks) { return ranks; }
   /// Records the kernels that `work` starts instead of running them. Returns null without calling `work` on a device

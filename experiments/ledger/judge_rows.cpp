@@ -10,8 +10,6 @@
 namespace normlab {
 namespace {
 
-constexpr std::size_t kMostSeeds = 1000000;  // more are not worth naming
-
 using Lines = std::vector<const TableLine*>;
 
 class RowJudge {
@@ -107,7 +105,7 @@ class RowJudge {
       if (line->gain_half_width.value) {
         e.low = *line->gain_low.value;
         e.high = *line->gain_high.value;
-        judge_interval(e, test_.range, *line->gain_half_width.value);
+        judge_interval(e, test_.range);
       }
       note_lost_runs(e, *line);
     }
@@ -167,29 +165,11 @@ class RowJudge {
     return judged_contrast(std::move(slopes));
   }
 
-  /// For an undecided estimate of `seeds` each: the number with which `estimate`, given its multiple of `seeds`,
-  /// decides.
-  template <class F>
-  static void set_seeds_needed(Estimate& e, std::size_t seeds, F&& estimate) {
-    if (e.verdict != Verdict::undecided) return;
-    const auto decides = [&](std::size_t n) {
-      return estimate(double(n) / double(seeds)).verdict != Verdict::undecided;
-    };
-    std::size_t few = seeds, enough = 2 * seeds;
-    for (; !decides(enough); few = enough, enough *= 2)
-      if (enough > kMostSeeds) return;
-    while (enough - few > 1) {
-      const std::size_t middle = (few + enough) / 2;
-      (decides(middle) ? enough : few) = middle;
-    }
-    e.seeds_needed = enough;
-  }
-
   Estimate diverged() const {
     Estimate e = shares(1);
-    const std::int64_t runs = diverged_of(where_).second;
-    set_seeds_needed(e, std::max<std::size_t>(1, std::size_t(runs) / where_.size()),
-                     [&](double times) { return shares(times); });
+    const std::size_t seeds = std::size_t(diverged_of(where_).second) / where_.size();
+    if (e.verdict == Verdict::undecided)
+      judge_multiples(e, std::max<std::size_t>(1, seeds), [&](double times) { return shares(times).verdict; });
     return e;
   }
 
@@ -260,7 +240,8 @@ class RowJudge {
       refuse(concat("\"where\" and \"against\" select ", where_.size(), " and ", against_.size(),
                     " rows; expected two or more each"));
     Estimate e = best_values(1);
-    set_seeds_needed(e, e.n, [&](double times) { return best_values(times); });
+    if (e.verdict == Verdict::undecided)
+      judge_multiples(e, e.n, [&](double times) { return best_values(times).verdict; });
     return e;
   }
 

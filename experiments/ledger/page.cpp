@@ -32,8 +32,8 @@ std::string verdict_text(const LedgerLine& line) {
   const Estimate* e = line.verdict == Verdict::undecided ? deciding(line) : nullptr;
   if (e == nullptr) return text;
   if (!e->why.empty()) return text + ": " + e->why;
-  if (!e->seeds_needed) return text + ": the estimate lies on the bound";
-  const char* one = line.claim.bench.empty() ? "seed" : "repetition";
+  const std::string one = line.claim.bench.empty() ? "seed" : "repetition";
+  if (!e->seeds_needed) return text + ": a million " + one + "s would not decide it";
   return text + fmt::format(": about {} would decide it", plural(*e->seeds_needed, one));
 }
 

@@ -10,20 +10,6 @@
 #include "experiments/statistics/stein.h"
 
 namespace normlab {
-namespace {
-
-/// Seeds for a half width that leaves out the nearest bound; none if the estimate lies on it.
-std::optional<std::size_t> seeds_to_decide(const ClaimRange& range, double value, double half_width, std::size_t n) {
-  double distance = INFINITY;
-  for (const auto& bound : {range.low, range.high})
-    if (bound) distance = std::min(distance, std::abs(value - *bound));
-  const double seeds = std::ceil(double(n) * std::pow(half_width / distance, 2));
-  if (!(seeds < 1e9)) return std::nullopt;
-  return std::max(std::size_t(seeds), n + 1);
-}
-
-}  // namespace
-
 std::string_view words_of(Verdict verdict) {
   constexpr std::array<std::string_view, 5> kText{"holds here", "fails here", "undecided", "not run", "needs ImageNet"};
   return kText[std::size_t(verdict)];
@@ -44,9 +30,26 @@ Verdict combined(std::span<const Verdict> verdicts, bool any) {
   return Verdict::not_run;
 }
 
-void judge_interval(Estimate& e, const ClaimRange& range, double half_width) {
-  e.verdict = judge(range, e.low, e.high);
-  if (e.verdict == Verdict::undecided) e.seeds_needed = seeds_to_decide(range, e.value, half_width, e.n);
+void judge_multiples(Estimate& e, std::size_t seeds, const std::function<Verdict(double times)>& judged) {
+  constexpr std::size_t kMost = 1000000;
+  const auto decided = [&](std::size_t n) { return judged(double(n) / double(seeds)) != Verdict::undecided; };
+  e.verdict = judged(1);
+  if (e.verdict != Verdict::undecided) return;
+  std::size_t few = seeds, enough = 2 * seeds;
+  for (; !decided(enough); few = enough, enough *= 2)
+    if (enough > kMost) return;
+  while (enough - few > 1) {
+    const std::size_t middle = (few + enough) / 2;
+    (decided(middle) ? enough : few) = middle;
+  }
+  e.seeds_needed = enough;
+}
+
+void judge_interval(Estimate& e, const ClaimRange& range) {
+  judge_multiples(e, e.n, [&](double times) {
+    const double narrow = 1 / std::sqrt(times);
+    return judge(range, e.value - narrow * (e.value - e.low), e.value + narrow * (e.high - e.value));
+  });
 }
 
 std::vector<Estimate> judge_contrasts(const std::vector<Contrast>& contrasts, const ClaimRange& range, double level,
@@ -70,7 +73,7 @@ std::vector<Estimate> judge_contrasts(const std::vector<Contrast>& contrasts, co
     e.value = interval.mean;
     e.low = interval.mean - *interval.half_width;
     e.high = interval.mean + *interval.half_width;
-    judge_interval(e, scale, *interval.half_width);
+    judge_interval(e, scale);
     if (contrast.logs)
       for (double* v : {&e.value, &e.low, &e.high}) *v = std::exp(*v);
   }

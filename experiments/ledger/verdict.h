@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -38,8 +39,12 @@ Verdict judge(const ClaimRange& range, double low, double high);
 /// not_run, then undecided take precedence over fails. not_run for none.
 Verdict combined(std::span<const Verdict> verdicts, bool any = false);
 
-/// Sets verdict and seeds_needed from the interval, whose half width is that of n seeds.
-void judge_interval(Estimate& e, const ClaimRange& range, double half_width);
+/// Sets the verdict and, if it is undecided, seeds_needed: the fewest seeds above `seeds` with which it would be
+/// decided, if there are any below a million. `judged` is the verdict with a multiple of the seeds.
+void judge_multiples(Estimate& e, std::size_t seeds, const std::function<Verdict(double times)>& judged);
+
+/// The same for an interval of e.n seeds, which narrows with the root of their number.
+void judge_interval(Estimate& e, const ClaimRange& range);
 
 /// The values of one estimate by seed.
 struct Contrast {

@@ -86,7 +86,7 @@ void take_line(std::string_view text, const std::string& where, ExportedResults&
 
 /// Replaces the host's name, and the folders in "WebDataset, /home/ada/sets/cifar10, train: ...".
 void make_anonymous(nlohmann::ordered_json& result) {
-  for (auto& [key, value] : result["provenance"].items()) {
+  for (auto& [key, value] : result.at("provenance").items()) {
     if (key == "host") value = "anonymous";
     if (key != "data") continue;
     std::string text = value.get<std::string>();

@@ -171,6 +171,12 @@ TEST_CASE("ledger: undecided timings name the repetitions that would decide them
   REQUIRE(line.estimates[0].seeds_needed.has_value());
   CHECK(has(ledger_text({line}, 200),
             concat("undecided: about ", *line.estimates[0].seeds_needed, " repetitions would decide it")));
+  std::ofstream on_the_bound(made.folder / "times.jsonl");
+  for (const double ms : {0.5, 2.0}) on_the_bound << nlohmann::json{{"a", 1}, {"b", ms}} << "\n";
+  on_the_bound.close();
+  LedgerLine undecided = made.line();
+  undecided.verdict = Verdict::undecided;  // two of three repetitions
+  CHECK(has(ledger_text({undecided}, 200), "undecided: a million repetitions would not decide it"));
 }
 
 TEST_CASE("ledger: a claim of the published size only is not judged") {
