@@ -43,7 +43,10 @@ struct ClaimsCommand {
 
   int operator()() {
     if (run && !descriptor.from.empty())
-      throw InputError("--run: writes to a folder of results; give --out instead of --from");
+      throw InputError(fmt::format(
+          "--run: writes to a folder of results, so it needs --out instead of --from; `normlab merge {} --out results` "
+          "copies there what the archives hold",
+          descriptor.from));
     const std::vector<std::filesystem::path> files = descriptors();
     if (plan) return print_plan(files);
     int code = 0;

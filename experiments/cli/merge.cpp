@@ -3,18 +3,19 @@
 #include "experiments/base/terminal.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
-#include "experiments/sweep/share.h"
+#include "experiments/sweep/merge.h"
 
 namespace normlab {
 namespace {
 
 struct Merge {
-  std::vector<std::string> folders;
+  std::vector<std::string> sources;
   std::string out;
 
   int operator()() const {
-    const Merged merged = merge_results({folders.begin(), folders.end()}, out);
+    const Merged merged = merge_results({sources.begin(), sources.end()}, out);
     print_text("{} copied to {}, {} there already\n", plural(merged.copied, "result"), out, merged.there);
+    if (merged.timings > 0) print_text("{} copied to {}/bench\n", plural(merged.timings, "timing file"), out);
     if (merged.unfinished > 0)
       print_text("{} without a result left out; run the share again to finish them\n",
                  plural(merged.unfinished, "trial"));
@@ -25,12 +26,19 @@ struct Merge {
 }  // namespace
 
 void add_merge(Command& app) {
-  auto [command, merge] = app.add_command<Merge>("merge", "copy the results of several folders into one");
-  command.add_option("folders", merge.folders, "folders of results, such as those of `normlab run --share`").required();
+  auto [command, merge] =
+      app.add_command<Merge>("merge", "copy the results of several folders and archives into one folder");
+  command
+      .add_option(
+          "sources", merge.sources,
+          "folders of results, such as those of `normlab run --share`; archives of `normlab export`, or folders "
+          "of archives")
+      .required();
   command.add_option("--out", merge.out, "folder to copy to; it may have results already").required();
   command.footer(
-      "Nothing is copied if equal trials have different results, or if the folders record different decisions about an "
-      "experiment. If later trials follow from the results, run the descriptor again in the merged folder.");
+      "Nothing is copied if equal trials have different results, or if the sources record different decisions about an "
+      "experiment. If later trials follow from the results, run the descriptor again in the merged folder. Trials from "
+      "an archive have no checkpoints, and curves only if it was written with --full.");
   command.examples(
       {"normlab merge share-1 share-2 share-3 --out results", "normlab merge ~/from-another-machine --out results"});
 }

@@ -6,7 +6,7 @@
 
 #include "experiments/figures/figure_series.h"
 #include "experiments/figures/probe_figures.h"
-#include "experiments/results/exported.h"
+#include "experiments/results/trial_files.h"
 
 namespace normlab {
 namespace {
@@ -97,7 +97,7 @@ FigureInput read_figures(const Experiment& experiment, const ResultStore& store,
       try {
         const TrialFolder folder = store.trial(trial.id);
         const TrialStatus status = folder.status();
-        const bool curves = folder.exported() == nullptr || folder.exported()->metrics;
+        const bool curves = !status.result || has_curve(folder, *status.result);
         input.trials.push_back(
             {r, trial.config.seed, status.state, curves ? trial_metrics(folder, status) : std::vector<MetricsLine>()});
       } catch (const Error& error) {

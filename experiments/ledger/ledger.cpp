@@ -8,7 +8,6 @@
 
 #include "core/error.h"
 #include "experiments/base/strict_json.h"
-#include "experiments/results/exported.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/sweep_table.h"
 
@@ -191,8 +190,7 @@ class ClaimJudge {
     try {
       const TrialFolder folder = store_.trial(experiment_.trials[trial].id);
       const std::optional<TrialResult> result = folder.load_result();
-      if (!result || result->status == TrialEnd::failed) return {};
-      if (folder.exported() != nullptr && !folder.exported()->metrics) return {};
+      if (!result || result->status == TrialEnd::failed || !has_curve(folder, *result)) return {};
       return by_measured_step(read_result_metrics(folder, *result));
     } catch (const Error& error) {
       line_.problems.push_back(concat(experiment_.trials[trial].label, ": ", error.what()));

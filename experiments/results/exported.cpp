@@ -44,16 +44,17 @@ std::vector<MetricsLine> take_metrics(const nlohmann::json& list, const TrialRes
 
 ExportedTrial take_trial(ObjectReader& line, const std::string& where) {
   const std::string id = line.string("trial");
-  const TrialConfig config = config_from_json(member(line, "config").dump(), where + ": /config");
+  TrialConfig config = config_from_json(member(line, "config").dump(), where + ": /config");
   if (const std::string found = trial_id(config); found != id)
     throw InputError(concat(where, ": /config: is damaged: it holds the settings of trial ", found,
                             ", but \"trial\" is ", in_quotes(id)));
-  ExportedTrial trial{where, take_trial_result(member(line, "result"), where + ": /result"), {}};
+  ExportedTrial trial{where, std::move(config), take_trial_result(member(line, "result"), where + ": /result"), {}, {}};
+  if (!trial.result->sealed) trial.unsealed_text = member(line, "result").dump(2) + '\n';
   if (trial.result->id != id)
     throw InputError(concat(where, ": /result: it is the result of trial ", in_quotes(trial.result->id)));
-  if (trial.result->seed != config.seed)
-    throw InputError(
-        concat(where, ": /result: is damaged: seed ", trial.result->seed, " here, but ", config.seed, " in /config"));
+  if (trial.result->seed != trial.config.seed)
+    throw InputError(concat(where, ": /result: is damaged: seed ", trial.result->seed, " here, but ", trial.config.seed,
+                            " in /config"));
   if (line.has("metrics")) trial.metrics = take_metrics(member(line, "metrics"), *trial.result, where);
   return trial;
 }
@@ -131,6 +132,23 @@ std::string export_note(const ResultStore& store, const std::string& folder, con
   nlohmann::ordered_json line{{"schema", kSchema}, {"program", kProgram}, {"folder", folder}, {"note", name}};
   line["content"] = store.note(folder, name);
   return sealed_line(std::move(line), (store.out() / "experiments" / folder / name).string(), "");
+}
+
+void write_exported_trial(const ExportedTrial& trial, const std::filesystem::path& folder) {
+  const TrialResult& result = *trial.result;
+  TrialFolder(folder).write_config(full_json(trial.config));
+  const std::filesystem::path attempt = attempt_folder(folder, std::max<std::int64_t>(result.attempt, 1));
+  make_folders(attempt);
+  std::set<std::string> removed{"metrics.jsonl"};
+  for (const auto& [name, seal] : result.files) removed.insert(name);
+  if (trial.metrics && result.status != TrialEnd::failed) {
+    std::string text;
+    for (const MetricsLine& line : *trial.metrics) text += metrics_text(line) + '\n';
+    write_atomically(attempt / "metrics.jsonl", text);
+    removed.erase("metrics.jsonl");
+  }
+  if (!removed.empty()) note_removed(attempt, removed);
+  write_atomically(folder / "result.json", result.sealed ? write_trial_result(result) : trial.unsealed_text);
 }
 
 ExportedResults read_export(const std::filesystem::path& file, bool may_lack_trials) {

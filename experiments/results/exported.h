@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/descriptor/config.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
 
@@ -17,7 +18,9 @@ namespace normlab {
 
 struct ExportedTrial {
   std::string where;                                // "FILE:12", for error messages
+  TrialConfig config{};                             // its settings
   std::optional<TrialResult> result;                // none: the file does not contain this trial
+  std::string unsealed_text{};                      // of a result without a seal, which is never written anew
   std::optional<std::vector<MetricsLine>> metrics;  // none: exported without curves
 };
 
@@ -31,6 +34,10 @@ struct ExportedResults {
 /// the result again. InputError if a file of the trial is missing or damaged.
 std::string export_line(const TrialFolder& trial, bool full, bool anonymous = false);
 std::string export_note(const ResultStore& store, const std::string& folder, const std::string& name);
+
+/// Writes the trial as a folder of results, such as a run leaves. Its note of removed files (trial_files.h) lists what
+/// the archive does not hold. `folder` is new.
+void write_exported_trial(const ExportedTrial& trial, const std::filesystem::path& folder);
 
 /// Reads a whole file. Lines with another "program" are not returned, but their seals are checked. InputError, with
 /// line and JSON pointer, for anything that the functions above do not write, and where settings, result, curve and

@@ -193,7 +193,9 @@ ResultStore ResultStore::exported(const std::filesystem::path& file) {
     for (const auto& path : files_below(file)) {
       if (path.extension() != ".jsonl" || path.stem().extension() == kTimingsSuffix) continue;
       ExportedResults more = read_export(path, true);
-      all.trials.merge(more.trials);
+      for (auto& [id, trial] : more.trials)
+        if (const auto [first, added] = all.trials.try_emplace(id, std::move(trial)); !added && !first->second.metrics)
+          first->second = std::move(trial);
       for (auto& [folder, notes] : more.notes) all.notes[folder].merge(notes);
     }
     if (all.trials.empty())
@@ -217,6 +219,10 @@ TrialFolder ResultStore::trial(const std::string& id) const {
 
 std::vector<std::string> ResultStore::trial_ids() const {
   std::vector<std::string> ids;
+  if (exported_) {
+    for (const auto& [id, trial] : exported_->trials) ids.push_back(id);
+    return ids;
+  }
   for (const auto& path : list_folder(out_ / "trials"))
     if (std::filesystem::is_directory(path)) ids.push_back(path.filename().string());
   return ids;

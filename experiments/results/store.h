@@ -116,10 +116,11 @@ class ResultStore {
   /// `out` is created with the first write. InputError if it is empty, as with an unset shell variable.
   explicit ResultStore(std::filesystem::path out);
   /// The trials of a file written by `normlab export`, or of all such files (*.jsonl) below a folder, except timings
-  /// (NAME.bench.jsonl); read-only. Of equal trials, the first counts. InputError as read_export(), and for a folder
-  /// without trials.
+  /// (NAME.bench.jsonl); read-only. Of equal trials, the first with a curve counts. InputError as read_export(), and
+  /// for a folder without trials.
   static ResultStore exported(const std::filesystem::path& file);
-  bool is_exported() const { return exported_ != nullptr; }
+  /// The contents of the exported files; null for a folder of results.
+  const ExportedResults* exported() const { return exported_.get(); }
   const std::filesystem::path& out() const { return out_; }
 
   /// InputError for an id that is not a plain file name. The folder must not outlive an exported store.

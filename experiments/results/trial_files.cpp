@@ -151,12 +151,17 @@ void require_agreement(const TrialFolder& trial, const TrialResult& result) {
     require_count(trial, result, read_correctness(path), path);
 }
 
+bool has_curve(const TrialFolder& trial, const TrialResult& result) {
+  if (trial.exported() != nullptr) return trial.exported()->metrics.has_value();
+  const fs::path path = trial.metrics(result_attempt(trial, result));
+  return fs::exists(path) || !removed_files(path.parent_path()).contains(path.filename().string());
+}
+
 std::vector<MetricsLine> read_result_metrics(const TrialFolder& trial, const TrialResult& result) {
-  if (const ExportedTrial* exported = trial.exported()) {
-    if (!exported->metrics)
-      throw InputError(concat(exported->where, ": has no curve; export the trial again with `normlab export --full`"));
-    return *exported->metrics;
-  }
+  if (!has_curve(trial, result))
+    throw InputError(concat(trial.exported() ? trial.exported()->where : trial.path().string(),
+                            ": has no curve; export the trial again with `normlab export --full`"));
+  if (trial.exported() != nullptr) return *trial.exported()->metrics;
   const fs::path path = trial.metrics(result_attempt(trial, result));
   std::vector<MetricsLine> lines = parse_metrics(read_listed(path, result), path);
   require_last_line(trial, result, path);
@@ -169,7 +174,9 @@ std::optional<Correctness> read_result_correctness(const TrialFolder& trial, con
                             "), which exported files do not hold; ", exported->where,
                             " is one; use the folder of the results (--out)"));
   const fs::path path = attempt_folder(trial.path(), result_attempt(trial, result)) / kCorrectnessFile;
-  if (!fs::exists(path) && !result.files.contains(kCorrectnessFile)) return std::nullopt;
+  if (!fs::exists(path) &&
+      (!result.files.contains(kCorrectnessFile) || removed_files(path.parent_path()).contains(kCorrectnessFile)))
+    return std::nullopt;
   Correctness bits = parse_correctness(read_listed(path, result), path);
   require_count(trial, result, bits, path);
   return bits;

@@ -36,6 +36,9 @@ struct Witnesses {
 /// The part of require_agreement() that compares a result with the last line of its metrics.
 void require_last_line(const TrialResult& result, const std::optional<MetricsLine>& line, const Witnesses& at);
 
+/// False for a trial of an archive without curves, also after it was copied into a folder of results.
+bool has_curve(const TrialFolder& trial, const TrialResult& result);
+
 /// The metrics of the attempt that the result belongs to. InputError if the file is missing or does not match its seal.
 std::vector<MetricsLine> read_result_metrics(const TrialFolder& trial, const TrialResult& result);
 

@@ -1,8 +1,7 @@
-// A share of a sweep's trials, for processes without a common folder, and the union of their results.
+// A share of a sweep's trials, for processes without a common folder.
 #pragma once
 
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -26,13 +25,5 @@ Share read_share(const std::string& text, const std::function<const char*(const 
 
 /// The ids of the share's trials. By the order of all ids, so sizes differ by at most one trial.
 std::vector<std::string> ids_of_share(const Experiment& experiment, const Share& share);
-
-struct Merged {
-  std::size_t copied = 0, there = 0;  // results copied, and results that `out` or an earlier folder had already
-  std::size_t unfinished = 0;         // trials without a result, left out
-};
-/// Copies every trial with a result, and the notes of the experiments, from `folders` to `out`. InputError, before
-/// anything is copied, for a folder without trials, and for equal trials whose results differ, naming both.
-Merged merge_results(const std::vector<std::filesystem::path>& folders, const std::filesystem::path& out);
 
 }  // namespace normlab

@@ -53,7 +53,7 @@ bool note_tabled_seeds(const Experiment& e, const ResultStore& store) {
   const std::size_t seeds = seeds_of(e);
   const std::filesystem::path folder = store.out() / "experiments" / folder_of(e),
                               path = folder / concat("seeds-", seeds, ".json");
-  if (seeds < 2 || store.is_exported() || std::filesystem::exists(path)) return true;
+  if (seeds < 2 || store.exported() != nullptr || std::filesystem::exists(path)) return true;
   if (!std::filesystem::exists(folder.parent_path() / "plan.json") || !tells_something(e, store)) return true;
   nlohmann::ordered_json note{{"seeds", seeds}, {"by_rule", e.two_stage.has_value()}};
   for (const Cell& row : e.rows)

@@ -1,0 +1,22 @@
+// The union of results from several folders and archives.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <vector>
+
+namespace normlab {
+
+struct Merged {
+  std::size_t copied = 0, there = 0;  // results copied, and results that `out` or an earlier source had already
+  std::size_t unfinished = 0;         // trials without a result, left out
+  std::size_t timings = 0;            // files of timings copied
+};
+
+/// Copies every trial with a result, the notes of the experiments and the timings of claims from `sources` to `out`. A
+/// source is a folder of results, an archive of `normlab export`, or a folder of archives. Of equal trials, the first
+/// with a curve counts. InputError, before anything is copied, for a source without trials, and for equal trials,
+/// notes or timings that differ, naming both.
+Merged merge_results(const std::vector<std::filesystem::path>& sources, const std::filesystem::path& out);
+
+}  // namespace normlab

@@ -1,0 +1,149 @@
+#include "experiments/sweep/merge.h"
+
+#include <doctest/doctest.h>
+
+#include "experiments/base/files.h"
+#include "experiments/base/strict_json.h"
+#include "experiments/descriptor/canonical.h"
+#include "experiments/results/exported.h"
+#include "experiments/results/trial_files.h"
+#include "experiments/sweep/verify_files.h"
+#include "tests/experiments/report/fake_results.h"
+#include "tests/experiments/results/unsealed_result.h"
+
+using namespace normlab;
+namespace fs = std::filesystem;
+
+namespace {
+
+const char* const kSweep = R"({"dataset": {"name": "shapes", "train_images": 200, "eval_images": 50},
+  "model": {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}, "train": {"epochs": 4, "batch_size": 20},
+  "sweep": {"model.placement": ["pre_pre", "dpn"]}, "seeds": 5, "baseline": {"model.placement": "pre_pre"}})";
+
+struct TwoFolders {
+  TemporaryFolder folder;
+  Experiment experiment = experiment_of(folder, kSweep);
+  ResultStore a{folder / "a"}, b{folder / "b"};
+  fs::path out = folder / "out";
+};
+
+/// A done, a diverged and a failed trial with settings and sealed files, as a run leaves them, and a note.
+struct Archived : TwoFolders {
+  fs::path archive = folder / "archives" / "a.jsonl";
+
+  Archived() {
+    for (std::size_t t = 0; t < 3; ++t) trial(t).write_config(full_json(experiment.trials[t].config));
+    fake_metrics(a, experiment.trials[0], 0.5);
+    TrialResult done = fake_result(experiment.trials[0], TrialEnd::done, 0.5);
+    done.files["metrics.jsonl"] = seal_of_file(trial(0).metrics(1));
+    done.files["correct.bits"] = {7, std::string(64, '0')};
+    trial(0).publish_result(done);
+    fake_diverged(a, experiment.trials[1], 25);
+    fake_failed(a, experiment.trials[2], "no memory");
+    make_folders(a.out() / "experiments" / "small" / "fixed");
+    write_atomically(a.out() / "experiments" / "small" / "fixed" / "lr.json", write_note({{"lr", 0.1}}));
+  }
+  TrialFolder trial(std::size_t t) const { return a.trial(experiment.trials[t].id); }
+  /// Writes the archive, and a timing file beside it.
+  void write(bool full) const {
+    std::string lines;
+    for (std::size_t t = 0; t < 3; ++t) lines += export_line(trial(t), full);
+    lines += export_note(a, "small/fixed", "lr.json");
+    make_folders(archive.parent_path());
+    write_atomically(archive, lines);
+    write_atomically(archive.parent_path() / "01-speed.bench.jsonl", "{}\n");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("merge: copies every result once, and leaves out what has none") {
+  const TwoFolders made;
+  for (std::size_t t = 0; t < 8; ++t) fake_done(t < 5 ? made.a : made.b, made.experiment.trials[t], 0.5);
+  fake_done(made.b, made.experiment.trials[0], 0.5);  // the same in both
+  fake_metrics(made.b, made.experiment.trials[9], 0.5);
+  const Merged merged = merge_results({made.folder / "a", made.folder / "b"}, made.out);
+  CHECK(merged.copied == 8);
+  CHECK(merged.there == 1);
+  CHECK(merged.unfinished == 1);
+  const ResultStore out(made.out);
+  CHECK(out.trial_ids().size() == 8);
+  for (const std::string& id : out.trial_ids()) CHECK(out.finished(id));
+  const Merged again = merge_results({made.folder / "b"}, made.out);
+  CHECK(again.copied == 0);
+  CHECK(again.there == 4);
+}
+
+TEST_CASE("merge: equal trials with different results are not merged") {
+  const TwoFolders made;
+  fake_done(made.a, made.experiment.trials[0], 0.5);
+  fake_done(made.a, made.experiment.trials[1], 0.5);
+  fake_done(made.b, made.experiment.trials[1], 0.6);
+  CHECK_THROWS_WITH_AS(merge_results({made.folder / "a", made.folder / "b"}, made.out),
+                       doctest::Contains("are the same trial with different results: eval/accuracy is 0.5 and 0.6"),
+                       InputError);
+  CHECK(!fs::exists(made.out));
+}
+
+TEST_CASE("merge: a folder without results, and different decisions, are not merged") {
+  const TwoFolders made;
+  fs::create_directories(made.folder / "c");
+  CHECK_THROWS_WITH_AS(merge_results({made.folder / "c"}, made.out),
+                       doctest::Contains("holds neither \"trials\" nor archives"), InputError);
+  for (const char* name : {"a", "b"}) {
+    fake_done(name == std::string("a") ? made.a : made.b, made.experiment.trials[0], 0.5);
+    fs::create_directories(made.folder / name / "experiments" / "small" / "fixed");
+    std::ofstream(made.folder / name / "experiments" / "small" / "fixed" / "lr.json") << name;
+  }
+  CHECK_THROWS_WITH_AS(merge_results({made.folder / "a", made.folder / "b"}, made.out),
+                       doctest::Contains("record different decisions"), InputError);
+}
+
+TEST_CASE("merge: an archive becomes a folder of results that verifies, and can be exported again") {
+  for (const bool full : {true, false}) {
+    const Archived made;
+    made.write(full);
+    const Merged merged = merge_results({made.archive.parent_path()}, made.out);
+    CHECK(merged.copied == 3);
+    CHECK(merged.timings == 1);
+    CHECK(read_file(made.out / "bench" / "01-speed.bench.jsonl") == "{}\n");
+    const ResultStore out(made.out);
+    for (std::size_t t = 0; t < 3; ++t) {
+      const std::string& id = made.experiment.trials[t].id;
+      CHECK(out.trial(id).load_result() == made.trial(t).load_result());
+      CHECK(export_line(out.trial(id), false) == export_line(made.trial(t), false));
+      if (full) CHECK(export_line(out.trial(id), true) == export_line(made.trial(t), true));
+    }
+    CHECK(out.note("small/fixed", "lr.json") == made.a.note("small/fixed", "lr.json"));
+    const FilesReport report = verify_files(out);
+    CHECK(report.problems.empty());
+    CHECK(report.removed == (full ? 1 : 2));
+    // A result with a curve replaces one without; no archive has the curve of a failed trial.
+    CHECK(merge_results({made.archive, made.a.out()}, made.out).there == (full ? 5 : 3));
+    for (std::size_t t = 0; t < 3; ++t)
+      CHECK(export_line(out.trial(made.experiment.trials[t].id), true) == export_line(made.trial(t), true));
+  }
+}
+
+TEST_CASE("merge: an unsealed result of an archive stays unsealed") {
+  const Archived made;
+  const Trial& trial = made.experiment.trials[4];
+  const TrialFolder unsealed = made.b.trial(trial.id);
+  unsealed.write_config(full_json(trial.config));
+  publish_unsealed(unsealed, fake_result(trial, TrialEnd::done, 0.5));
+  make_folders(made.archive.parent_path());
+  write_atomically(made.archive, export_line(unsealed, false));
+  CHECK(merge_results({made.archive}, made.out).copied == 1);
+  const std::optional<TrialResult> result = ResultStore(made.out).trial(trial.id).load_result();
+  CHECK(!result->sealed);
+  CHECK(result == unsealed.load_result());
+}
+
+TEST_CASE("merge: an archive that contradicts a folder is refused") {
+  const Archived made;
+  made.write(false);
+  fake_done(made.b, made.experiment.trials[0], 0.6);
+  CHECK_THROWS_WITH_AS(merge_results({made.archive, made.b.out()}, made.out), doctest::Contains("a.jsonl:1 and "),
+                       InputError);
+  CHECK(!fs::exists(made.out));
+}
