@@ -69,6 +69,10 @@ void take_line(std::string_view text, const std::string& where, ExportedResults&
   std::string twice;
   if (ours && line.has("note")) {
     const std::string folder = line.string("folder"), name = line.string("note");
+    const std::size_t slash = std::min(folder.find('/'), folder.size());
+    require_plain_name(where + ": /folder: experiment", folder.substr(0, slash));
+    require_plain_name(where + ": /folder: part", folder.substr(std::min(slash + 1, folder.size())));
+    require_plain_name(where + ": /note:", name);
     nlohmann::json note = take_note(member(line, "content"), where + ": /content");
     if (!results.notes[folder].try_emplace(name, std::move(note)).second) twice = concat("note ", in_quotes(name));
   } else if (ours) {

@@ -18,13 +18,6 @@ namespace {
 constexpr const char* kFailedFile = "failed.json";
 constexpr const char* kDivergedFile = "diverged.json";
 
-/// Requires a name that stays inside its folder.
-void require_plain_name(std::string_view what, const std::string& name) {
-  const bool plain =
-      !name.empty() && name.front() != '.' && name.find('/') == name.npos && name.find('\0') == name.npos;
-  if (!plain) throw InputError(concat(what, " ", in_quotes(name), " is not a plain name"));
-}
-
 /// Removes what killed processes left in a trial's folder and its attempts. A process that has lost its claim may still
 /// be writing: publish() then tries again, or the process notices the loss.
 void remove_all_temporaries(const std::filesystem::path& trial) {
@@ -34,6 +27,12 @@ void remove_all_temporaries(const std::filesystem::path& trial) {
 }
 
 }  // namespace
+
+void require_plain_name(std::string_view what, const std::string& name) {
+  const bool plain =
+      !name.empty() && name.front() != '.' && name.find('/') == name.npos && name.find('\0') == name.npos;
+  if (!plain) throw InputError(concat(what, " ", in_quotes(name), " is not a plain name"));
+}
 
 void TrialFolder::write_config(std::string_view json) const {
   make_folders(path_);

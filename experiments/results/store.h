@@ -53,6 +53,9 @@ struct ResumePoint {
 /// NAME.bench.jsonl holds timings of `bench`, not trials.
 inline constexpr std::string_view kTimingsSuffix = ".bench";
 
+/// InputError unless the name stays inside its folder; `what` begins the message.
+void require_plain_name(std::string_view what, const std::string& name);
+
 struct ExportedTrial;  // exported.h
 struct ExportedResults;
 
