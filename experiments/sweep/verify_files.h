@@ -15,7 +15,7 @@ struct FilesReport {
   std::size_t unfinished = 0;            // trials without a done or diverged result
   std::size_t running = 0;               // unfinished trials whose attempts are being written; these were skipped
   std::size_t files = 0;                 // number of files read
-  std::size_t removed = 0;               // listed in results, but removed by `normlab clean` or not in an archive
+  std::size_t removed = 0;               // listed in results, but deleted by `normlab clean`, or left out of an archive
   std::vector<std::string> problems;     // one per line: file, expected, found
 };
 

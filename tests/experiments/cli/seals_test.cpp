@@ -262,7 +262,7 @@ TEST_CASE("seals: verify --files counts what clean deleted") {
   CHECK(!fs::exists(checkpoint));
   const Finished cleaned = sweep.call("verify --files");
   CHECK_MESSAGE(cleaned.code == 0, cleaned.out);
-  CHECK_MESSAGE(has(cleaned.out, "deleted by `normlab clean` or not in the archive: 2 files"), cleaned.out);
+  CHECK_MESSAGE(has(cleaned.out, "deleted by `normlab clean`, or left out of an archive: 2 files"), cleaned.out);
   const fs::path weights = checkpoint.parent_path() / "weights.safetensors";
   const std::string kept = read_file(weights);
   sweep.with(weights, flipped(kept, kept.size() - 3), [&] { sweep.verify_names(weights); });

@@ -146,4 +146,19 @@ TEST_CASE("merge: an archive that contradicts a folder is refused") {
   CHECK_THROWS_WITH_AS(merge_results({made.archive, made.b.out()}, made.out), doctest::Contains("a.jsonl:1 and "),
                        InputError);
   CHECK(!fs::exists(made.out));
+  make_folders(made.a.out() / "bench");
+  write_atomically(made.a.out() / "bench" / "01-speed.bench.jsonl", "[]\n");
+  CHECK_THROWS_WITH_AS(
+      merge_results({made.archive.parent_path(), made.a.out()}, made.out),
+      doctest::Contains("are different timings of one claim; leave one of them out. Nothing was copied"), InputError);
+}
+
+TEST_CASE("merge: of equal trials in a folder of archives, one with a curve counts") {
+  const Archived made;
+  made.write(true);
+  fs::rename(made.archive, made.archive.parent_path() / "b.jsonl");
+  made.write(false);  // a.jsonl, which is read first
+  const ResultStore both = ResultStore::exported(made.archive.parent_path());
+  CHECK(read_result_metrics(both.trial(made.experiment.trials[0].id), *made.trial(0).load_result()).size() ==
+        kFakeEvaluations);
 }
