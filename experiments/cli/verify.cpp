@@ -44,7 +44,8 @@ struct Verify {
                plural(report.unfinished, "trial"),
                report.running > 0 ? fmt::format(", {} of them running and skipped", report.running) : "");
     if (report.unsealed > 0) print_text("unsealed: {}\n", kUnsealedWords);
-    if (report.removed > 0) print_text("deleted by `normlab clean`, or left out of an archive: {}\n", plural(report.removed, "file"));
+    if (report.removed > 0)
+      print_text("deleted by `normlab clean`, or left out of an archive: {}\n", plural(report.removed, "file"));
     if (report.problems.empty()) return print_text("nothing is damaged\n"), 0;
     print_text("{}\n", plural(report.problems.size(), "problem"));
     return static_cast<int>(ExitCode::bad_input);
