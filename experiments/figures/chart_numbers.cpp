@@ -28,15 +28,6 @@ void each_number(
   }
 }
 
-std::string markdown_cell(const std::string& text) {
-  std::string cell;
-  for (const char c : text) {
-    if (c == '|') cell += '\\';
-    cell += c;
-  }
-  return cell;
-}
-
 }  // namespace
 
 std::string chart_csv(const Chart& chart) {

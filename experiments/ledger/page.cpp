@@ -14,6 +14,9 @@
 namespace normlab {
 namespace {
 
+/// An interval may be a single value, such as the difference of two best rates.
+bool has_interval(const Estimate& e) { return e.high > e.low || e.verdict < Verdict::undecided; }
+
 /// What the results say: the deciding estimate with its row, or why there is none.
 std::string finding(const LedgerLine& line) {
   if (line.verdict == Verdict::paper_scale) return "no small version can decide it";
@@ -63,8 +66,7 @@ std::vector<std::string> notes(const std::vector<LedgerLine>& lines) {
       "A verdict concerns the networks, data and lengths of training that were run. It does not say that a publication "
       "is right or wrong.",
       "Where it ends: a row has finished learning if its training loss over the last tenth of the steps is less than "
-      "5% "
-      "below that of the tenth before. A rate that falls to zero makes this easy to pass.",
+      "5% below that of the tenth before. A rate that falls to zero makes this easy to pass.",
   };
 }
 
@@ -87,11 +89,6 @@ std::vector<std::string> contradictions(const std::vector<LedgerLine>& lines) {
   return out;
 }
 
-std::string markdown_cell(std::string text) {
-  for (std::size_t at = 0; (at = text.find_first_of("|\\", at)) != text.npos; at += 2) text.insert(at, 1, '\\');
-  return text;
-}
-
 }  // namespace
 
 const Estimate* deciding(const LedgerLine& line) {
@@ -106,7 +103,7 @@ const Estimate* deciding(const LedgerLine& line) {
 }
 
 std::string estimate_text(const Estimate& e) {
-  if (!(e.high > e.low) && e.n == 0) return "-";
+  if (!has_interval(e)) return "-";
   const double half = (e.high - e.low) / 2;
   const int decimals = half > 0 && std::isfinite(half) ? decimals_for(half) : 2;
   const bool sign = e.unit == "points";
@@ -176,7 +173,7 @@ nlohmann::ordered_json ledger_json(const std::vector<LedgerLine>& lines) {
     nlohmann::ordered_json estimates = nlohmann::ordered_json::array();
     for (const Estimate& e : line.estimates) {
       nlohmann::ordered_json one{{"estimate", e.label}, {"unit", e.unit}, {"n", e.n}, {"verdict", words_of(e.verdict)}};
-      if (e.high > e.low) one.update({{"value", e.value}, {"low", e.low}, {"high", e.high}});
+      if (has_interval(e)) one.update({{"value", e.value}, {"low", e.low}, {"high", e.high}});
       if (e.seeds_needed) one["seeds_needed"] = *e.seeds_needed;
       if (!e.why.empty()) one["why"] = e.why;
       estimates.push_back(std::move(one));

@@ -61,6 +61,15 @@ std::string plain_name(std::string_view text) {
   return name.empty() ? "unnamed" : name;
 }
 
+std::string markdown_cell(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '|' || c == '\\' || c == '*' || c == '<') result += '\\';
+    result += c == '\n' || c == '\r' ? ' ' : c;
+  }
+  return result;
+}
+
 std::string csv_cell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == text.npos) return text;
   std::string quoted = "\"";

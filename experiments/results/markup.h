@@ -1,4 +1,4 @@
-// Escapes text for HTML, SVG and CSV.
+// Escapes text for HTML, SVG, Markdown and CSV.
 #pragma once
 
 #include <string>
@@ -12,6 +12,9 @@ std::string escaped(std::string_view text);
 
 /// A name for a file or an id: letters, digits and single "-"; "eval/accuracy" gives "eval-accuracy". Never empty.
 std::string plain_name(std::string_view text);
+
+/// A cell of a Markdown table, on one line: | \ * < lose their meaning.
+std::string markdown_cell(std::string_view text);
 
 /// A cell of CSV (RFC 4180), quoted if necessary.
 std::string csv_cell(const std::string& text);

@@ -13,15 +13,6 @@
 namespace normlab {
 namespace {
 
-std::string markdown_escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '|' || c == '\\' || c == '*' || c == '<') result += '\\';
-    result += c == '\n' || c == '\r' ? ' ' : c;
-  }
-  return result;
-}
-
 /// TeX's special characters, and the characters outside ASCII that tables use. Others stay UTF-8.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kLatex{{{"\\", "\\textbackslash{}"},
                                                                                 {"&", "\\&"},
@@ -100,20 +91,20 @@ std::string latex_preamble(std::string_view text) {
 }  // namespace
 
 std::string render_table_markdown(const TableModel& model) {
-  std::string text = model.about.empty() ? "" : markdown_escaped(model.about) + "\n\n", rule = "|";
+  std::string text = model.about.empty() ? "" : markdown_cell(model.about) + "\n\n", rule = "|";
   text += "|";
   for (const TableColumn& column : model.columns) {
-    text += fmt::format(" {} |", markdown_escaped(column.heading));
+    text += fmt::format(" {} |", markdown_cell(column.heading));
     rule += column.kind == ColumnKind::number ? "---:|" : ":---|";
   }
   text += "\n" + rule + "\n";
   for (const TableGridRow& row : model.grid) {
     text += "|";
-    for (const TableCell& cell : row.cells) text += fmt::format(" {} |", markdown_escaped(cell.text()));
+    for (const TableCell& cell : row.cells) text += fmt::format(" {} |", markdown_cell(cell.text()));
     text += "\n";
   }
   text += "\n";
-  for (const TableSentence& sentence : model.footer) text += "- " + markdown_escaped(sentence.text) + "\n";
+  for (const TableSentence& sentence : model.footer) text += "- " + markdown_cell(sentence.text) + "\n";
   return text;
 }
 

@@ -210,3 +210,14 @@ TEST_CASE("ledger: text, Markdown, HTML and JSON say the same") {
   CHECK(json["claims"][0]["verdict"] == "fails here");
   CHECK(json["claims"][0]["estimates"][0]["value"].get<double>() == line.estimates[0].value);
 }
+
+TEST_CASE("ledger: an interval of a single value is printed, a missing one is not") {
+  LedgerLine line;
+  line.estimates = {{.label = "best rate", .unit = "", .n = 5, .verdict = Verdict::holds},
+                    {.label = "one pair", .unit = "points", .value = 3, .n = 1, .verdict = Verdict::undecided}};
+  CHECK(estimate_text(line.estimates[0]) == "0.00 [0.00, 0.00]");
+  CHECK(estimate_text(line.estimates[1]) == "-");
+  const auto json = ledger_json({line})["claims"][0]["estimates"];
+  CHECK(json[0].value("low", 1.0) == 0.0);
+  CHECK_FALSE(json[1].contains("value"));
+}

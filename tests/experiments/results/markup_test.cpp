@@ -26,6 +26,13 @@ TEST_CASE("markup: each byte that XML cannot hold becomes a replacement characte
   CHECK(escaped("\xe4<") == bad + "&lt;");                      // a lead byte swallows nothing
 }
 
+TEST_CASE("markup: a cell of a Markdown table stays in its cell, without emphasis or tags") {
+  CHECK(markdown_cell("a|b\\|c") == "a\\|b\\\\\\|c");
+  CHECK(markdown_cell("blocks.*.mlp and *.attn") == "blocks.\\*.mlp and \\*.attn");
+  CHECK(markdown_cell("<img>") == "\\<img>");
+  CHECK(markdown_cell("two\nlines\r") == "two lines ");
+}
+
 TEST_CASE("markup: names for files and ids are plain") {
   CHECK(plain_name("eval/accuracy") == "eval-accuracy");
   CHECK(plain_name("../../etc/passwd") == "etc-passwd");
