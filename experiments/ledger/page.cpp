@@ -79,13 +79,14 @@ std::vector<std::string> cells(const LedgerLine& line) {
           finding(line), verdict_text(line), where_it_ends(line), line.command};
 }
 
-/// The scale notes of claims that fail here.
-std::vector<std::string> contradictions(const std::vector<LedgerLine>& lines) {
+/// Each claim that fails, and each that holds with a note on its scale.
+std::vector<std::string> scale_notes(const std::vector<LedgerLine>& lines) {
   std::vector<std::string> out;
-  for (const LedgerLine& line : lines)
-    if (line.verdict == Verdict::fails)
-      out.push_back(fmt::format("Claim {} fails here.{}", line.number,
-                                line.claim.scale_note.empty() ? "" : " " + line.claim.scale_note));
+  for (const LedgerLine& line : lines) {
+    const std::string& note = line.claim.scale_note;
+    if (line.verdict == Verdict::fails || (line.verdict == Verdict::holds && !note.empty()))
+      out.push_back(fmt::format("Claim {} {}.{}", line.number, words_of(line.verdict), note.empty() ? "" : " " + note));
+  }
   return out;
 }
 
@@ -127,7 +128,7 @@ std::string ledger_text(const std::vector<LedgerLine>& lines, std::size_t width)
     if (!line.command.empty()) add(line.command);
   }
   out += "\n";
-  for (const auto& list : {contradictions(lines), notes(lines)})
+  for (const auto& list : {scale_notes(lines), notes(lines)})
     for (const std::string& note : list)
       for (const std::string& each : wrapped(note, width)) out += each + "\n";
   return out;
@@ -141,7 +142,7 @@ std::string ledger_markdown(const std::vector<LedgerLine>& lines) {
     for (const std::string& cell : cells(line)) out += fmt::format("| {} ", markdown_cell(cell));
     out += "|\n";
   }
-  for (const auto& list : {contradictions(lines), notes(lines)}) {
+  for (const auto& list : {scale_notes(lines), notes(lines)}) {
     out += "\n";
     for (const std::string& note : list) out += broken_lines("- " + note, kWidestMarkdown) + "\n";
   }
@@ -162,7 +163,7 @@ std::string ledger_html(const std::vector<LedgerLine>& lines) {
     out += "</tr>\n";
   }
   out += "</table>\n<ul>\n";
-  for (const auto& list : {contradictions(lines), notes(lines)})
+  for (const auto& list : {scale_notes(lines), notes(lines)})
     for (const std::string& note : list) out += fmt::format("<li>{}</li>\n", escaped(note));
   return out + "</ul>\n</html>\n";
 }

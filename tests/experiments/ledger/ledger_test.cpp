@@ -209,6 +209,10 @@ TEST_CASE("ledger: text, Markdown, HTML and JSON say the same") {
   REQUIRE(json["claims"].size() == 1);
   CHECK(json["claims"][0]["verdict"] == "fails here");
   CHECK(json["claims"][0]["estimates"][0]["value"].get<double>() == line.estimates[0].value);
+  line.verdict = Verdict::holds;
+  CHECK(has(ledger_text({line}, 60), "Claim 7 holds here. Too small | too short."));
+  line.claim.scale_note.clear();
+  CHECK_FALSE(has(ledger_text({line}, 60), "Claim 7"));
 }
 
 TEST_CASE("ledger: an interval of a single value is printed, a missing one is not") {
