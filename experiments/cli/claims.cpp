@@ -51,7 +51,7 @@ struct ClaimsCommand {
     if (plan) return print_plan(files);
     int code = 0;
     if (run)
-      for (const auto& file : files)
+      for (const auto& file : probing_first(files))
         if (const int ended = run_missing(file); ended != 0) {
           code = std::max(code, ended);
           if (stop_requested()) return stop_exit_code();
@@ -93,6 +93,13 @@ struct ClaimsCommand {
         throw InputError(
             fmt::format("{}: {} has no claim of this number; it has {}", number, folder, joined(known, ", ")));
     if (files.empty()) throw InputError(fmt::format("{}: has no descriptors NN-name.json", folder));
+    return files;
+  }
+
+  /// Claims with probes before the others, so that a trial that both need is trained with its probes.
+  std::vector<std::filesystem::path> probing_first(std::vector<std::filesystem::path> files) const {
+    std::stable_partition(files.begin(), files.end(),
+                          [&](const auto& file) { return !descriptor.load(file.string()).probes.empty(); });
     return files;
   }
 

@@ -1,5 +1,7 @@
 #include "experiments/ledger/ledger.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -8,6 +10,7 @@
 
 #include "core/error.h"
 #include "experiments/base/strict_json.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/sweep_table.h"
 
@@ -135,6 +138,7 @@ class ClaimJudge {
     const TableInput input = input_for("train/loss");
     const auto by_seed = [&](std::size_t row) {
       std::map<std::uint64_t, double> values;
+      std::map<std::string, std::size_t> without;  // runs that lack a measurement
       for (const std::size_t t : experiment_.rows[row].trials) {
         const std::vector<MetricsLine> curve = curve_of(t);
         const auto of = measured(curve, test.of, test);
@@ -142,9 +146,13 @@ class ClaimJudge {
         if (of && over && *of > 0 && *over > 0)
           values[experiment_.trials[t].config.seed] = std::log(*of) - std::log(*over);
         else if (!curve.empty() && (!of || !over))
-          throw InputError(concat(test.place, ": no run of ", experiment_.rows[row].label, " has measured ",
-                                  of ? test.over : test.of, "; request it under \"probes\" and run it again"));
+          without[of ? test.over : test.of] += 1;
       }
+      for (const auto& [name, runs] : without)
+        line_.problems.insert(fmt::format(
+            "{} of {}: measured no {}; request it under \"probes\", remove the folders that `normlab plan` names, and "
+            "run again",
+            plural(runs, "run"), experiment_.rows[row].label, name));
       return values;
     };
     std::map<std::uint64_t, double> against;
@@ -193,7 +201,7 @@ class ClaimJudge {
       if (!result || result->status == TrialEnd::failed || !has_curve(folder, *result)) return {};
       return by_measured_step(read_result_metrics(folder, *result));
     } catch (const Error& error) {
-      line_.problems.push_back(concat(experiment_.trials[trial].label, ": ", error.what()));
+      line_.problems.insert(concat(experiment_.trials[trial].label, ": ", error.what()));
       return {};
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,9 @@ struct LedgerLine {
   std::size_t runs = 0, done = 0;   // that the tests need, and that ended (of a timing: repetitions)
   /// Rows that had not finished learning: the verdict concerns this length of training, not where training ends.
   std::vector<std::string> learning;
-  bool curves = true;                 // whether losses by step are there, to judge `learning`
-  bool more_to_come = false;          // the results at hand lead to more runs
-  std::vector<std::string> problems;  // results that cannot be read
+  bool curves = true;              // whether losses by step are there, to judge `learning`
+  bool more_to_come = false;       // the results at hand lead to more runs
+  std::set<std::string> problems;  // results that cannot be read, or lack what a test reads
 };
 
 /// Whether the mean training loss over the last tenth of the steps is less than 5% below that over the tenth before.
@@ -33,8 +34,8 @@ struct LedgerLine {
 std::optional<bool> finished_learning(const std::vector<MetricsLine>& curve);
 
 /// `experiment` has a claim. `timings` is a file with one line per repetition, a document of `bench --format json` or
-/// {"runs": [...]} for several; it may be missing. InputError with the test's place for wrong filters, metrics and
-/// names, and for a damaged file of timings.
+/// {"runs": [...]} for several; it may be missing. InputError with the test's place for wrong filters and metrics,
+/// and for timings that are damaged or lack a number.
 LedgerLine judge_claim(const Experiment& experiment, const ResultStore& store, const std::filesystem::path& timings);
 
 /// The number in a document of `bench --format json` that `name` selects: "train_ratio", or in a list

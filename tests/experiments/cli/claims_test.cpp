@@ -78,6 +78,30 @@ TEST_CASE("claims: a run trains and times what is missing, once, and judges it")
   CHECK(from.out == again.out);
 }
 
+TEST_CASE("claims: a trial that two claims need is trained with the probes of either") {
+  const Claims made;
+  auto probing = nlohmann::json::parse(read_file(made.claims / "03-rate.json"));
+  probing["probes"]["gradients"] = 2;
+  probing["claim"]["tests"] = {
+      {{"kind", "probe"}, {"of", "grad_norm/head"}, {"where", "lr = 0.1"}, {"range", {0, 100}}}};
+  std::ofstream(made.claims / "07-gradient.json") << probing;
+  const std::string out = " --out " + made.out.string();
+  const Finished alone = made.call("3 --run --threads 1" + out);
+  CHECK_MESSAGE(alone.code == 0, alone.err);
+  const Finished late = made.call("--format json" + out);
+  CHECK(late.code == 2);
+  CHECK(has(late.err, "claim 7: 2 runs of 0.1: measured no grad_norm/head"));
+  const auto claims = nlohmann::json::parse(late.out)["claims"];
+  CHECK(claims[0]["verdict"] != "not run");
+  CHECK(claims[1]["verdict"] == "not run");
+
+  fs::remove_all(made.out);
+  const Finished both = made.call("3 7 --run --threads 1 --format json" + out);
+  CHECK_MESSAGE(both.code == 0, both.err);
+  CHECK(nlohmann::json::parse(both.out)["claims"][1]["verdict"] == "holds here");
+  CHECK(has(both.err, "03-rate: 4 of 4 trials done (4 before)"));
+}
+
 TEST_CASE("claims: wrong numbers, folders and descriptors are refused") {
   const Claims made;
   for (const auto& [words, part] : {std::pair{"4", "has no claim of this number; it has 3, 12"},
