@@ -245,8 +245,7 @@ void add_claims(Command& app) {
   command.add_option("-o,--output", claims.output, "file to write; -: standard output").show_default();
   command.footer(
       "A verdict is computed from results and concerns the scale and the length of training that were run. Exit code "
-      "2: "
-      "some results cannot be read; standard error names them.");
+      "2: some results cannot be read or lack a measurement; standard error names them.");
   command.examples({"normlab claims --from docs/results/claims", "normlab claims 2 9 --run --data ~/data"});
 }
 

@@ -149,10 +149,11 @@ class ClaimJudge {
           without[of ? test.over : test.of] += 1;
       }
       for (const auto& [name, runs] : without)
-        line_.problems.insert(fmt::format(
-            "{} of {}: measured no {}; request it under \"probes\", remove the folders that `normlab plan` names, and "
-            "run again",
-            plural(runs, "run"), experiment_.rows[row].label, name));
+        line_.problems.insert(
+            fmt::format("{} of {} did not measure {}; request it under \"probes\", remove the folders that `normlab "
+                        "plan` names, and "
+                        "run again",
+                        plural(runs, "run"), experiment_.rows[row].label, name));
       return values;
     };
     std::map<std::uint64_t, double> against;

@@ -90,7 +90,7 @@ TEST_CASE("claims: a trial that two claims need is trained with the probes of ei
   CHECK_MESSAGE(alone.code == 0, alone.err);
   const Finished late = made.call("--format json" + out);
   CHECK(late.code == 2);
-  CHECK(has(late.err, "claim 7: 2 runs of 0.1: measured no grad_norm/head"));
+  CHECK(has(late.err, "claim 7: 2 runs of 0.1 did not measure grad_norm/head"));
   const auto claims = nlohmann::json::parse(late.out)["claims"];
   CHECK(claims[0]["verdict"] != "not run");
   CHECK(claims[1]["verdict"] == "not run");

@@ -130,7 +130,7 @@ TEST_CASE("ledger: probes are averaged over the steps that the test asks for") {
   const LedgerLine line = made.line();
   CHECK(line.verdict == Verdict::not_run);
   REQUIRE(line.problems.size() == 1);
-  CHECK(has(*line.problems.begin(), "3 runs of epochs=1, placement=dpn: measured no afv/*"));
+  CHECK(has(*line.problems.begin(), "3 runs of epochs=1, placement=dpn did not measure afv/*"));
 }
 
 TEST_CASE("ledger: a row has finished learning once its loss falls by less than 5% between the last tenths") {
