@@ -78,6 +78,7 @@ DeviceInfo query_device(int number) {
 
 void check(const char* op, cudaError_t error) {
   if (error == cudaSuccess) return;
+  cudaGetLastError();  // otherwise the next kernel reports it too
   throw EnvironmentError(concat(op, ": CUDA: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));
 }
 

@@ -28,6 +28,10 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
+/// Bytes of shared memory that a block gets without asking, and how many of them NORMLAB_SHARED may take in a kernel
+/// that has NORMLAB_DYNAMIC_SHARED too.
+inline constexpr std::size_t kSharedWithoutAsking = 48 * 1024, kSharedOfArrays = 16 * 1024;
+
 /// Blocks of a grid and threads of a block, both along x. `shared`: bytes for NORMLAB_DYNAMIC_SHARED.
 struct Launch {
   std::int64_t blocks;
@@ -53,8 +57,7 @@ void launch(const char* op, void (*kernel)(Parameters...), Launch how, const Str
   });
 #else
   const auto* function = reinterpret_cast<const void*>(kernel);
-  constexpr std::size_t kWithoutAsking = 48 * 1024;
-  if (how.shared > kWithoutAsking)
+  if (how.shared > kSharedWithoutAsking - kSharedOfArrays)
     check(op,
           cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(how.shared)));
   std::apply(

@@ -44,6 +44,12 @@ __global__ void write_beyond(int n, float* y) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i <= n) y[i] = 1.0f;
 }
+__global__ void large_array(float* y) {
+  NORMLAB_DYNAMIC_SHARED(float, asked);
+  NORMLAB_SHARED(float, large, 5000);
+  asked[threadIdx.x] = large[threadIdx.x] = 1;
+  y[threadIdx.x] = asked[threadIdx.x];
+}
 __global__ void shared_beyond(float* y) {
   NORMLAB_DYNAMIC_SHARED(float, tile);
   tile[threadIdx.x + 1] = 1.0f;
@@ -299,6 +305,13 @@ TEST_CASE_FIXTURE(Fixture, "cuda: a launch of no blocks does nothing") {
 TEST_CASE_FIXTURE(Fixture, "cuda: a launch of too many blocks is refused by its name") {
   CHECK_THROWS_WITH_AS(launch("far", across_blocks, {std::int64_t{1} << 31, 32}, stream, y.data<float>()),
                        "far: 2147483648 blocks of 32 threads exceed the limits of CUDA", InputError);
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: arrays in shared memory that the launch does not account for are found") {
+  CHECK(fault_of([&] {
+          launch("large", large_array, {1, 64, 64 * sizeof(float)}, stream, y.data<float>());
+        }) == "large: block 0, thread 0: shared memory: arrays of 20000 bytes, but 16384 are allowed in a launch that "
+              "asks for more");
 }
 
 TEST_CASE_FIXTURE(Fixture, "cuda: a launch with too much shared memory is refused by its name") {

@@ -10,6 +10,8 @@ namespace normlab::emulation {
 class SharedMemory {
  public:
   static constexpr std::size_t kMost = std::size_t{227} << 10;  // bytes of a block on sm_90
+  /// Most bytes of all arrays of fixed size, alone and beside what the launch asks for (cuda/launch.h).
+  static constexpr std::size_t kArrays = std::size_t{48} << 10, kArraysBeside = std::size_t{16} << 10;
 
   SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
@@ -31,7 +33,7 @@ class SharedMemory {
   };
   std::vector<Piece> pieces_;
   char* begin_;
-  std::size_t used_ = 0;
+  std::size_t used_ = 0, dynamic_ = 0, arrays_ = 0;
 };
 
 }  // namespace normlab::emulation

@@ -4,9 +4,11 @@
 #   DEVICE=cpu tests/gpu/run.sh     the same parts on the CPU, to check the script
 # Settings: BINARY and TESTS, existing programs (build/normlab and
 # build/tests/run of `make build-all CUDA=1`); PYTHON=python3, preferably with
-# torch and timm; PARTS="tests bits ..." for some parts; LOGS=folder.
-# Each part has a time limit, and a failure does not stop the others. Exit code
-# 1 if a part failed.
+# torch and timm; PARTS="tests bits ..." for some parts; LIMIT=470, seconds for
+# all of them; LOGS=folder.
+# Each part has a time limit, and a failure does not stop the others. With at
+# least 8 cores, the parts before the first timed one run side by side. Exit
+# code 1 if a part failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 3
 
@@ -19,9 +21,10 @@ esac
 
 # NAME SECONDS, in the order of execution. The sum exceeds 8 minutes: the last
 # parts get the remaining time.
-parts=(gpu 20 build 280 tests 100 bits 40 resume 40 losses 60 speed 150
-  profile 20 norms 25 models 60 trials 60 sanitizer 60)
-whole=470
+parts=(gpu 20 build 280 tests 100 bits 60 resume 60 losses 60 sanitizer 100
+  ours 60 profile 20 torch 120 trials 60 claims 80)
+untimed=" tests bits resume losses sanitizer "
+whole=${LIMIT:-470}
 # A dry run on a busy machine may take three times as long.
 slower=1
 [ "$DEVICE" = cuda ] || slower=3
@@ -79,20 +82,32 @@ part_build() {
 }
 
 part_tests() {
-  # The CPU is tested too, for comparisons with the GPU.
-  local devices=cuda
-  gpu_is_there || devices=""
-  NORMLAB_TEST_DEVICES=$devices REFERENCE_DIR=tests/reference/fixtures \
-    NORMLAB_BINARY=$BINARY "$TESTS" --no-colors \
-    -tc="attention*,tensor_core*,ops*,norms:*,layer_norm*,linear*,losses*,moved tokens*,resample*,lane tree*,fused*,\
-short forms*,engine*,optimizer*,muon*,probes*,nonfinite*,devices*,reference:*"
-  local code=$? line devices_line
-  line=$(sed -n 's/^\[doctest\] test cases: *//p' "$LOGS/tests.log" | tail -1)
-  devices_line=$(sed -n 's/^devices: //p' "$LOGS/tests.log" | tail -1)
-  [ -n "$line" ] || fail "ended with code $code"
-  line=$(sed 's/ *| */, /g; s/  */ /g; s/^[0-9]*, //; s/, [0-9]* skipped.*//' <<<"$line")
-  [ "$code" = 0 ] || fail "$line"
-  say "$line ($devices_line)"
+  # The CPU is tested too, for comparisons with the GPU. Several processes: an
+  # error that ends one's use of the GPU then fails few tests.
+  export NORMLAB_TEST_DEVICES=cuda REFERENCE_DIR=tests/reference/fixtures
+  gpu_is_there || NORMLAB_TEST_DEVICES=""
+  export NORMLAB_BINARY=$BINARY
+  export FILTER="attention*,tensor_core*,ops*,norms:*,layer_norm*,linear*,losses*,moved tokens*,resample*,lane tree*,\
+fused*,short forms*,engine*,optimizer*,muon*,probes*,nonfinite*,devices*,NCCL on*,reference:*"
+  local d=$LOGS/tests count each=7 failed sum
+  mkdir -p "$d"
+  export WITHOUT="nonfinite: a checkpoint*,nonfinite: no command*"  # long, on the CPU alone
+  count=$("$TESTS" --count -tc="$FILTER" -tce="$WITHOUT" | sed -n 's/.*filters: //p')
+  [ -n "$count" ] || fail "the test program does not run: $LOGS/tests.log"
+  seq 1 "$each" "$count" | D=$d EACH=$each xargs -P "$((($(nproc) + 1) / 2))" -I{} bash -c \
+    'timeout -k 5 60 "$TESTS" --no-colors --duration=true -tc="$FILTER" -tce="$WITHOUT" -f={} -l=$(({} + EACH - 1)) \
+      >"$D/{}.log" 2>&1 || echo "{}: ended with code $?" >>"$D/failed"'
+  # doctest's own sum counts the tests of all processes in each.
+  failed=$(sed -n 's/^\[doctest\] test cases:.* \([0-9]*\) failed.*/\1/p' "$d"/*.log | awk '{ n += $1 } END { print n }')
+  sum="$(cat "$d"/*.log | grep -c '^[0-9.]* s: ') of $count tests ended, $failed failed"
+  sed -n 's/^devices: //p' "$d/1.log"
+  failed=$(wc -l 2>/dev/null <"$d/failed")
+  if [ -n "$failed" ]; then
+    cat "$d/failed"
+    grep -h '^TEST CASE' "$d"/*.log | sort | uniq -c | head -40
+    fail "$sum; $failed processes failed: $d"
+  fi
+  say "$sum ($(sed -n 's/^devices: //p' "$d/1.log"))"
 }
 
 part_bits() {
@@ -162,65 +177,68 @@ torch_is_there() { "$PYTHON" -c 'import torch, timm' 2>/dev/null; }
 # The part's remaining time for its last command. $1: seconds to keep
 left() { echo $((PART_LIMIT - SECONDS - ${1:-5})); }
 
-part_speed() {
-  local cases="small:256 micro:64 tiny:128 small:32" types="bf16 fp32" word type
-  local seconds=1 torch=(--seconds 1) failed=0 why=""
-  "$BINARY" bench step --help | grep -q tf32 && types="bf16 tf32 fp32"
-  gpu_is_there || {
-    cases="micro:8" types="fp32" seconds=0.1
-    torch=(--cases micro:8:fp32:eager micro:8:fp32:compiled --steps 2)
-  }
+part_ours() {
+  local cases="small:256 tiny:128 micro:64" types="bf16 fp32 tf32" word type
+  local seconds=1 failed=0
+  gpu_is_there || cases="micro:8" types="fp32" seconds=0.1
   for type in $types; do
     for word in $cases; do
       "$BINARY" bench step --device "$DEVICE" --shape "${word%:*}" --batch "${word#*:}" \
         --precision "$type" --seconds "$seconds" --format json || failed=1
     done
   done >"$LOGS/speed.ours.jsonl"
-  : >"$LOGS/speed.torch.jsonl"
-  if torch_is_there; then
-    # In one process; the table has what it finishes in time.
-    timeout -k 5 "$(left 10)" "$PYTHON" tests/bench/peers/torch_steps.py \
-      --device "$DEVICE" --threads "$(nproc)" --limit "$(left 30)" "${torch[@]}" \
-      >"$LOGS/speed.torch.jsonl" || why="; PyTorch ended early: $LOGS/speed.log"
-  else
-    why="; PyTorch not run: $PYTHON lacks torch or timm"
-  fi
+  "$PYTHON" tests/gpu/speed_table.py "$LOGS/speed.ours.jsonl" /dev/null | tee "$LOGS/ours.table"
+  [ "$failed" = 0 ] || fail "a step: $LOGS/ours.log"
+  say "$(wc -l <"$LOGS/speed.ours.jsonl") cases, table above"
+}
+
+part_torch() {
+  torch_is_there || not_run "$PYTHON lacks torch or timm"
+  local torch=(--seconds 1) why=""
+  gpu_is_there || torch=(--cases micro:8:fp32:eager micro:8:fp32:compiled --steps 2)
+  # In one process; the table has what it finishes in time.
+  timeout -k 5 "$(left 5)" "$PYTHON" tests/bench/peers/torch_steps.py \
+    --device "$DEVICE" --threads "$(nproc)" --limit "$(left 25)" "${torch[@]}" \
+    >"$LOGS/speed.torch.jsonl" || why="; PyTorch ended early: $LOGS/torch.log"
   "$PYTHON" tests/gpu/speed_table.py "$LOGS/speed.ours.jsonl" \
-    "$LOGS/speed.torch.jsonl" | tee "$LOGS/speed.table" || failed=1
-  [ "$failed" = 0 ] || fail "a step: $LOGS/speed.log"
-  say "$(tail -1 "$LOGS/speed.table")$why"
+    "$LOGS/speed.torch.jsonl" | tee "$LOGS/torch.table" || fail "see $LOGS/torch.log"
+  say "$(tail -1 "$LOGS/torch.table")$why"
 }
 
 part_profile() {
-  local of=(--shape s16 --precision bf16)
-  gpu_is_there || of=(--shape micro --batch 8 --roofline)
-  "$BINARY" bench profile --device "$DEVICE" "${of[@]}" --seconds 0.5 |
-    tee "$LOGS/profile.table" || fail "see $LOGS/profile.log"
-  say "$(sed -n 's/^all operations.* \([0-9]*%\)$/operations take their bounds \1 of the time/p' \
-    "$LOGS/profile.table"), table above"
-}
-
-part_norms() {
-  local table
-  for table in batch_norm dyt; do
-    "$BINARY" bench norms --device "$DEVICE" --table "$table" --seconds 0.2 |
-      tee -a "$LOGS/norms.table" || fail "see $LOGS/norms.log"
+  local shape of
+  for shape in s16 tiny; do
+    of=(--shape "$shape" --precision bf16)
+    gpu_is_there || of=(--shape micro --batch 8 --roofline)
+    "$BINARY" bench profile --device "$DEVICE" "${of[@]}" --seconds 0.5 |
+      tee -a "$LOGS/profile.table" || fail "see $LOGS/profile.log"
   done
   say "tables above"
 }
 
-part_models() {
-  local of=(--precision bf16) code
-  gpu_is_there || of=(--models swin_t,deit_s --image 64 --batch 2)
-  timeout -k 5 "$(left)" "$BINARY" bench models --device "$DEVICE" "${of[@]}" \
-    --seconds 0.3 | tee "$LOGS/models.table"
-  code=${PIPESTATUS[0]}
-  case $code in
-    0) say "table above" ;;
-    124 | 137) say "table above, as far as the time went" ;;
-    *) fail "ended with code $code: $LOGS/models.log" ;;
-  esac
+# The repetitions of the claims that compare times, one line each, until the
+# time is up. docs/claims.md says how they are judged.
+part_claims() {
+  local d=$LOGS/claims round
+  mkdir -p "$d"
+  local on=(--device "$DEVICE" --format json)
+  local models=(--models swin_t --seconds 0.3)
+  gpu_is_there || models=(--models swin_t --image 64 --batch 2 --seconds 0.1)
+  for round in 1 2 3 4 5 6 7 8 9; do
+    [ "$(left 8)" -gt $((round > 1 ? SECONDS / (round - 1) : 0)) ] || break
+    "$BINARY" bench norms "${on[@]}" --table batch_norm --seconds 0.05 | compact >>"$d/norms.jsonl" &&
+      "$BINARY" bench norms "${on[@]}" --table dyt --seconds 0.05 | compact >>"$d/dyt.jsonl" &&
+      "$BINARY" bench models "${on[@]}" "${models[@]}" | compact >>"$d/models.jsonl" &&
+      { for word in pre_pre dyt; do
+        "$BINARY" bench step "${on[@]}" --shape dyt --placement "$word" --seconds 0.5
+      done; } | "$PYTHON" -c 'import json, sys
+print(json.dumps({"runs": [json.loads(line) for line in sys.stdin]}))' >>"$d/steps.jsonl" ||
+      fail "see $LOGS/claims.log"
+    gpu_is_there || break
+  done
+  say "$(wc -l <"$d/steps.jsonl") repetitions: $d"
 }
+compact() { "$PYTHON" -c 'import json, sys; print(json.dumps(json.load(sys.stdin)))'; }
 
 part_trials() {
   local dry=""
@@ -238,10 +256,16 @@ part_sanitizer() {
     not_run "compute-sanitizer is not installed"
   local clean="" tool
   for tool in memcheck racecheck initcheck; do
-    NORMLAB_TEST_DEVICES=cuda timeout -k 5 60 compute-sanitizer --tool "$tool" \
-      --error-exitcode 9 "$TESTS" --no-colors \
-      -tc="norms: *,losses: *,ops: every gradient*" >"$LOGS/$tool.log" 2>&1
-    case $? in
+    {
+      NORMLAB_TEST_DEVICES=cuda timeout -k 5 $((PART_LIMIT - 10)) compute-sanitizer --tool "$tool" \
+        --error-exitcode 9 "$TESTS" --no-colors --duration=true \
+        -tc="norms: *,losses: *,ops: every gradient*" >"$LOGS/$tool.log" 2>&1
+      echo $? >"$LOGS/$tool.code"
+    } &
+  done
+  wait
+  for tool in memcheck racecheck initcheck; do
+    case $(cat "$LOGS/$tool.code") in
       0) clean+=" $tool" ;;
       124 | 137) clean+=" ($tool: over time)" ;;
       9) fail "$tool found something: $LOGS/$tool.log" ;;
@@ -262,11 +286,11 @@ if [ "${1:-}" = --part ]; then
     bits) part_bits ;;
     resume) part_resume ;;
     losses) part_losses ;;
-    speed) part_speed ;;
+    ours) part_ours ;;
+    torch) part_torch ;;
     profile) part_profile ;;
-    norms) part_norms ;;
-    models) part_models ;;
     trials) part_trials ;;
+    claims) part_claims ;;
     sanitizer) part_sanitizer ;;
     *) echo "no part $part" >&2; exit 2 ;;
   esac
@@ -281,11 +305,40 @@ case " ${PARTS:-build} " in
   *" build "*) ;;
   *) BINARY=${BINARY:-$PWD/build/normlab} TESTS=${TESTS:-$PWD/build/tests/run} ;;
 esac
-begin=$SECONDS table="" code=0
+begin=$SECONDS table="" code=0 side_by_side="" running=()
 command="DEVICE=$DEVICE tests/gpu/run.sh"
+[ "$(nproc)" -lt 8 ] || side_by_side=$untimed
+
+# $1: part, $2: seconds
+run_part() {
+  local part=$1 limit=$2 start=$SECONDS ended
+  PART_LIMIT=$limit timeout -k 5 "$limit" bash "${BASH_SOURCE[0]}" --part "$part" >"$LOGS/$part.log" 2>&1
+  ended=$?
+  [ -s "$LOGS/$part.result" ] || case $ended in
+    124 | 137) echo "FAILED: not done after $limit s: $LOGS/$part.log" ;;
+    *) echo "FAILED: ended with code $ended: $LOGS/$part.log" ;;
+  esac >"$LOGS/$part.result"
+  echo $((SECONDS - start)) >"$LOGS/$part.seconds"
+}
+report() {
+  local part=$1 result
+  [ -s "$LOGS/$part.table" ] && cut -c1-100 "$LOGS/$part.table"
+  result=$(head -1 "$LOGS/$part.result")
+  echo "$part: $result" | fold -s -w 80
+  [[ $result = FAILED* ]] && code=1
+  table+=$(printf '%-10s %4s  %s' "$part" "$(cat "$LOGS/$part.seconds")" "$result")$'\n'
+}
+wait_for_parts() {
+  local part
+  [ ${#running[@]} = 0 ] || wait
+  for part in "${running[@]}"; do report "$part"; done
+  running=()
+}
+
 for ((i = 0; i < ${#parts[@]}; i += 2)); do
   part=${parts[i]} limit=$((parts[i + 1] * slower))
   case " ${PARTS:-$part} " in *" $part "*) ;; *) continue ;; esac
+  [[ $side_by_side = *" $part "* ]] || wait_for_parts
   left=$((whole * slower - (SECONDS - begin)))
   [ "$limit" -le "$left" ] || limit=$left
   if [ "$limit" -lt 5 ]; then
@@ -294,23 +347,20 @@ for ((i = 0; i < ${#parts[@]}; i += 2)); do
   fi
   echo "== $part (at most $limit s)"
   rm -f "$LOGS/$part.result" "$LOGS/$part.table"
-  start=$SECONDS
-  PART_LIMIT=$limit timeout -k 5 "$limit" bash "${BASH_SOURCE[0]}" --part "$part" >"$LOGS/$part.log" 2>&1
-  ended=$?
-  [ -s "$LOGS/$part.result" ] || case $ended in
-    124 | 137) echo "FAILED: not done after $limit s: $LOGS/$part.log" ;;
-    *) echo "FAILED: ended with code $ended: $LOGS/$part.log" ;;
-  esac >"$LOGS/$part.result"
-  [ -s "$LOGS/$part.table" ] && cut -c1-80 "$LOGS/$part.table"
+  if [[ $side_by_side = *" $part "* ]]; then
+    run_part "$part" "$limit" &
+    running+=("$part")
+    continue
+  fi
+  run_part "$part" "$limit"
+  report "$part"
   result=$(head -1 "$LOGS/$part.result")
-  echo "$result" | fold -s -w 80
-  [[ $result = FAILED* ]] && code=1
-  table+=$(printf '%-10s %4s  %s' "$part" $((SECONDS - start)) "$result")$'\n'
   if [ "$part" = build ] && [ "$result" != prebuilt ] && [[ $result != FAILED* ]]; then
     folder=${result##*BUILD=}
     BINARY=$PWD/$folder/normlab TESTS=$PWD/$folder/tests/run
   fi
 done
+wait_for_parts
 
 echo
 echo "$command, $(date -u +%Y-%m-%d), $(git describe --always --dirty 2>/dev/null)"

@@ -113,6 +113,7 @@ TEST_CASE("muon: parameters other than matrices of blocks take the steps of Adam
     set.add("blocks.0.bias", {5}, {.role = Role::fc1, .place = {.block = 0}});
     set.add("head.weight", {6, 5}, {.role = Role::head, .decays = true});
     set.allocate(DType::f32, 1);
+    current_device().backend.synchronize();  // cleared memory is writable from here on
     for (int i = 0; i < 2; ++i) {
       const Tensor from = network.set.gradient(0, i + 1), to = set.gradient(0, i);
       std::copy_n(from.data<float>(), from.size(), to.data<float>());

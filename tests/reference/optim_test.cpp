@@ -23,6 +23,7 @@ struct Setup {
       parameters.add(name, f.shape("in/" + name), use);
     }
     parameters.allocate(DType::f32, 1);
+    current_device().backend.synchronize();  // cleared memory is writable from here on
   }
   void fill(const Fixture& f, const std::string& prefix, bool gradients) {
     for (std::size_t i = 0; i < names.size(); ++i) {
@@ -141,6 +142,7 @@ Results orthogonalised(const Fixture& f) {
   ParameterSet set{current_device().memory()};
   set.add("g", shape, {.role = Role::q, .place = {.block = 0}});
   set.allocate(DType::f32, 1);
+  current_device().backend.synchronize();
   const std::vector<double> values = f.numbers("in/g");
   std::transform(values.begin(), values.end(), set.gradient(0, 0).data<float>(), [](double v) { return float(v); });
   Optimizer optimizer(current_device().backend, set, {.name = OptimizerName::muon, .momentum = 0.0});
