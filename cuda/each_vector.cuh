@@ -73,15 +73,16 @@ __global__ void __launch_bounds__(kVectorThreads) vectors_of_parts(Parts parts, 
 
 /// Calls f(Run<V>) such that every value of the parts is in one run. F is a struct of pointers and numbers with a
 /// template <int V> __device__ operator(). V is kVector<T> if the width allows it and what f accesses is aligned,
-/// else 1.
+/// else 1. `rows_of_thread`: fewer where f itself reads many rows.
 template <class T, class F>
-void each_vector(const char* op, Parts parts, bool aligned, const Stream& stream, F f) {
+void each_vector(const char* op, Parts parts, bool aligned, const Stream& stream, F f,
+                 int rows_of_thread = kRowsOfThread) {
   if (parts.rows * parts.cols == 0) return;
   const auto start = [&](auto width) {
     constexpr int kValues = decltype(width)::value;
     const std::int64_t enough = ceil_div(parts.part_rows * parts.cols / kValues, kVectorThreads);
     const std::int64_t whole_rows = parts.cols / std::gcd(parts.cols, std::int64_t{kVectorThreads * kValues});
-    const std::int64_t some = ceil_div(ceil_div(enough, kRowsOfThread), whole_rows) * whole_rows;
+    const std::int64_t some = ceil_div(ceil_div(enough, rows_of_thread), whole_rows) * whole_rows;
     const std::int64_t blocks = some < enough ? some : enough;
     launch(op, vectors_of_parts<kValues, F>, {parts.count * blocks, kVectorThreads}, stream, parts, blocks, f);
   };

@@ -100,7 +100,11 @@ struct BiasGelu {
           Acc<T> value[V], keep[V];
           for (int k = 0; k < V; ++k) {
             const T h = T(Acc<T>(product[k]) + Acc<T>(bias[k]));
-            const ValueAndSlope<Acc<T>> g = gelu_of(form, Acc<T>(h));
+            ValueAndSlope<Acc<T>> g;
+            if constexpr (std::is_same_v<T, bf16>)
+              g = form == GeluForm::erf ? gelu_near(float(h)) : gelu_of(form, float(h));
+            else
+              g = gelu_of(form, Acc<T>(h));
             value[k] = g.value;
             keep[k] = form == GeluForm::tanh ? Acc<T>(h) : g.slope;
           }
@@ -201,23 +205,11 @@ void CudaBackend::multiply(const char* op, const LtProduct& p, const void* a, co
 }
 
 template <class T>
-void CudaBackend::input_and_weight_gradients(LinearDims d, const LinearBackward& of, const T* dy, const Gradient& dx,
-                                             Gradient& db) {
+void CudaBackend::input_and_weight_gradients(LinearDims d, const LinearBackward& of, const T* dy, const Gradient& dx) {
   constexpr const char* kOp = "linear_backward";
   const Gradient& dw = of.dw;
-  const void* x = of.x.raw();
   if (dx) multiply(kOp, input_product<T>(d, adds(dx)), dy, as_read<T>(of.w, rounded_weight_), dx.to.raw());
-  if (!dw) return;
-  const LtProduct plain = weight_product<T>(d, adds(dw)), sums = weight_product<T>(d, adds(dw), Epilogue::bgrad);
-  // Only in bf16, since the sums are in double elsewhere, and only if the product then fills as much of the GPU. A
-  // product with few tiles is split along k, which cuBLASLt may not do with this epilogue; that costs more than a pass.
-  const bool beside = Storage<T>::dtype == DType::bf16 && db && !adds(db);
-  if (beside && lt_products_.waves(sums) > 0 &&
-      lt_products_.waves(sums) >= (lt_products_.waves(plain) < 1 ? lt_products_.waves(plain) : 1) &&
-      multiply_lt(kOp, sums, {dy, x, dw.to.raw(), dw.to.raw(), db.to.raw()}))
-    db = {};
-  else
-    multiply(kOp, plain, dy, x, dw.to.raw());
+  if (dw) multiply(kOp, weight_product<T>(d, adds(dw)), dy, of.x.raw(), dw.to.raw());
 }
 
 void CudaBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
@@ -243,10 +235,9 @@ void CudaBackend::linear_backward(LinearDims d, const LinearBackward& of) {
   for_type("linear", of.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const T* dy = of.dy.data<T>();
-    Gradient left = of.db;
-    input_and_weight_gradients<T>(d, of, dy, of.dx, left);
-    if (left)
-      vector_sums<1, T>("linear_backward", d.rows, d.out, aligned({dy}), BiasGradient<T>{dy}, {left}, partial_,
+    input_and_weight_gradients<T>(d, of, dy, of.dx);
+    if (of.db)
+      vector_sums<1, T>("linear_backward", d.rows, d.out, aligned({dy}), BiasGradient<T>{dy}, {of.db}, partial_,
                         stream_);
   });
 }
@@ -272,8 +263,7 @@ void CudaBackend::linear_gelu_backward(LinearDims d, GeluForm form, const Linear
     T* dh = wide_.get<T>(d.rows * d.out);
     vector_sums<1, T>("linear_gelu_backward", d.rows, d.out, aligned({of.dy.raw(), of.kept.raw(), dh}),
                       GeluGradient<T>{form, of.dy.data<T>(), of.kept.data<T>(), dh}, {of.db}, partial_, stream_);
-    Gradient summed;
-    input_and_weight_gradients<T>(d, of, dh, of.dx, summed);
+    input_and_weight_gradients<T>(d, of, dh, of.dx);
   });
 }
 
@@ -298,9 +288,8 @@ void CudaBackend::linear_backward_through_gelu(LinearDims d, GeluForm form, cons
                        ThroughGelu<T>{form, da, kept, to, adds(dh)});
       }
     }
-    Gradient left = of.db;
-    input_and_weight_gradients<T>(d, of, dy, {}, left);
-    if (left) vector_sums<1, T>(kOp, d.rows, d.out, aligned({dy}), BiasGradient<T>{dy}, {left}, partial_, stream_);
+    input_and_weight_gradients<T>(d, of, dy, {});
+    if (of.db) vector_sums<1, T>(kOp, d.rows, d.out, aligned({dy}), BiasGradient<T>{dy}, {of.db}, partial_, stream_);
   });
 }
 

@@ -94,18 +94,12 @@ cublasLtEpilogue_t epilogue_of(Epilogue e) {
       return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case Epilogue::dgelu_tanh:
       return CUBLASLT_EPILOGUE_DGELU;
-    case Epilogue::dgelu_tanh_bgrad:
-      return CUBLASLT_EPILOGUE_DGELU_BGRAD;
-    case Epilogue::bgrad:
-      return CUBLASLT_EPILOGUE_BGRADB;  // its second matrix is our first
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 bool has_vector(Epilogue e) { return e != Epilogue::none && e != Epilogue::dgelu_tanh; }
-bool has_extra(Epilogue e) {
-  return e == Epilogue::bias_gelu_tanh_aux || e == Epilogue::dgelu_tanh || e == Epilogue::dgelu_tanh_bgrad;
-}
+bool has_extra(Epilogue e) { return e == Epilogue::bias_gelu_tanh_aux || e == Epilogue::dgelu_tanh; }
 
 template <class V>
 void set(cublasLtMatmulDesc_t what, cublasLtMatmulDescAttributes_t attribute, const V& value) {
@@ -116,10 +110,9 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
   check("cuBLASLt", lt().set_preference(preference, attribute, &value, sizeof value));
 }
 
-/// "8320x192x768 nt bf16>f32 bgrad add": a product as readable text and as a key.
+/// "8320x192x768 nt bf16>f32 bias add": a product as readable text and as a key.
 std::string words_of(const LtProduct& p) {
-  constexpr const char* kEpilogues[] = {"",      " bias", " bias_gelu_tanh_aux", " dgelu_tanh", " dgelu_tanh_bgrad",
-                                        " bgrad"};
+  constexpr const char* kEpilogues[] = {"", " bias", " bias_gelu_tanh_aux", " dgelu_tanh"};
   std::string words =
       concat(p.m, "x", p.n, "x", p.k, " ", p.transpose_a ? "t" : "n", p.transpose_b ? "t" : "n", " ", to_string(p.in));
   if (p.out != p.in) words += concat(">", to_string(p.out));
@@ -237,7 +230,6 @@ void LtProducts::look_up(Plan& plan) {
   if (status != CUBLAS_STATUS_SUCCESS || count == 0 || best.state != CUBLAS_STATUS_SUCCESS) return;
   plan.algorithm = best.algo;
   plan.workspace = best.workspaceSize;
-  plan.waves = best.wavesCount;
   plan.found = true;
 }
 
@@ -251,7 +243,6 @@ void LtProducts::take(const LtProduct& p, Plan& plan, const cublasLtMatmulAlgo_t
                "); resume on the GPU that recorded it, or remove the trial's folder to restart the trial"));
   plan.algorithm = algorithm;
   plan.workspace = result.workspaceSize;
-  plan.waves = result.wavesCount;
   plan.found = true;
 }
 

@@ -18,9 +18,7 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 ///   bias                 D = h + v, v [n]
 ///   bias_gelu_tanh_aux   x = h + v, D = gelu_tanh(x)
 ///   dgelu_tanh           D = h gelu_tanh'(x)
-///   dgelu_tanh_bgrad     the same, v [n] = the sums of D over rows
-///   bgrad                D = h, v [m] = the sums of op(A) over columns: a bias gradient next to a weight's
-enum class Epilogue : std::uint8_t { none, bias, bias_gelu_tanh_aux, dgelu_tanh, dgelu_tanh_bgrad, bgrad };
+enum class Epilogue : std::uint8_t { none, bias, bias_gelu_tanh_aux, dgelu_tanh };
 
 /// D [m, n] = op(A) op(B) (+ C), row-major without gaps. op(A) is [m, k], op(B) [k, n]; `transpose_a`: A is stored
 /// [k, m], `transpose_b`: B is stored [n, k]. Types: `in` for A and B, `out` for C, D and x, `vector` for v.
@@ -52,8 +50,6 @@ class LtProducts {
   /// False, without doing anything, if cuBLASLt has no algorithm for the product or an operand is not aligned to 16
   /// bytes. Sums are float, or double for double, and each value is rounded once.
   bool operator()(const char* op, LtProduct p, const LtOperands& with);
-  /// The share of the GPU that this product fills at a time, where 1 is all of it; 0 if cuBLASLt cannot compute it.
-  float waves(LtProduct p) { return plan(p).waves; }
 
   /// The algorithms chosen so far, readable: "8320x192x768 nt bf16 bias: algo 66 tile 24 stages 35 split-k 1; ..".
   std::string description() const;
@@ -69,7 +65,6 @@ class LtProducts {
     cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
     cublasLtMatmulAlgo_t algorithm{};
     std::size_t workspace = 0;
-    float waves = 0.0f;
     bool found = false;
     Plan() = default;
     ~Plan();

@@ -172,6 +172,17 @@ __device__ __forceinline__ float exp2_of(float x) {
 #endif
 }
 
+/// 1 / x within 1 ulp.
+__device__ __forceinline__ float reciprocal_of(float x) {
+#if NORMLAB_TENSOR_CORES
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return 1 / x;
+#endif
+}
+
 /// Writes a pair to an even position.
 __device__ __forceinline__ void write_pair(bf16* to, unsigned pair) {
 #if NORMLAB_TENSOR_CORES

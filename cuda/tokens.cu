@@ -188,7 +188,7 @@ void CudaBackend::mean_tokens(TokenDims d, Tensor x, Tensor y) {
   for_type("mean_tokens", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     each_vector<T>("mean_tokens", Parts(d.batch, d.cols), aligned({x.raw(), y.raw()}), stream_,
-                   MeanTokens<T>{d, x.data<T>(), y.data<T>()});
+                   MeanTokens<T>{d, x.data<T>(), y.data<T>()}, 1);
   });
 }
 

@@ -40,9 +40,7 @@ namespace {
 
 constexpr std::uint64_t kMark = 0x6c74;
 
-bool goes_back(const EmulatedMatmul& m) {
-  return m.epilogue == CUBLASLT_EPILOGUE_DGELU || m.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD;
-}
+bool goes_back(const EmulatedMatmul& m) { return m.epilogue == CUBLASLT_EPILOGUE_DGELU; }
 bool has_vector(const EmulatedMatmul& m) {
   return m.epilogue != CUBLASLT_EPILOGUE_DEFAULT && m.epilogue != CUBLASLT_EPILOGUE_DGELU;
 }
@@ -106,7 +104,7 @@ void run(const EmulatedMatmul& m, A alpha, const Matrix& a, const Matrix& b, A b
   std::vector<A> h = beta != 0 ? values_of<A>(c) : std::vector<A>(static_cast<std::size_t>(rows * cols));
   columns_gemm(ta, tb, rows, cols, k, alpha, va.data(), a.rows, vb.data(), b.rows, beta, h.data(), rows);
   const bool bias = m.epilogue == CUBLASLT_EPILOGUE_BIAS || m.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-  const bool slopes = goes_back(m), sums = m.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD;
+  const bool slopes = goes_back(m);
   std::vector<A> vector(static_cast<std::size_t>(rows));
   if (bias) vector = values_of<A>({m.vector, c.type, rows, 1, rows});
   std::vector<A> aux;
@@ -121,15 +119,7 @@ void run(const EmulatedMatmul& m, A alpha, const Matrix& a, const Matrix& b, A b
         value = GeluTanh<A>(value).value;
       }
       if (slopes) value *= GeluTanh<A>(aux[at]).slope;
-      if (sums) vector[static_cast<std::size_t>(i)] += value;
       store(d, c.type, j * c.stride + i, value);
-    }
-  for (std::int64_t i = 0; sums && i < rows; ++i) store(m.vector, c.type, i, vector[static_cast<std::size_t>(i)]);
-  if (m.epilogue == CUBLASLT_EPILOGUE_BGRADB)
-    for (std::int64_t j = 0; j < cols; ++j) {
-      A total = 0;
-      for (std::int64_t i = 0; i < k; ++i) total += vb[static_cast<std::size_t>(tb ? i * b.rows + j : j * b.rows + i)];
-      store(m.vector, c.type, j, total);
     }
 }
 
@@ -210,11 +200,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   *count = 0;
   if (!supported(*m, *a, *b, *d)) return CUBLAS_STATUS_NOT_SUPPORTED;
   *count = 1;
-  const float waves = m->epilogue == CUBLASLT_EPILOGUE_BGRADB ? lt_control().bgrad_waves : 1.0f;
   *results = {{{kMark, static_cast<std::uint64_t>(lt_control().algorithm), preference->alignment}},
               0,
               CUBLAS_STATUS_SUCCESS,
-              waves,
+              1.0f,
               {}};
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -258,10 +247,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t m, const vo
     require("cuBLASLt", "B", mb);
     require("cuBLASLt", "C", mc);
     require("cuBLASLt", "D", to.at(d));
-    if (has_vector(how)) {
-      const std::int64_t values = how.epilogue == CUBLASLT_EPILOGUE_BGRADB ? to.cols : to.rows;
-      require("cuBLASLt", "the vector", {how.vector, to.type, values, 1, values});
-    }
+    if (has_vector(how)) require("cuBLASLt", "the vector", {how.vector, to.type, to.rows, 1, to.rows});
     if (how.aux_ld > 0) require("cuBLASLt", "the extra matrix", {how.aux, to.type, to.rows, to.cols, how.aux_ld});
     if (wide)
       run(how, by, ma, mb, kept, mc, d);

@@ -9,7 +9,6 @@ namespace normlab::emulation {
 struct LtControl {
   std::set<int> refused{};                  // epilogues (cublasLtEpilogue_t) that no algorithm has
   int algorithm = 66;                       // the number of the next one that is looked up
-  float bgrad_waves = 1.0f;                 // of products with a bias gradient; others have 1
   std::int64_t look_ups = 0, products = 0;  // so far
   int last_algorithm = 0, last_epilogue = 0;
 };

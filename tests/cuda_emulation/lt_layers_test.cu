@@ -58,8 +58,7 @@ double apart(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 constexpr int kNone = CUBLASLT_EPILOGUE_DEFAULT, kBias = CUBLASLT_EPILOGUE_BIAS,
-              kGelu = CUBLASLT_EPILOGUE_GELU_AUX_BIAS, kDgelu = CUBLASLT_EPILOGUE_DGELU,
-              kBgrad = CUBLASLT_EPILOGUE_BGRADB;
+              kGelu = CUBLASLT_EPILOGUE_GELU_AUX_BIAS, kDgelu = CUBLASLT_EPILOGUE_DGELU;
 
 /// How far the results of a layer change without some epilogues, and whether cuBLASLt then still multiplies.
 struct Change {
@@ -88,13 +87,13 @@ TEST_CASE("lt_products: a layer uses the epilogues for its type") {
     std::vector<int> used;
     layer(backend, type, &used);
     CHECK(used ==
-          (type == DType::bf16 ? std::vector{kGelu, kBias, kBgrad, kDgelu} : std::vector{kNone, kBias, kNone, kNone}));
+          (type == DType::bf16 ? std::vector{kGelu, kBias, kNone, kDgelu} : std::vector{kNone, kBias, kNone, kNone}));
   }
 }
 
 TEST_CASE("lt_products: a layer without an epilogue gives the same") {
   for (const DType type : {DType::f32, DType::f64, DType::bf16})
-    for (const int refused : {kBias, kBgrad, kGelu, kDgelu}) {
+    for (const int refused : {kBias, kGelu, kDgelu}) {
       CAPTURE(to_string(type));
       CAPTURE(refused);
       const Change change = change_without({refused}, type);
@@ -106,19 +105,10 @@ TEST_CASE("lt_products: a layer without an epilogue gives the same") {
 TEST_CASE("lt_products: a layer without cuBLASLt gives the same") {
   for (const DType type : {DType::f32, DType::f64, DType::bf16}) {
     CAPTURE(to_string(type));
-    const Change change = change_without({kNone, kBias, kBgrad, kGelu, kDgelu}, type);
+    const Change change = change_without({kNone, kBias, kGelu, kDgelu}, type);
     CHECK(change.of_results < bound_of(type));
     CHECK(!change.by_library);
   }
-}
-
-TEST_CASE("lt_products: a bias gradient whose fusion would idle the GPU is not fused") {
-  const ControlOfTest control;
-  lt_control().bgrad_waves = 0.9f;
-  CudaBackend backend;
-  std::vector<int> used;
-  layer(backend, DType::bf16, &used);
-  CHECK(used[2] == kNone);
 }
 
 TEST_CASE("lt_products: a backend with TF32 does not change products of others on its device") {
