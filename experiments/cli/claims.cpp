@@ -59,13 +59,18 @@ struct ClaimsCommand {
     const ResultStore store = descriptor.store();
     std::vector<LedgerLine> lines;
     for (const auto& file : files) {
-      LedgerLine line = judge_claim(load(file, store), store, timings(file.stem().string()));
-      line.command = command_of(file, line.claim);
-      for (const std::string& problem : line.problems) {
-        tell("claim {}: {}\n", line.number, problem);
-        code = std::max(code, static_cast<int>(ExitCode::bad_input));
+      const Experiment experiment = load(file, store);
+      for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda}) {
+        const std::filesystem::path times = timings(experiment.stem, device);
+        if (device != DeviceKind::cpu && !std::filesystem::exists(times)) continue;
+        LedgerLine line = judge_claim(experiment, store, times);
+        line.command = command_of(file, line.claim, device);
+        for (const std::string& problem : line.problems) {
+          tell("claim {}: {}\n", line.number, problem);
+          code = std::max(code, static_cast<int>(ExitCode::bad_input));
+        }
+        lines.push_back(std::move(line));
       }
-      lines.push_back(std::move(line));
     }
     write_output(output, rendered(lines));
     return code;
@@ -109,19 +114,20 @@ struct ClaimsCommand {
     return experiment;
   }
 
-  /// NAME.bench.jsonl, in the results or anywhere in the archives.
-  std::filesystem::path timings(const std::string& name) const {
-    const std::string file = concat(name, kTimingsSuffix, ".jsonl");
+  /// NAME.bench.jsonl, on a GPU NAME.cuda.bench.jsonl, in the results or anywhere in the archives.
+  std::filesystem::path timings(const std::string& name, DeviceKind device) const {
+    const std::string file = concat(name, device == DeviceKind::cpu ? "" : ".cuda", kTimingsSuffix, ".jsonl");
     if (descriptor.from.empty()) return std::filesystem::path(descriptor.out) / "bench" / file;
     const std::vector<std::filesystem::path> all = files_below(descriptor.from);
     const auto found = std::find_if(all.begin(), all.end(), [&](const auto& path) { return path.filename() == file; });
     return found == all.end() ? std::filesystem::path(descriptor.from) / file : *found;
   }
 
-  static std::string command_of(const std::filesystem::path& file, const TestedClaim& claim) {
+  static std::string command_of(const std::filesystem::path& file, const TestedClaim& claim, DeviceKind device) {
     if (claim.tests.empty()) return "normlab plan " + file.string();
     if (claim.bench.empty()) return "normlab run " + file.string();
-    return "normlab bench " + joined(claim.bench, "; normlab bench ");
+    const std::string where = device == DeviceKind::cpu ? "" : " --device cuda";
+    return "normlab bench " + joined(claim.bench, where + "; normlab bench ") + where;
   }
 
   /// What a claim lacks, and its cost. A trial counts for the first claim that needs it.
@@ -164,14 +170,14 @@ struct ClaimsCommand {
 
   /// Repeats `bench` until its file has enough lines.
   int time_missing(const Experiment& experiment) const {
-    const std::filesystem::path file = timings(experiment.stem);
+    const std::filesystem::path file = timings(experiment.stem, options.device);
     std::filesystem::create_directories(file.parent_path());
     std::size_t have = 0;
     std::ifstream in(file);
     for (std::string line; std::getline(in, line);) ++have;
     for (; have < experiment.claim.repeat; ++have) {
       nlohmann::json runs = nlohmann::json::array();
-      for (const std::string& bench : experiment.claim.bench) runs.push_back(bench_document(bench, file));
+      for (const std::string& bench : experiment.claim.bench) runs.push_back(bench_document(bench, file, options.device));
       LineFile(file).append((runs.size() == 1 ? runs[0] : nlohmann::json{{"runs", runs}}).dump());
       tell("{}: {} of {}\n", experiment.stem, have + 1, plural(experiment.claim.repeat, "repetition"));
     }
@@ -179,12 +185,14 @@ struct ClaimsCommand {
   }
 
   /// The document that `bench` prints, by way of a file beside `file`.
-  static nlohmann::json bench_document(const std::string& words, const std::filesystem::path& file) {
+  static nlohmann::json bench_document(const std::string& words, const std::filesystem::path& file,
+                                       DeviceKind device) {
     const std::filesystem::path to = file.string() + ".part";
     std::vector<std::string> text{"normlab", "bench"};
     std::istringstream in(words);
     text.insert(text.end(), std::istream_iterator<std::string>(in), {});
     for (const char* word : {"--format", "json"}) text.emplace_back(word);
+    if (device == DeviceKind::cuda) text.insert(text.end(), {"--device", "cuda"});
     std::vector<char*> arguments;
     for (std::string& word : text) arguments.push_back(word.data());
     arguments.push_back(nullptr);

@@ -189,9 +189,20 @@ class ClaimJudge {
         throw InputError(
             concat(where, ": has no time ", of ? test.over : test.of, ", which ", test.place, " asks for"));
       ratios.values[line] = std::log(*of) - std::log(*over);
+      note_device(document, where);
     }
     timed_ = true;
     return judge_contrasts({ratios}, test.range, level_, {});
+  }
+
+  void note_device(const nlohmann::json& document, const std::string& where) {
+    const nlohmann::json& first = document.contains("runs") ? document["runs"].at(0) : document;
+    const std::string device = first.value("device", "cpu"), name = device == "cpu" ? "" : device;
+    if (timed_ && line_.device != name)
+      throw InputError(concat(where, ": timed on ", device, ", but earlier lines are of ",
+                              line_.device.empty() ? "the CPU" : line_.device, "; keep each in a file of its own"));
+    line_.device = name;
+    timed_ = true;
   }
 
   /// The metrics of a finished trial; empty without any.

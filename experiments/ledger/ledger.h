@@ -18,6 +18,7 @@ inline constexpr double kClaimLevel = 0.95;
 
 struct LedgerLine {
   std::string number, name, command;  // "2"; "02-dual-patchnorm", the file's stem; what runs it
+  std::string device;                 // of timings on a GPU, its name: "NVIDIA H200"
   TestedClaim claim;
   Verdict verdict = Verdict::not_run;
   std::vector<Estimate> estimates;  // of all tests
@@ -34,7 +35,7 @@ struct LedgerLine {
 std::optional<bool> finished_learning(const std::vector<MetricsLine>& curve);
 
 /// `experiment` has a claim. `timings` is a file with one line per repetition, a document of `bench --format json` or
-/// {"runs": [...]} for several; it may be missing. InputError with the test's place for wrong filters and metrics,
+/// {"runs": [...]} for several, all of one device; it may be missing. InputError with the test's place for wrong filters and metrics,
 /// and for timings that are damaged or lack a number.
 LedgerLine judge_claim(const Experiment& experiment, const ResultStore& store, const std::filesystem::path& timings);
 

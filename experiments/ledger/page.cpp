@@ -51,12 +51,18 @@ std::string where_it_ends(const LedgerLine& line) {
   return "not decided: " + rows + " still learned";
 }
 
+/// "23", or "23 on NVIDIA H200".
+std::string number_text(const LedgerLine& line) {
+  return line.device.empty() ? line.number : line.number + " on " + line.device;
+}
+
 std::vector<std::string> notes(const std::vector<LedgerLine>& lines) {
-  std::size_t count[5] = {};
-  for (const LedgerLine& line : lines) ++count[std::size_t(line.verdict)];
-  return {
+  std::size_t count[5] = {}, claims = 0;
+  for (const LedgerLine& line : lines)
+    if (line.device.empty()) ++count[std::size_t(line.verdict)], ++claims;
+  std::vector<std::string> out = {
       fmt::format("{}: {} {} here, {} {} here, {} undecided, {} not run, {} only at the published size.",
-                  plural(lines.size(), "claim"), count[0], count[0] == 1 ? "holds" : "hold", count[1],
+                  plural(claims, "claim"), count[0], count[0] == 1 ? "holds" : "hold", count[1],
                   count[1] == 1 ? "fails" : "fail", count[2], count[3], count[4]),
       fmt::format(
           "All intervals of one claim hold together with probability {:g}. Of {}, {:.1f} are then expected to have "
@@ -68,6 +74,8 @@ std::vector<std::string> notes(const std::vector<LedgerLine>& lines) {
       "Where it ends: a row has finished learning if its training loss over the last tenth of the steps is less than "
       "5% below that of the tenth before. A rate that falls to zero makes this easy to pass.",
   };
+  if (claims < lines.size()) out.front() += " Timings on a GPU are listed but not counted.";
+  return out;
 }
 
 constexpr std::size_t kWidestMarkdown = 120;
@@ -75,15 +83,16 @@ constexpr const char* kHeadings[] = {
     "#", "source", "claim", "printed", "found", "verdict at this length", "where it ends", "command"};
 
 std::vector<std::string> cells(const LedgerLine& line) {
-  return {line.number,   line.claim.source,  line.claim.says,     line.claim.printed,
-          finding(line), verdict_text(line), where_it_ends(line), line.command};
+  return {number_text(line), line.claim.source,  line.claim.says,     line.claim.printed,
+          finding(line),     verdict_text(line), where_it_ends(line), line.command};
 }
 
-/// Each claim that fails, and each that holds with a note on its scale.
+/// Each claim that fails, and each that holds with a note on its scale. The notes on timings are of the CPU.
 std::vector<std::string> scale_notes(const std::vector<LedgerLine>& lines) {
   std::vector<std::string> out;
   for (const LedgerLine& line : lines) {
     const std::string& note = line.claim.scale_note;
+    if (!line.device.empty()) continue;
     if (line.verdict == Verdict::fails || (line.verdict == Verdict::holds && !note.empty()))
       out.push_back(fmt::format("Claim {} {}.{}", line.number, words_of(line.verdict), note.empty() ? "" : " " + note));
   }
@@ -119,7 +128,7 @@ std::string ledger_text(const std::vector<LedgerLine>& lines, std::size_t width)
     for (const std::string& each : wrapped(text, width - 4)) out += "    " + each + "\n";
   };
   for (const LedgerLine& line : lines) {
-    const std::string head = fmt::format("{:<3} {}", line.number, verdict_text(line));
+    const std::string head = fmt::format("{:<3} {}", number_text(line), verdict_text(line));
     for (const std::string& each : wrapped(head, width)) out += each + "\n";
     add(fmt::format("{}: {}{}", line.claim.source, line.claim.says,
                     line.claim.printed.empty() ? "" : " Printed: " + line.claim.printed + "."));
@@ -190,6 +199,7 @@ nlohmann::ordered_json ledger_json(const std::vector<LedgerLine>& lines) {
                              {"done", line.done},
                              {"estimates", std::move(estimates)},
                              {"command", line.command}});
+    if (!line.device.empty()) out["claims"].back()["device"] = line.device;
   }
   return out;
 }

@@ -164,6 +164,34 @@ TEST_CASE("ledger: timings are ratios of two numbers of each line") {
   CHECK_THROWS_WITH_AS(made.line(), doctest::Contains("times.jsonl:4: has no time rows[norm=b, n=2].ms"), InputError);
 }
 
+TEST_CASE("ledger: timings on a GPU have a line of their own, which is not counted") {
+  const MadeUpClaim made(R"({"kind": "timing", "of": "runs[n=2].ms", "over": "runs[n=1].ms", "range": [null, 1]})",
+                         R"("scale": "timing", "bench": ["step", "step"], "repeat": 2, )");
+  const auto write = [&](const std::vector<std::string>& devices) {
+    std::ofstream file(made.folder / "times.jsonl");
+    double ms = 1;
+    for (const std::string& device : devices)
+      file << nlohmann::json{{"runs", {{{"n", 1}, {"device", device}, {"ms", 3}},
+                                       {{"n", 2}, {"device", device}, {"ms", ms += 0.01}}}}}
+           << "\n";
+  };
+  write({"cpu", "cpu"});
+  const LedgerLine cpu = made.line();
+  CHECK(cpu.device == "");
+  write({"NVIDIA H200", "NVIDIA H200"});
+  const LedgerLine gpu = made.line();
+  CHECK(gpu.device == "NVIDIA H200");
+  const std::string text = ledger_text({cpu, gpu}, 200);
+  CHECK(has(text, " on NVIDIA H200 holds here"));
+  CHECK(has(text, "1 claim: 1 holds here"));
+  CHECK(has(text, "Timings on a GPU are listed but not counted."));
+  CHECK_FALSE(has(ledger_text({cpu}, 200), "on a GPU"));
+  CHECK(ledger_json({gpu})["claims"][0]["device"] == "NVIDIA H200");
+  write({"cpu", "NVIDIA H200"});
+  CHECK_THROWS_WITH_AS(made.line(), doctest::Contains("times.jsonl:2: timed on NVIDIA H200, but earlier lines are of"),
+                       InputError);
+}
+
 TEST_CASE("ledger: undecided timings name the repetitions that would decide them") {
   const MadeUpClaim made(R"({"kind": "timing", "of": "b", "over": "a", "range": [null, 1]})",
                          R"("scale": "timing", "bench": ["norms"], "repeat": 3, )");
