@@ -34,7 +34,7 @@ def network(args):
 
 
 def compiled(args, model):
-    return torch.compile(model, mode="max-autotune" if args.device == "cuda" else None)
+    return torch.compile(model, mode=args.mode if args.device == "cuda" else None)
 
 
 def set_precision(args):
@@ -84,7 +84,7 @@ def run(args, make=network, **more):
 def main():
     options = parser(__doc__)
     options.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32", help="bf16: autocast")
-    options.add_argument("--compile", action="store_true", help="torch.compile; on a GPU with max-autotune")
+    options.add_argument("--compile", action="store_true", help="torch.compile, on a GPU with --mode")
     device_options(options)
     run(sizes(options.parse_args()))
 

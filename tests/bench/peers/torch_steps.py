@@ -3,10 +3,10 @@
     python tests/bench/peers/torch_steps.py --device cuda --limit 200
     python tests/bench/peers/torch_steps.py --cases micro:2:bf16:eager --steps 2     a dry run on the CPU
 
-A case is SHAPE:BATCH:PRECISION:MODE; MODE is eager or compiled (torch.compile, on a GPU with mode="max-autotune"). The
-default is all of micro, tiny and small (32 and 256 images, the latter ViT-S/16 at 224) in fp32, tf32 and bf16, the most
-informative first, since compiling takes seconds to minutes each. A case that fails or does not begin within --limit
-seconds gives a line with "skipped" and the reason.
+A case is SHAPE:BATCH:PRECISION:MODE; MODE is eager, compiled (torch.compile) or tuned (on a GPU with max-autotune). The
+default is all of small (256 images: ViT-S/16 at 224), tiny and micro in bf16, tf32 and fp32, the most informative
+first, since compiling takes seconds to minutes each. A case that fails or does not begin within --limit seconds gives a
+line with "skipped" and the reason.
 """
 import argparse
 import gc
@@ -16,16 +16,16 @@ import time
 
 from measure import SHAPES, device_options, parser, sizes
 
-NETWORKS = ("small:256", "micro:64", "tiny:128", "small:32")
+MODES = {"eager": None, "compiled": "default", "tuned": "max-autotune"}
 CASES = [f"{network}:{precision}:{mode}" for precision, modes in (
-    ("bf16", ("eager", "compiled")), ("tf32", ("eager",)), ("fp32", ("eager",)),
-    ("tf32", ("compiled",)), ("fp32", ("compiled",))) for network in NETWORKS for mode in modes]
+    ("bf16", MODES), ("tf32", ("eager", "compiled")), ("fp32", ("eager", "compiled"))) for mode in modes
+    for network in ("small:256", "tiny:128", "micro:64")]
 
 
 def case(word):
     parts = word.split(":")
     if len(parts) != 4 or parts[0] not in SHAPES or not parts[1].isdigit() or int(parts[1]) < 1 or parts[
-            2] not in ("fp32", "tf32", "bf16") or parts[3] not in ("eager", "compiled"):
+            2] not in ("fp32", "tf32", "bf16") or parts[3] not in MODES:
         raise argparse.ArgumentTypeError(f"{word}: expected SHAPE:BATCH:PRECISION:MODE, as micro:64:bf16:compiled")
     return word
 
@@ -47,13 +47,14 @@ def main():
     for word in common.cases:
         shape, batch, precision, mode = word.split(":")
         args = argparse.Namespace(**vars(common))
-        args.shape, args.batch, args.precision, args.compile = shape, int(batch), precision, mode == "compiled"
+        args.shape, args.batch, args.precision, args.mode = shape, int(batch), precision, MODES[mode]
+        args.compile = args.mode is not None
         skipped = None
         if time.perf_counter() - begin > common.limit:
             skipped = f"not begun within {common.limit:g} s"
         else:
             try:
-                torch_step.run(sizes(args))
+                torch_step.run(sizes(args), by=mode)
             except (RuntimeError, AssertionError) as error:  # out of memory, no compiler: continue with the other cases
                 skipped = str(error).strip().split("\n")[0][:200]
             torch._dynamo.reset()  # frees the code compiled for this case
@@ -62,7 +63,7 @@ def main():
                 torch.cuda.empty_cache()
         if skipped:
             print(json.dumps({"shape": shape, "batch": args.batch, "device": args.device, "precision": precision,
-                              "compiled": args.compile, "skipped": skipped}), flush=True)
+                              "by": mode, "skipped": skipped}), flush=True)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from measure import device_options, parser, sizes
 def main():
     options = parser(__doc__)
     options.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32", help="bf16: autocast")
-    options.add_argument("--compile", action="store_true", help="torch.compile; on a GPU with max-autotune")
+    options.add_argument("--compile", action="store_true", help="torch.compile, on a GPU with --mode")
     for name, value in (("trials", 60), ("timed", 3), ("epochs", 5), ("train-images", 6400), ("eval-images", 1000)):
         options.add_argument(f"--{name}", type=int, default=value)
     device_options(options)
