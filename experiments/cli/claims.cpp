@@ -177,7 +177,8 @@ struct ClaimsCommand {
     for (std::string line; std::getline(in, line);) ++have;
     for (; have < experiment.claim.repeat; ++have) {
       nlohmann::json runs = nlohmann::json::array();
-      for (const std::string& bench : experiment.claim.bench) runs.push_back(bench_document(bench, file, options.device));
+      for (const std::string& bench : experiment.claim.bench)
+        runs.push_back(bench_document(bench, file, options.device));
       LineFile(file).append((runs.size() == 1 ? runs[0] : nlohmann::json{{"runs", runs}}).dump());
       tell("{}: {} of {}\n", experiment.stem, have + 1, plural(experiment.claim.repeat, "repetition"));
     }
@@ -185,8 +186,7 @@ struct ClaimsCommand {
   }
 
   /// The document that `bench` prints, by way of a file beside `file`.
-  static nlohmann::json bench_document(const std::string& words, const std::filesystem::path& file,
-                                       DeviceKind device) {
+  static nlohmann::json bench_document(const std::string& words, const std::filesystem::path& file, DeviceKind device) {
     const std::filesystem::path to = file.string() + ".part";
     std::vector<std::string> text{"normlab", "bench"};
     std::istringstream in(words);

@@ -310,8 +310,9 @@ TEST_CASE_FIXTURE(Fixture, "cuda: a launch of too many blocks is refused by its 
 TEST_CASE_FIXTURE(Fixture, "cuda emulation: arrays in shared memory that the launch does not account for are found") {
   CHECK(fault_of([&] {
           launch("large", large_array, {1, 64, 64 * sizeof(float)}, stream, y.data<float>());
-        }) == "large: block 0, thread 0: shared memory: arrays of 20000 bytes, but 16384 are allowed in a launch that "
-              "asks for more");
+        }) ==
+        "large: block 0, thread 0: shared memory: arrays of 20000 bytes, but 16384 are allowed in a launch that "
+        "asks for more");
 }
 
 TEST_CASE_FIXTURE(Fixture, "cuda: a launch with too much shared memory is refused by its name") {

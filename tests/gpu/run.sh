@@ -98,7 +98,8 @@ fused*,short forms*,engine*,optimizer*,muon*,probes*,nonfinite*,devices*,NCCL on
     'timeout -k 5 60 "$TESTS" --no-colors --duration=true -tc="$FILTER" -tce="$WITHOUT" -f={} -l=$(({} + EACH - 1)) \
       >"$D/{}.log" 2>&1 || echo "{}: ended with code $?" >>"$D/failed"'
   # doctest's own sum counts the tests of all processes in each.
-  failed=$(sed -n 's/^\[doctest\] test cases:.* \([0-9]*\) failed.*/\1/p' "$d"/*.log | awk '{ n += $1 } END { print n }')
+  failed=$(sed -n 's/^\[doctest\] test cases:.* \([0-9]*\) failed.*/\1/p' "$d"/*.log |
+    awk '{ n += $1 } END { print n }')
   sum="$(cat "$d"/*.log | grep -c '^[0-9.]* s: ') of $count tests ended, $failed failed"
   sed -n 's/^devices: //p' "$d/1.log"
   failed=$(wc -l 2>/dev/null <"$d/failed")

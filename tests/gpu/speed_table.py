@@ -31,8 +31,8 @@ def main():
         compared, led = compared + bool(times), led + bool(times and ratio > 1)
         words = [f"{peer['step_ms']:.3f}" if "step_ms" in peer else "-" for peer in peers]
         memory = peers[0].get("gpu_peak_mb")
-        print(row(*key, f"{run['step_ms']:.3f}", f"{run['images_per_second']:.0f}", f"{run['network_mb']:.0f}", words[0],
-                  f"{memory:.0f}" if memory else "-", *words[1:], f"{ratio:.2f}" if ratio else "-",
+        print(row(*key, f"{run['step_ms']:.3f}", f"{run['images_per_second']:.0f}", f"{run['network_mb']:.0f}",
+                  words[0], f"{memory:.0f}" if memory else "-", *words[1:], f"{ratio:.2f}" if ratio else "-",
                   f"{run['share']:.0%}" if "share" in run else "-"))
     skipped = sorted({run["skipped"] for run in theirs if "skipped" in run})
     for reason in skipped:

@@ -171,8 +171,9 @@ TEST_CASE("ledger: timings on a GPU have a line of their own, which is not count
     std::ofstream file(made.folder / "times.jsonl");
     double ms = 1;
     for (const std::string& device : devices)
-      file << nlohmann::json{{"runs", {{{"n", 1}, {"device", device}, {"ms", 3}},
-                                       {{"n", 2}, {"device", device}, {"ms", ms += 0.01}}}}}
+      file << nlohmann::json{{"runs",
+                              {{{"n", 1}, {"device", device}, {"ms", 3}},
+                               {{"n", 2}, {"device", device}, {"ms", ms += 0.01}}}}}
            << "\n";
   };
   write({"cpu", "cpu"});
