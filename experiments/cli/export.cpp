@@ -9,6 +9,7 @@
 #include "experiments/cli/output_file.h"
 #include "experiments/report/trial_data.h"
 #include "experiments/results/exported.h"
+#include "experiments/results/trial_files.h"
 
 namespace normlab {
 namespace {
@@ -60,12 +61,15 @@ struct Export {
       for (const auto& path : list_folder(store.out() / "experiments")) stems.push_back(path.filename().string());
     }
     std::string lines;
-    std::size_t trials = 0;
+    std::size_t trials = 0, bare = 0;
     for (const std::string& id : ids) {
       const TrialFolder trial = store.trial(id);
-      if (!trial.result_text()) continue;
-      lines += export_line(trial, full, anonymous);
+      const std::optional<TrialResult> result = trial.load_result();
+      if (!result) continue;
+      const bool curve = full && (result->status == TrialEnd::failed || has_curve(trial, *result));
+      lines += export_line(trial, curve, anonymous);
       ++trials;
+      bare += full && !curve;
     }
     for (const std::string& stem : stems)
       for (const char* kind : {"/fixed", "/tabled"})
@@ -77,6 +81,8 @@ struct Export {
     if (file != "-")
       tell("wrote {}: {} of {}{}\n", file.string(), trials, plural(ids.size(), "trial"),
            trials < ids.size() ? "; the others have no result" : "");
+    if (bare > 0)
+      tell("{} without a curve, merged from an archive that was written without --full\n", plural(bare, "trial"));
     return 0;
   }
 };

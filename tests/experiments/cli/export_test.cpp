@@ -121,6 +121,17 @@ TEST_CASE("export: a file without curves has a table but no curves") {
                 bare.err);
 }
 
+TEST_CASE("export: a trial merged without its curve is exported without it") {
+  const Trained& two = trained();
+  REQUIRE(two.export_to("").code == 0);
+  const std::string merged = (two.folder / "merged").string(), again = (two.folder / "again.jsonl").string();
+  REQUIRE(two.call("merge " + two.jsonl + " --out " + merged).code == 0);
+  const Finished exported = two.call("export " + two.file + " --out " + merged + " --full -o " + again);
+  CHECK_MESSAGE(exported.code == 0, exported.err);
+  CHECK(has(exported.err, "2 trials without a curve, merged from an archive that was written without --full"));
+  CHECK(text_of(again) == text_of(two.jsonl));
+}
+
 TEST_CASE("export: a bootstrap from a file is refused") {
   const Trained& two = trained();
   const std::string table = "table " + two.file, from = " --from " + two.jsonl;
