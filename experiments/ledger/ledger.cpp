@@ -196,8 +196,12 @@ class ClaimJudge {
   }
 
   void note_device(const nlohmann::json& document, const std::string& where) {
-    const nlohmann::json& first = document.contains("runs") ? document["runs"].at(0) : document;
-    const std::string device = first.value("device", "cpu"), name = device == "cpu" ? "" : device;
+    const auto runs = document.find("runs");
+    const nlohmann::json& first =
+        runs != document.end() && runs->is_array() && !runs->empty() ? runs->front() : document;
+    const auto found = first.find("device");
+    const std::string device = found != first.end() && found->is_string() ? found->get<std::string>() : "cpu",
+                      name = device == "cpu" ? "" : device;
     if (timed_ && line_.device != name)
       throw InputError(concat(where, ": timed on ", device, ", but earlier lines are of ",
                               line_.device.empty() ? "the CPU" : line_.device, "; keep each in a file of its own"));

@@ -134,3 +134,15 @@ TEST_CASE("claims: the descriptors of experiments/claims pass, and no number is 
   CHECK(std::adjacent_find(numbers.begin(), numbers.end()) == numbers.end());
   CHECK(numbers.back() == 38);
 }
+
+TEST_CASE("claims: timings of --device cuda are the GPU's, in a file of their own") {
+  const Claims made;
+  const Finished ran = made.call("12 --run --device cuda --out " + made.out.string());
+  if (ran.code == 0) {  // there is a GPU
+    CHECK(fs::exists(made.out / "bench/12-speed.cuda.bench.jsonl"));
+  } else {
+    CHECK(ran.code == 3);
+    CHECK_MESSAGE(has(ran.err, "--format json --device cuda failed; run it alone to see why"), ran.err);
+  }
+  CHECK_FALSE(fs::exists(made.out / "bench/12-speed.bench.jsonl"));
+}

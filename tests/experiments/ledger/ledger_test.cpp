@@ -188,6 +188,10 @@ TEST_CASE("ledger: timings on a GPU have a line of their own, which is not count
   CHECK(has(text, "Timings on a GPU are listed but not counted."));
   CHECK_FALSE(has(ledger_text({cpu}, 200), "on a GPU"));
   CHECK(ledger_json({gpu})["claims"][0]["device"] == "NVIDIA H200");
+  std::ofstream(made.folder / "times.jsonl")
+      << R"({"device": 5, "runs": [{"n": 1, "device": 5, "ms": 3}, {"n": 2, "ms": 1}]})"
+      << "\n";
+  CHECK(made.line().device == "");
   write({"cpu", "NVIDIA H200"});
   CHECK_THROWS_WITH_AS(made.line(), doctest::Contains("times.jsonl:2: timed on NVIDIA H200, but earlier lines are of"),
                        InputError);
