@@ -121,10 +121,11 @@ std::string missing_words(const FigureRow& figure, const FigureInput& input) {
     return fmt::format("{}: the descriptor does not sweep over train.optimizer.lr", figure.word);
   if (!figure.probe) return fmt::format("{}: no trial has the numbers", figure.word);
   const ProbeRow& probe = row_of(*figure.probe);
+  const std::string cost = probe.cost > 1 ? fmt::format("about {:.0f}%", 100 * (probe.cost - 1)) : "no measurable time";
   return fmt::format(
-      "{}: no trial has been measured by the probe \"{}\" ({}); set \"probes\": {{\"{}\": 100}} and run again; a "
-      "measured step takes about {} times as long as another",
-      figure.word, probe.word, probe.doc, probe.word, probe.cost);
+      "{}: no trial has been measured by the probe \"{}\" ({}); set \"probes\": {{\"{}\": 100}} and run again; it "
+      "adds {} to each measured step",
+      figure.word, probe.word, probe.doc, probe.word, cost);
 }
 
 std::vector<Chart> measured_charts(const FigureInput& input) {
