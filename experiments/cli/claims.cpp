@@ -26,6 +26,7 @@
 #include "experiments/ledger/page.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/sweep/signals.h"
+#include "experiments/sweep/sweep_table.h"
 
 namespace normlab {
 namespace {
@@ -60,6 +61,7 @@ struct ClaimsCommand {
     std::vector<LedgerLine> lines;
     for (const auto& file : files) {
       const Experiment experiment = load(file, store);
+      note_tabled_seeds(experiment, store);
       for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda}) {
         const std::filesystem::path times = timings(experiment.stem, device);
         if (device != DeviceKind::cpu && !std::filesystem::exists(times)) continue;
@@ -187,7 +189,7 @@ struct ClaimsCommand {
 
   /// The document that `bench` prints, by way of a file beside `file`.
   static nlohmann::json bench_document(const std::string& words, const std::filesystem::path& file, DeviceKind device) {
-    const std::filesystem::path to = file.string() + ".part";
+    const std::filesystem::path to = file.parent_path() / concat(".", file.filename().string(), ".part");
     std::vector<std::string> text{"normlab", "bench"};
     std::istringstream in(words);
     text.insert(text.end(), std::istream_iterator<std::string>(in), {});

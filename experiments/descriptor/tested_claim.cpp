@@ -32,6 +32,10 @@ class ClaimReader : BlockReader {
     if (!list->value.is_array() || list->value.items.empty())
       problems_.add(list->value.at, "expected a list of one object or more, got " + describe(list->value));
     for (const JsonNode& item : list->value.items) test(item, claim.tests);
+    const auto timed = std::count_if(claim.tests.begin(), claim.tests.end(),
+                                     [](const ClaimTest& test) { return test.kind == Kind::timing; });
+    if (timed > 0 && std::size_t(timed) < claim.tests.size())
+      problems_.add(list->value.at, "tests of kind \"timing\" cannot be mixed with others; make two claims of them");
     return claim;
   }
 
@@ -103,6 +107,11 @@ class ClaimReader : BlockReader {
         *to = flag->value.boolean;
       }
     range(node, test.range);
+    const bool ratio = test.kind == Kind::probe || test.kind == Kind::timing;
+    if (ratio && std::min(test.range.low.value_or(1), test.range.high.value_or(1)) <= 0)
+      problems_.add(node.at, concat("a test of kind \"", word_of(test.kind),
+                                    "\" compares positive numbers, so its bounds must be above 0; null stands for no "
+                                    "bound"));
     out.push_back(std::move(test));
   }
 

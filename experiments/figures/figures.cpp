@@ -169,13 +169,12 @@ Chart strip_chart(const TableModel& table) {
   ChartPanel& panel = chart.panels.emplace_back();
   panel.heading = table.metric;
   for (const TableLine& line : table.lines) {
-    const Figure &value = line.baseline ? line.gain : line.mean,
-                 &half = line.baseline ? line.gain_half_width : line.half_width;
-    if (!value.value) continue;
-    const double width = half.value.value_or(0);
-    panel.series.push_back(
-        {line.label,
-         {{double(chart.categories.size()), *value.value, *value.value - width, *value.value + width, line.n}}});
+    const std::optional<double> value = line.baseline ? line.gain.value : line.mean.value;
+    if (!value) continue;
+    const double width = line.half_width.value.value_or(0),
+                 low = line.baseline ? line.gain_low.value.value_or(*value) : *value - width,
+                 high = line.baseline ? line.gain_high.value.value_or(*value) : *value + width;
+    panel.series.push_back({line.label, {{double(chart.categories.size()), *value, low, high, line.n}}});
     chart.categories.push_back(line.baseline ? "gain" : "value");
   }
   return chart;

@@ -1,5 +1,6 @@
 // The tests of a claim that read a table of its rows.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/error.h"
@@ -60,10 +61,9 @@ class RowJudge {
   std::set<std::size_t> rows(bool baselines) const {
     std::set<std::size_t> rows;
     for (const Lines* lines : {&where_, &against_})
-      for (const TableLine* line : *lines) {
-        rows.insert(line->plan_index);
-        if (baselines) rows.insert(*line->baseline);
-      }
+      for (const TableLine* line : *lines)
+        for (const std::size_t row : {line->plan_index, baselines ? *line->baseline : line->plan_index})
+          for (const std::size_t planned : planned_rows(input_, row)) rows.insert(planned);
     return rows;
   }
 
@@ -74,27 +74,9 @@ class RowJudge {
                          [&](const TableLine& other) { return other.plan_index == *line.baseline; });
   }
 
-  /// Runs of a row that diverged among those that ended.
-  static std::pair<std::int64_t, std::int64_t> diverged_of(const Lines& lines) {
-    std::int64_t hits = 0, n = 0;
-    for (const TableLine* line : lines)
-      for (const TableSeed& seed : line->seeds) {
-        hits += seed.state == SeedState::diverged;
-        n += seed.state == SeedState::diverged || seed.state == SeedState::done;
-      }
-    return {hits, n};
-  }
-
   /// A gain without its diverged runs decides nothing.
   void note_lost_runs(Estimate& e, const TableLine& line) const {
-    if (test_.chance) return;
-    for (const TableLine* each : {&line, &baseline_of(line)}) {
-      const auto [hits, n] = diverged_of({each});
-      if (hits == 0 || !e.why.empty()) continue;
-      e.why = concat(hits, " of ", n, " runs of ", each->label, " diverged");
-      e.verdict = Verdict::undecided;
-      e.seeds_needed.reset();
-    }
+    if (!test_.chance) note_diverged_runs(e, std::array{&line, &baseline_of(line)});
   }
 
   std::vector<Estimate> gains() const {
@@ -102,9 +84,9 @@ class RowJudge {
     for (const TableLine* line : where_) {
       Estimate& e = out.emplace_back(Estimate{.label = line->label, .unit = unit(), .n = line->pairs});
       e.value = line->gain.value.value_or(0);
-      if (line->gain_half_width.value) {
-        e.low = *line->gain_low.value;
-        e.high = *line->gain_high.value;
+      if (const auto half = line->gain_half_width.value) {  // uncut: with Holm's cuts intervals miss twice as often
+        e.low = e.value - *half;
+        e.high = e.value + *half;
         judge_interval(e, test_.range);
       }
       note_lost_runs(e, *line);
@@ -142,7 +124,7 @@ class RowJudge {
     const TableFields fields(input_.axes);
     const auto axis = fields.find_axis(test_.over);
     if (!axis) refuse(concat("\"over\":", fields.unknown(test_.over)));
-    const auto number = parse_number(line.axes[*axis]);
+    const auto number = parse_number(input_.rows[line.plan_index].axes[*axis]);  // the line's lack unswept axes
     if (!number) refuse(concat("\"over\": the row ", line.label, " has no number on the axis ", test_.over));
     return *number;
   }
@@ -167,7 +149,7 @@ class RowJudge {
 
   Estimate diverged() const {
     Estimate e = shares(1);
-    const std::size_t seeds = std::size_t(diverged_of(where_).second) / where_.size();
+    const std::size_t seeds = std::size_t(diverged_runs(where_).second) / where_.size();
     if (e.verdict == Verdict::undecided)
       judge_multiples(e, std::max<std::size_t>(1, seeds), [&](double times) { return shares(times).verdict; });
     return e;
@@ -176,8 +158,8 @@ class RowJudge {
   /// The estimate that `times` as many runs with the same shares would give.
   Estimate shares(double times) const {
     const bool alone = against_.empty();
-    const auto [hits, n] = diverged_of(where_);
-    const auto [other_hits, other_n] = diverged_of(against_);
+    const auto [hits, n] = diverged_runs(where_);
+    const auto [other_hits, other_n] = diverged_runs(against_);
     Estimate e{.label = alone ? "share of diverged runs" : "difference of the shares of diverged runs",
                .unit = alone ? "%" : "points",
                .n = std::size_t(n + other_n)};
@@ -199,7 +181,7 @@ class RowJudge {
     double least = INFINITY, most = -INFINITY;  // of those not shown to be worse than another
     std::size_t n = 0;
   };
-  /// By paired t intervals of all pairs of values, at Bonferroni's level, as narrow as `times` the seeds would make
+  /// By paired intervals of all pairs of values, at Bonferroni's level, as narrow as `times` the seeds would make
   /// them. None if a pair has no interval.
   std::optional<Best> best_of(const Lines& lines, double level, double times) const {
     const double direction = lower_is_better(test_.metric) ? -1 : 1;
@@ -217,10 +199,10 @@ class RowJudge {
       bool beaten = false;
       for (const TableLine* other : lines) {
         if (other == line) continue;
-        std::vector<double> differences;
+        SeedValues differences;
         for (const auto& [seed, value] : values(*other))
-          if (own.contains(seed)) differences.push_back(value - own.at(seed));
-        const auto interval = mean_interval(differences, 1 - (1 - level) / pairs);
+          if (own.contains(seed)) differences[seed] = value - own.at(seed);
+        const auto interval = staged_interval(differences, 1 - (1 - level) / pairs, input_.first_stage);
         if (!interval || !interval->half_width) return std::nullopt;
         beaten = beaten || interval->mean > *interval->half_width / std::sqrt(times);
         best.n = std::min(best.n, interval->n);
@@ -242,6 +224,7 @@ class RowJudge {
     Estimate e = best_values(1);
     if (e.verdict == Verdict::undecided)
       judge_multiples(e, e.n, [&](double times) { return best_values(times).verdict; });
+    for (const Lines* lines : {&where_, &against_}) note_diverged_runs(e, *lines);
     return e;
   }
 

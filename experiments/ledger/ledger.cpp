@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -43,12 +44,14 @@ class ClaimJudge {
       line_.verdict = Verdict::paper_scale;
       return std::move(line_);
     }
+    line_.raised_seeds = raised_seeds_note(experiment_, store_);
     level_ = 1 - (1 - kClaimLevel) / double(line_.claim.tests.size());
     std::vector<Verdict> verdicts;
-    for (const ClaimTest& test : line_.claim.tests) {
-      const std::vector<Estimate> estimates = estimate(test);
+    for (std::size_t t = 0; t < line_.claim.tests.size(); ++t) {
+      const ClaimTest& test = line_.claim.tests[t];
+      std::vector<Estimate> estimates = estimate(test);
       std::vector<Verdict> each;
-      for (const Estimate& e : estimates) each.push_back(e.verdict);
+      for (Estimate& e : estimates) each.push_back(e.verdict), e.test = t;
       verdicts.push_back(combined(each, test.any));
       line_.estimates.insert(line_.estimates.end(), estimates.begin(), estimates.end());
     }
@@ -85,22 +88,25 @@ class ClaimJudge {
     }
   }
 
-  /// Contrasts of the rows that the test selects, one each.
-  template <class F>
-  std::vector<Estimate> by_row(const ClaimTest& test, const TableInput& input, F&& contrast_of) {
+  /// Contrasts of the rows that the test selects, one each. `lose(estimate, row)` looks for runs that do not count.
+  template <class F, class L>
+  std::vector<Estimate> by_row(const ClaimTest& test, const TableInput& input, F&& contrast_of, L&& lose) {
     const TableModel model = table_model(input, options_for(test.metric));
+    const std::vector<const TableLine*> rows = selected_rows(model, input, test.where, test.place);
     std::vector<Contrast> contrasts;
-    for (const TableLine* row : selected_rows(model, input, test.where, test.place)) {
-      rows_.insert(row->plan_index);
+    for (const TableLine* row : rows) {
+      for (const std::size_t planned : planned_rows(input, row->plan_index)) rows_.insert(planned);
       contrasts.push_back(contrast_of(*row));
     }
-    return judge_contrasts(contrasts, test.range, level_, input.first_stage);
+    std::vector<Estimate> out = judge_contrasts(contrasts, test.range, level_, input.first_stage);
+    for (std::size_t r = 0; r < rows.size(); ++r) lose(out[r], *rows[r]);
+    return out;
   }
 
   std::vector<Estimate> difference(const ClaimTest& test) {
     const TableInput of = input_for(test.of), over = input_for(test.over);
     const double scale = of.unit == over.unit ? of.scale : 1;
-    return by_row(test, of, [&](const TableLine& row) {
+    const auto contrast_of = [&](const TableLine& row) {
       Contrast contrast{.label = concat(test.of, " minus ", test.over, " of ", row.label),
                         .unit = scale == 100 ? "points" : ""};
       const std::vector<TableSeed>& others = over.rows[row.plan_index].seeds;
@@ -108,7 +114,9 @@ class ClaimJudge {
         if (row.seeds[s].value && others[s].value)
           contrast.values[row.seeds[s].seed] = scale * (*row.seeds[s].value - *others[s].value);
       return contrast;
-    });
+    };
+    return by_row(test, of, contrast_of,
+                  [](Estimate& e, const TableLine& row) { note_diverged_runs(e, std::array{&row}); });
   }
 
   /// The mean over the measured steps that the test asks for, of the mean over all names that match.
@@ -134,46 +142,77 @@ class ClaimJudge {
     return mean(steps);
   }
 
+  /// What a probe test reads of one row.
+  struct Measured {
+    SeedValues logs;
+    std::string lack;  // why some ended runs have no value: "2 of 5 runs of dpn did not measure afv/*"
+  };
+
+  Measured measured_row(const ClaimTest& test, std::size_t r) {
+    const Cell& row = experiment_.rows[r];
+    Measured out;
+    std::map<std::string, std::size_t> lacking;  // what, and how many runs
+    std::size_t ended = 0;
+    for (const std::size_t t : row.trials) {
+      if (!store_.finished(experiment_.trials[t].id)) continue;
+      ++ended;
+      const std::vector<MetricsLine> curve = curve_of(t);
+      const auto of = measured(curve, test.of, test);
+      const auto over = test.over.empty() ? std::optional(1.0) : measured(curve, test.over, test);
+      if (curve.empty())
+        ++lacking["have no curve; merge them from an archive of `normlab export --full`"];
+      else if (!of || !over)
+        ++lacking[concat("did not measure ", of ? test.over : test.of,
+                         "; request it under \"probes\", remove the folders that `normlab plan` names, and run again")];
+      else if (!(*of > 0 && *over > 0))
+        ++lacking[concat("measured zero or less as ", *of > 0 ? test.over : test.of,
+                         ", which has no logarithm; a test of kind \"probe\" needs positive numbers")];
+      else
+        out.logs[experiment_.trials[t].config.seed] = std::log(*of) - std::log(*over);
+    }
+    for (const auto& [what, runs] : lacking) {
+      const std::string text = fmt::format("{} of {} of {} {}", runs, plural(ended, "run"), row.label, what);
+      line_.problems.insert(text);
+      if (out.lack.empty()) out.lack = text.substr(0, text.find(';'));
+    }
+    return out;
+  }
+
   std::vector<Estimate> probe(const ClaimTest& test) {
     const TableInput input = input_for("train/loss");
-    const auto by_seed = [&](std::size_t row) {
-      std::map<std::uint64_t, double> values;
-      std::map<std::string, std::size_t> without;  // runs that lack a measurement
-      for (const std::size_t t : experiment_.rows[row].trials) {
-        const std::vector<MetricsLine> curve = curve_of(t);
-        const auto of = measured(curve, test.of, test);
-        const auto over = test.over.empty() ? std::optional(1.0) : measured(curve, test.over, test);
-        if (of && over && *of > 0 && *over > 0)
-          values[experiment_.trials[t].config.seed] = std::log(*of) - std::log(*over);
-        else if (!curve.empty() && (!of || !over))
-          without[of ? test.over : test.of] += 1;
-      }
-      for (const auto& [name, runs] : without)
-        line_.problems.insert(
-            fmt::format("{} of {} did not measure {}; request it under \"probes\", remove the folders that `normlab "
-                        "plan` names, and "
-                        "run again",
-                        plural(runs, "run"), experiment_.rows[row].label, name));
-      return values;
+    const TableModel model = table_model(input, options_for("train/loss"));
+    const auto rows_of = [&](const std::string& filter) {
+      const auto rows = selected_rows(model, input, filter, test.place);
+      for (const TableLine* row : rows)
+        if (!row->has_runs())
+          throw InputError(concat(test.place, ": the row ", row->label,
+                                  " has no runs of its own to measure; exclude "
+                                  "it with \"where\""));
+      return rows;
     };
-    std::map<std::uint64_t, double> against;
+    std::map<std::size_t, Measured> of_rows;
+    for (const TableLine* row : rows_of(test.where)) of_rows[row->plan_index] = measured_row(test, row->plan_index);
+    Measured against;
     if (!test.against.empty()) {
-      const TableModel model = table_model(input, options_for("train/loss"));
-      const auto rows = selected_rows(model, input, test.against, test.place);
+      const auto rows = rows_of(test.against);
       if (rows.size() != 1)
         throw InputError(concat(test.place, ": \"against\" selects ", rows.size(), " rows; expected one"));
       rows_.insert(rows[0]->plan_index);
-      against = by_seed(rows[0]->plan_index);
+      against = measured_row(test, rows[0]->plan_index);
     }
-    return by_row(test, input, [&](const TableLine& row) {
+    const auto contrast_of = [&](const TableLine& row) {
       Contrast contrast{.label = concat(test.of, test.over.empty() ? "" : " over ", test.over, " of ", row.label),
                         .unit = test.over.empty() && test.against.empty() ? "" : "x",
                         .logs = true};
       if (!test.against.empty()) contrast.label += concat(" against ", test.against);
-      for (const auto& [seed, value] : by_seed(row.plan_index))
-        if (test.against.empty() || against.contains(seed))
-          contrast.values[seed] = value - (test.against.empty() ? 0 : against.at(seed));
+      for (const auto& [seed, value] : of_rows.at(row.plan_index).logs)
+        if (test.against.empty() || against.logs.contains(seed))
+          contrast.values[seed] = value - (test.against.empty() ? 0 : against.logs.at(seed));
       return contrast;
+    };
+    return by_row(test, input, contrast_of, [&](Estimate& e, const TableLine& row) {
+      for (const std::string& lack : {of_rows.at(row.plan_index).lack, against.lack})
+        if (!lack.empty()) e.lose(lack);
     });
   }
 

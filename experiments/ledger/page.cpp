@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "experiments/base/text_layout.h"
@@ -27,6 +29,22 @@ std::string finding(const LedgerLine& line) {
   std::string text = fmt::format("{} ({}; n {})", estimate_text(*e), e->label, e->n);
   if (line.estimates.size() > 1) text += fmt::format(", one of {}", plural(line.estimates.size(), "estimate"));
   return text;
+}
+
+/// How far an estimate is from the other verdict: the distance of its interval from the nearest bound in half widths,
+/// or for an undecided one less the more seeds would decide it.
+double clearness(const LedgerLine& line, const Estimate& e) {
+  if (e.verdict == Verdict::undecided)
+    return !e.why.empty() ? -INFINITY : e.seeds_needed ? -double(*e.seeds_needed) : -std::numeric_limits<double>::max();
+  if (e.test >= line.claim.tests.size()) return 0;
+  const ClaimTest& test = line.claim.tests[e.test];
+  const bool logs = test.kind == ClaimTestKind::probe || test.kind == ClaimTestKind::timing;
+  const auto scaled = [&](double value) { return logs ? std::log(value) : value; };
+  double distance = INFINITY;
+  for (const auto& bound : {test.range.low, test.range.high})
+    for (const double end : {e.low, e.high})
+      if (bound) distance = std::min(distance, std::abs(scaled(end) - scaled(*bound)));
+  return distance / (scaled(e.high) - scaled(e.low));
 }
 
 /// "undecided: 34 seeds would decide it".
@@ -87,12 +105,14 @@ std::vector<std::string> cells(const LedgerLine& line) {
           finding(line),     verdict_text(line), where_it_ends(line), line.command};
 }
 
-/// Each claim that fails, and each that holds with a note on its scale. The notes on timings are of the CPU.
-std::vector<std::string> scale_notes(const std::vector<LedgerLine>& lines) {
+/// Each claim that fails, each that holds with a note on its scale, and claims whose seeds were raised. The notes on
+/// timings are of the CPU.
+std::vector<std::string> claim_notes(const std::vector<LedgerLine>& lines) {
   std::vector<std::string> out;
   for (const LedgerLine& line : lines) {
     const std::string& note = line.claim.scale_note;
     if (!line.device.empty()) continue;
+    if (!line.raised_seeds.empty()) out.push_back(fmt::format("Claim {}: {}", line.number, line.raised_seeds));
     if (line.verdict == Verdict::fails || (line.verdict == Verdict::holds && !note.empty()))
       out.push_back(fmt::format("Claim {} {}.{}", line.number, words_of(line.verdict), note.empty() ? "" : " " + note));
   }
@@ -102,14 +122,22 @@ std::vector<std::string> scale_notes(const std::vector<LedgerLine>& lines) {
 }  // namespace
 
 const Estimate* deciding(const LedgerLine& line) {
-  const Estimate* best = nullptr;
-  const auto width = [](const Estimate& e) { return e.seeds_needed ? double(*e.seeds_needed) : e.high - e.low; };
-  for (const Estimate& e : line.estimates) {
-    if (e.verdict != line.verdict) continue;
-    if (best == nullptr || (line.verdict == Verdict::undecided && (best->why.empty() && width(e) > width(*best))))
-      best = &e;
+  // Where all must agree the weakest one decides, where one suffices the clearest.
+  const auto weaker = [&](const Estimate* a, const Estimate* b) { return clearness(line, *a) < clearness(line, *b); };
+  const auto pick = [&](std::vector<const Estimate*> among, bool clearest) -> const Estimate* {
+    if (among.empty()) return nullptr;
+    return clearest ? *std::max_element(among.begin(), among.end(), weaker)
+                    : *std::min_element(among.begin(), among.end(), weaker);
+  };
+  std::map<std::size_t, std::vector<const Estimate*>> by_test;
+  for (const Estimate& e : line.estimates)
+    if (e.verdict == line.verdict) by_test[e.test].push_back(&e);
+  std::vector<const Estimate*> of_tests;
+  for (const auto& [test, estimates] : by_test) {
+    const bool any = test < line.claim.tests.size() && line.claim.tests[test].any;
+    of_tests.push_back(pick(estimates, any ? line.verdict == Verdict::holds : line.verdict == Verdict::fails));
   }
-  return best;
+  return pick(of_tests, line.verdict == Verdict::fails);
 }
 
 std::string estimate_text(const Estimate& e) {
@@ -137,7 +165,7 @@ std::string ledger_text(const std::vector<LedgerLine>& lines, std::size_t width)
     if (!line.command.empty()) add(line.command);
   }
   out += "\n";
-  for (const auto& list : {scale_notes(lines), notes(lines)})
+  for (const auto& list : {claim_notes(lines), notes(lines)})
     for (const std::string& note : list)
       for (const std::string& each : wrapped(note, width)) out += each + "\n";
   return out;
@@ -151,7 +179,7 @@ std::string ledger_markdown(const std::vector<LedgerLine>& lines) {
     for (const std::string& cell : cells(line)) out += fmt::format("| {} ", markdown_cell(cell));
     out += "|\n";
   }
-  for (const auto& list : {scale_notes(lines), notes(lines)}) {
+  for (const auto& list : {claim_notes(lines), notes(lines)}) {
     out += "\n";
     for (const std::string& note : list) out += broken_lines("- " + note, kWidestMarkdown) + "\n";
   }
@@ -172,7 +200,7 @@ std::string ledger_html(const std::vector<LedgerLine>& lines) {
     out += "</tr>\n";
   }
   out += "</table>\n<ul>\n";
-  for (const auto& list : {scale_notes(lines), notes(lines)})
+  for (const auto& list : {claim_notes(lines), notes(lines)})
     for (const std::string& note : list) out += fmt::format("<li>{}</li>\n", escaped(note));
   return out + "</ul>\n</html>\n";
 }

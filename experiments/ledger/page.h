@@ -20,8 +20,8 @@ nlohmann::ordered_json ledger_json(const std::vector<LedgerLine>& lines);
 /// "-3.2 [-4.0, -2.5] points"; "-" for an estimate without an interval.
 std::string estimate_text(const Estimate& estimate);
 
-/// The estimate that decides a line: of those with its verdict, the one nearest to a bound of the interval's, or for
-/// "undecided" the one that needs most seeds. Null if there is none.
+/// The estimate that decides a line, of those with its verdict: the one nearest to a bound, relative to its interval,
+/// or where one suffices the furthest; for "undecided" the one that needs most seeds. Null if there is none.
 const Estimate* deciding(const LedgerLine& line);
 
 }  // namespace normlab

@@ -52,24 +52,56 @@ void judge_interval(Estimate& e, const ClaimRange& range) {
   });
 }
 
+void Estimate::lose(std::string reason) {
+  if (why.empty()) why = std::move(reason);
+  verdict = Verdict::undecided;
+  seeds_needed.reset();
+}
+
+std::pair<std::int64_t, std::int64_t> diverged_runs(std::span<const TableLine* const> rows) {
+  std::int64_t hits = 0, n = 0;
+  for (const TableLine* row : rows)
+    for (const TableSeed& seed : row->seeds) {
+      hits += seed.state == SeedState::diverged;
+      n += seed.state == SeedState::diverged || seed.state == SeedState::done;
+    }
+  return {hits, n};
+}
+
+void note_diverged_runs(Estimate& e, std::span<const TableLine* const> rows) {
+  for (const TableLine* row : rows)
+    if (const auto [hits, n] = diverged_runs(std::span(&row, 1)); hits > 0)
+      e.lose(concat(hits, " of ", n, " runs of ", row->label, " diverged"));
+}
+
+std::vector<std::size_t> planned_rows(const TableInput& input, std::size_t row) {
+  const std::vector<std::size_t>& members = input.rows[row].mean_of;
+  return members.empty() ? std::vector{row} : members;
+}
+
+std::optional<Interval> staged_interval(const SeedValues& values, double level,
+                                        const std::set<std::uint64_t>& first_stage) {
+  std::vector<double> ordered;  // those of the first stage first
+  std::size_t first = 0;
+  for (const bool stage : {true, false})
+    for (const auto& [seed, value] : values)
+      if (first_stage.contains(seed) == stage) ordered.push_back(value), first += stage;
+  return first >= 2 ? std::optional(stein_interval(ordered, first, level)) : mean_interval(ordered, level);
+}
+
 std::vector<Estimate> judge_contrasts(const std::vector<Contrast>& contrasts, const ClaimRange& range, double level,
                                       const std::set<std::uint64_t>& first_stage) {
   const double each = 1 - (1 - level) / double(std::max<std::size_t>(contrasts.size(), 1));
   std::vector<Estimate> out;
   for (const Contrast& contrast : contrasts) {
     Estimate& e = out.emplace_back(Estimate{.label = contrast.label, .unit = contrast.unit});
-    std::vector<double> values;  // those of the first stage first
-    std::size_t first = 0;
-    for (const bool stage : {true, false})
-      for (const auto& [seed, value] : contrast.values)
-        if (first_stage.contains(seed) == stage) values.push_back(value), first += stage;
-    e.n = values.size();
-    if (values.size() < 2) continue;
-    const Interval interval = first >= 2 ? stein_interval(values, first, each) : *mean_interval(values, each);
+    e.n = contrast.values.size();
+    if (e.n < 2) continue;
+    const Interval interval = *staged_interval(contrast.values, each, first_stage);
     ClaimRange scale = range;  // that of the values
     if (contrast.logs)
       for (auto* bound : {&scale.low, &scale.high})
-        if (*bound) *bound = **bound > 0 ? std::optional(std::log(**bound)) : std::nullopt;
+        if (*bound) *bound = std::log(**bound);
     e.value = interval.mean;
     e.low = interval.mean - *interval.half_width;
     e.high = interval.mean + *interval.half_width;

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "experiments/descriptor/tested_claim.h"
@@ -29,7 +30,10 @@ struct Estimate {
   /// Of an undecided estimate: seeds that would decide it, if the estimate and its noise stayed.
   std::optional<std::size_t> seeds_needed{};
   Verdict verdict = Verdict::not_run;
-  std::string why{};  // of a verdict that is not the interval's: "2 of 5 runs of dpn diverged"
+  std::string why{};     // of a verdict that is not the interval's: "2 of 5 runs of dpn diverged"
+  std::size_t test = 0;  // of the claim's tests, the one that it belongs to
+  /// Runs that do not count leave the estimate undecided, for this reason; the first one is kept.
+  void lose(std::string reason);
 };
 
 /// holds: the interval lies within the range; fails: it lies outside; otherwise undecided. Reversed by `outside`.
@@ -53,10 +57,22 @@ struct Contrast {
   bool logs = false;  // the values are logarithms, and the estimate is their exponential
 };
 
-/// An estimate per contrast, by Student's t at the level that Bonferroni's rule gives each. With a first stage (Stein),
-/// the noise is that of its seeds. Fewer than two seeds give Verdict::not_run.
+/// An estimate per contrast, a staged_interval() at the level that Bonferroni's rule gives each. Fewer than two seeds
+/// give Verdict::not_run.
 std::vector<Estimate> judge_contrasts(const std::vector<Contrast>& contrasts, const ClaimRange& range, double level,
                                       const std::set<std::uint64_t>& first_stage);
+
+/// The interval of the values' mean, by Student's t. With a first stage (Stein), the noise is that of its seeds.
+std::optional<Interval> staged_interval(const SeedValues& values, double level,
+                                        const std::set<std::uint64_t>& first_stage);
+
+/// Runs of these rows that diverged, and those that ended.
+std::pair<std::int64_t, std::int64_t> diverged_runs(std::span<const TableLine* const> rows);
+/// Loses the estimate if runs of these rows diverged.
+void note_diverged_runs(Estimate& e, std::span<const TableLine* const> rows);
+
+/// The rows of the plan whose runs a row of the table shows: its own, or those that it is the mean of.
+std::vector<std::size_t> planned_rows(const TableInput& input, std::size_t row);
 
 struct RowsJudged {
   std::set<std::size_t> rows;  // the rows that the estimates depend on, by position in the plan

@@ -26,6 +26,21 @@ void remove_all_temporaries(const std::filesystem::path& trial) {
     remove_temporaries(attempt_folder(trial, attempt));
 }
 
+/// Adds the contents of the archive `path` to those of the archives before it.
+void add(ExportedResults& all, ExportedResults more, const std::filesystem::path& path) {
+  for (auto& [id, trial] : more.trials) {
+    const auto [known, added] = all.trials.try_emplace(id, std::move(trial));
+    if (added) continue;
+    const auto placed = [](const ExportedTrial& t) { return PlacedResult{*t.result, t.metrics.has_value(), t.where}; };
+    if (counts_instead(placed(trial), placed(known->second))) known->second = std::move(trial);
+  }
+  for (auto& [folder, notes] : more.notes)
+    for (auto& [name, note] : notes)
+      if (const auto [known, added] = all.notes[folder].try_emplace(name, note); !added && known->second != note)
+        throw InputError(concat(path.string(), ": its note ", folder, "/", name,
+                                " is not that of another archive in this folder; leave one of the two out"));
+}
+
 }  // namespace
 
 void require_plain_name(std::string_view what, const std::string& name) {
@@ -191,11 +206,7 @@ ResultStore ResultStore::exported(const std::filesystem::path& file) {
       throw InputError(concat(file.string(), ": is a folder of results, not of archives; give it with --out"));
     for (const auto& path : files_below(file)) {
       if (path.extension() != ".jsonl" || path.stem().extension() == kTimingsSuffix) continue;
-      ExportedResults more = read_export(path, true);
-      for (auto& [id, trial] : more.trials)
-        if (const auto [first, added] = all.trials.try_emplace(id, std::move(trial)); !added && !first->second.metrics)
-          first->second = std::move(trial);
-      for (auto& [folder, notes] : more.notes) all.notes[folder].merge(notes);
+      add(all, read_export(path, true), path);
     }
     if (all.trials.empty())
       throw InputError(concat(file.string(), ": holds no *.jsonl with trials, as `normlab export` writes them"));

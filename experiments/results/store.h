@@ -119,8 +119,8 @@ class ResultStore {
   /// `out` is created with the first write. InputError if it is empty, as with an unset shell variable.
   explicit ResultStore(std::filesystem::path out);
   /// The trials of a file written by `normlab export`, or of all such files (*.jsonl) below a folder, except timings
-  /// (NAME.bench.jsonl); read-only. Of equal trials, the first with a curve counts. InputError as read_export(), and
-  /// for a folder without trials.
+  /// (NAME.bench.jsonl); read-only. Of the same trial's results one counts (counts_instead()). InputError as
+  /// read_export(), for a folder without trials, and for results or notes that contradict each other.
   static ResultStore exported(const std::filesystem::path& file);
   /// The contents of the exported files; null for a folder of results.
   const ExportedResults* exported() const { return exported_.get(); }

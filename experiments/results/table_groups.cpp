@@ -80,7 +80,8 @@ class BenchmarkMeans {
     return mean;
   }
 
-  /// A seed needs a value of every benchmark. A row whose tuning has not ended has no seeds yet.
+  /// A seed needs a value of every benchmark, and has diverged if one of its runs has. A row whose tuning has not ended
+  /// has no seeds yet.
   void add_seeds(TableRow& mean) const {
     const auto planned = [&](std::size_t r) { return input_.rows[r].seeds.size(); };
     const std::size_t longest = *std::max_element(mean.mean_of.begin(), mean.mean_of.end(),
@@ -94,27 +95,38 @@ class BenchmarkMeans {
       double sum = 0;
       bool complete = true;
       for (const std::size_t r : mean.mean_of) {
-        const std::optional<double> value = value_of(input_.rows[r], seed.seed);
+        const TableSeed* run = run_of(input_.rows[r], seed.seed);
+        const std::optional<double> value = run ? value_of(input_.rows[r], *run) : std::nullopt;
         const std::string& benchmark = input_.rows[r].axes[axis_];
         sum += value.value_or(0);
         complete = complete && value;
         if (!value && std::find(open.begin(), open.end(), benchmark) == open.end()) open.push_back(benchmark);
+        if (run && !value && run->state == SeedState::diverged) {
+          seed.state = SeedState::diverged;
+          seed.diverged_step = run->diverged_step;
+          seed.diverged_site = run->diverged_site;
+        }
       }
-      seed.state = complete ? SeedState::done : SeedState::missing;
-      if (complete) seed.value = sum / static_cast<double>(mean.mean_of.size());
+      if (complete) {
+        seed.state = SeedState::done;
+        seed.value = sum / static_cast<double>(mean.mean_of.size());
+      }
       mean.seeds.push_back(std::move(seed));
     }
     if (!open.empty()) mean.remarks.push_back("no value of " + joined(open, ", "));
   }
 
-  /// What counts for this seed, as stored.
-  std::optional<double> value_of(const TableRow& row, std::uint64_t seed) const {
-    const auto own =
+  static const TableSeed* run_of(const TableRow& row, std::uint64_t seed) {
+    const auto run =
         std::find_if(row.seeds.begin(), row.seeds.end(), [&](const TableSeed& other) { return other.seed == seed; });
-    if (own == row.seeds.end()) return std::nullopt;
-    if (own->state == SeedState::diverged && options_.diverged == TableDiverged::chance) return row.chance;
-    if (own->state != SeedState::done || !own->value || !std::isfinite(*own->value)) return std::nullopt;
-    return own->value;
+    return run == row.seeds.end() ? nullptr : &*run;
+  }
+
+  /// What counts for this run, as stored.
+  std::optional<double> value_of(const TableRow& row, const TableSeed& run) const {
+    if (run.state == SeedState::diverged && options_.diverged == TableDiverged::chance) return row.chance;
+    if (run.state != SeedState::done || !run.value || !std::isfinite(*run.value)) return std::nullopt;
+    return run.value;
   }
 
   TableInput& input_;

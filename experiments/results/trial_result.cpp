@@ -1,6 +1,9 @@
 #include "experiments/results/trial_result.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "core/error.h"
@@ -130,6 +133,19 @@ void drop_nonfinite_metrics(TrialResult& result) {
   result.metrics.clear();
 }
 
+/// What two finished results of one trial do not agree on; "" if they do.
+std::string difference(const TrialResult& a, const TrialResult& b) {
+  if (a.status != b.status) return concat(word_of(a.status), " and ", word_of(b.status));
+  if (a.steps != b.steps) return concat(a.steps, " and ", b.steps, " steps");
+  for (const auto& [name, value] : a.metrics) {
+    const auto other = b.metrics.find(name);
+    if (other == b.metrics.end()) return name + " is missing in one";
+    if (std::bit_cast<std::uint64_t>(value) != std::bit_cast<std::uint64_t>(other->second))
+      return fmt::format("{} is {} and {}", name, value, other->second);
+  }
+  return a.metrics.size() == b.metrics.size() ? "" : "one has other metrics";
+}
+
 }  // namespace
 
 std::string write_trial_result(const TrialResult& result) {
@@ -185,6 +201,16 @@ TrialResult parse_trial_result(std::string_view text, const std::string& file) {
                             "; unless it was edited on purpose, delete this file and start the same command again: the "
                             "trial resumes from its last checkpoint"));
   }
+}
+
+bool counts_instead(const PlacedResult& other, const PlacedResult& first) {
+  const bool ended = other.result.status != TrialEnd::failed;
+  if (ended != (first.result.status != TrialEnd::failed)) return ended;
+  const std::string what = ended ? difference(first.result, other.result) : "";
+  if (!what.empty())
+    throw InputError(concat(first.where, " and ", other.where, ": are the same trial with different results: ", what,
+                            "; compare the two with `normlab verify`, and leave one of them out"));
+  return other.has_curve && !first.has_curve;
 }
 
 }  // namespace normlab

@@ -62,6 +62,16 @@ struct TrialResult {
   }
 };
 
+/// A result of a trial among several sources.
+struct PlacedResult {
+  const TrialResult& result;
+  bool has_curve;
+  std::string where;
+};
+/// Whether `other` counts instead of `first`, a result of the same trial: a finished one before a failed one, then one
+/// with a curve. InputError if both are finished and differ in more than times and machines.
+bool counts_instead(const PlacedResult& other, const PlacedResult& first);
+
 inline constexpr std::string_view kUnsealedWords =
     "written by a version that stored no hashes, so damage can go undetected";
 

@@ -157,14 +157,14 @@ bool comes_before(const std::vector<std::string>& a, const std::vector<std::stri
   });
 }
 
-TableRow row_of(const FoundTrial& trial, const TableInput& input) {
+TableRow row_of(const FoundTrial& trial, const TableInput& input, const std::string& metric) {
   TableRow row;
   std::vector<std::string> parts;
   for (std::size_t a = 0; a < input.axes.size(); ++a)
     if (!trial.values[a].empty()) parts.push_back(axis_name(input.axes, a) + "=" + trial.values[a]);
   row.label = parts.empty() ? trial.placement : joined(parts, ", ");
   row.axes = trial.values;
-  if (!input.unit.empty()) row.chance = chance_accuracy(trial.config.model);
+  row.chance = chance_of(metric, trial.config.model);
   return row;
 }
 
@@ -207,7 +207,7 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
   SeedReader reader(options);
   for (std::size_t t = 0; t < trials.size(); ++t) {
     const FoundTrial& trial = trials[t];
-    if (t == 0 || trial.values != trials[t - 1].values) input.rows.push_back(row_of(trial, input));
+    if (t == 0 || trial.values != trials[t - 1].values) input.rows.push_back(row_of(trial, input, options.metric));
     TableRow& row = input.rows.back();
     row.seeds.push_back(reader.read(trial.folder, trial.config.seed));
     if (!options.bootstrap) continue;

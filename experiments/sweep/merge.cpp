@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <bit>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -18,19 +17,6 @@ namespace normlab {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// What two results of one trial do not agree on; "" if they are equal but for times and machines.
-std::string difference(const TrialResult& a, const TrialResult& b) {
-  if (a.status != b.status) return fmt::format("{} and {}", word_of(a.status), word_of(b.status));
-  if (a.steps != b.steps) return fmt::format("{} and {} steps", a.steps, b.steps);
-  for (const auto& [name, value] : a.metrics) {
-    const auto other = b.metrics.find(name);
-    if (other == b.metrics.end()) return fmt::format("{} is missing in one", name);
-    if (std::bit_cast<std::uint64_t>(value) != std::bit_cast<std::uint64_t>(other->second))
-      return fmt::format("{} is {} and {}", name, value, other->second);
-  }
-  return a.metrics.size() == b.metrics.size() ? "" : "one has other metrics";
-}
 
 /// Makes a folder that appears whole or not at all; `fill` writes into the folder it is given.
 void place_whole(const fs::path& to, const std::function<void(const fs::path&)>& fill) {
@@ -120,12 +106,8 @@ class Merge {
       const Found found{where, *result, trial};
       const auto [known, added] = results_.try_emplace(id, found);
       if (added) continue;
-      if (const std::string what = difference(known->second.result, *result); !what.empty())
-        throw InputError(fmt::format(
-            "{} and {}: are the same trial with different results: {}. Nothing was copied; compare the two with "
-            "`normlab verify`, and leave one of them out",
-            known->second.where, where, what));
-      if (!has_curve(known->second.trial, known->second.result) && has_curve(trial, *result))
+      const auto placed = [](const Found& f) { return PlacedResult{f.result, has_curve(f.trial, f.result), f.where}; };
+      if (counts_instead(placed(found), placed(known->second)))
         known->second = found;
       else
         ++merged_.there;

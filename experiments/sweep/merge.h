@@ -14,9 +14,9 @@ struct Merged {
 };
 
 /// Copies every trial with a result, the notes of the experiments and the timings of claims from `sources` to `out`. A
-/// source is a folder of results, an archive of `normlab export`, or a folder of archives. Of equal trials, the first
-/// with a curve counts. InputError, before anything is copied, for a source without trials, and for equal trials,
-/// notes or timings that differ, naming both.
+/// source is a folder of results, an archive of `normlab export`, or a folder of archives. Of the same trial's
+/// results one counts (counts_instead()). InputError, before anything is copied, for a source without trials, and for
+/// results, notes or timings that contradict each other, naming both.
 Merged merge_results(const std::vector<std::filesystem::path>& sources, const std::filesystem::path& out);
 
 }  // namespace normlab

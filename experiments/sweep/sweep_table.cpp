@@ -17,7 +17,7 @@ std::string chosen_words(const TunedValue& value) {
                      value.at_edge ? " (edge)" : "");
 }
 
-TableRow row_of(const Experiment& experiment, const Cell& cell, bool share) {
+TableRow row_of(const Experiment& experiment, const Cell& cell, const std::string& metric) {
   TableRow row;
   row.label = cell.label;
   row.baseline = cell.baseline;
@@ -27,7 +27,7 @@ TableRow row_of(const Experiment& experiment, const Cell& cell, bool share) {
       if (axis == path) value = label;
     row.axes.push_back(std::move(value));
   }
-  if (share && !cell.trials.empty()) row.chance = chance_accuracy(experiment.trials[cell.trials.front()].config.model);
+  if (!cell.trials.empty()) row.chance = chance_of(metric, experiment.trials[cell.trials.front()].config.model);
   for (const TunedValue& value : cell.chosen) row.remarks.push_back(chosen_words(value));
   if (cell.trials.empty()) row.remarks.push_back("being tuned");
   return row;
@@ -43,7 +43,7 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
   set_unit(input, options.metric);
   SeedReader reader(options);
   for (const Cell& cell : experiment.rows) {
-    TableRow& row = input.rows.emplace_back(row_of(experiment, cell, !input.unit.empty()));
+    TableRow& row = input.rows.emplace_back(row_of(experiment, cell, options.metric));
     for (const std::size_t t : cell.trials)
       row.seeds.push_back(reader.read(store.trial(experiment.trials[t].id), experiment.trials[t].config.seed));
   }

@@ -31,7 +31,7 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
 /// not writable.
 bool note_tabled_seeds(const Experiment& experiment, const ResultStore& store);
 
-/// "Seeds were raised 2 times after the table had been read (with 3, then 5; now 7): ..."; "" if they were not. Numbers
+/// "Seeds were raised 2 times after results had been read (with 3, then 5; now 7): ..."; "" if they were not. Numbers
 /// fixed by a two-stage rule do not count as raised, nor do tables whose rows are no longer in the experiment.
 std::string raised_seeds_note(const Experiment& experiment, const ResultStore& store);
 

@@ -89,7 +89,7 @@ std::string raised_seeds_note(const Experiment& e, const ResultStore& store) {
   std::string numbers;
   for (const std::size_t n : before) numbers += concat(numbers.empty() ? "" : ", then ", n);
   return concat("Seeds were raised ", before.size() == 1 ? "once" : concat(before.size(), " times"),
-                " after the table had been read (with ", numbers, "; now ", now,
+                " after results had been read (with ", numbers, "; now ", now,
                 "): adding seeds after looking makes intervals too narrow, and these are not corrected for it; "
                 "two-stage seeds ({\"first\", \"max\", \"gain_halfwidth\"}) are.");
 }

@@ -107,8 +107,10 @@ void set_unit(TableInput& input, const std::string& metric) {
   input.scale = share ? 100 : 1;
 }
 
-double chance_accuracy(const ModelConfig& model) {
-  return std::visit([](const auto& config) { return 1.0 / double(config.num_classes); }, model);
+std::optional<double> chance_of(std::string_view metric, const ModelConfig& model) {
+  const bool accuracy = metric.ends_with("/accuracy") || metric.ends_with("/ema_accuracy");
+  if (!accuracy || task_of(model) != Task::classify) return std::nullopt;
+  return 1.0 / double(num_classes(model));
 }
 
 std::optional<Correctness> read_seed_correctness(const TrialFolder& folder, const TableSeed& seed) {

@@ -41,8 +41,9 @@ class SeedReader {
 /// Sets percent for accuracies, and no unit for other metrics.
 void set_unit(TableInput& input, const std::string& metric);
 
-/// The accuracy of a network that guesses: one over the number of classes.
-double chance_accuracy(const ModelConfig& model);
+/// What a network that guesses reaches in an accuracy of classification: one over the number of classes. None for other
+/// metrics, few-shot accuracies among them, whose classes may be others.
+std::optional<double> chance_of(std::string_view metric, const ModelConfig& model);
 
 /// Which images a done run classifies correctly, if stored.
 std::optional<Correctness> read_seed_correctness(const TrialFolder& folder, const TableSeed& seed);

@@ -134,7 +134,8 @@ class TrialRun {
     const bool due = seconds_since(saved) >= options_.checkpoint.seconds ||
                      passed(options_.checkpoint.steps, done - saved_step) ||
                      passed(options_.checkpoint.keep_before_divergence, done - saved_step);
-    return ranks_.shared(Decision{claim_ != nullptr && claim_->lost(), stop, due});
+    const bool lost = ranks_.root() && claim_ != nullptr && claim_->lost();  // which may write the lease
+    return ranks_.shared(Decision{lost, stop, due});
   }
 
   /// The checkpoint to resume from, which rank 0 chooses.

@@ -55,6 +55,10 @@ TEST_CASE("claim block: every mistake is named with its place") {
   for (const auto& [tests, place, part] : {
            std::tuple{R"({"kind": "gian", "range": [0, null]})", "d.json:2:21: /claim/tests/0/kind",
                       "expected one of \"gain\", \"interaction\""},
+           {R"({"kind": "timing", "of": "a", "over": "b", "range": [null, 1]}, {"kind": "gain", "range": [0, null]})",
+            "d.json:2:11: /claim/tests", "tests of kind \"timing\" cannot be mixed with others"},
+           {R"({"kind": "probe", "of": "a", "range": [null, 0]})", "d.json:2:12: /claim/tests/0",
+            "a test of kind \"probe\" compares positive numbers, so its bounds must be above 0"},
            {R"({"range": [0, null]})", "d.json:2:12: /claim/tests/0", "the key \"kind\" is missing"},
            {R"({"kind": "gain", "rnage": [0, null], "range": [0, 1]})", "d.json:2:29: /claim/tests/0/rnage",
             "did you mean \"range\""},

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/ledger/page.h"
+#include "experiments/sweep/sweep_table.h"
 #include "tests/experiments/base/text.h"
 #include "tests/experiments/report/fake_results.h"
 
@@ -31,13 +32,17 @@ struct MadeUpClaim {
                                    more + "\"tests\": [" + tests + "]}}",
                                "07-it-helps.json");
   }
-  void finish(double gain) const {
+  /// `probes`: a measurement "probe/x" of dpn by seed.
+  void finish(double gain, const std::map<std::uint64_t, double>& probes = {}) const {
     for (const Trial& trial : experiment.trials) {
+      if (store.finished(trial.id)) continue;
       const double noise = 0.001 * double((7 * trial.config.seed + 3 * trial.row) % 5);
       const double accuracy = 0.5 + noise + (trial.row == 1 ? gain : 0);
       fake_metrics(store, trial, accuracy, kFakeEvaluations - 1);
       MetricsLog log(store.trial(trial.id).metrics(1));
-      log.append({45, 0.9, {{"train/loss", 1.2}}});
+      MetricsLine line{45, 0.9, {{"train/loss", 1.2}}};
+      if (trial.row == 1 && probes.contains(trial.config.seed)) line.values["probe/x"] = probes.at(trial.config.seed);
+      log.append(line);
       log.append({50, 1.0, fake_values(trial, accuracy, kFakeEvaluations)});
       store.trial(trial.id).publish_result(fake_result(trial, TrialEnd::done, accuracy));
     }
@@ -128,9 +133,66 @@ TEST_CASE("ledger: probes are averaged over the steps that the test asks for") {
   const MadeUpClaim made(R"({"kind": "probe", "of": "afv/*", "where": "placement = dpn", "range": [1, null]})");
   made.finish(0);
   const LedgerLine line = made.line();
-  CHECK(line.verdict == Verdict::not_run);
+  CHECK(line.verdict == Verdict::undecided);
+  CHECK(line.estimates[0].why == "3 of 3 runs of epochs=1, placement=dpn did not measure afv/*");
   REQUIRE(line.problems.size() == 1);
-  CHECK(has(*line.problems.begin(), "3 runs of epochs=1, placement=dpn did not measure afv/*"));
+  CHECK(has(*line.problems.begin(), line.estimates[0].why + "; request it under \"probes\""));
+}
+
+TEST_CASE("ledger: a probe that some runs lack decides nothing") {
+  const auto judged = [](const std::map<std::uint64_t, double>& probes) {
+    const MadeUpClaim made(R"({"kind": "probe", "of": "probe/x", "where": "placement = dpn", "range": [null, 100]})");
+    made.finish(0, probes);
+    return made.line();
+  };
+  const LedgerLine all = judged({{0, 2}, {1, 2.1}, {2, 2.2}}), two = judged({{0, 2}, {1, 2.1}}),
+                   zero = judged({{0, 2}, {1, 2.1}, {2, 0}});
+  CHECK(all.verdict == Verdict::holds);
+  CHECK(all.problems.empty());
+  CHECK(two.verdict == Verdict::undecided);
+  CHECK(two.estimates[0].n == 2);
+  CHECK(two.estimates[0].why == "1 of 3 runs of epochs=1, placement=dpn did not measure probe/x");
+  CHECK(zero.verdict == Verdict::undecided);
+  CHECK(zero.estimates[0].why ==
+        "1 of 3 runs of epochs=1, placement=dpn measured zero or less as probe/x, which has no logarithm");
+}
+
+TEST_CASE("ledger: a difference without the runs that diverged decides nothing") {
+  const MadeUpClaim made(
+      R"({"kind": "difference", "of": "train/loss", "over": "eval/loss", "where": "placement = dpn", "range": [0, null]})");
+  for (const Trial& trial : made.experiment.trials)
+    if (trial.row == 1 && trial.config.seed == 1) fake_diverged(made.store, trial, 25);
+  made.finish(0);
+  const LedgerLine line = made.line();
+  CHECK(line.done == 3);
+  CHECK(line.verdict == Verdict::undecided);
+  CHECK(line.estimates[0].why == "1 of 3 runs of epochs=1, placement=dpn diverged");
+}
+
+TEST_CASE("ledger: the weakest estimate decides where all must agree, the clearest where one suffices") {
+  LedgerLine line;
+  const auto estimate = [](double low, double high, Verdict verdict) {
+    return Estimate{
+        .label = "", .unit = "points", .value = (low + high) / 2, .low = low, .high = high, .verdict = verdict};
+  };
+  ClaimTest& test = line.claim.tests.emplace_back();
+  test.range = {0.0, {}, false};
+  line.verdict = Verdict::holds;
+  line.estimates = {estimate(8, 10, Verdict::holds), estimate(1, 2, Verdict::holds), estimate(3, 9, Verdict::holds)};
+  CHECK(deciding(line) == &line.estimates[2]);  // half an interval from zero
+  test.any = true;
+  CHECK(deciding(line) == &line.estimates[0]);
+  test.any = false;
+  line.verdict = Verdict::fails;
+  line.estimates = {estimate(-2, -1, Verdict::fails), estimate(-9, -8, Verdict::fails), estimate(1, 2, Verdict::holds)};
+  CHECK(deciding(line) == &line.estimates[1]);
+  line.verdict = Verdict::undecided;
+  for (Estimate& e : line.estimates) e.verdict = Verdict::undecided;
+  line.estimates[0].seeds_needed = 20;
+  line.estimates[1].seeds_needed = 17;
+  CHECK(deciding(line) == &line.estimates[2]);  // a million would not do
+  line.estimates[1].lose("1 of 5 runs diverged");
+  CHECK(deciding(line) == &line.estimates[1]);
 }
 
 TEST_CASE("ledger: a row has finished learning once its loss falls by less than 5% between the last tenths") {
@@ -249,6 +311,25 @@ TEST_CASE("ledger: text, Markdown, HTML and JSON say the same") {
   CHECK(has(ledger_text({line}, 60), "Claim 7 holds here. Too small | too short."));
   line.claim.scale_note.clear();
   CHECK_FALSE(has(ledger_text({line}, 60), "Claim 7"));
+}
+
+TEST_CASE("ledger: seeds that were raised after a verdict are told with the claim") {
+  const MadeUpClaim made(kGain);
+  made.finish(0.05);
+  CHECK(made.line().raised_seeds.empty());
+  made.store.write_plan(made.experiment.stem, "{}");
+  REQUIRE(note_tabled_seeds(made.experiment, made.store));
+  Experiment more = made.experiment;
+  for (Cell& row : more.rows) {
+    row.trials.push_back(more.trials.size());
+    Trial trial = more.trials[row.trials.front()];
+    trial.config.seed = 3;
+    trial.id.back() = trial.id.back() == '0' ? '1' : '0';
+    more.trials.push_back(trial);
+  }
+  const LedgerLine line = judge_claim(more, made.store, "none");
+  CHECK(has(line.raised_seeds, "Seeds were raised once after results had been read (with 3; now 4)"));
+  CHECK(has(ledger_text({line}, 200), "Claim 7: Seeds were raised once"));
 }
 
 TEST_CASE("ledger: an interval of a single value is printed, a missing one is not") {

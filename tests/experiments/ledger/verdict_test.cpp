@@ -153,6 +153,38 @@ TEST_CASE("verdict: a slope is that of the gains over an axis") {
                        InputError);
 }
 
+TEST_CASE("verdict: an axis with one value does not hide the one that a slope is over") {
+  TableInput input = table_of({kBase, plus(1), plus(2), plus(4)}, {4, 4, 8, 16});
+  input.axes.insert(input.axes.begin(), "train.epochs");
+  for (TableRow& row : input.rows) row.axes.insert(row.axes.begin(), "1");
+  ClaimTest test = test_of(ClaimTestKind::slope, kPositive, "row != a");
+  test.over = "depth";
+  CHECK(judge_rows(test, input, 0.95).estimates[0].value == doctest::Approx(0.25));
+}
+
+TEST_CASE("verdict: a mean over benchmarks needs the runs of all of them") {
+  TableInput input = table_of({kBase, plus(2), kBase, plus(2)});
+  input.rows[2].mean_of = {0};
+  input.rows[3].mean_of = {1};
+  input.rows[2].baseline = input.rows[3].baseline = 2;
+  const RowsJudged judged = judge_rows(test_of(ClaimTestKind::gain, kPositive, "row = d"), input, 0.95);
+  CHECK(judged.rows == std::set<std::size_t>{0, 1});
+  CHECK(judged.estimates[0].verdict == Verdict::holds);
+}
+
+TEST_CASE("verdict: gains with unequal spreads have intervals that hold together") {
+  // Holm's procedure marks "c", whose interval at Bonferroni's level contains zero.
+  const TableInput input = table_of({kBase, plus(9, {0.1, -0.1, 0.05, 0, -0.05}), plus(1.15, {1, -1, 0.6, -0.6, 0})});
+  TableOptions options;
+  options.family = TableFamily::table;
+  const TableModel table = table_model(input, options);
+  REQUIRE(table.lines[2].cut);
+  const Estimate e = judge_rows(test_of(ClaimTestKind::gain, kPositive, "row = c"), input, 0.95).estimates[0];
+  CHECK(e.low == doctest::Approx(*table.lines[2].gain.value - *table.lines[2].gain_half_width.value));
+  CHECK(e.low < 0);
+  CHECK(e.verdict == Verdict::undecided);
+}
+
 TEST_CASE("verdict: shares of diverged runs have exact intervals") {
   const double nan = std::nan("");
   const TableInput input = table_of({kBase, {nan, nan, nan, nan, nan}});
@@ -202,6 +234,33 @@ TEST_CASE("verdict: the best value of an axis has the values that nothing is sho
   const double half = *mean_interval(std::vector{0.2, -0.2, 0.15, -0.2, 0.05}, 1 - 0.025 / 3)->half_width;
   CHECK(half * std::sqrt(5.0 / double(*e.seeds_needed)) < 0.1);
   CHECK(half * std::sqrt(5.0 / double(*e.seeds_needed - 1)) > 0.1);
+}
+
+TEST_CASE("verdict: a best value without the runs that diverged decides nothing") {
+  const double nan = std::nan("");
+  for (const std::vector<double>& lost : {std::vector<double>{70, nan, 70.1, 70, 69.9}, std::vector<double>(5, nan)}) {
+    TableInput input = table_of({plus(0), plus(3), lost, plus(0), plus(3), plus(1)}, {1, 2, 3, 1, 2, 3});
+    for (std::size_t r = 0; r < 6; ++r) input.rows[r].axes[0] = r < 3 ? "one" : "two";
+    ClaimTest test = test_of(ClaimTestKind::best, {{}, 5.0, false}, "placement = one", "placement = two");
+    test.over = "depth";
+    const Estimate e = judge_rows(test, input, 0.95).estimates[0];
+    CHECK(e.verdict == Verdict::undecided);
+    CHECK(has(e.why, "5 runs of c diverged"));
+  }
+}
+
+TEST_CASE("verdict: with two stages of seeds, a best value has the noise of the first") {
+  TableInput input = table_of({plus(0, {0.1, -0.1, 0.05, 3, -3}), kBase}, {1, 2});
+  for (TableRow& row : std::vector<TableRow>(input.rows)) input.rows.push_back(row);
+  for (std::size_t r = 0; r < 4; ++r) input.rows[r].axes[0] = r < 2 ? "one" : "two";
+  for (TableSeed& seed : input.rows[0].seeds) seed.value = *seed.value + 0.01;
+  ClaimTest test = test_of(ClaimTestKind::best, {{}, 0.0, false}, "placement = one", "placement = two");
+  test.over = "depth";
+  CHECK(judge_rows(test, input, 0.95).estimates[0].low == 1 - 2);  // nothing is shown to beat 2
+  input.first_stage = {0, 1, 2};
+  const Estimate e = judge_rows(test, input, 0.95).estimates[0];
+  CHECK(e.low == 1 - 2);  // of "two"
+  CHECK(e.high == 1 - 1);
 }
 
 TEST_CASE("verdict: ratios are judged on logarithms") {

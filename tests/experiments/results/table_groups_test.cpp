@@ -119,7 +119,11 @@ TEST_CASE("table_groups: a diverged run counts in a mean as it does in its row")
   TableInput input = three_benchmarks();
   input.rows[3].seeds[1].state = SeedState::diverged;
   input.rows[3].seeds[1].value.reset();
+  input.rows[3].seeds[1].diverged_step = 40;
   CHECK(!with_means(input).rows[7].seeds[1].value);
+  const TableModel model = table_model(with_means(input), {});
+  CHECK(model.lines[7].partial);
+  CHECK(model.lines[7].notes.front().starts_with("1/2 diverged @40"));
   TableOptions options;
   options.diverged = TableDiverged::chance;
   CHECK(*with_means(input, options).rows[7].seeds[1].value == doctest::Approx((0.9 + 0.2) / 2));

@@ -85,6 +85,34 @@ TEST_CASE("merge: equal trials with different results are not merged") {
   CHECK(!fs::exists(made.out));
 }
 
+TEST_CASE("merge: a finished result takes the place of a failed one") {
+  const TwoFolders made;
+  fake_failed(made.a, made.experiment.trials[0], "no memory");
+  fake_done(made.b, made.experiment.trials[0], 0.5);
+  for (const auto& [first, second] : {std::pair{"a", "b"}, {"b", "a"}}) {
+    const fs::path out = made.folder / (std::string("out-") + first);
+    CHECK(merge_results({made.folder / first, made.folder / second}, out).copied == 1);
+    CHECK(ResultStore(out).finished(made.experiment.trials[0].id));
+  }
+  CHECK(merge_results({made.folder / "b"}, made.folder / "a").copied == 1);
+  CHECK(made.a.finished(made.experiment.trials[0].id));
+}
+
+TEST_CASE("merge: archives of one folder that contradict each other are refused") {
+  const TwoFolders made;
+  const Trial& trial = made.experiment.trials[0];
+  const fs::path folder = made.folder / "archives";
+  make_folders(folder);
+  for (const auto& [store, name, accuracy] : {std::tuple{&made.a, "a.jsonl", 0.5}, {&made.b, "b.jsonl", 0.6}}) {
+    store->trial(trial.id).write_config(full_json(trial.config));
+    fake_done(*store, trial, accuracy);
+    write_atomically(folder / name, export_line(store->trial(trial.id), false));
+  }
+  CHECK_THROWS_WITH_AS(ResultStore::exported(folder),
+                       doctest::Contains("b.jsonl:1: are the same trial with different results: eval/accuracy is 0.5"),
+                       InputError);
+}
+
 TEST_CASE("merge: a folder without results, and different decisions, are not merged") {
   const TwoFolders made;
   fs::create_directories(made.folder / "c");

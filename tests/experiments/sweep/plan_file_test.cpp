@@ -106,12 +106,12 @@ TEST_CASE("table: seeds that were raised by hand after it was read are counted")
   CHECK(note_tabled_seeds(three, store));
   CHECK(raised_seeds_note(three, store) == "");  // the same number again
   const Experiment five = run("5");
-  CHECK(raised_seeds_note(five, store).find("Seeds were raised once after the table had been read (with 3; now 5)") ==
+  CHECK(raised_seeds_note(five, store).find("Seeds were raised once after results had been read (with 3; now 5)") ==
         0);
   CHECK(note_tabled_seeds(five, store));
   const Experiment eight = run("8");
   CHECK(raised_seeds_note(eight, store)
-            .find("Seeds were raised 2 times after the table had been read (with 3, then 5; "
+            .find("Seeds were raised 2 times after results had been read (with 3, then 5; "
                   "now 8)") == 0);
 }
 

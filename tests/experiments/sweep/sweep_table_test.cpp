@@ -8,6 +8,7 @@
 #include "experiments/base/files.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/table.h"
+#include "experiments/sweep/trial_seed.h"
 #include "tests/experiments/base/text.h"
 #include "tests/experiments/results/unsealed_result.h"
 #include "tests/experiments/sweep/small_sweep.h"
@@ -186,6 +187,18 @@ TEST_CASE("sweep_table: a loss has no unit and no chance level") {
   CHECK(model.lines[0].mean.text == "1.5000");
   options.diverged = TableDiverged::chance;
   CHECK(has(error_of(sweep, options), "--diverged chance: the eval/loss of a run that guesses is unknown"));
+}
+
+TEST_CASE("sweep_table: only accuracies of classification have a chance level") {
+  const SmallSweep sweep;
+  const ModelConfig& model = sweep.experiment.trials[0].config.model;
+  CHECK(chance_of("eval/accuracy", model) == 1.0 / double(num_classes(model)));
+  CHECK(chance_of("minival/ema_accuracy", model) == 1.0 / double(num_classes(model)));
+  for (const char* metric : {"eval/loss", "eval/miou", "eval/pixel_accuracy", "eval/5shot_accuracy"})
+    CHECK(!chance_of(metric, model));
+  ModelConfig segments = model;
+  std::get<ViTConfig>(segments).task = Task::segment;
+  CHECK(!chance_of("eval/accuracy", segments));
 }
 
 TEST_CASE("sweep_table: best_minival selects the evaluation with the best minival accuracy") {
