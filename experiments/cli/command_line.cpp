@@ -217,15 +217,24 @@ std::string complaint_of(const CLI::App* command, const CLI::ParseError& error) 
                 "; see ", path_of(command), " --help");
 }
 
-/// CLI11 would blame the words after an unknown option.
-void refuse_unknown_options(CLI::App* command, const std::vector<std::string>& words) {
+/// CLI11 would blame the words after an unknown option, and say of an unknown command that one is missing.
+void refuse_unknown_words(CLI::App* program, const std::vector<std::string>& words) {
+  CLI::App* command = program;
   for (const std::string& word : words) {
     if (word == "--") return;
-    if (!word.starts_with("--")) {
-      for (CLI::App* part : command->get_subcommands([](const CLI::App*) { return true; }))
-        if (part->get_name() == word) command = part;
+    if (!word.starts_with("-")) {
+      const std::vector<CLI::App*> parts = command->get_subcommands([](const CLI::App*) { return true; });
+      const auto named = std::find_if(parts.begin(), parts.end(), [&](const auto* p) { return p->get_name() == word; });
+      if (named == parts.end() && command != program && command->get_require_subcommand_min() > 0) {
+        std::vector<std::string> names;
+        for (const CLI::App* part : parts) names.push_back(part->get_name());
+        throw InputError(
+            concat(unknown_word("command", word, {names.begin(), names.end()}), "; see ", path_of(command), " --help"));
+      }
+      if (named != parts.end()) command = *named;
       continue;
     }
+    if (!word.starts_with("--")) continue;
     const std::string option = word.substr(0, word.find('='));
     if (command->get_option_no_throw(option) != nullptr) continue;
     std::vector<std::string> names;
@@ -250,7 +259,7 @@ CommandLine::CommandLine(const char* program, const char* what, const std::strin
 CommandLine::~CommandLine() = default;
 
 std::optional<int> CommandLine::read(const std::vector<std::string>& words) {
-  refuse_unknown_options(app_, words);
+  refuse_unknown_words(app_, words);
   try {
     std::vector<std::string> reversed(words.rbegin(), words.rend());  // the order that CLI11 expects
     app_->parse(reversed);

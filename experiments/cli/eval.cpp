@@ -34,7 +34,7 @@ struct EvalCommand {
   std::int64_t batch = 64;
   DeviceKind device = DeviceKind::cpu;
   Precision precision = Precision::fp32;
-  Option slice{}, precision_option{};
+  Option slice{}, layout_option{}, labels_option{}, crop_option{}, precision_option{};
   std::vector<Option> changes{};       // options that make the evaluation differ from the training's
   std::vector<Option> of_transform{};  // of these, the ones that set how images are resized
 
@@ -47,8 +47,7 @@ struct EvalCommand {
     const auto any_given = [](const std::vector<Option>& options) {
       return std::any_of(options.begin(), options.end(), [](const Option& option) { return option.given(); });
     };
-    if (source.data.empty() && source.other_class_names)
-      throw InputError("--allow-other-class-names: applies to other images than the training's; give them with --data");
+    require_readers_of_options(any_given(of_transform));
     if (task_of(network) == Task::segment &&
         (masks || weights.ema || !source.data.empty() || any_given(changes) || any_given(of_transform) || logits))
       return segment(file, network, trained, any_given(of_transform), computer.backend());
@@ -62,6 +61,19 @@ struct EvalCommand {
   }
 
  private:
+  /// InputError for an option that nothing would read.
+  void require_readers_of_options(bool transform_given) const {
+    for (const auto& [option, given] : {std::pair{"--allow-other-class-names", source.other_class_names},
+                                        {"--layout", layout_option.given()},
+                                        {"--labels", labels_option.given()}})
+      if (given && source.data.empty())
+        throw InputError(concat(option, ": applies to other images than the training's; give them with --data"));
+    if (slice.given() && source.data.ends_with(".npy"))
+      throw InputError("--slice: a .npy has no slices, and all its images are evaluated; leave it out");
+    if (transform_given && source.transform.crop == EvalCrop::none && !crop_option.given())
+      throw InputError("--crop-pct, --resize-to, --resize and --rounding: need --crop center or --crop stretch");
+  }
+
   /// A slice of the training's data, by a segmentation network.
   int segment(WeightFile& file, const ModelConfig& network, const std::optional<TrainedOn>& trained,
               bool transform_given, Backend& backend) const {
@@ -222,21 +234,24 @@ void add_eval(Command& app) {
   command.add_option("--data", source.data,
                      "images to evaluate on: a data set's name, a folder with its --layout, or a .npy of uint8 or "
                      "float [N, H, W, C] (default: the data of the training)");
-  change(command.add_choice("--layout", source.layout, "layout of the folder's files"));
+  options.layout_option = command.add_choice("--layout", source.layout, "layout of the folder's files");
+  change(options.layout_option);
   options.slice = command.add_option(
       "--slice", source.slice,
       "slice of the data set, such as \"test[:1000]\" (default: test; for the training's data its own)");
   change(options.slice);
   command.add_option("--data-root", source.root, "folder of the data sets (default: NORMLAB_DATA, else ./data)");
-  change(command.add_option(
-      "--labels", source.labels,
-      "for a .npy: a .npy of integers [N]; for layouts image_list and image_folder: file of labels"));
+  options.labels_option =
+      command.add_option("--labels", source.labels,
+                         "for a .npy: a .npy of integers [N]; for layouts image_list and image_folder: file of labels");
+  change(options.labels_option);
   command.add_flag("--allow-other-class-names", source.other_class_names,
                    "compare only the number of classes with the training's, not their names");
-  of_transform(
+  options.crop_option =
       command.add_choice("--crop", transform.crop,
                          "how an image gets the model's size; none: it has that size. Any of --crop, --crop-pct, "
-                         "--resize-to, --resize and --rounding replaces all five of the training"));
+                         "--resize-to, --resize and --rounding replaces all five of the training");
+  of_transform(options.crop_option);
   of_transform(command.add_number("--crop-pct", transform.crop_pct,
                                   "crop center: the model's size divided by the resized shorter side", 0.01, 1.0));
   of_transform(command

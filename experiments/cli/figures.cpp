@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 
 #include "experiments/base/suggest.h"
 #include "experiments/base/terminal.h"
@@ -43,14 +44,16 @@ struct Figures {
     for (const CurveProblem& problem : input.problems) tell("{}\n", problem.text());
     ExitCode outcome = model.outcome;
     for (const CurveProblem& problem : input.problems) outcome = std::max(outcome, problem.fault);
+    std::map<std::string, std::vector<std::string>> missing;  // reason -> figures
     for (const FigureRow& figure : figure_rows()) {
       if (!only.empty() && std::find(only.begin(), only.end(), figure.word) == only.end()) continue;
       if (draw(figure, experiment, store, input)) continue;
       // A sweep without learning rates lacks nothing.
       if (only.empty() && !figure.draw) continue;
-      tell("{}\n", missing_words(figure, input));
+      missing[missing_words(figure, input)].emplace_back(figure.word);
       outcome = std::max(outcome, ExitCode::bad_input);
     }
+    for (const auto& [reason, figures] : missing) tell("{}: {}\n", joined(figures, ", "), reason);
     return static_cast<int>(outcome);
   }
 

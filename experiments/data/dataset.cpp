@@ -220,13 +220,11 @@ DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>
   DataPair pair = read_slices(config, place, threads, false);
   ImageSet &train = pair.train, &eval = pair.eval;
   train.folder = place.folder.string();
-  for (const ImageSet* other : {&eval, pair.minival ? &*pair.minival : nullptr}) {
-    if (other == nullptr || train.encoded || other->encoded) continue;
-    if (train.height != other->height || train.width != other->width || train.channels != other->channels)
-      throw InputError(concat("dataset ", in_quotes(config.name), ": training images are ", train.width, "x",
-                              train.height, " pixels, ", other == &eval ? "evaluation" : "minival", " images ",
-                              other->width, "x", other->height));
-  }
+  // Sizes may differ: a crop makes them equal, and without one each must be the model's.
+  for (const ImageSet* other : {&eval, pair.minival ? &*pair.minival : nullptr})
+    if (other != nullptr && !train.encoded && !other->encoded && train.channels != other->channels)
+      throw InputError(concat("dataset ", in_quotes(config.name), ": training images have ", train.channels,
+                              " channels, ", other == &eval ? "evaluation" : "minival", " images ", other->channels));
   if (config.order == SampleOrder::shards && train.shards.empty())
     throw InputError(
         concat("dataset ", in_quotes(config.name), ": only WebDataset shards have order \"shards\"; leave it out"));

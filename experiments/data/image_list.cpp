@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -79,12 +80,16 @@ std::vector<std::string> numbered_names(const fs::path& folder, const LabelFile&
   if (!training.empty()) return training;
   std::vector<std::string> names;
   if (file.all_numbers()) {
-    std::int64_t most = 0;
-    for (const Line& line : file.lines()) most = std::max(most, *LabelFile::number(line.label));
+    std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
+    for (const Line& line : file.lines()) {
+      const std::int64_t label = *LabelFile::number(line.label);
+      least = std::min(least, label);
+      most = std::max(most, label);
+    }
     if (most > 1000000)
       throw InputError(
           concat(folder.string(), ": label ", most, " is too large without names; list the classes in classes.txt"));
-    for (std::int64_t i = 0; i <= most; ++i) names.push_back(std::to_string(i));
+    for (std::int64_t i = std::min<std::int64_t>(least, 1); i <= most; ++i) names.push_back(std::to_string(i));
     return names;
   }
   for (const Line& line : file.lines()) names.push_back(line.label);

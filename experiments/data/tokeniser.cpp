@@ -30,7 +30,9 @@ Tokeniser Tokeniser::from_file(const std::filesystem::path& file) {
       throw InputError(concat(file.string(), ":", i + 1, ": ", in_quotes(words[i]),
                               " never occurs, because texts are read in lower case and without punctuation; write ",
                               in_quotes(plain.substr(0, plain.find(' '))), ", or leave it out"));
-  return of_words(words, file.string());
+  Tokeniser out = of_words(words, file.string());
+  out.from_file_ = true;
+  return out;
 }
 
 std::vector<std::int32_t> Tokeniser::numbers(std::string_view text, std::string_view where) const {
@@ -48,8 +50,9 @@ std::vector<std::int32_t> Tokeniser::numbers(std::string_view text, std::string_
     if (found == words_.end()) {
       std::vector<std::string_view> known;
       for (const auto& [name, number] : words_) known.push_back(name);
-      throw InputError(concat(where, ": ", unknown_word("word", word, known), "; the vocabulary is ", source_,
-                              ": add the word to it, or leave dataset.vocabulary out to read bytes"));
+      throw InputError(concat(
+          where, ": ", unknown_word("word", word, known), "; the vocabulary is ", source_,
+          from_file_ ? ": add the word to it, or leave dataset.vocabulary out to read bytes" : ": use only these"));
     }
     out.push_back(found->second);
     first = end + 1;

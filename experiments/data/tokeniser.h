@@ -35,6 +35,7 @@ class Tokeniser {
   std::vector<std::int32_t> numbers(std::string_view text, std::string_view where) const;
   std::map<std::string, std::int32_t, std::less<>> words_;  // empty: bytes
   std::string source_;
+  bool from_file_ = false;
 };
 
 }  // namespace normlab

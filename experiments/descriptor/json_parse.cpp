@@ -124,6 +124,7 @@ class TreeBuilder {
     if (here == '\0') return stack_.empty() ? "a value is missing" : "the text ends with an unclosed { or [";
     if (cursor_.after_comma() && (here == '}' || here == ']'))
       return "the comma before } or ] is not allowed; remove it";
+    if (says("number overflow")) return "this number is too large";
     if (here == '\'') return "strings and keys need double quotes";
     if (here == '"' && (says("missing closing quote") || says("U+000A")))
       return "this string has no closing quote on its line";

@@ -109,23 +109,19 @@ FigureInput read_figures(const Experiment& experiment, const ResultStore& store,
 
 std::string missing_words(const FigureRow& figure, const FigureInput& input) {
   if (std::all_of(input.trials.begin(), input.trials.end(), [](const FigureTrial& t) { return t.lines.empty(); }))
-    return fmt::format(
-        "{}: no trial has written metrics; run the experiment, or give an archive of `normlab export --full`",
-        figure.word);
+    return "no trial has written metrics; run the experiment, or give an archive of `normlab export --full`";
   if (figure.word == "without_block")
-    return fmt::format(
-        "{}: no trial has evaluated it; set \"probes\": {{\"without_block\": true}} and run again, which costs one "
-        "evaluation per block at the end of each training",
-        figure.word);
-  if (figure.word == "lr_sensitivity")
-    return fmt::format("{}: the descriptor does not sweep over train.optimizer.lr", figure.word);
-  if (!figure.probe) return fmt::format("{}: no trial has the numbers", figure.word);
+    return "no trial has evaluated it; set \"probes\": {\"without_block\": true} and run again, which costs one "
+           "evaluation per block at the end of each training";
+  if (figure.word == "lr_sensitivity") return "the descriptor does not sweep over train.optimizer.lr";
+  if (!figure.probe) return "no trial has the numbers";
   const ProbeRow& probe = row_of(*figure.probe);
   const std::string cost = probe.cost > 1 ? fmt::format("about {:.0f}%", 100 * (probe.cost - 1)) : "no measurable time";
   return fmt::format(
-      "{}: no trial has been measured by the probe \"{}\" ({}); set \"probes\": {{\"{}\": 100}} and run again; it "
-      "adds {} to each measured step",
-      figure.word, probe.word, probe.doc, probe.word, cost);
+      "no trial has been measured by the probe \"{}\" ({}); set \"probes\": {{\"{}\": 100}} and run again; it adds {} "
+      "to "
+      "each measured step",
+      probe.word, probe.doc, probe.word, cost);
 }
 
 std::vector<Chart> measured_charts(const FigureInput& input) {
@@ -163,9 +159,10 @@ Chart rates_chart(const TableModel& table) {
 }
 
 Chart strip_chart(const TableModel& table) {
+  const bool gains = std::any_of(table.lines.begin(), table.lines.end(), [](const auto& l) { return !!l.baseline; });
   Chart chart =
-      chart_of("strip", "Gains over the baseline in " + table.metric,
-               "Values of the table: gain of each row, or its mean without a baseline, with the interval.", "row");
+      chart_of("strip", (gains ? "Gains over the baseline in " : "Values of ") + table.metric,
+               "Values of the table: gain of each row, or its mean without a baseline, with the interval.", "quantity");
   ChartPanel& panel = chart.panels.emplace_back();
   panel.heading = table.metric;
   for (const TableLine& line : table.lines) {
@@ -175,7 +172,7 @@ Chart strip_chart(const TableModel& table) {
                  low = line.baseline ? line.gain_low.value.value_or(*value) : *value - width,
                  high = line.baseline ? line.gain_high.value.value_or(*value) : *value + width;
     panel.series.push_back({line.label, {{double(chart.categories.size()), *value, low, high, line.n}}});
-    chart.categories.push_back(line.baseline ? "gain" : "value");
+    chart.categories.push_back(line.baseline ? "gain" : "mean");
   }
   return chart;
 }

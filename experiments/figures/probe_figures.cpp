@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/error.h"
+#include "experiments/base/suggest.h"
 #include "experiments/figures/figure_series.h"
 #include "experiments/statistics/saturation.h"
 #include "experiments/train/probes.h"
@@ -153,6 +155,9 @@ std::vector<Chart> draw_mapping(const FigureInput& input) {
   const std::vector<std::string> sites =
       layers_of(input, {"mapping.curvature/"}, [](const std::string&) { return true; });
   std::vector<std::string> wanted = input.sites;
+  for (const std::string& site : wanted)
+    if (!sites.empty() && std::find(sites.begin(), sites.end(), site) == sites.end())
+      throw InputError("--sites: " + unknown_word("site", site, {sites.begin(), sites.end()}));
   if (wanted.empty()) {
     std::vector<std::string> attention;
     for (const std::string& site : sites)

@@ -266,8 +266,9 @@ class Collapse {
         "other rates give other numbers.",
         kLrSensitivity, ranges.size() == 1 ? *ranges.begin() : "the rates of a row");
     if (!uneven.empty())
-      text += fmt::format(" Warning: not evenly spaced in the logarithm, so that the denser rates weigh more: {}.",
-                          uneven.size() == rows.size() ? "the rates" : "those of " + joined(uneven, ", "));
+      text +=
+          fmt::format(" Warning: the rates{} are not evenly spaced in the logarithm, so the denser ones weigh more.",
+                      uneven.size() == rows.size() ? "" : " of " + joined(uneven, ", "));
     return text + fmt::format(" The best {} is that of the rate with the best mean, chosen by this mean itself.",
                               by_rate_.metric);
   }

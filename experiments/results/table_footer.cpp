@@ -115,7 +115,9 @@ class Footer {
                       shown->mean.text, shown->half_width.text, shown->count, shown->n,
                       facts_.input.definition.empty() ? ", this test set" : ""));
     else if (any([](const TableLine& line) { return line.mean.value.has_value(); }))
-      add("interval", "One seed has no interval: no ± is shown, and no difference can be told from chance.");
+      add("interval", any([](const TableLine& line) { return line.n > 1; })
+                          ? "Runs that count as guessing have no spread, so no ± is shown."
+                          : "One seed has no interval: no ± is shown, and no difference can be told from chance.");
   }
 
   void selection() {

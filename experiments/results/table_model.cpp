@@ -80,6 +80,14 @@ class ModelBuilder {
       if (value && !(*value > 0 && std::isfinite(*value)))
         throw InputError(fmt::format("{} {}: expected a number above 0", option, *value));
     };
+    const auto has_baseline = [](const TableRow& row) { return row.baseline.has_value(); };
+    if ((options_.equivalent || options_.cells == TableCellContent::gain) &&
+        std::none_of(input_.rows.begin(), input_.rows.end(), has_baseline))
+      throw InputError(
+          fmt::format("{}: no row has a baseline, so there are no gains; give the descriptor a \"baseline\"",
+                      options_.equivalent ? "--equivalent" : "--cells gain"));
+    if (options_.cells == TableCellContent::gain && options_.rows.empty() && options_.cols.empty())
+      throw InputError("--cells gain: needs --rows or --cols, whose cells show the gains");
     require_positive(options_.detect, "--detect");
     require_positive(options_.equivalent, "--equivalent");
     require_positive(options_.learned, "--learned");

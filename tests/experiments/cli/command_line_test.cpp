@@ -29,6 +29,8 @@ TEST_CASE("command line: the command help prints what --help prints") {
 
 TEST_CASE("command line: an unknown word is refused with the nearest name") {
   CHECK(refused("chekc x.json") == "unknown command \"chekc\"; did you mean \"check\"?; see normlab --help\n");
+  CHECK(refused("bench stpe") == "unknown command \"stpe\"; did you mean \"step\"?; see normlab bench --help\n");
+  CHECK(refused("bench") == "a command is required; see normlab bench --help\n");
   CHECK(refused("help chekc") == "unknown command \"chekc\"; did you mean \"check\"?; see normlab --help\n");
   CHECK(refused("run --workrs 1 x.json") ==
         "unknown option \"--workrs\"; did you mean \"--workers\"?; see normlab run --help\n");

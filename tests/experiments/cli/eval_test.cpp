@@ -119,9 +119,14 @@ TEST_CASE("eval: classes with other names than the training's are refused") {
   CHECK(evaluate(renamed + " --allow-other-class-names").code == 0);
 }
 
-TEST_CASE("eval: --allow-other-class-names is refused for the training's own images") {
-  refused(evaluate("--allow-other-class-names"),
-          "--allow-other-class-names: applies to other images than the training's; give them with --data");
+TEST_CASE("eval: an option that nothing would read is refused") {
+  for (const char* option : {"--allow-other-class-names", "--layout image_folder", "--labels labels.npy"}) {
+    const std::string text(option);
+    refused(evaluate(option),
+            text.substr(0, text.find(' ')) + ": applies to other images than the training's; give them with --data");
+  }
+  refused(evaluate("--data images.npy --slice 'test[:1]'"), "--slice: a .npy has no slices");
+  refused(evaluate("--crop-pct 0.5"), "--crop-pct, --resize-to, --resize and --rounding: need --crop center");
 }
 
 TEST_CASE("eval: fewer classes than the training's are refused") {

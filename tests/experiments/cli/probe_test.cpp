@@ -360,6 +360,16 @@ TEST_CASE("figures: the program draws what it can, names what is missing and end
                 missing.err);
   CHECK(figures("--only xspp,nothing").err.find("--only: unknown key; one of: xspp") != std::string::npos);
   CHECK(figures("--only lr_sensitivity").code == 2);
+  CHECK(figures("--only mapping --sites blocks.0.attn.pre").code == 0);
+  const Finished unknown = figures("--only mapping --sites blocks.0.atn.pre");
+  CHECK(unknown.code == 2);
+  CHECK(unknown.err.find("--sites: unknown site \"blocks.0.atn.pre\"; did you mean") != std::string::npos);
+  const Finished none = run_program(files.folder, "figures " + files.descriptor + " --out none -o " + out);
+  CHECK(none.code == 2);
+  CHECK_MESSAGE(
+      none.err.find("xspp, gradients, embedding, stem_scale, mapping, attention, activations, updates, curves, "
+                    "without_block: no trial has written metrics") != std::string::npos,
+      none.err);
 }
 
 TEST_CASE("eval: a block is left out") {

@@ -67,6 +67,14 @@ TEST_CASE("image_list: numbers from 1 to the number of classes count from 1") {
   CHECK(folder.read("2\n1\n2\n", "train", {"a", "b", "c"}).labels == Labels{2, 1, 2});
 }
 
+TEST_CASE("image_list: numbers without names count from 1 if none is 0") {
+  const Folder folder;
+  const ImageSet images = folder.read("2\n1\n2\n");
+  CHECK(images.class_names == std::vector<std::string>{"1", "2"});
+  CHECK(images.labels == Labels{1, 0, 1});
+  CHECK_SAYS(images.provenance, "labels count from 1");
+}
+
 TEST_CASE("image_list: a number of no class is refused") {
   const Folder folder;
   CHECK_SAYS(folder.said("3\n0\n1\n", {"a", "b", "c"}),

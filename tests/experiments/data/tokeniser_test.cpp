@@ -52,10 +52,10 @@ TEST_CASE("tokeniser: bytes, then end marks") {
 }
 
 TEST_CASE("tokeniser: an unknown word and an empty text are named") {
-  const Tokeniser tokeniser = Tokeniser::of_words({"red", "disc"}, "data/w.txt");
+  const Tokeniser tokeniser = Tokeniser::of_words({"red", "disc"}, "the words of shapes");
   CHECK(input_error([&] { tokeniser.require("a red disk", "caption of image 3"); }) ==
-        "caption of image 3: unknown word \"a\"; one of: disc, red; the vocabulary is data/w.txt: add the word to "
-        "it, or leave dataset.vocabulary out to read bytes");
+        "caption of image 3: unknown word \"a\"; one of: disc, red; the vocabulary is the words of shapes: use only "
+        "these");
   CHECK(input_error([&] { tokeniser.require("?!", "caption of image 3"); }) ==
         "caption of image 3: the text is empty; write a text, or leave the image out");
 }

@@ -73,7 +73,7 @@ TEST_CASE("json_tree: a syntax error is placed at the first byte of its token") 
   CHECK(begins(error_of("[1,]"), "f.json:1:4: "));
   CHECK(begins(error_of("{\"a\": nul}"), "f.json:1:7: "));
   CHECK(begins(error_of("{} {}"), "f.json:1:4: "));
-  CHECK(begins(error_of("{\"a\": 1e999}"), "f.json:1:7: "));
+  CHECK(error_of("{\"a\": 1e999}") == "f.json:1:7: this number is too large");
   CHECK(begins(error_of("[\"a\nb\"]"), "f.json:1:2: "));
   CHECK(begins(error_of("{ /* never closed"), "f.json:1:"));
   CHECK(error_of("[NaN]") != "");

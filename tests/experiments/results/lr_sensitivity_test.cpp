@@ -172,7 +172,7 @@ TEST_CASE("lr_sensitivity: rows with other rates have no gain, and each names it
 TEST_CASE("lr_sensitivity: unevenly spaced rates are named") {
   TableInput swept = three_rates();
   for (const std::size_t r : {1U, 4U}) swept.rows[r].axes[1] = "0.05";
-  CHECK(has(footer_of(model_of(swept)), "Warning: not evenly spaced in the logarithm"));
+  CHECK(has(footer_of(model_of(swept)), "are not evenly spaced in the logarithm"));
   CHECK(evenly_spaced(std::vector{1e-4, 3e-4, 1e-3, 3e-3, 1e-2}));
   CHECK(!evenly_spaced(std::vector{1.0, 2.0, 5.0, 10.0}));
   CHECK(!evenly_spaced(std::vector{0.1, 0.2, 0.3}));

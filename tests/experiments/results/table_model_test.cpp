@@ -277,6 +277,23 @@ TEST_CASE("table_model: --equivalent tests whether a gain is too small to matter
   CHECK(has(footer(model, "equivalent"), "two one-sided t tests"));
 }
 
+TEST_CASE("table_model: options of gains are refused where there are none") {
+  TableInput input = one_strip();
+  TableOptions options;
+  options.cells = TableCellContent::gain;
+  CHECK_THROWS_WITH_AS(table_model(input, options), doctest::Contains("--cells gain: needs --rows or --cols"),
+                       InputError);
+  options.rows = {input.axes.front()};
+  for (TableRow& row : input.rows) row.baseline.reset();
+  CHECK_THROWS_WITH_AS(table_model(input, options), doctest::Contains("--cells gain: no row has a baseline"),
+                       InputError);
+  options.cells = TableCellContent::mean;
+  CHECK_NOTHROW(table_model(input, options));
+  options.equivalent = 1;
+  CHECK_THROWS_WITH_AS(table_model(input, options), doctest::Contains("--equivalent: no row has a baseline"),
+                       InputError);
+}
+
 TEST_CASE("table_model: a value that is not finite is noted and left out") {
   TableInput input = strips_table();
   input.rows[2].seeds[1].value = std::numeric_limits<double>::quiet_NaN();

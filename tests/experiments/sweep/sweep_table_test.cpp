@@ -10,6 +10,7 @@
 #include "experiments/results/table.h"
 #include "experiments/sweep/trial_seed.h"
 #include "tests/experiments/base/text.h"
+#include "tests/experiments/report/fake_results.h"
 #include "tests/experiments/results/unsealed_result.h"
 #include "tests/experiments/sweep/small_sweep.h"
 
@@ -153,6 +154,16 @@ TEST_CASE("sweep_table: a run that counts as guessing has no interval") {
   CHECK(model.lines[1].mean.value == 10.0);
   CHECK(!model.lines[1].half_width.value);
   CHECK(!has(render_table(model, TableFormat::text), "±0.0"));
+}
+
+TEST_CASE("sweep_table: runs that count as guessing alone are no single seeds") {
+  const SmallSweep sweep;
+  for (const Trial& trial : sweep.experiment.trials) fake_diverged(sweep.store, trial, 25);
+  TableOptions options;
+  options.diverged = TableDiverged::chance;
+  const std::string text = render_table(sweep.model(options), TableFormat::text);
+  CHECK(has(text, "Runs that count as guessing have no spread"));
+  CHECK(!has(text, "One seed has no interval"));
 }
 
 TEST_CASE("sweep_table: a result that is not finite has no mean of any metric") {
