@@ -89,15 +89,27 @@ void take_line(std::string_view text, const std::string& where, ExportedResults&
   if (!twice.empty()) throw InputError(concat(where, ": ", twice, " appears again"));
 }
 
-/// Replaces the host's name, and the folders in "WebDataset, /home/ada/sets/cifar10, train: ...".
+/// "/home/ada/cats/1.jpg: is damaged" as "DATA/1.jpg: is damaged": the first absolute path, up to `end`, without its
+/// folders.
+std::string without_folders(std::string text, std::string_view end) {
+  std::size_t from = text.starts_with('/') ? 0 : text.find(" /");
+  if (from == text.npos) return text;
+  from += text[from] == ' ';
+  const std::size_t stop = end.empty() ? text.npos : text.find(end, from);
+  return text.replace(from, text.rfind('/', stop) - from, "DATA");
+}
+
+/// Replaces the host's name, and the folders in "WebDataset, /home/ada/sets/cifar10, train: ...", in the message and in
+/// the reasons of bad images.
 void make_anonymous(nlohmann::ordered_json& result) {
   for (auto& [key, value] : result.at("provenance").items()) {
     if (key == "host") value = "anonymous";
-    if (key != "data") continue;
-    std::string text = value.get<std::string>();
-    const std::size_t from = text.find(", /"), to = text.rfind('/');
-    if (from != text.npos) value = text.replace(from + 2, to - from - 2, "DATA");
+    if (key == "data") value = without_folders(value.get<std::string>(), "");
   }
+  if (const auto message = result.find("message"); message != result.end() && message->is_string())
+    *message = without_folders(message->get<std::string>(), ": ");
+  if (const auto bad = result.find("bad_images"); bad != result.end())
+    for (auto& image : bad->at("images")) image = without_folders(image.get<std::string>(), ": ");
   if (result.contains("sha256")) seal_json(result);
 }
 

@@ -30,7 +30,7 @@ struct ExportedResults {
 };
 
 /// The line of a trial with a result, newline included. `full` adds the curve, except for a failed trial. A result
-/// without a seal stays unsealed. `anonymous` leaves out the host's name and the path to the data's folder, and seals
+/// without a seal stays unsealed. `anonymous` leaves out the host's name and the folders of absolute paths, and seals
 /// the result again. InputError if a file of the trial is missing or damaged.
 std::string export_line(const TrialFolder& trial, bool full, bool anonymous = false);
 std::string export_note(const ResultStore& store, const std::string& folder, const std::string& name);

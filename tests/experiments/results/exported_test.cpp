@@ -128,6 +128,8 @@ TEST_CASE("exported: an anonymous line names neither host nor folders") {
   TrialResult result = *five.trial(0).load_result();
   result.provenance["host"] = "ada-laptop";
   result.provenance["data"] = "WebDataset, /home/ada, sets/my cifar10, train: 9 of 9 images";
+  result.bad_images = {"/home/ada/my cats/1.jpg: is damaged: a/b", "/home/ada/2.jpg: is empty"};
+  result.message = "the network read /home/ada/w.safetensors: it diverged";
   const TrialFolder trial = five.trial(4);
   trial.write_config(full_json(five.experiment.trials[4].config));
   result.id = five.experiment.trials[4].id;
@@ -141,6 +143,9 @@ TEST_CASE("exported: an anonymous line names neither host nor folders") {
     CHECK(read.provenance.at("host") == (anonymous ? "anonymous" : "ada-laptop"));
     CHECK(has(read.provenance.at("data"), anonymous ? "WebDataset, DATA/my cifar10, train: 9" : "/home/ada, sets/my"));
     CHECK(read.metrics == result.metrics);
+    if (!anonymous) continue;
+    CHECK(read.bad_images == std::vector<std::string>{"DATA/1.jpg: is damaged: a/b", "DATA/2.jpg: is empty"});
+    CHECK(read.message == "the network read DATA/w.safetensors: it diverged");
   }
   CHECK(export_line(five.trial(1), true, true) == five.unsealed);
   CHECK(export_line(five.trial(3), true, true) == five.failed);
