@@ -175,9 +175,10 @@ std::vector<Chart> draw_mapping(const FigureInput& input) {
   for (const std::size_t row : shown_rows(input))
     for (const std::string& site : wanted) {
       const MetricsLine* line = with_list(input, row, "mapping.in/" + site);
-      if (line == nullptr || !line->lists.contains("mapping.out/" + site)) continue;
+      const std::string groups = (tokens ? "mapping.token/" : "mapping.channel/") + site;
+      if (line == nullptr || !line->lists.contains("mapping.out/" + site) || !line->lists.contains(groups)) continue;
       const std::vector<double>&in = line->lists.at("mapping.in/" + site), &out = line->lists.at("mapping.out/" + site);
-      const std::vector<double>& group = line->lists.at((tokens ? "mapping.token/" : "mapping.channel/") + site);
+      const std::vector<double>& group = line->lists.at(groups);
       ChartPanel& panel = points.panels.emplace_back();
       panel.heading = label_of(input, row) + ", " + short_name(site);
       panel.values_name = "output";
@@ -190,7 +191,9 @@ std::vector<Chart> draw_mapping(const FigureInput& input) {
              g + 1,
              ChartLook::dots});
       for (std::size_t i = 0; i < std::min({in.size(), out.size(), group.size()}); ++i) {
-        const auto g = std::min(kGroups - 1, std::size_t(group[i] / most * double(kGroups)));
+        const double place = group[i] / most;
+        if (!(place >= 0 && place < 1)) continue;  // an edited archive may have null
+        const auto g = std::size_t(place * double(kGroups));
         panel.series[g].points.push_back({in[i], out[i], out[i], out[i], 1});
         low = std::min(low, in[i]);
         high = std::max(high, in[i]);

@@ -229,3 +229,21 @@ TEST_CASE("figures: the strip has the intervals of the table, also where they en
   CHECK(point.low == -2.5);
   CHECK(point.high == 0);
 }
+
+TEST_CASE("figures: a mapping leaves out points whose token is not a number") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Made made(kTwoNorms, [&](const Trial&) {
+    const std::string site = "blocks.0.attn.pre";
+    MetricsLine line{10, 0.2, {{"mapping.curvature/" + site, 1}}, {}};
+    line.lists = {{"mapping.in/" + site, {1, 2, 3}},
+                  {"mapping.out/" + site, {1, 2, 3}},
+                  {"mapping.token/" + site, {0, nan, 3}},
+                  {"mapping.channel/" + site, {0, 1, 2}}};
+    return std::vector{line};
+  });
+  const Chart chart = draw("mapping", made.input()).at(0);
+  std::size_t points = 0;
+  for (const ChartSeries& series : chart.panels.at(0).series)
+    if (series.look == ChartLook::dots) points += series.points.size();
+  CHECK(points == 2);
+}
