@@ -116,11 +116,12 @@ struct ClaimsCommand {
     return experiment;
   }
 
-  /// NAME.bench.jsonl, on a GPU NAME.cuda.bench.jsonl, in the results or anywhere in the archives.
+  /// NAME.bench.jsonl, on a GPU NAME.cuda.bench.jsonl, in the results or anywhere in the folder of archives.
   std::filesystem::path timings(const std::string& name, DeviceKind device) const {
     const std::string file = concat(name, device == DeviceKind::cpu ? "" : ".cuda", kTimingsSuffix, ".jsonl");
     if (descriptor.from.empty()) return std::filesystem::path(descriptor.out) / "bench" / file;
-    const std::vector<std::filesystem::path> all = files_below(descriptor.from);
+    std::vector<std::filesystem::path> all;
+    if (std::filesystem::is_directory(descriptor.from)) all = files_below(descriptor.from);
     const auto found = std::find_if(all.begin(), all.end(), [&](const auto& path) { return path.filename() == file; });
     return found == all.end() ? std::filesystem::path(descriptor.from) / file : *found;
   }
