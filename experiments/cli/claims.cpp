@@ -50,6 +50,9 @@ struct ClaimsCommand {
           descriptor.from));
     const std::vector<std::filesystem::path> files = descriptors();
     if (plan) return print_plan(files);
+    Inputs inputs = descriptor.inputs(nullptr);
+    inputs.insert(inputs.end(), files.begin(), files.end());
+    require_output(output, inputs);  // before a training
     int code = 0;
     if (run)
       for (const auto& file : probing_first(files))
@@ -62,9 +65,11 @@ struct ClaimsCommand {
     for (const auto& file : files) {
       const Experiment experiment = load(file, store);
       note_tabled_seeds(experiment, store);
+      inputs.insert(inputs.end(), experiment.files.begin(), experiment.files.end());
       for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda}) {
         const std::filesystem::path times = timings(experiment.stem, device);
         if (device != DeviceKind::cpu && !std::filesystem::exists(times)) continue;
+        inputs.push_back(times);
         LedgerLine line = judge_claim(experiment, store, times);
         line.command = command_of(file, line.claim, device);
         for (const std::string& problem : line.problems) {
@@ -74,7 +79,7 @@ struct ClaimsCommand {
         lines.push_back(std::move(line));
       }
     }
-    write_output(output, rendered(lines));
+    write_output(output, rendered(lines), inputs);
     return code;
   }
 
@@ -116,11 +121,12 @@ struct ClaimsCommand {
     return experiment;
   }
 
-  /// NAME.bench.jsonl, on a GPU NAME.cuda.bench.jsonl, in the results or anywhere in the archives.
+  /// NAME.bench.jsonl, on a GPU NAME.cuda.bench.jsonl, in the results or anywhere in the folder of archives.
   std::filesystem::path timings(const std::string& name, DeviceKind device) const {
     const std::string file = concat(name, device == DeviceKind::cpu ? "" : ".cuda", kTimingsSuffix, ".jsonl");
     if (descriptor.from.empty()) return std::filesystem::path(descriptor.out) / "bench" / file;
-    const std::vector<std::filesystem::path> all = files_below(descriptor.from);
+    std::vector<std::filesystem::path> all;
+    if (std::filesystem::is_directory(descriptor.from)) all = files_below(descriptor.from);
     const auto found = std::find_if(all.begin(), all.end(), [&](const auto& path) { return path.filename() == file; });
     return found == all.end() ? std::filesystem::path(descriptor.from) / file : *found;
   }

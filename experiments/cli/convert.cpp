@@ -3,10 +3,15 @@
 #include <fmt/core.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "experiments/base/files.h"
+#include "experiments/base/safetensors.h"
+#include "experiments/base/strict_json.h"
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
+#include "experiments/cli/output_file.h"
 #include "experiments/weights/convert_files.h"
 #include "experiments/weights/trained_on.h"
 #include "nn/fuse.h"
@@ -24,6 +29,9 @@ struct ConvertCommand {
   ImportOptions import_options;
 
   int operator()() const;
+
+ private:
+  Inputs inputs() const;
 };
 
 constexpr Resampling kResamplings[] = {Resampling::bilinear, Resampling::bilinear_antialias, Resampling::corners,
@@ -54,12 +62,23 @@ std::unique_ptr<Holder> fused(const Holder& network) {
   return out;
 }
 
+/// The network's file too, and the parts that an index names.
+Inputs ConvertCommand::inputs() const {
+  Inputs all{in, model.value_or("")};
+  if (!in.ends_with(kSafetensorsIndexEnding)) return all;
+  const nlohmann::json index = parse_strict_json(read_file(in), in);
+  for (const auto& part : index.at("weight_map"))
+    all.push_back(std::filesystem::path(in).parent_path() / part.get<std::string>());
+  return all;
+}
+
 int ConvertCommand::operator()() const {
   std::optional<NameScheme> given;
   if (from) given = *name_scheme(*from);
   const NameScheme wanted = *name_scheme(to);
   require_container(out, wanted);
   WeightFile file = read_weight_file(in);
+  require_output(out, inputs());
   if (ema) take_average(file, in);
   const NameScheme names = stated_names(file, given);
   auto network = std::make_unique<Holder>(stated_model(file, model, resize_positions.has_value()));

@@ -6,6 +6,7 @@
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/cli/output_file.h"
 #include "experiments/data/png.h"
 #include "experiments/data/preview_sheet.h"
 #include "experiments/train/batches.h"
@@ -41,7 +42,11 @@ struct Preview {
     const Experiment experiment = descriptor.load();
     TrialConfig config = experiment.trials.front().config;
     if (seed) config.seed = *seed;
+    Inputs inputs = experiment.files;
+    require_output(out, inputs);
     const DataPair pair = load_dataset(config.dataset, descriptor.data_root(), static_cast<int>(threads));
+    inputs.emplace_back(pair.train.folder);
+    require_output(out, inputs);
     const BatchSource source(config, pair.train, pair.eval, DType::f32);
     std::vector<PreviewCell> cells;
     BatchBuffer buffer;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/files.h"
 #include "experiments/cli/command_line.h"
 #include "experiments/data/dataset.h"
 #include "experiments/sweep/stages.h"
@@ -46,6 +47,18 @@ struct DescriptorOptions {
   /// With the later trials that the results in `out` lead to.
   Experiment load_staged(const ResultStore& results) const { return next_stage(load(), results); }
   Experiment load_staged() const { return load_staged(store()); }
+  /// The files of a descriptor and the archives, for require_output().
+  std::vector<std::filesystem::path> inputs(const Experiment* experiment) const {
+    std::vector<std::filesystem::path> all;
+    if (experiment != nullptr) all = experiment->files;
+    if (!std::filesystem::is_directory(from)) {
+      all.emplace_back(from);
+      return all;
+    }
+    for (const auto& archive : files_below(from))
+      if (archive.extension() == ".jsonl") all.push_back(archive);
+    return all;
+  }
   ResultStore store() const { return from.empty() ? ResultStore(out) : ResultStore::exported(from); }
 };
 

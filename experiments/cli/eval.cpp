@@ -8,6 +8,7 @@
 #include "experiments/cli/commands.h"
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/eval_images.h"
+#include "experiments/cli/output_file.h"
 #include "experiments/cli/weights_source.h"
 #include "experiments/data/image_files.h"
 #include "experiments/data/png.h"
@@ -41,6 +42,8 @@ struct EvalCommand {
   int operator()() {
     const ComputeDevice computer(device);
     auto [file, network, trained, result] = weights.load("eval", source.data.empty() ? "--data" : "");
+    const Inputs inputs{weights.file, weights.model.value_or(""), source.data, source.labels.value_or("")};
+    if (logits) require_output(*logits, inputs);
     if (without_block && *without_block >= block_count(network))
       throw InputError(fmt::format("--without-block: {} is not a block of this network, which has blocks 0 to {}",
                                    *without_block, block_count(network) - 1));
@@ -100,11 +103,16 @@ struct EvalCommand {
     ConversionReport report;
     import_weights(file.tensors, NameScheme::normlab, network, {}, engine.parameters(), report);
     BatchSource batches(config, data.train, data.eval, engine.dtype());
-    const auto write = [&](std::int64_t image, const Mask& predicted) {
+    const auto path_of = [&](std::int64_t image) {
       const std::filesystem::path key = data.eval.key(image);
       std::filesystem::path path = std::filesystem::path(*masks) / key;
       if (has_image_extension(key)) path.replace_extension();
-      path += ".png";
+      return path += ".png";
+    };
+    for (std::int64_t image = 0; masks && image < data.eval.size(); ++image)
+      require_output(path_of(image), {data.train.folder});
+    const auto write = [&](std::int64_t image, const Mask& predicted) {
+      const std::filesystem::path path = path_of(image);
       std::error_code failed;
       std::filesystem::create_directories(path.parent_path(), failed);  // write_png reports a failure
       Mask stored = predicted;

@@ -38,20 +38,23 @@ struct Export {
     const ResultStore store = folder ? ResultStore(descriptor.file) : descriptor.store();
     std::optional<Experiment> experiment;
     if (!folder) experiment = descriptor.load_staged(store);
-    return archive ? write_archive(store, experiment) : write_data({store, experiment ? &*experiment : nullptr});
+    const Inputs inputs = descriptor.inputs(experiment ? &*experiment : nullptr);
+    if (!file.empty()) require_output(file, inputs);
+    return archive ? write_archive(store, experiment, inputs)
+                   : write_data({store, experiment ? &*experiment : nullptr}, inputs);
   }
 
   /// Unreadable results are skipped; the exit code and standard error report them.
-  int write_data(const DataSource& source) const {
+  int write_data(const DataSource& source, const Inputs& inputs) const {
     const DataTable table = curves ? curve_data(source) : trial_data(source);
     const std::filesystem::path target = file.empty() ? "-" : file;
-    write_output(target, data_text(table, format == ExportFormat::csv ? DataFormat::csv : DataFormat::jsonl));
+    write_output(target, data_text(table, format == ExportFormat::csv ? DataFormat::csv : DataFormat::jsonl), inputs);
     tell_written(target);
     for (const std::string& problem : table.problems) tell("{}\n", problem);
     return static_cast<int>(table.outcome);
   }
 
-  int write_archive(const ResultStore& store, const std::optional<Experiment>& experiment) const {
+  int write_archive(const ResultStore& store, const std::optional<Experiment>& experiment, const Inputs& inputs) const {
     std::vector<std::string> ids, stems;
     if (experiment) {
       for (const Trial& trial : experiment->trials) ids.push_back(trial.id);
@@ -77,7 +80,7 @@ struct Export {
     if (trials == 0)
       throw InputError(fmt::format("{}: has no results for {}; train first, or give another folder with --out",
                                    store.out().string(), plural(ids.size(), "trial")));
-    write_output(file, lines);
+    write_output(file, lines, inputs);
     if (file != "-")
       tell("wrote {}: {} of {}{}\n", file.string(), trials, plural(ids.size(), "trial"),
            trials < ids.size() ? "; the others have no result" : "");

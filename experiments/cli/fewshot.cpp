@@ -8,6 +8,7 @@
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/weights_source.h"
 #include "experiments/descriptor/reader.h"
+#include "experiments/descriptor/trial_checks.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/train/few_shot.h"
 #include "experiments/train/trial.h"
@@ -30,11 +31,20 @@ struct FewShotCommand {
   DeviceKind device = DeviceKind::cpu;
 
   int operator()() {
+    if (const auto problem = problem_of_few_shot(fewshot))
+      throw InputError(fmt::format("--{}: {}", problem->list, problem->what));
     auto [file, network, trained, result] = weights.load("fewshot", dataset ? "" : "--dataset");
+    if (task_of(network) == Task::segment)
+      throw InputError(
+          fmt::format("{}: is a network that answers each pixel, but few-shot evaluation needs a class for each image; "
+                      "`normlab eval` judges a segmentation",
+                      weights.file));
     if (weights.ema) take_average(file, weights.file);
     TrialConfig config = trained ? trained->config : TrialConfig{};
     config.eval.fewshot = fewshot;
     if (dataset) config.dataset = read_dataset_option(*dataset, "--dataset");
+    if (config.dataset.masks != MaskLabels::none)
+      throw InputError("--dataset: masks give a class to each pixel, but few-shot evaluation needs one for each image");
     const bool changed =
         std::any_of(of_transform.begin(), of_transform.end(), [](const Option& o) { return o.given(); });
     if (changed) config.train.eval_transform = transform;
@@ -43,8 +53,10 @@ struct FewShotCommand {
     // Images are normalised as in the training.
     if (trained && config.dataset.mean.empty()) data.train.channel_mean = trained->mean;
     if (trained && config.dataset.std.empty()) data.train.channel_std = trained->std;
+    require_shots(config, data.train, "--shots");
     config.model = network;
     std::visit([&](auto& c) { c.num_classes = data.train.num_classes; }, config.model);
+    if (auto* vit = std::get_if<ViTConfig>(&config.model)) vit->task = Task::classify;  // the images need no text
     return evaluate(config, network, data, file);
   }
 
@@ -87,8 +99,12 @@ void add_fewshot(Command& app) {
   command.add_option("--dataset", options.dataset,
                      "a data set's name, or JSON as a descriptor's \"dataset\" (default: the data of the training)");
   command.add_option("--data", options.root, "folder of the data sets (default: NORMLAB_DATA, else ./data)");
-  command.add_option("--shots", options.fewshot.shots, "training images per class, such as 1,5,10").comma_separated();
-  command.add_option("--seeds", options.fewshot.seeds, "NumPy seeds that choose the images").comma_separated();
+  command.add_option("--shots", options.fewshot.shots, "training images per class, such as 1,5,10")
+      .range<std::int64_t>(1, 1 << 24)
+      .comma_separated();
+  command.add_option("--seeds", options.fewshot.seeds, "NumPy seeds that choose the images")
+      .range<std::int64_t>(0, std::int64_t(kMostCounted))
+      .comma_separated();
   command.add_option("--l2", options.fewshot.l2, "weight of the squared norm").positive().show_default();
   const auto of_transform = [&to = options.of_transform](Option option) { to.push_back(option); };
   of_transform(command.add_choice("--crop", options.transform.crop,

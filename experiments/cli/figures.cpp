@@ -28,7 +28,7 @@ struct Figures {
   std::int64_t last = 10;
   MappingColour colour = MappingColour::token;
 
-  int operator()() const {
+  int operator()() {
     std::vector<std::string_view> words;
     for (const FigureRow& row : figure_rows()) words.push_back(row.word);
     for (const std::string& word : only)
@@ -36,6 +36,7 @@ struct Figures {
         throw InputError("--only: " + unknown_key(word, words));
     const ResultStore store = descriptor.store();
     const Experiment experiment = descriptor.load_staged(store);
+    inputs_ = descriptor.inputs(&experiment);
     const TableModel model = sweep_table_model(experiment, store, table);
     FigureInput input = read_figures(experiment, store, model);
     input.last = std::size_t(last);
@@ -58,6 +59,8 @@ struct Figures {
   }
 
  private:
+  Inputs inputs_;
+
   /// False if there is nothing to draw.
   bool draw(const FigureRow& figure, const Experiment& experiment, const ResultStore& store,
             const FigureInput& input) const {
@@ -98,7 +101,7 @@ struct Figures {
 
   void write(const std::string& name, const std::string& text) const {
     const std::filesystem::path path = std::filesystem::path(folder) / name;
-    write_output(path, text);
+    write_output(path, text, inputs_);
     tell_written(path);
   }
 };

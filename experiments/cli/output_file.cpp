@@ -1,5 +1,9 @@
 #include "experiments/cli/output_file.h"
 
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/base/files.h"
 #include "experiments/base/terminal.h"
 
@@ -17,9 +21,36 @@ std::filesystem::path target_of(std::filesystem::path path) {
   return path;
 }
 
+bool is_inside(const std::filesystem::path& file, const std::filesystem::path& folder) {
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::canonical(folder, error);
+  return !error && std::mismatch(whole.begin(), whole.end(), file.begin(), file.end()).first == whole.end();
+}
+
 }  // namespace
 
-void write_output(const std::filesystem::path& path, std::string_view bytes) {
+void require_output(const std::filesystem::path& path, const Inputs& inputs) {
+  if (path == "-") return;
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::weakly_canonical(target_of(path), error);
+  const std::filesystem::file_status status = std::filesystem::status(target, error);
+  if (std::filesystem::is_other(status)) return;
+  const auto refuse = [&](std::string_view what) {
+    throw InputError(concat(path.string(), ": ", what, "; give another file to write"));
+  };
+  for (const std::filesystem::path& input : inputs) {
+    if (!std::filesystem::exists(status)) break;
+    if (std::filesystem::equivalent(target, input, error)) refuse("is read by this command, which would replace it");
+    if (std::filesystem::is_directory(input, error) && is_inside(target, input))
+      refuse(concat("is in a folder that this command reads, ", input.string(), ", and would be replaced"));
+  }
+  for (std::filesystem::path folder = target.parent_path(); folder.has_relative_path(); folder = folder.parent_path())
+    if (folder.parent_path().filename() == "trials" && std::filesystem::exists(folder / "config.json", error))
+      refuse("is in the folder of a trial, which keeps only what the trial wrote");
+}
+
+void write_output(const std::filesystem::path& path, std::string_view bytes, const Inputs& inputs) {
+  require_output(path, inputs);
   if (path == "-") return print_bytes(bytes);
   const std::filesystem::path target = target_of(path);
   std::error_code error;

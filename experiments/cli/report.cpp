@@ -57,6 +57,7 @@ struct Report {
   Written write(bool live) {
     const ResultStore store = descriptor.store();
     const Experiment experiment = descriptor.load_staged(store);
+    const Inputs inputs = descriptor.inputs(&experiment);
     TableOptions shown = table;
     shown.lr_sensitivity = false;
     const TableModel model = sweep_table_model(experiment, store, shown);
@@ -80,16 +81,16 @@ struct Report {
                             live && !finished ? *watch : 0,
                             measurements};
     for (const std::string& problem : report_problems(input)) say(problem);
-    write_output(file, report_html(input));
+    write_output(file, report_html(input), inputs);
     say_written(file);
     for (const PictureFile& picture : pictures.empty() ? std::vector<PictureFile>() : report_pictures(input)) {
       const std::filesystem::path path = std::filesystem::path(pictures) / picture.name;
-      write_output(path, picture.svg);
+      write_output(path, picture.svg, inputs);
       say_written(path);
     }
     for (const Chart& chart : pictures.empty() ? std::vector<Chart>() : charts)
       for (const auto& [name, svg] : chart_files(chart)) {
-        write_output(std::filesystem::path(pictures) / name, svg);
+        write_output(std::filesystem::path(pictures) / name, svg, inputs);
         say_written(std::filesystem::path(pictures) / name);
       }
     return {static_cast<int>(std::max(model.outcome, read.outcome())), finished};

@@ -28,6 +28,7 @@ class DataChecks {
     if (!data().allow_absent_classes) {
       per_class();
       classes();
+      shots();
     }
     if (const std::optional<std::int64_t> images = known_training_images(data()))
       if (const auto problem = problem_of_steps(trial_.train, *images))
@@ -112,10 +113,15 @@ class DataChecks {
     }
   }
 
-  void per_class() const {
+  /// 0 if only the files can tell.
+  std::int64_t number_of_classes() const {
     const KnownDataset* known = find_dataset(data().name);
     const auto chosen = std::ssize(data().chosen_classes());
-    const auto classes = chosen == 0 && known != nullptr ? known_classes(*known, data()) : chosen;
+    return chosen == 0 && known != nullptr ? known_classes(*known, data()) : chosen;
+  }
+
+  void per_class() const {
+    const std::int64_t classes = number_of_classes();
     DatasetConfig whole = data();
     whole.per_class = 0;
     whole.fraction = 1;
@@ -123,6 +129,19 @@ class DataChecks {
     if (images && data().per_class * classes > *images)
       report_("dataset.per_class", concat(data().per_class, " images for each of ", classes, " classes exceed the ",
                                           *images, " images of the slice"));
+  }
+
+  /// Some class has at most the mean number of images. The smallest class is known when they are read.
+  void shots() const {
+    const std::int64_t classes = number_of_classes();
+    const std::optional<std::int64_t> images = known_training_images(data());
+    if (classes == 0 || !images) return;
+    const std::vector<std::int64_t>& all = trial_.eval.fewshot.shots;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (all[i] > *images / classes)
+        report_(concat("eval.fewshot.shots.", i),
+                concat(*images, " training images of ", classes, " classes cannot have ", all[i],
+                       " of each; give at most ", *images / classes, ", or use more training images"));
   }
 
   /// Checks generated datasets, where the class is the index mod their number; for others only the files tell.

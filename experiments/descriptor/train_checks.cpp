@@ -162,13 +162,17 @@ void check_training(const TrialConfig& trial, const Report& report) {
   }
 
   check_patterns(trial, report);
-  for (const auto& [key, values] :
-       {std::pair("shots", &trial.eval.fewshot.shots), {"seeds", &trial.eval.fewshot.seeds}})
+  if (const auto problem = problem_of_few_shot(trial.eval.fewshot))
+    report(concat("eval.fewshot.", problem->list, problem->place ? concat('.', *problem->place) : ""), problem->what);
+}
+
+std::optional<FewShotProblem> problem_of_few_shot(const FewShotConfig& config) {
+  for (const auto& [list, values] : {std::pair("shots", &config.shots), {"seeds", &config.seeds}})
     for (std::size_t i = 0; i < values->size(); ++i)
       if (std::count(values->begin(), values->end(), (*values)[i]) > 1)
-        return report(concat("eval.fewshot.", key, ".", i), concat((*values)[i], " is given twice"));
-  if (!trial.eval.fewshot.shots.empty() && trial.eval.fewshot.seeds.empty())
-    report("eval.fewshot.seeds", "needs at least one seed");
+        return FewShotProblem{list, i, concat((*values)[i], " is given twice")};
+  if (!config.shots.empty() && config.seeds.empty()) return FewShotProblem{"seeds", {}, "needs at least one seed"};
+  return std::nullopt;
 }
 
 }  // namespace normlab

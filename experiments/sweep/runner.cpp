@@ -18,6 +18,7 @@
 #include "experiments/sweep/start_weights.h"
 #include "experiments/sweep/worker.h"
 #include "experiments/train/batches.h"
+#include "experiments/train/few_shot.h"
 #include "experiments/train/trial_ranks.h"
 #include "experiments/weights/start.h"
 
@@ -32,7 +33,9 @@ DataSets load_data(const Experiment& experiment, const ResultStore& store, const
     const DatasetConfig& config = experiment.trials[t].config.dataset;
     const std::string key = data_key(config);
     if (!data.contains(key)) data.emplace(key, load_dataset(config, options.data, available_cores()));
-    require_classes(experiment.trials[t].config, data.at(key).train);  // once, before any trial begins
+    // Once, before any trial begins.
+    require_classes(experiment.trials[t].config, data.at(key).train);
+    require_shots(experiment.trials[t].config, data.at(key).train, "eval.fewshot.shots");
   }
   for (const Trial& trial : experiment.trials) {
     const auto found = data.find(data_key(trial.config.dataset));

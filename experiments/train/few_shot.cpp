@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 
+#include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/data/eval_transform.h"
 #include "experiments/data/picked_images.h"
 #include "nn/engine.h"
@@ -42,6 +45,21 @@ Features features_of(Engine& engine, BatchSource& batches, const ImageSet& image
     all.values.insert(all.values.end(), some.begin(), some.end());
   }
   return all;
+}
+
+void require_shots(const TrialConfig& config, const ImageSet& train, std::string_view setting) {
+  const std::vector<std::int64_t>& shots = config.eval.fewshot.shots;
+  if (shots.empty()) return;
+  std::vector<std::int64_t> images(static_cast<std::size_t>(train.num_classes));
+  for (const std::int32_t label : train.labels) ++images[static_cast<std::size_t>(label)];
+  const std::int64_t most = *std::max_element(shots.begin(), shots.end());
+  const auto rank = [](std::int64_t n) { return n == 0 ? std::numeric_limits<std::int64_t>::max() : n; };
+  const auto least = std::min_element(images.begin(), images.end(), [&](auto a, auto b) { return rank(a) < rank(b); });
+  if (most > rank(*least))
+    throw InputError(fmt::format(
+        "{}: {} images per class are more than the {} training images of class {}; give at most {}, or use more "
+        "training images",
+        setting, most, *least, in_quotes(train.class_names[static_cast<std::size_t>(least - images.begin())]), *least));
 }
 
 FewShotEvaluation::FewShotEvaluation(const TrialConfig& config, const DataPair& data, DType dtype)

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/statistics/few_shot.h"
@@ -15,6 +16,10 @@ class Engine;
 /// The inputs of the head for the evaluation images of `batches`. NonFiniteError names the first image with a value
 /// that is not finite.
 Features features_of(Engine& engine, BatchSource& batches, const ImageSet& images, ShardPool& pool);
+
+/// InputError if a class has fewer training images than a number of shots, so that the number would be wrong. Without
+/// images a class is left out, which only dataset.allow_absent_classes allows. `setting` names the shots in the error.
+void require_shots(const TrialConfig& config, const ImageSet& train, std::string_view setting);
 
 class FewShotEvaluation {
  public:

@@ -76,6 +76,13 @@ TEST_CASE("claims: a run trains and times what is missing, once, and judges it")
   const Finished from = made.call("--format json --from " + (made.folder / "archive").string());
   CHECK_MESSAGE(from.code == 0, from.err);
   CHECK(from.out == again.out);
+
+  // One archive has no timings beside it.
+  const Finished one = made.call("--format json --from " + (archive / "03-rate.jsonl").string());
+  CHECK_MESSAGE(one.code == 0, one.err);
+  const auto of_one = nlohmann::json::parse(one.out)["claims"];
+  CHECK(of_one[0] == claims[0]);
+  CHECK(of_one[1]["verdict"] == "not run");
 }
 
 TEST_CASE("claims: a trial that two claims need is trained with the probes of either") {

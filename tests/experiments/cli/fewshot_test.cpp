@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/experiments/cli/small_sweep.h"
+#include "tests/experiments/data/fixtures.h"
 
 using namespace normlab;
 
@@ -82,6 +83,16 @@ TEST_CASE("fewshot: the command judges weights on other data") {
   CHECK(found.out.find("50 training images, 20 evaluated, 10 classes") != std::string::npos);
 }
 
+TEST_CASE("fewshot: masks give no class to an image") {
+  const Measured measured;
+  const Finished found =
+      run_program(measured.folder, "fewshot " + measured.first_id() + " --out " + in_folder(measured.folder, "r") +
+                                       " --shots 1 --dataset '{\"name\": \"shapes\", \"masks\": \"classes\"}'");
+  CHECK(found.code == 2);
+  CHECK(found.out.empty());
+  CHECK_MESSAGE(found.err.find("--dataset: masks give a class to each pixel") != std::string::npos, found.err);
+}
+
 TEST_CASE("fewshot: a wrong dataset is an error that names the option") {
   const Measured measured;
   const Finished found = run_program(measured.folder, "fewshot " + measured.first_id() + " --out " +
@@ -89,6 +100,73 @@ TEST_CASE("fewshot: a wrong dataset is an error that names the option") {
   CHECK(found.code == 2);
   CHECK(found.err.find("--dataset") != std::string::npos);
   CHECK(found.err.find("shapes") != std::string::npos);
+}
+
+TEST_CASE("fewshot: a number of shots that a class does not have is refused") {
+  const Measured measured;
+  const std::string out = " --out " + in_folder(measured.folder, "r");
+  const Finished found = run_program(measured.folder, "fewshot " + measured.first_id() + out + " --shots 5,1000");
+  CHECK(found.code == 2);
+  CHECK(found.out.empty());
+  CAPTURE(found.err);
+  CHECK(found.err.find("--shots: 1000 images per class are more than the 20 training images of class \"") !=
+        std::string::npos);
+  CHECK(found.err.find("give at most 20, or use more training images") != std::string::npos);
+
+  // Without --shots too: these images are fewer than the largest default.
+  const Finished few = run_program(measured.folder, "fewshot " + measured.first_id() + out);
+  CHECK(few.code == 2);
+  CHECK(few.err.find("--shots: 25 images per class") != std::string::npos);
+}
+
+TEST_CASE("fewshot: the command's numbers have the bounds of a descriptor's") {
+  const Measured measured;
+  const std::string command = "fewshot " + measured.first_id() + " --out " + in_folder(measured.folder, "r");
+  for (const auto& [words, part] : {std::pair{" --shots 0", "--shots"},
+                                    {" --shots 1,-2", "--shots"},
+                                    {" --seeds -1", "--seeds"},
+                                    {" --shots 1,3,1", "--shots: 1 is given twice"},
+                                    {" --shots 1 --seeds 4,4", "--seeds: 4 is given twice"}}) {
+    const std::string said = words;
+    CAPTURE(said);
+    const Finished found = run_program(measured.folder, command + words);
+    CHECK(found.code == 2);
+    CHECK(found.out.empty());
+    CHECK_MESSAGE(found.err.find(part) != std::string::npos, found.err);
+  }
+}
+
+TEST_CASE("fewshot: a descriptor's shots must be in the data") {
+  const TemporaryFolder folder;
+  // The number of images tells it before any are read ...
+  const Finished check = run_program(folder, "check " + small_sweep(folder, "--set 'eval.fewshot.shots=[1, 1000]'"));
+  CHECK(check.code == 2);
+  CHECK_MESSAGE(check.err.find("/eval/fewshot/shots/1: 200 training images of 10 classes cannot have 1000 of each; "
+                               "give at most 20") != std::string::npos,
+                check.err);
+  CHECK(run_program(folder, "check " + small_sweep(folder, "--set 'eval.fewshot.shots=[20]'")).code == 0);
+  // ... or the images do, before any training.
+  for (const auto& [name, images] : {std::pair("ant", 9), {"bee", 4}})
+    for (int i = 0; i < images; ++i)
+      for (const char* split : {"train", "val"})
+        test::write_file(folder / "data/photos" / split / name / concat(i, ".png"),
+                         test::make_png(16, 16, unsigned(i)));
+  std::ofstream(folder / "photos.json") << R"({"about": "a test",
+    "dataset": {"name": "photos", "layout": "image_folder", "eval": "val", "mean": [0.4, 0.4, 0.4],
+                "std": [0.2, 0.2, 0.2]},
+    "model": {"image_size": 16, "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
+    "train": {"steps": 2, "batch_size": 6}, "eval": {"fewshot": {"shots": [2, 5]}}})";
+  const std::string command = "run " + in_folder(folder, "photos.json") + " --data " + in_folder(folder, "data") +
+                              " --out " + in_folder(folder, "r");
+  const Finished run = run_program(folder, command);
+  CHECK(run.code == 2);
+  CHECK_MESSAGE(run.err.find("eval.fewshot.shots: 5 images per class are more than the 4 training images of class "
+                             "\"bee\"; give at most 4, or use more training images") != std::string::npos,
+                run.err);
+  for (const std::string& id : ResultStore(folder / "r").trial_ids())
+    CHECK_FALSE(std::filesystem::exists(ResultStore(folder / "r").trial(id).path() / "attempt-1"));
+  const Finished fewer = run_program(folder, command + " --set 'eval.fewshot.shots=[2, 4]'");
+  CHECK_MESSAGE(fewer.code == 0, fewer.err);
 }
 
 TEST_CASE("fewshot: settings without effect are refused") {

@@ -1,6 +1,8 @@
 // Whole runs of image-text training: image towers first, then text towers on frozen ones.
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/experiments/cli/killed_runs.h"
 
 using namespace normlab;
@@ -64,6 +66,31 @@ TEST_CASE("image and text: every command works on such a run") {
   CHECK(eval.code == 0);
   CAPTURE(verify.err);
   CHECK(verify.code == 0);
+}
+
+TEST_CASE("image and text: few-shot evaluation judges the image tower, of images with and without captions") {
+  const TemporaryFolder folder;
+  const std::string pairs =
+      write_both(folder) + " --set seeds=1 --set dataset.mean=[0.4,0.4,0.4]" + " --set dataset.std=[0.3,0.3,0.3]";
+  const Finished run = run_program(folder, "run " + pairs + out_option(folder));
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  const ResultStore store(folder / "r");
+  const std::string pair = a_pair_trial(store);
+  REQUIRE_FALSE(pair.empty());
+  const auto config = nlohmann::json::parse(store.trial(pair).read_config());
+  const std::string tower = config["start"]["trial"];  // its image tower, which the pairs froze
+  const auto few_shot = [&](const std::string& trial, const std::string& more) {
+    const Finished found = run_program(folder, "fewshot " + trial + " --shots 1,5" + out_option(folder) + more);
+    CHECK_MESSAGE(found.code == 0, found.err);
+    return found.out;
+  };
+  const std::string bare = R"( --dataset '{"name": "shapes", "label": "kind", "shapes_seed": 9, "train_images": 100,
+    "eval_images": 50, "mean": [0.4, 0.4, 0.4], "std": [0.3, 0.3, 0.3]}')";
+  const std::string expected = few_shot(tower, bare);
+  CHECK(says(expected, "5 shots"));
+  CHECK(few_shot(pair, "") == expected);
+  CHECK(few_shot(pair, bare) == expected);
 }
 
 TEST_CASE("image and text: a killed run resumes with the same bits") {

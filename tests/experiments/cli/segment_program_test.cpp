@@ -74,9 +74,25 @@ TEST_CASE("program: a segmentation is trained, tabled and written as masks") {
     CHECK(mask.labels[static_cast<std::size_t>((i % 5 + 4) * mask.width + i % 5 + 4)] == 2);  // amid the square
     CHECK(mask.labels.back() == 1);
   }
+  const fs::path own = folder / "data/own/masks/test";
+  const std::string before = text_of(own / "p0.png");
+  const Finished over =
+      folder.call("eval " + trial + " --data-root " + (folder / "data").string() + " --masks " + own.string());
+  CHECK(over.code == 2);
+  CHECK(over.out.empty());
+  CHECK_MESSAGE(says(over.err, (own / "p0.png").string() + ": is in a folder that this command reads"), over.err);
+  CHECK(text_of(own / "p0.png") == before);
+  const fs::path photo = folder / "data/own/images/train/p0.png";
+  const Finished drawn = run_program(folder, "data preview " + folder.descriptor() + " -o " + photo.string());
+  CHECK(drawn.code == 2);
+  CHECK_MESSAGE(says(drawn.err, photo.string() + ": is in a folder that this command reads"), drawn.err);
   const Finished refused = folder.call("eval " + trial + " --logits x.npy");
   CHECK(refused.code != 0);
   CHECK(says(refused.err, "a segmentation network is evaluated on the data of its training"));
+  const Finished shots = folder.call("fewshot " + trial + " --data " + (folder / "data").string());
+  CHECK(shots.code == 2);
+  CHECK(shots.out.empty());
+  CHECK_MESSAGE(says(shots.err, "few-shot evaluation needs a class for each image"), shots.err);
   const Finished sheet =
       run_program(folder, "data preview " + folder.descriptor() + " -o " + (folder / "sheet.png").string());
   CHECK_MESSAGE(sheet.code == 0, sheet.err);
