@@ -159,7 +159,8 @@ class Verification {
     const std::string first = fmt::format("a trial records its first after {} steps", kRecordAfter);
     if (!result_ || result_->status == TrialEnd::failed) return first;
     if (removed_files(attempt_folder(trial_.path(), result_attempt(trial_, *result_))).contains(kStatesFile))
-      return fmt::format("{} was left out of an archive", kStatesFile);
+      return fmt::format("{} was left out of an archive; verify the trial in the folder that it was exported from",
+                         kStatesFile);
     if (const auto step = result_->diverged_step; step && *step <= kRecordAfter)
       return fmt::format("{}, and this one diverged at step {}", first, *step);
     return fmt::format("{} is missing or empty; `normlab verify --files` names what is damaged", kStatesFile);

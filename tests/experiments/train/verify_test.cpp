@@ -245,6 +245,11 @@ TEST_CASE("verify: metrics that are missing or damaged are refused, unless they 
   CHECK_MESSAGE(!report.difference, report.difference.value_or(""));
   CHECK(report.metrics == 0);
   CHECK(report.result);
+  std::filesystem::remove(attempt_folder(done.path(), 1) / kStatesFile);
+  CHECK(refusal(finished, out / "a", 60).find("states.jsonl is missing or empty; `normlab verify --files`") !=
+        std::string::npos);
+  note_removed(attempt_folder(done.path(), 1), {kStatesFile});
+  CHECK(refusal(finished, out / "a", 60).find("states.jsonl was left out of an archive") != std::string::npos);
 }
 
 TEST_CASE("verify: a trial of another program is refused") {
