@@ -1,7 +1,7 @@
 // Sharded models: `X.safetensors.index.json` beside `X-00001-of-00003.safetensors`, ...
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/base/files.h"
+#include "experiments/base/regular_file.h"
 #include "experiments/base/safetensors.h"
 #include "experiments/base/safetensors_header.h"
 #include "experiments/base/strict_json.h"
@@ -25,7 +25,7 @@ struct Index {
 };
 
 std::unique_ptr<Index> load_index(const std::filesystem::path& path) {
-  const std::string index = path.string(), text = read_file(path);
+  const std::string index = path.string(), text = RegularFile(path).read();
   if (text.size() > kMaxSafetensorsHeader)
     throw InputError(concat(index, ": ", text.size(), " bytes are over the limit of ", kMaxSafetensorsHeader));
   auto out = std::make_unique<Index>();
@@ -60,7 +60,7 @@ SafetensorsFile SafetensorsFile::read_index(const std::filesystem::path& path) {
   result.file_ = index;
   std::uint64_t total = 0;
   for (const auto& [file, count] : loaded->tensors_of) {
-    SafetensorsFile shard = parse(read_file(path.parent_path() / file), (path.parent_path() / file).string());
+    SafetensorsFile shard = parse(RegularFile(path.parent_path() / file).read(), (path.parent_path() / file).string());
     require_sealed_safetensors(shard, shard.file_);
     for (TensorView& tensor : shard.tensors_) {
       const auto entry = weight_map.find(tensor.name);

@@ -1,6 +1,7 @@
 #include "experiments/base/text_layout.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace normlab {
 namespace {
@@ -76,6 +77,11 @@ std::string broken_lines(std::string_view text, std::size_t columns) {
     if (newline != text.npos) out += '\n';
   }
   return out;
+}
+
+std::string percent_done(double share) {
+  constexpr double kRounding = 1e-9;  // 29 of 100 steps are 29%, though 100 * 0.29 is less than 29 in floating point
+  return std::to_string(static_cast<int>(std::floor(100 * share + kRounding))) + "%";
 }
 
 std::string joined(const std::vector<std::string>& parts, std::string_view separator) {

@@ -31,6 +31,9 @@ std::string plural(Count count, std::string_view one) {
   return plural(std::to_string(count), one);
 }
 
+/// "26%": a share of work, rounded down, so that only complete work is 100%.
+std::string percent_done(double share);
+
 std::string joined(const std::vector<std::string>& parts, std::string_view separator);
 
 }  // namespace normlab

@@ -54,9 +54,10 @@ Option Option::range(Number least, Number most) const {
 template Option Option::range(int, int) const;
 template Option Option::range(std::int64_t, std::int64_t) const;
 template Option Option::range(double, double) const;
-Option Option::positive() const {
+Option Option::positive(double most) const {
   using Limits = std::numeric_limits<double>;
-  return Option(option_->check(range_validator("above 0", Limits::denorm_min(), Limits::max())));
+  const std::string bounds = most < Limits::max() ? fmt::format("above 0 and at most {}", most) : "above 0";
+  return Option(option_->check(range_validator(bounds, Limits::denorm_min(), most)));
 }
 Option Option::not_negative() const {
   return Option(option_->check(range_validator("at least 0", 0.0, std::numeric_limits<double>::max())));

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,7 +33,7 @@ class Option {
   /// Inclusive. Number: int, std::int64_t, double. The help and the error show the bounds that matter.
   template <class Number>
   Option range(Number least, Number most) const;
-  Option positive() const;
+  Option positive(double most = std::numeric_limits<double>::max()) const;
   Option not_negative() const;
   Option one_of(const std::vector<std::string>& words) const;
   /// `complaint` returns what is wrong with a value, or "".

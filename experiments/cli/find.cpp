@@ -36,7 +36,7 @@ struct Find {
       if (started || status.result) config = read_trial_config(folder);  // throws if damaged, before anything is shown
       if (status.finished()) require_agreement(folder, *status.result);
       print_text("{}\n  state   {}{}{}\n", id, word_of(status.state),
-                 status.progress > 0 && status.progress < 1 ? fmt::format(" {:.0f}%", 100 * status.progress) : "",
+                 status.progress > 0 && status.progress < 1 ? " " + percent_done(status.progress) : "",
                  status.message.empty() ? "" : ": " + visible_line(status.message));
       if (status.result && !status.result->sealed) print_text("  seal    none: {}\n", kUnsealedWords);
       for (const PlanFile& plan : plans)

@@ -36,9 +36,10 @@ void add_merge(Command& app) {
       .required();
   command.add_option("--out", merge.out, "folder to copy to; it may have results already").required();
   command.footer(
-      "Nothing is copied if equal trials have different results, or if the sources record different decisions about an "
-      "experiment. If later trials follow from the results, run the descriptor again in the merged folder. Trials from "
-      "an archive have no checkpoints, and curves only if it was written with --full.");
+      "Nothing is copied if equal trials have different results, if the sources record different decisions about an "
+      "experiment, or if a file of a source is damaged. For that, every file of the results is read and hashed. If "
+      "later trials follow from the results, run the descriptor again in the merged folder. Trials from an archive "
+      "have no checkpoints, and curves only if it was written with --full.");
   command.examples(
       {"normlab merge share-1 share-2 share-3 --out results", "normlab merge ~/from-another-machine --out results"});
 }

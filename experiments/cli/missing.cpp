@@ -30,7 +30,7 @@ struct Missing {
         continue;
       }
       std::string state(word_of(status.state));
-      if (status.progress > 0) state += fmt::format(" {:.0f}%", 100 * status.progress);
+      if (status.progress > 0) state += " " + percent_done(status.progress);
       print_text("{:<12} {}  {}{}\n", state, trial.id.substr(0, 12), trial.label,
                  status.message.empty() ? "" : ": " + visible_line(status.message));
     }

@@ -70,9 +70,9 @@ void PlanTasks::add_options(Command& plan) {
   of_tasks.push_back(plan.add_number("--cpus", asked.cpus, "cores per task", 1, 1024));
   of_tasks.push_back(add_device(plan, device));
   of_slurm = {plan.add_option("--time-factor", asked.time_factor, "slurm: time limit as a multiple of the estimate")
-                  .positive()
+                  .positive(1000)
                   .show_default(),
-              plan.add_option("--hours", hours, "slurm: hours per trial, instead of an estimate").positive()};
+              plan.add_option("--hours", hours, "slurm: hours per trial, instead of an estimate").positive(100'000)};
 }
 
 void PlanTasks::require_used() const {

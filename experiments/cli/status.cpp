@@ -88,7 +88,7 @@ std::string step_text(const Line& line) {
   if (state == TrialState::done || state == TrialState::missing) return "";
   if (state == TrialState::diverged && line.status.result->diverged_step)
     return fmt::format("@{}", *line.status.result->diverged_step);
-  return fmt::format("{:.0f}%", 100 * line.status.progress);
+  return percent_done(line.status.progress);
 }
 
 /// A cell for each of kHeadings, and a remark below the row.

@@ -73,7 +73,8 @@ struct Verify {
     };
     const VerifyReport report = verify_trial(config, trial, pair, options);
     const std::string id = trial.path().filename().string().substr(0, 12);
-    print_text("{}: from {} at step {} to step {}\n", id, report.start, report.from, report.to);
+    if (report.to > report.from)
+      print_text("{}: from {} at step {} to step {}\n", id, report.start, report.from, report.to);
     if (report.states > 0)
       print_text("{} on record {} bit-identical: SHA-256 over {} (weights, moments, buffers, averages)\n",
                  plural(report.states, "state"), report.states == 1 ? "is" : "are", plural(report.tensors, "tensor"));

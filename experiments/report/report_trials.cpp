@@ -54,7 +54,7 @@ std::string state_words(const TableSeed& seed) {
     if (!seed.diverged_site.empty()) words += " at " + seed.diverged_site;
   }
   const bool going = seed.state == SeedState::running || seed.state == SeedState::stopped;
-  if (going) words += fmt::format(" {:.0f}%", 100 * seed.progress);
+  if (going) words += " " + percent_done(seed.progress);
   return words;
 }
 

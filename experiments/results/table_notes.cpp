@@ -91,7 +91,7 @@ std::vector<std::string> state_notes(const std::vector<TableSeed>& seeds, const 
         break;
     }
   }
-  const auto percent = [](double sum, std::size_t count) { return std::floor(100 * sum / double(count)); };
+  const auto percent = [](double sum, std::size_t count) { return percent_done(sum / double(count)); };
   std::vector<std::string> notes;
   if (!diverged.empty()) {
     const Bounds interval = clopper_pearson(std::int64_t(diverged.size()), std::int64_t(finished));
@@ -104,9 +104,9 @@ std::vector<std::string> state_notes(const std::vector<TableSeed>& seeds, const 
   for (const auto& [message, count] : unreadable)
     notes.push_back(share(count, seeds.size()) + "unreadable: " + message);
   if (running > 0)
-    notes.push_back(fmt::format("{}running {}%", share(running, seeds.size()), percent(running_progress, running)));
+    notes.push_back(fmt::format("{}running {}", share(running, seeds.size()), percent(running_progress, running)));
   if (stopped > 0)
-    notes.push_back(fmt::format("{}stopped at {}%", share(stopped, seeds.size()), percent(stopped_progress, stopped)));
+    notes.push_back(fmt::format("{}stopped at {}", share(stopped, seeds.size()), percent(stopped_progress, stopped)));
   if (missing > 0) notes.push_back(share(missing, seeds.size()) + "missing");
   if (unmeasured > 0) notes.push_back(share(unmeasured, seeds.size()) + "without " + metric);
   if (not_finite > 0) notes.push_back(share(not_finite, seeds.size()) + "not finite");

@@ -12,6 +12,7 @@
 #include "experiments/results/exported.h"
 #include "experiments/results/store.h"
 #include "experiments/results/trial_files.h"
+#include "experiments/sweep/verify_files.h"
 
 namespace normlab {
 namespace {
@@ -88,6 +89,20 @@ ResultStore open_source(const fs::path& source) {
   }
 }
 
+/// Archives are checked as they are read.
+void require_undamaged(const ResultStore& store) {
+  if (store.exported() != nullptr) return;
+  const std::vector<std::string> problems = verify_results(store).problems;
+  if (problems.empty()) return;
+  const std::string out = store.out().string();
+  throw InputError(fmt::format(
+      "{}. Nothing was copied. Restore the file from a copy, or move a damaged trial's folder out of {}{}",
+      problems.front(), out,
+      problems.size() == 1
+          ? ""
+          : fmt::format("; `normlab verify --files --out {}` lists all {} problems", out, problems.size())));
+}
+
 class Merge {
  public:
   explicit Merge(const fs::path& out) : out_(out) {}
@@ -95,6 +110,7 @@ class Merge {
   /// Collects what a source has. `out` itself comes first; its results are not copied.
   void take(const ResultStore& store) {
     const bool out = store.out() == out_;
+    if (!out) require_undamaged(store);
     for (const std::string& id : store.trial_ids()) {
       const TrialFolder trial = store.trial(id);
       std::optional<TrialResult> result = trial.load_result();

@@ -29,6 +29,16 @@ std::string first_few(const List& list, Words&& words) {
   return list.size() > kShown ? concat(out, " and ", list.size() - kShown, " more") : out;
 }
 
+constexpr const char* kAdvice = "; it only lists trials: delete this file, and the next run writes it again";
+
+nlohmann::json read_plan_note(const std::filesystem::path& path) {
+  try {
+    return read_note(path);
+  } catch (const InputError& error) {
+    throw InputError(concat(error.what(), kAdvice));
+  }
+}
+
 void take_trials(const nlohmann::json& list, PlannedTrial trial, Purpose purpose, std::vector<PlannedTrial>& out) {
   trial.purpose = purpose;
   for (const nlohmann::json& entry : list) {
@@ -86,10 +96,9 @@ std::vector<PlannedTrial> planned_trials(const Experiment& experiment) {
 std::optional<PlanFile> read_plan_file(const ResultStore& store, const std::string& stem) {
   const auto path = store.out() / "experiments" / stem / "plan.json";
   if (!std::filesystem::exists(path)) return std::nullopt;
-  const nlohmann::json plan = read_note(path);
+  const nlohmann::json plan = read_plan_note(path);
   if (plan.value("experiment", nlohmann::json(stem)) != stem)  // absent in plans of older versions
-    throw InputError(concat(path.string(),
-                            ": is the plan of another experiment; delete this file, and the next run writes it again"));
+    throw InputError(concat(path.string(), ": is the plan of another experiment", kAdvice));
   PlanFile out{stem, {}, {}};
   try {
     if (plan.contains("descriptor")) out.descriptor = plan.at("descriptor").get<std::string>();
@@ -103,7 +112,7 @@ std::optional<PlanFile> read_plan_file(const ResultStore& store, const std::stri
       take_trials(row.at("trials"), trial, Purpose::table, out.trials);
     }
   } catch (const nlohmann::json::exception&) {
-    throw InputError(concat(path.string(), ": is not a plan; delete this file, and the next run writes it again"));
+    throw InputError(concat(path.string(), ": is not a plan", kAdvice));
   }
   return out;
 }

@@ -13,6 +13,7 @@
 #include "experiments/results/store.h"
 #include "experiments/sweep/dispatcher.h"
 #include "experiments/sweep/plan_file.h"
+#include "experiments/sweep/progress_log.h"
 #include "experiments/sweep/signals.h"
 #include "experiments/sweep/stages.h"
 #include "experiments/sweep/start_weights.h"
@@ -154,7 +155,7 @@ static bool run_trials(const Experiment& experiment, const ResultStore& store, c
   return waiting > 0;
 }
 
-RunSummary run_experiment(const Experiment& descriptor, const RunOptions& options) {
+static RunSummary run_stages(const Experiment& descriptor, const RunOptions& options) {
   const ResultStore store(options.out);
   RunSummary summary;
   std::set<std::string> tried;
@@ -173,6 +174,16 @@ RunSummary run_experiment(const Experiment& descriptor, const RunOptions& option
     if (next.trials.size() == experiment.trials.size()) return summary;  // a failed trial holds up the others
     experiment = std::move(next);
   }
+}
+
+RunSummary run_experiment(const Experiment& descriptor, const RunOptions& options) {
+  const RunSummary summary = run_stages(descriptor, options);
+  if (summary.workers == 0 && !options.json_progress.empty()) {  // nothing was left to train, so no Dispatcher wrote it
+    ProgressLog log(options.json_progress);
+    log.begin(descriptor, summary, 0);
+    log.end(summary);
+  }
+  return summary;
 }
 
 }  // namespace normlab

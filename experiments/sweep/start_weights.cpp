@@ -26,8 +26,7 @@ std::filesystem::path start_weights(const StartConfig& start, const ResultStore&
   try {
     return kept_weights(trial);
   } catch (const InputError& error) {
-    throw InputError(concat("starts from ", name, ", whose weights were deleted; remove ", trial.path().string(),
-                            ", and the next run trains it again (", error.what(), ")"));
+    throw InputError(concat("starts from ", name, ", whose weights are needed: ", error.what()));
   }
 }
 

@@ -21,8 +21,9 @@ class FilesCheck {
  public:
   explicit FilesCheck(const ResultStore& store) : store_(store) {}
 
-  FilesReport run() {
-    for (const std::string& id : store_.trial_ids()) check_trial(store_.trial(id));
+  FilesReport run(bool unfinished) {
+    for (const std::string& id : store_.trial_ids())
+      if (const TrialFolder trial = store_.trial(id); unfinished || trial.result_text()) check_trial(trial);
     for (const fs::path& folder : list_folder(store_.out() / "experiments")) check_experiment(folder);
     return std::move(report_);
   }
@@ -131,6 +132,8 @@ class FilesCheck {
 
 }  // namespace
 
-FilesReport verify_files(const ResultStore& store) { return FilesCheck(store).run(); }
+FilesReport verify_files(const ResultStore& store) { return FilesCheck(store).run(true); }
+
+FilesReport verify_results(const ResultStore& store) { return FilesCheck(store).run(false); }
 
 }  // namespace normlab

@@ -1,6 +1,8 @@
 #include "experiments/train/keep.h"
 
 #include <optional>
+#include <set>
+#include <string>
 
 #include "core/error.h"
 #include "experiments/base/files.h"
@@ -71,6 +73,30 @@ void note_listed(const TrialFolder& trial, const std::vector<Removal>& removals)
   if (!names.empty()) note_removed(folder, names);
 }
 
+/// Why a trial has no weights, and how it gets some.
+std::string without_weights(const TrialFolder& trial, const std::optional<TrialResult>& result) {
+  constexpr const char* kAgain = "remove this folder, and the next run trains it again";
+  if (!result || result->status == TrialEnd::failed)
+    return concat("it has ", result ? "failed" : "no result", " and saved no checkpoint; `normlab run",
+                  result ? " --retry failed" : "", "` trains it");
+  const fs::path folder = attempt_folder(trial.path(), result_attempt(trial, *result));
+  const std::set<std::string> removed = removed_files(folder);
+  for (const std::string& name : {trial.checkpoint(1).filename().string(), std::string(kWeightsFile)}) {
+    if (removed.contains(name))
+      return concat(name, " was deleted by `normlab clean`, or left out of an archive; ", kAgain);
+    if (result->files.contains(name))
+      return concat(name, " is missing, but its result lists it; restore the file from a copy, or ", kAgain);
+  }
+  if (result->status == TrialEnd::diverged)
+    return concat("it diverged at step ", result->diverged_step.value_or(result->steps),
+                  " and kept no checkpoint; set \"checkpoint\": {\"keep_before_divergence\": N} in its descriptor to "
+                  "save one every N steps and to keep the last, ",
+                  kAgain);
+  return concat("its descriptor set \"checkpoint\": {\"keep\": \"none\"}",
+                result->sealed ? "" : ", or they were deleted",
+                "; set \"checkpoint\": {\"keep\": \"last\"} or \"weights\", ", kAgain);
+}
+
 }  // namespace
 
 std::vector<Removal> temporary_files(const fs::path& folder) {
@@ -86,9 +112,7 @@ fs::path kept_weights(const TrialFolder& trial) {
   for (std::int64_t attempt = last; attempt >= (result ? last : 1); --attempt)
     for (const fs::path& file : {trial.checkpoint(attempt), attempt_folder(trial.path(), attempt) / kWeightsFile})
       if (fs::exists(file)) return file;
-  throw InputError(concat(trial.path().string(),
-                          ": has no weights; a trial keeps them if its descriptor sets \"checkpoint\": "
-                          "{\"keep\": \"last\"} or \"weights\""));
+  throw InputError(concat(trial.path().string(), ": has no weights: ", without_weights(trial, result)));
 }
 
 std::vector<Removal> superfluous_files(const TrialFolder& trial, KeepCheckpoint keep) {

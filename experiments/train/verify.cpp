@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "experiments/base/files.h"
 #include "experiments/base/safetensors.h"
@@ -26,17 +27,23 @@ struct Start {
   std::string bits;                    // of the program that wrote the checkpoint
 };
 
-/// All states, ordered by step. Skips a checkpoint that is damaged or being replaced.
+/// All states, ordered by step. Skips a checkpoint that is damaged or being replaced. InputError if the metrics that a
+/// checkpoint was saved with are missing or damaged.
 std::vector<Start> find_starts(const TrialFolder& trial) {
   std::vector<Start> starts{{}};
   for (std::int64_t attempt = 1; attempt <= last_attempt(trial.path()); ++attempt) {
-    if (!fs::exists(trial.checkpoint(attempt))) continue;
+    const fs::path checkpoint = trial.checkpoint(attempt);
+    if (!fs::exists(checkpoint)) continue;
+    std::optional<SafetensorsFile> file;
     try {
-      const SafetensorsFile file = SafetensorsFile::read(trial.checkpoint(attempt));
-      starts.push_back({std::stoll(file.metadata().at("normlab.step")), attempt, file.metadata().at("normlab.bits")});
+      file = SafetensorsFile::read(checkpoint);
+      starts.push_back({std::stoll(file->metadata().at("normlab.step")), attempt, file->metadata().at("normlab.bits")});
     } catch (const InputError&) {
+      continue;
     } catch (const std::logic_error&) {  // thrown by at() and stoll()
+      continue;
     }
+    require_checkpoint_metrics(*file, checkpoint, trial.metrics(attempt));
   }
   std::stable_sort(starts.begin(), starts.end(), [](const Start& a, const Start& b) { return a.step < b.step; });
   return starts;
@@ -56,13 +63,21 @@ Records find_records(const TrialFolder& trial, std::optional<std::string>& diffe
   return records;
 }
 
+using Metrics = std::map<std::int64_t, MetricsLine>;
 /// Lines of training steps; lines of probes depend on the descriptor that requested them.
-std::map<std::int64_t, MetricsLine> find_metrics(const fs::path& path) {
-  std::map<std::int64_t, MetricsLine> lines;
-  if (fs::exists(path))
-    for (const MetricsLine& line : read_metrics(path))
-      if (line.values.contains("train/loss")) lines[line.step] = line;
-  return lines;
+Metrics of_training(const std::vector<MetricsLine>& lines) {
+  Metrics metrics;
+  for (const MetricsLine& line : lines)
+    if (line.values.contains("train/loss")) metrics[line.step] = line;
+  return metrics;
+}
+
+/// The trial's record. InputError if a result's metrics are missing or damaged, unless they were left out on purpose.
+Metrics find_metrics(const TrialFolder& trial, const std::optional<TrialResult>& result) {
+  if (result && result->status != TrialEnd::failed)
+    return has_curve(trial, *result) ? of_training(read_result_metrics(trial, *result)) : Metrics();
+  const fs::path path = trial.metrics(result ? result_attempt(trial, *result) : last_attempt(trial.path()));
+  return fs::exists(path) ? of_training(read_metrics(path)) : Metrics();
 }
 
 bool same_bits(double a, double b) {
@@ -90,14 +105,12 @@ class Verification {
         options_(options),
         starts_(find_starts(trial)),
         records_(find_records(trial, report_.difference)),
-        result_(trial.load_result()) {
-    metrics_ = find_metrics(trial.metrics(result_ ? result_attempt(trial, *result_) : last_attempt(trial.path())));
-  }
+        result_(trial.load_result()),
+        metrics_(find_metrics(trial, result_)) {}
 
   VerifyReport run() {
     const Start start = choose();
-    report_.from = start.step;
-    report_.to = start.step + options_.steps;
+    report_.from = report_.to = start.step;
     report_.start = start.attempt == 0 ? fmt::format("the initial values of seed {}", config_.seed)
                                        : fmt::format("the checkpoint of attempt {}", start.attempt);
     if (report_.difference) return report_;
@@ -108,9 +121,10 @@ class Verification {
   }
 
  private:
+  std::int64_t last_step(const Start& start) const { return start.step + options_.steps; }
   bool comparable(const Start& start) const {
     const auto next = records_.upper_bound(start.step);
-    return next != records_.end() && next->first <= start.step + options_.steps;
+    return next != records_.end() && next->first <= last_step(start);
   }
 
   Start choose() const {
@@ -124,20 +138,32 @@ class Verification {
       throw InputError(fmt::format("{}: no checkpoint at step {}; {}", trial_.path().string(), *options_.from, can));
     for (std::size_t i = candidates.size(); i-- > 0;)
       if (comparable(candidates[i])) return candidates[i];
-    const auto next = records_.upper_bound(candidates.back().step);
-    if (next == records_.end() && candidates.size() == 1)
-      throw InputError(fmt::format("{}: no state is recorded after step {}; {}", trial_.path().string(),
-                                   candidates.back().step, can));
-    std::int64_t needed = std::numeric_limits<std::int64_t>::max();
+    std::optional<std::int64_t> needed;
     for (const Start& start : candidates)
       if (const auto after = records_.upper_bound(start.step); after != records_.end())
-        needed = std::min(needed, after->first - start.step);
-    if (needed == std::numeric_limits<std::int64_t>::max())
-      throw InputError(fmt::format("{}: no state is recorded; a trial records its first after {} steps",
-                                   trial_.path().string(), kRecordAfter));
+        needed = std::min(needed.value_or(after->first), after->first - start.step);
+    if (!needed) throw InputError(fmt::format("{}: {}", trial_.path().string(), nothing_later(candidates.back())));
     throw InputError(
         fmt::format("{}: no state is recorded within {} steps of where the check can begin; use --steps {}",
-                    trial_.path().string(), options_.steps, needed));
+                    trial_.path().string(), options_.steps, *needed));
+  }
+
+  /// Why no state is recorded after `start`, and what to do.
+  std::string nothing_later(const Start& start) const {
+    if (!records_.empty())
+      return fmt::format("no state is recorded after step {}, so there is nothing to compare with; use --from 0",
+                         start.step);
+    return fmt::format("no state is recorded, so there is nothing to compare with: {}", without_records());
+  }
+  std::string without_records() const {
+    const std::string first = fmt::format("a trial records its first after {} steps", kRecordAfter);
+    if (!result_ || result_->status == TrialEnd::failed) return first;
+    if (removed_files(attempt_folder(trial_.path(), result_attempt(trial_, *result_))).contains(kStatesFile))
+      return fmt::format("{} was left out of an archive; verify the trial in the folder that it was exported from",
+                         kStatesFile);
+    if (const auto step = result_->diverged_step; step && *step <= kRecordAfter)
+      return fmt::format("{}, and this one diverged at step {}", first, *step);
+    return fmt::format("{} is missing or empty; `normlab verify --files` names what is damaged", kStatesFile);
   }
 
   void require_same_program(const Start& start) const {
@@ -167,7 +193,7 @@ class Verification {
     options.allow_different_bits = true;  // checked in require_same_program()
     options.checkpoint.seconds = std::numeric_limits<double>::infinity();
     for (const auto& [step, record] : records_)
-      if (step > start.step && step <= report_.to) options.record_at.insert(step);
+      if (step > start.step && step <= last_step(start)) options.record_at.insert(step);
     if (start.attempt > 0) {
       std::error_code error;
       fs::copy_file(trial_.checkpoint(start.attempt), scratch.checkpoint(1), error);
@@ -178,9 +204,11 @@ class Verification {
       options.stop_at = options_.steps / 2;
       train(scratch, options);
     }
-    options.stop_at = report_.to;
+    options.stop_at = last_step(start);
     train(scratch, options);
-    compare(start, scratch);
+    const std::optional<TrialResult> now = scratch.load_result();
+    report_.to = now ? now->steps : last_step(start);
+    compare(start, scratch, now);
   }
 
   void train(const TrialFolder& scratch, const TrialOptions& options) {
@@ -190,18 +218,18 @@ class Verification {
     run_trial_on(options_.ranks, config_, trial_.path().filename().string(), data_, scratch, *claim, options);
   }
 
-  void compare(const Start& start, const TrialFolder& scratch) {
+  void compare(const Start& start, const TrialFolder& scratch, const std::optional<TrialResult>& result_now) {
     std::optional<std::string> between;
     const Records now = find_records(scratch, between);
-    const auto metrics_now = find_metrics(scratch.metrics(last_attempt(scratch.path())));
+    const Metrics metrics_now = find_metrics(scratch, result_now);
     std::set<std::int64_t> steps;
     for (const auto& [step, record] : records_) steps.insert(step);
     for (const auto& [step, line] : metrics_) steps.insert(step);
     for (const std::int64_t step : steps) {
-      if (step <= start.step || step > report_.to) continue;
+      if (step <= start.step || step > last_step(start)) continue;
       if (!compare_metrics(step, metrics_now) || !compare_states(step, now)) return;
     }
-    compare_results(scratch.load_result());
+    compare_results(result_now);
   }
 
   bool differs(std::int64_t step, const std::string& what) {
@@ -209,7 +237,7 @@ class Verification {
     return false;
   }
 
-  bool compare_metrics(std::int64_t step, const std::map<std::int64_t, MetricsLine>& now) {
+  bool compare_metrics(std::int64_t step, const Metrics& now) {
     const auto before = metrics_.find(step);
     const auto again = now.find(step);
     if (before == metrics_.end()) return true;
@@ -263,7 +291,7 @@ class Verification {
   const std::vector<Start> starts_;
   const Records records_;
   const std::optional<TrialResult> result_;
-  std::map<std::int64_t, MetricsLine> metrics_;
+  const Metrics metrics_;
 };
 
 }  // namespace

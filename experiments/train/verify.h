@@ -19,7 +19,7 @@ struct VerifyOptions {
 };
 
 struct VerifyReport {
-  std::int64_t from = 0, to = 0;          // steps
+  std::int64_t from = 0, to = 0;          // steps; `to` is the last that was trained now, `from` if none was
   std::string start;                      // "the initial values of seed 0", "the checkpoint of attempt 2"
   std::int64_t states = 0;                // equal hashes of whole states
   std::size_t tensors = 0;                // per state
@@ -32,7 +32,8 @@ struct VerifyReport {
 /// values, it also saves and resumes a checkpoint on the way. Compares hashes of parameters, moments, buffers and
 /// averages, lines of metrics, and the result if it gets that far. The trial is not changed, and may be running.
 /// InputError if there is no checkpoint at `from`; if nothing is recorded within `steps` (the message says what is);
-/// for another program's bits, unless allowed; and for other data.
+/// for another program's bits, unless allowed; for other data; and for metrics that are missing or damaged, unless they
+/// were left out of an archive.
 VerifyReport verify_trial(const TrialConfig& config, const TrialFolder& trial, const DataPair& data,
                           const VerifyOptions& options);
 

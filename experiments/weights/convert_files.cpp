@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "core/visible_text.h"
+#include "experiments/base/regular_file.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/problems.h"
 #include "experiments/descriptor/reader.h"
@@ -47,7 +48,9 @@ ModelConfig in_evaluation(ModelConfig config) {
 }  // namespace
 
 WeightFile read_weight_file(const std::filesystem::path& path) {
-  if (is_npz(path)) return {read_npz(path), {}};
+  const bool npz = is_npz(path);
+  const RegularFile named(path);  // if the named file is missing, that is bad input and no fault of the machine
+  if (npz) return {read_npz(path), {}};
   const SafetensorsFile file = SafetensorsFile::read(path);
   if (!path.string().ends_with(kSafetensorsIndexEnding)) require_sealed_safetensors(file, path);
   const auto trial = file.metadata().find(kTrialKey);
@@ -98,7 +101,7 @@ NameScheme stated_names(const WeightFile& file, std::optional<NameScheme> given,
 ModelConfig read_model_option(const std::string& text_or_path) {
   const bool is_text = text_or_path.find_first_not_of(" \t\n") != std::string::npos &&
                        text_or_path[text_or_path.find_first_not_of(" \t\n")] == '{';
-  const std::string text = is_text ? text_or_path : read_file(text_or_path);
+  const std::string text = is_text ? text_or_path : RegularFile(text_or_path).read();
   Sources sources;
   Problems problems;
   const JsonNode root = parse_json(text, sources.add(is_text ? "--model" : text_or_path), problems);

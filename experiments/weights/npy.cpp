@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/base/files.h"
+#include "experiments/base/regular_file.h"
 #include "experiments/base/safetensors_header.h"
 
 namespace normlab {
@@ -187,7 +188,7 @@ std::vector<std::byte> row_major(std::span<const std::byte> data, const std::vec
 }  // namespace
 
 HostTensor read_npy(const std::filesystem::path& path) {
-  const auto bytes = std::make_shared<const std::string>(read_file(path));
+  const auto bytes = std::make_shared<const std::string>(RegularFile(path).read());
   return parse_npy(path.stem().string(), path.string(), std::as_bytes(std::span(*bytes)), bytes);
 }
 

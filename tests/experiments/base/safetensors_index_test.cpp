@@ -101,7 +101,7 @@ TEST_CASE("safetensors index: an index that does not fit its files is refused") 
 TEST_CASE("safetensors index: a missing file is an error") {
   const Model model;
   CHECK_THROWS_WITH_AS(model.read(index_of(kFirst, "none.safetensors")),
-                       doctest::Contains("none.safetensors: No such file or directory"), EnvironmentError);
+                       doctest::Contains("none.safetensors: cannot be read: No such file or directory"), InputError);
 }
 
 TEST_CASE("safetensors index: files of different formats are refused") {

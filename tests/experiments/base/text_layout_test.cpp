@@ -24,6 +24,13 @@ TEST_CASE("text layout: wrapped lines break inside words that are too long") {
   CHECK(wrapped("±±±±±", 2) == Lines{"±±", "±±", "±"});
 }
 
+TEST_CASE("text layout: a share of work is rounded down to whole percent") {
+  CHECK(percent_done(0.266) == "26%");
+  CHECK(percent_done(0.999) == "99%");
+  CHECK(percent_done(29 / 100.0) == "29%");
+  CHECK(percent_done(1) == "100%");
+}
+
 TEST_CASE("text layout: joined texts have the separator between them") {
   CHECK(joined({"a", "b"}, ", ") == "a, b");
   CHECK(joined({}, ", ") == "");

@@ -190,10 +190,11 @@ TEST_CASE("eval: a label outside the classes is refused") {
   e.fails(e.images + " --normalize none --labels " + quoted(labels), "label 5 of image 3 is outside the 5 classes");
 }
 
-TEST_CASE("eval: a file of images that is not there is an error of the environment") {
+TEST_CASE("eval: a file of images that is not there is bad input") {
   const Evaluated e;
-  CHECK(e.eval(quoted(e.folder / "none.npy") + " --normalize none" + e.to_logits).code ==
-        static_cast<int>(ExitCode::environment));
+  const Finished done = e.eval(quoted(e.folder / "none.npy") + " --normalize none" + e.to_logits);
+  CHECK(done.code == static_cast<int>(ExitCode::bad_input));
+  CHECK(has(done.err, "none.npy: cannot be read: No such file or directory"));
 }
 
 TEST_CASE("eval: weights with the names of timm are refused") {

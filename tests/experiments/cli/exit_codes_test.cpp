@@ -85,10 +85,13 @@ TEST_CASE("exit codes: bad input ends a command with 2") {
     here.check(commands, {2});
     here.check({"run " + descriptor, "probe " + descriptor}, {2});
   }
-  here.check(
-      {"eval --weights " + in_folder(folder, "none.safetensors") + " --data shapes", "verify 0123456789ab" + here.out,
-       "bench step --shape nothing", "convert " + here.file + " " + in_folder(folder, "x.safetensors")},
-      {2, 3});
+  const std::string converted = " " + in_folder(folder, "x.safetensors");
+  for (const char* name : {"none.safetensors", "none.npz", "none.safetensors.index.json"})
+    here.check({"eval --weights " + in_folder(folder, name) + " --data shapes",
+                "convert " + in_folder(folder, name) + converted},
+               {2});
+  here.check({"verify 0123456789ab" + here.out, "bench step --shape nothing", "convert " + here.file + converted},
+             {2, 3});
 }
 
 TEST_CASE("exit codes: damage to a result ends with 2, a failing disk with 3") {

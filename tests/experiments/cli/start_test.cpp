@@ -142,7 +142,8 @@ TEST_CASE("start: deleted weights are an error that says what to do") {
   const Finished run = run_program(folder, "run " + finetune + out_option(folder));
   CAPTURE(run.err);
   CHECK(run.code != 0);
-  CHECK(run.err.find("whose weights were deleted; remove ") != std::string::npos);
+  CHECK(run.err.find("was deleted by `normlab clean`, or left out of an archive; remove this folder") !=
+        std::string::npos);
 }
 
 TEST_CASE("start: a trial that starts from a diverged one is refused") {

@@ -4,10 +4,14 @@
 #include <algorithm>
 #include <set>
 
+#include "experiments/base/files.h"
+#include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/experiment.h"
+#include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
 #include "experiments/sweep/plan_file.h"
 #include "tests/experiments/cli/program.h"
+#include "tests/experiments/cli/two_trials.h"
 
 using namespace normlab;
 namespace fs = std::filesystem;
@@ -104,6 +108,21 @@ TEST_CASE("missing: trials without a result are listed") {
   CHECK(says(missing.out, "  dpn, seed 1\n"));
   CHECK(says(missing.err, "2 of 4 trials without a result: 2 missing\n"));
   CHECK(sweep.call("missing " + sweep.a + " --set seeds=1").out == "");
+}
+
+TEST_CASE("program: every command rounds a trial's progress down") {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "small.json").string(), out = " --out " + (folder / "out").string();
+  std::ofstream(file) << kTwoTrials;
+  const Trial trial = load_experiment(file).trials.front();
+  const TrialFolder stopped = ResultStore(folder / "out").trial(trial.id);
+  stopped.write_config(full_json(trial.config));
+  make_folders(attempt_folder(stopped.path(), 1));
+  MetricsLog(stopped.metrics(1)).append({16, 16 / 60.0, {{"train/loss", 2.0}}});  // 26.7%
+  for (const std::string& command : {"status " + file, "missing " + file, "table " + file, "find " + trial.id}) {
+    const Finished done = run_program(folder, command + out);
+    CHECK_MESSAGE(done.out.find("26%") != std::string::npos, command << "\n" << done.out << done.err);
+  }
 }
 
 TEST_CASE("missing: --ids prints whole ids alone") {

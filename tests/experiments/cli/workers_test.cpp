@@ -305,6 +305,9 @@ TEST_CASE("workers: the command lines of a plan train the whole sweep, also unde
   CHECK(run_program(folder, "plan " + file + " --format commands" + out).err.find("nothing to submit") == 0);
   CHECK(run_program(folder, "plan " + file + " --tasks 3" + out).err.find("--tasks: needs --format slurm or") == 0);
   CHECK(run_program(folder, "plan " + file + " --format commands --hours 1" + out).err.find("--hours: needs") == 0);
+  for (const char* option : {"--hours 1e300", "--hours 100001", "--hours 0", "--time-factor 1e300"})
+    CHECK(run_program(folder, "plan " + file + " --format slurm " + option + out).err.find("above 0 and at most") !=
+          std::string::npos);
   const Finished many = run_program(folder, "plan " + file + " --set seeds=600 --format commands" + out);
   CHECK_MESSAGE(many.err.find("tasks: many schedulers limit an array to about 1000") != std::string::npos, many.err);
 }

@@ -5,11 +5,13 @@
 
 #include <cerrno>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "core/forked_ranks.h"
 #include "experiments/sweep/worker.h"
 #include "tests/experiments/base/child_process.h"
 #include "tests/experiments/base/temporary_folder.h"
+#include "tests/experiments/report/fake_results.h"
 #include "tests/system_calls.h"
 
 using namespace normlab;
@@ -42,6 +44,28 @@ TEST_CASE("dispatcher: a group of forked ranks trains all trials, as for GPUs") 
     return summary.finished == 2 && summary.begun == 2 && summary.failed == 0 ? 0 : 1;
   }));
   CHECK(code == 0);
+}
+
+TEST_CASE("dispatcher: a run with nothing left to train logs its begin and its end") {
+  const TemporaryFolder folder;
+  const Experiment experiment = two_trials(folder);
+  for (const Trial& trial : experiment.trials) fake_done(ResultStore(folder / "out"), trial, 0.5);
+  RunOptions options;
+  options.out = folder / "out";
+  options.json_progress = (folder / "progress").string();
+  CHECK(run_experiment(experiment, options).done_before == 2);
+  std::vector<nlohmann::json> lines;
+  std::ifstream file(folder / "progress");
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0]["event"] == "begin");
+  CHECK(lines[0]["experiment"] == "two");
+  CHECK(lines[0]["workers"] == 0);
+  CHECK(lines[1]["event"] == "end");
+  for (const nlohmann::json& line : lines) {
+    CHECK(line["trials"] == 2);
+    CHECK(line["finished"] == 2);
+  }
 }
 
 TEST_CASE("dispatcher: a trial that cannot be sent to a worker goes to another") {

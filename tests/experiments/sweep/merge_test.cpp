@@ -20,6 +20,12 @@ const char* const kSweep = R"({"dataset": {"name": "shapes", "train_images": 200
   "model": {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}, "train": {"epochs": 4, "batch_size": 20},
   "sweep": {"model.placement": ["pre_pre", "dpn"]}, "seeds": 5, "baseline": {"model.placement": "pre_pre"}})";
 
+/// A done trial with its settings, as a run leaves it.
+void add_done(const ResultStore& store, const Trial& trial, double accuracy) {
+  store.trial(trial.id).write_config(full_json(trial.config));
+  fake_done(store, trial, accuracy);
+}
+
 struct TwoFolders {
   TemporaryFolder folder;
   Experiment experiment = experiment_of(folder, kSweep);
@@ -36,8 +42,9 @@ struct Archived : TwoFolders {
     fake_metrics(a, experiment.trials[0], 0.5);
     TrialResult done = fake_result(experiment.trials[0], TrialEnd::done, 0.5);
     done.files["metrics.jsonl"] = seal_of_file(trial(0).metrics(1));
-    done.files["correct.bits"] = {7, std::string(64, '0')};
+    done.files["checkpoint.safetensors"] = {7, std::string(64, '0')};
     trial(0).publish_result(done);
+    note_removed(attempt_folder(trial(0).path(), 1), {"checkpoint.safetensors"});
     fake_diverged(a, experiment.trials[1], 25);
     fake_failed(a, experiment.trials[2], "no memory");
     make_folders(a.out() / "experiments" / "small" / "fixed");
@@ -59,8 +66,8 @@ struct Archived : TwoFolders {
 
 TEST_CASE("merge: copies every result once, and leaves out what has none") {
   const TwoFolders made;
-  for (std::size_t t = 0; t < 8; ++t) fake_done(t < 5 ? made.a : made.b, made.experiment.trials[t], 0.5);
-  fake_done(made.b, made.experiment.trials[0], 0.5);  // the same in both
+  for (std::size_t t = 0; t < 8; ++t) add_done(t < 5 ? made.a : made.b, made.experiment.trials[t], 0.5);
+  add_done(made.b, made.experiment.trials[0], 0.5);  // the same in both
   fake_metrics(made.b, made.experiment.trials[9], 0.5);
   const Merged merged = merge_results({made.folder / "a", made.folder / "b"}, made.out);
   CHECK(merged.copied == 8);
@@ -76,9 +83,9 @@ TEST_CASE("merge: copies every result once, and leaves out what has none") {
 
 TEST_CASE("merge: equal trials with different results are not merged") {
   const TwoFolders made;
-  fake_done(made.a, made.experiment.trials[0], 0.5);
-  fake_done(made.a, made.experiment.trials[1], 0.5);
-  fake_done(made.b, made.experiment.trials[1], 0.6);
+  add_done(made.a, made.experiment.trials[0], 0.5);
+  add_done(made.a, made.experiment.trials[1], 0.5);
+  add_done(made.b, made.experiment.trials[1], 0.6);
   CHECK_THROWS_WITH_AS(merge_results({made.folder / "a", made.folder / "b"}, made.out),
                        doctest::Contains("are the same trial with different results: eval/accuracy is 0.5 and 0.6"),
                        InputError);
@@ -87,8 +94,9 @@ TEST_CASE("merge: equal trials with different results are not merged") {
 
 TEST_CASE("merge: a finished result takes the place of a failed one") {
   const TwoFolders made;
+  made.a.trial(made.experiment.trials[0].id).write_config(full_json(made.experiment.trials[0].config));
   fake_failed(made.a, made.experiment.trials[0], "no memory");
-  fake_done(made.b, made.experiment.trials[0], 0.5);
+  add_done(made.b, made.experiment.trials[0], 0.5);
   for (const auto& [first, second] : {std::pair{"a", "b"}, {"b", "a"}}) {
     const fs::path out = made.folder / (std::string("out-") + first);
     CHECK(merge_results({made.folder / first, made.folder / second}, out).copied == 1);
@@ -104,13 +112,58 @@ TEST_CASE("merge: archives of one folder that contradict each other are refused"
   const fs::path folder = made.folder / "archives";
   make_folders(folder);
   for (const auto& [store, name, accuracy] : {std::tuple{&made.a, "a.jsonl", 0.5}, {&made.b, "b.jsonl", 0.6}}) {
-    store->trial(trial.id).write_config(full_json(trial.config));
-    fake_done(*store, trial, accuracy);
+    add_done(*store, trial, accuracy);
     write_atomically(folder / name, export_line(store->trial(trial.id), false));
   }
   CHECK_THROWS_WITH_AS(ResultStore::exported(folder),
                        doctest::Contains("b.jsonl:1: are the same trial with different results: eval/accuracy is 0.5"),
                        InputError);
+}
+
+TEST_CASE("merge: a damaged file of a source is named, and nothing is copied") {
+  const TwoFolders made;
+  const Trial& trial = made.experiment.trials[0];
+  const TrialFolder folder = made.a.trial(trial.id);
+  folder.write_config(full_json(trial.config));
+  fake_metrics(made.a, trial, 0.5);
+  const fs::path attempt = attempt_folder(folder.path(), 1), plan = made.a.out() / "experiments" / "small";
+  write_atomically(attempt / "other.bits", "0123456789");
+  TrialResult result = fake_result(trial, TrialEnd::done, 0.5);
+  result.files = seal_attempt(folder, 1, true);
+  folder.publish_result(result);
+  make_folders(plan);
+  write_atomically(plan / "plan.json", write_note({{"rows", nlohmann::json::array()}}));
+  add_done(made.b, made.experiment.trials[1], 0.5);
+  const auto refused = [&] {
+    try {
+      merge_results({made.b.out(), made.a.out()}, made.out);
+      return std::string();
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+  };
+  for (const fs::path& file :
+       {folder.path() / "config.json", folder.metrics(1), attempt / "other.bits", plan / "plan.json"}) {
+    const std::string good = read_file(file);
+    for (const std::string& text : {std::string(), good.substr(0, good.size() / 2), good + "garbage"}) {
+      write_atomically(file, text);
+      const std::string message = refused();
+      CHECK_MESSAGE(message.find(file.string()) != message.npos, message);
+      CHECK(message.find("Nothing was copied") != message.npos);
+      CHECK(!fs::exists(made.out));
+    }
+    if (file.filename() != "plan.json") {
+      fs::remove(file);
+      CHECK(refused().find(file.string()) != std::string::npos);
+    }
+    write_atomically(file, good);
+  }
+  fs::remove(folder.metrics(1));  // on purpose, as `merge` of an archive without curves does
+  note_removed(attempt, {"metrics.jsonl"});
+  fake_metrics(made.b, made.experiment.trials[2], 0.5);  // has no result, so it is not copied
+  write_atomically(made.b.trial(made.experiment.trials[2].id).metrics(1), "garbage");
+  CHECK(refused() == "");
+  CHECK(ResultStore(made.out).trial_ids().size() == 2);
 }
 
 TEST_CASE("merge: a folder without results, and different decisions, are not merged") {
@@ -119,9 +172,9 @@ TEST_CASE("merge: a folder without results, and different decisions, are not mer
   CHECK_THROWS_WITH_AS(merge_results({made.folder / "c"}, made.out),
                        doctest::Contains("holds neither \"trials\" nor archives"), InputError);
   for (const char* name : {"a", "b"}) {
-    fake_done(name == std::string("a") ? made.a : made.b, made.experiment.trials[0], 0.5);
+    add_done(name == std::string("a") ? made.a : made.b, made.experiment.trials[0], 0.5);
     fs::create_directories(made.folder / name / "experiments" / "small" / "fixed");
-    std::ofstream(made.folder / name / "experiments" / "small" / "fixed" / "lr.json") << name;
+    write_atomically(made.folder / name / "experiments" / "small" / "fixed" / "lr.json", write_note({{"lr", name}}));
   }
   CHECK_THROWS_WITH_AS(merge_results({made.folder / "a", made.folder / "b"}, made.out),
                        doctest::Contains("record different decisions"), InputError);
@@ -170,7 +223,7 @@ TEST_CASE("merge: an unsealed result of an archive stays unsealed") {
 TEST_CASE("merge: an archive that contradicts a folder is refused") {
   const Archived made;
   made.write(false);
-  fake_done(made.b, made.experiment.trials[0], 0.6);
+  add_done(made.b, made.experiment.trials[0], 0.6);
   CHECK_THROWS_WITH_AS(merge_results({made.archive, made.b.out()}, made.out), doctest::Contains("a.jsonl:1 and "),
                        InputError);
   CHECK(!fs::exists(made.out));

@@ -83,8 +83,20 @@ TEST_CASE("plan: a plan on disk names its descriptor and its trials") {
 TEST_CASE("plan: a file that is not a plan is refused") {
   const Planned planned;
   write_atomically(planned.folder / "r/experiments/d/plan.json", "{\"rows\": 5}");
-  CHECK_THROWS_WITH_AS(read_plan_file(planned.store, "d"), doctest::Contains("is not a plan; delete this file"),
-                       InputError);
+  CHECK_THROWS_WITH_AS(read_plan_file(planned.store, "d"),
+                       doctest::Contains("is not a plan; it only lists trials: delete"), InputError);
+}
+
+TEST_CASE("plan: a damaged plan is named with what to do about it") {
+  const Planned planned;
+  const auto path = planned.folder / "r/experiments/d/plan.json";
+  const std::string good = read_file(path);
+  for (const std::string& text : {std::string(), good.substr(0, good.size() / 2), good + "x", std::string("[]")}) {
+    write_atomically(path, text);
+    const std::string advice = "it only lists trials: delete this file, and the next run writes it again";
+    CHECK_THROWS_WITH_AS(read_plan_files(planned.store), doctest::Contains(path.c_str()), InputError);
+    CHECK_THROWS_WITH_AS(read_plan_files(planned.store), doctest::Contains(advice.c_str()), InputError);
+  }
 }
 
 TEST_CASE("table: seeds that were raised by hand after it was read are counted") {
@@ -106,8 +118,7 @@ TEST_CASE("table: seeds that were raised by hand after it was read are counted")
   CHECK(note_tabled_seeds(three, store));
   CHECK(raised_seeds_note(three, store) == "");  // the same number again
   const Experiment five = run("5");
-  CHECK(raised_seeds_note(five, store).find("Seeds were raised once after results had been read (with 3; now 5)") ==
-        0);
+  CHECK(raised_seeds_note(five, store).find("Seeds were raised once after results had been read (with 3; now 5)") == 0);
   CHECK(note_tabled_seeds(five, store));
   const Experiment eight = run("8");
   CHECK(raised_seeds_note(eight, store)

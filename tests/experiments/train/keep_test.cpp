@@ -83,6 +83,39 @@ TEST_CASE("keep: a kept checkpoint can be reduced to its weights") {
   CHECK(last.load_result()->metrics == kept_trials().none.load_result()->metrics);
 }
 
+TEST_CASE("keep: a trial without weights says why, and what to do") {
+  const TemporaryFolder out;
+  const auto refusal = [](const TrialFolder& trial) {
+    try {
+      return kept_weights(trial).string();
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+  };
+  const auto says = [&](const TrialFolder& trial, const std::string& words) {
+    CHECK_MESSAGE(refusal(trial).find(words) != std::string::npos, refusal(trial));
+  };
+  says(kept_trials().none, "its descriptor set \"checkpoint\": {\"keep\": \"none\"}; set \"checkpoint\": {\"keep\": ");
+  const TrialFolder lost = run_keeping(KeepCheckpoint::last, out / "lost");
+  std::filesystem::remove(lost.checkpoint(2));
+  says(lost, "checkpoint.safetensors is missing, but its result lists it");
+  const TrialFolder cleaned = run_keeping(KeepCheckpoint::last, out / "cleaned");
+  apply_keep(cleaned, KeepCheckpoint::none);
+  says(cleaned, "checkpoint.safetensors was deleted by `normlab clean`, or left out of an archive; remove this folder");
+  CHECK(refusal(cleaned).find("\"keep\"") == std::string::npos);
+  TrialConfig config = SmallTrial::settings();
+  config.train.schedule.warmup_steps = 0;
+  config.train.optimizer.name = OptimizerName::sgd;
+  config.train.optimizer.lr = 1e30;
+  const SmallTrial diverges(config);
+  REQUIRE(diverges.run(out / "diverged") == TrialOutcome::diverged);
+  const TrialFolder diverged = diverges.folder(out / "diverged");
+  says(diverged, concat("it diverged at step ", *diverged.load_result()->diverged_step, " and kept no checkpoint"));
+  says(diverged, "\"checkpoint\": {\"keep_before_divergence\": N}");
+  says(ResultStore(out / "none").trial(diverges.id),
+       "it has no result and saved no checkpoint; `normlab run` trains it");
+}
+
 TEST_CASE("keep: no file of a claimed trial is superfluous") {
   const TemporaryFolder out;
   const TrialFolder weights = run_keeping(KeepCheckpoint::weights, out / "weights");

@@ -169,6 +169,11 @@ TEST_CASE("verify: the first step and value that differ are named") {
   CHECK(report.difference == "step 50: the hash of all tensors differs");
   write_atomically(states, good);
   damage(folder.metrics(1), "\"train/loss\":", 5);
+  CHECK(refusal(trial, out / "a", 60).find(folder.metrics(1).string() + ": ") == 0);  // it does not match its seal
+  TrialResult result = *folder.load_result();
+  result.files["metrics.jsonl"] = seal_of_file(folder.metrics(1));
+  std::filesystem::remove(folder.checkpoint(1));  // it holds their hash as well
+  write_atomically(folder.path() / "result.json", write_trial_result(result));
   report = verify(trial, out / "a", 60);
   REQUIRE(report.difference);
   CHECK(report.difference->find("step 6: train/loss is ") == 0);
@@ -183,6 +188,68 @@ TEST_CASE("verify: a diverged trial diverges again") {
   } else {
     CHECK(refusal(trial, trial.out / "a", 120).find("no state is recorded") != std::string::npos);
   }
+}
+
+TEST_CASE("verify: a trial that diverges before its first record has nothing to compare with") {
+  TrialConfig config = DivergedTrial::config_of();
+  config.train.schedule.warmup_steps = 0;
+  config.train.optimizer.lr = 1e30;
+  const SmallTrial trial(config);
+  const TemporaryFolder out;
+  REQUIRE(trial.run(out / "a") == TrialOutcome::diverged);
+  const std::int64_t step = *trial.folder(out / "a").load_result()->diverged_step;
+  REQUIRE(step < 50);
+  for (const std::optional<std::int64_t> from : {std::optional<std::int64_t>(), {0}}) {
+    const std::string message = refusal(trial, out / "a", 50, from);
+    CHECK_MESSAGE(message.find(concat("no state is recorded, so there is nothing to compare with: a trial records its "
+                                      "first after 50 steps, and this one diverged at step ",
+                                      step)) != std::string::npos,
+                  message);
+    CHECK(message.find("can begin") == std::string::npos);
+  }
+}
+
+TEST_CASE("verify: the last step is the one that the training reached") {
+  const SmallTrial trial(SmallTrial::settings());  // 24 steps
+  const TemporaryFolder out;
+  REQUIRE(trial.run(out / "a") == TrialOutcome::done);
+  const VerifyReport report = verify(trial, out / "a", 100000);
+  CHECK(!report.difference);
+  CHECK(report.from == 0);
+  CHECK(report.to == 24);
+  CHECK(refusal(trial, out / "a", 50, 24)
+            .find("no state is recorded after step 24, so there is nothing to compare with; use --from 0") !=
+        std::string::npos);
+}
+
+TEST_CASE("verify: metrics that are missing or damaged are refused, unless they were left out") {
+  const SmallTrial finished(SmallTrial::settings());
+  const TemporaryFolder out;
+  REQUIRE(finished.run(out / "a") == TrialOutcome::done);
+  const StoppedTrial stopped;
+  const TrialFolder done = finished.folder(out / "a");
+  for (const auto& [trial, place] :
+       {std::pair<const SmallTrial*, std::filesystem::path>{&finished, out / "a"}, {&stopped, stopped.out / "a"}}) {
+    const std::filesystem::path metrics = trial->folder(place).metrics(1);
+    const std::string good = read_file(metrics);
+    for (const std::string& text : {std::string(), good.substr(0, good.size() / 2), "x" + good}) {
+      write_atomically(metrics, text);
+      CHECK(refusal(*trial, place, 60).find(metrics.string()) != std::string::npos);
+    }
+    std::filesystem::remove(metrics);
+    CHECK(refusal(*trial, place, 60).find(metrics.string()) != std::string::npos);
+  }
+  note_removed(attempt_folder(done.path(), 1), {"metrics.jsonl"});
+  std::filesystem::remove(done.checkpoint(1));
+  const VerifyReport report = verify(finished, out / "a", 60);
+  CHECK_MESSAGE(!report.difference, report.difference.value_or(""));
+  CHECK(report.metrics == 0);
+  CHECK(report.result);
+  std::filesystem::remove(attempt_folder(done.path(), 1) / kStatesFile);
+  CHECK(refusal(finished, out / "a", 60).find("states.jsonl is missing or empty; `normlab verify --files`") !=
+        std::string::npos);
+  note_removed(attempt_folder(done.path(), 1), {kStatesFile});
+  CHECK(refusal(finished, out / "a", 60).find("states.jsonl was left out of an archive") != std::string::npos);
 }
 
 TEST_CASE("verify: a trial of another program is refused") {

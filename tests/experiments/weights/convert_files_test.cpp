@@ -102,7 +102,7 @@ TEST_CASE("convert_files: an unknown key of a model is refused") {
 TEST_CASE("convert_files: a missing file of a model is an error") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH_AS(read_model_option((folder / "none.json").string()),
-                       doctest::Contains("none.json: No such file or directory"), EnvironmentError);
+                       doctest::Contains("none.json: cannot be read: No such file or directory"), InputError);
 }
 
 TEST_CASE("convert_files: a written file states its names and its network") {

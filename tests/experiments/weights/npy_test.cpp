@@ -74,8 +74,8 @@ TEST_CASE("npy: a written file is read again, named by the file") {
 
 TEST_CASE("npy: a missing file is an error") {
   TemporaryFolder folder;
-  CHECK_THROWS_WITH_AS(read_npy(folder / "absent.npy"), doctest::Contains("absent.npy: No such file or directory"),
-                       EnvironmentError);
+  CHECK_THROWS_WITH_AS(read_npy(folder / "absent.npy"),
+                       doctest::Contains("absent.npy: cannot be read: No such file or directory"), InputError);
 }
 
 TEST_CASE("npy: every dtype comes back") {
