@@ -50,7 +50,7 @@ struct EvalCommand {
     const auto any_given = [](const std::vector<Option>& options) {
       return std::any_of(options.begin(), options.end(), [](const Option& option) { return option.given(); });
     };
-    require_readers_of_options(any_given(of_transform));
+    refuse_unread_options(any_given(of_transform));
     if (task_of(network) == Task::segment &&
         (masks || weights.ema || !source.data.empty() || any_given(changes) || any_given(of_transform) || logits))
       return segment(file, network, trained, any_given(of_transform), computer.backend());
@@ -65,7 +65,7 @@ struct EvalCommand {
 
  private:
   /// InputError for an option that nothing would read.
-  void require_readers_of_options(bool transform_given) const {
+  void refuse_unread_options(bool transform_given) const {
     for (const auto& [option, given] : {std::pair{"--allow-other-class-names", source.other_class_names},
                                         {"--layout", layout_option.given()},
                                         {"--labels", labels_option.given()}})

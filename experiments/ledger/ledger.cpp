@@ -88,9 +88,10 @@ class ClaimJudge {
     }
   }
 
-  /// Contrasts of the rows that the test selects, one each. `lose(estimate, row)` looks for runs that do not count.
+  /// Contrasts of the rows that the test selects, one each. `note_lost(estimate, row)` looks for runs that do not
+  /// count.
   template <class F, class L>
-  std::vector<Estimate> by_row(const ClaimTest& test, const TableInput& input, F&& contrast_of, L&& lose) {
+  std::vector<Estimate> by_row(const ClaimTest& test, const TableInput& input, F&& contrast_of, L&& note_lost) {
     const TableModel model = table_model(input, options_for(test.metric));
     const std::vector<const TableLine*> rows = selected_rows(model, input, test.where, test.place);
     std::vector<Contrast> contrasts;
@@ -99,7 +100,7 @@ class ClaimJudge {
       contrasts.push_back(contrast_of(*row));
     }
     std::vector<Estimate> out = judge_contrasts(contrasts, test.range, level_, input.first_stage);
-    for (std::size_t r = 0; r < rows.size(); ++r) lose(out[r], *rows[r]);
+    for (std::size_t r = 0; r < rows.size(); ++r) note_lost(out[r], *rows[r]);
     return out;
   }
 
@@ -180,39 +181,35 @@ class ClaimJudge {
 
   std::vector<Estimate> probe(const ClaimTest& test) {
     const TableInput input = input_for("train/loss");
-    const TableModel model = table_model(input, options_for("train/loss"));
-    const auto rows_of = [&](const std::string& filter) {
-      const auto rows = selected_rows(model, input, filter, test.place);
-      for (const TableLine* row : rows)
-        if (!row->has_runs())
-          throw InputError(concat(test.place, ": the row ", row->label,
-                                  " has no runs of its own to measure; exclude "
-                                  "it with \"where\""));
-      return rows;
+    const auto measure = [&](const TableLine& row) {
+      if (!row.has_runs())
+        throw InputError(concat(test.place, ": the row ", row.label,
+                                " has no runs of its own to measure; exclude it with a filter"));
+      return measured_row(test, row.plan_index);
     };
     std::map<std::size_t, Measured> of_rows;
-    for (const TableLine* row : rows_of(test.where)) of_rows[row->plan_index] = measured_row(test, row->plan_index);
     Measured against;
     if (!test.against.empty()) {
-      const auto rows = rows_of(test.against);
+      const TableModel model = table_model(input, options_for("train/loss"));
+      const auto rows = selected_rows(model, input, test.against, test.place);
       if (rows.size() != 1)
         throw InputError(concat(test.place, ": \"against\" selects ", rows.size(), " rows; expected one"));
       rows_.insert(rows[0]->plan_index);
-      against = measured_row(test, rows[0]->plan_index);
+      against = measure(*rows[0]);
     }
     const auto contrast_of = [&](const TableLine& row) {
       Contrast contrast{.label = concat(test.of, test.over.empty() ? "" : " over ", test.over, " of ", row.label),
                         .unit = test.over.empty() && test.against.empty() ? "" : "x",
                         .logs = true};
       if (!test.against.empty()) contrast.label += concat(" against ", test.against);
-      for (const auto& [seed, value] : of_rows.at(row.plan_index).logs)
+      for (const auto& [seed, value] : (of_rows[row.plan_index] = measure(row)).logs)
         if (test.against.empty() || against.logs.contains(seed))
           contrast.values[seed] = value - (test.against.empty() ? 0 : against.logs.at(seed));
       return contrast;
     };
     return by_row(test, input, contrast_of, [&](Estimate& e, const TableLine& row) {
       for (const std::string& lack : {of_rows.at(row.plan_index).lack, against.lack})
-        if (!lack.empty()) e.lose(lack);
+        if (!lack.empty()) e.leave_undecided(lack);
     });
   }
 

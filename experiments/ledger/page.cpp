@@ -31,7 +31,7 @@ std::string finding(const LedgerLine& line) {
   return text;
 }
 
-/// How far an estimate is from the other verdict: the distance of its interval from the nearest bound in half widths,
+/// How far an estimate is from the other verdict: the distance of its interval from the nearest bound in its widths,
 /// or for an undecided one less the more seeds would decide it.
 double clearness(const LedgerLine& line, const Estimate& e) {
   if (e.verdict == Verdict::undecided)
@@ -44,7 +44,8 @@ double clearness(const LedgerLine& line, const Estimate& e) {
   for (const auto& bound : {test.range.low, test.range.high})
     for (const double end : {e.low, e.high})
       if (bound) distance = std::min(distance, std::abs(scaled(end) - scaled(*bound)));
-  return distance / (scaled(e.high) - scaled(e.low));
+  const double width = scaled(e.high) - scaled(e.low);
+  return width > 0 ? distance / width : distance;
 }
 
 /// "undecided: 34 seeds would decide it".

@@ -52,7 +52,7 @@ void judge_interval(Estimate& e, const ClaimRange& range) {
   });
 }
 
-void Estimate::lose(std::string reason) {
+void Estimate::leave_undecided(std::string reason) {
   if (why.empty()) why = std::move(reason);
   verdict = Verdict::undecided;
   seeds_needed.reset();
@@ -71,7 +71,7 @@ std::pair<std::int64_t, std::int64_t> diverged_runs(std::span<const TableLine* c
 void note_diverged_runs(Estimate& e, std::span<const TableLine* const> rows) {
   for (const TableLine* row : rows)
     if (const auto [hits, n] = diverged_runs(std::span(&row, 1)); hits > 0)
-      e.lose(concat(hits, " of ", n, " runs of ", row->label, " diverged"));
+      e.leave_undecided(concat(hits, " of ", n, " runs of ", row->label, " diverged"));
 }
 
 std::vector<std::size_t> planned_rows(const TableInput& input, std::size_t row) {

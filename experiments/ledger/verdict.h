@@ -32,8 +32,8 @@ struct Estimate {
   Verdict verdict = Verdict::not_run;
   std::string why{};     // of a verdict that is not the interval's: "2 of 5 runs of dpn diverged"
   std::size_t test = 0;  // of the claim's tests, the one that it belongs to
-  /// Runs that do not count leave the estimate undecided, for this reason; the first one is kept.
-  void lose(std::string reason);
+  /// Because some runs do not count. The first reason is kept.
+  void leave_undecided(std::string reason);
 };
 
 /// holds: the interval lies within the range; fails: it lies outside; otherwise undecided. Reversed by `outside`.
@@ -68,7 +68,7 @@ std::optional<Interval> staged_interval(const SeedValues& values, double level,
 
 /// Runs of these rows that diverged, and those that ended.
 std::pair<std::int64_t, std::int64_t> diverged_runs(std::span<const TableLine* const> rows);
-/// Loses the estimate if runs of these rows diverged.
+/// Leaves the estimate undecided if runs of these rows diverged.
 void note_diverged_runs(Estimate& e, std::span<const TableLine* const> rows);
 
 /// The rows of the plan whose runs a row of the table shows: its own, or those that it is the mean of.
