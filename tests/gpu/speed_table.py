@@ -20,12 +20,12 @@ def main():
     if not ours:
         sys.exit("no step of ours was measured")
     found = {(run["shape"], run["batch"], run["precision"], run["by"]): run for run in theirs}
-    row = "{:<6}{:>6} {:<5}{:>9}{:>9}{:>7}{:>9}{:>8}{:>10}{:>9}{:>6}{:>6}".format
-    print(row("shape", "batch", "type", "ms", "images/s", "MB", "eager", "MB", "compiled", "tuned", "ratio", "bound"))
+    row = "{:<6}{:>6} {:<5}{:>9}{:>9}{:>6}{:>8}{:>6}{:>9}{:>8}{:>8}{:>6}{:>6}".format
+    print(row("shape", "batch", "type", "ms", "images/s", "MB", "eager", "MB", "compiled", "graphs", "tuned", "ratio", "bound"))
     led = compared = 0
     for run in ours:
         key = run["shape"], run["batch"], run["precision"]
-        peers = [found.get((*key, by), {}) for by in ("eager", "compiled", "tuned")]
+        peers = [found.get((*key, by), {}) for by in ("eager", "compiled", "graphs", "tuned")]
         times = [peer["step_ms"] for peer in peers if "step_ms" in peer]
         ratio = min(times) / run["step_ms"] if times else None
         compared, led = compared + bool(times), led + bool(times and ratio > 1)

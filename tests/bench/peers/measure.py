@@ -34,7 +34,7 @@ def parser(description):
 
 def device_options(options):
     options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    options.add_argument("--mode", choices=("default", "max-autotune"), default="max-autotune",
+    options.add_argument("--mode", choices=("default", "reduce-overhead", "max-autotune"), default="max-autotune",
                          help="with --compile on a GPU: torch.compile's mode")
     options.add_argument("--upload", action="store_true",
                          help="on a GPU each step's images come from pinned memory of the host, as ours do")

@@ -3,9 +3,9 @@
     python tests/bench/peers/torch_steps.py --device cuda --limit 200
     python tests/bench/peers/torch_steps.py --cases micro:2:bf16:eager --steps 2     a dry run on the CPU
 
-A case is SHAPE:BATCH:PRECISION:MODE; MODE is eager, compiled (torch.compile) or tuned (on a GPU with max-autotune). The
-default is all of small (256 images: ViT-S/16 at 224), tiny and micro in bf16, tf32 and fp32, the most informative
-first, since compiling takes seconds to minutes each. A case that fails or does not begin within --limit seconds gives a
+A case is SHAPE:BATCH:PRECISION:MODE; MODE is eager, compiled (torch.compile), graphs (on a GPU with its mode
+reduce-overhead) or tuned (with max-autotune). The default is all of small (256 images: ViT-S/16 at 224), tiny and micro
+in bf16, tf32 and fp32, the most informative first, since compiling takes seconds to minutes each. A case that fails or does not begin within --limit seconds gives a
 line with "skipped" and the reason.
 """
 import argparse
@@ -16,7 +16,7 @@ import time
 
 from measure import SHAPES, device_options, parser, sizes
 
-MODES = {"eager": None, "compiled": "default", "tuned": "max-autotune"}
+MODES = {"eager": None, "compiled": "default", "graphs": "reduce-overhead", "tuned": "max-autotune"}
 CASES = [f"{network}:{precision}:{mode}" for precision, modes in (
     ("bf16", MODES), ("tf32", ("eager", "compiled")), ("fp32", ("eager", "compiled"))) for mode in modes
     for network in ("small:256", "tiny:128", "micro:64")]
