@@ -283,31 +283,6 @@ struct Plan {
   }
 };
 
-/// If the number of classes depends on absent data, checks with an arbitrary number; the output does not depend on it.
-struct Check {
-  DescriptorOptions options;
-  int operator()() const {
-    constexpr std::int64_t kAnyNumber = 2;
-    std::string unknown;
-    const auto classes = [&, of_data = class_counts(options.data_root())](const DatasetConfig& dataset) {
-      try {
-        return of_data(dataset);
-      } catch (const InputError& error) {
-        unknown = fmt::format(
-            "the number of classes; model.num_classes is left out and the classes of \"{}\" cannot be counted here: "
-            "{}\n",
-            dataset.name, error.what());
-        return kAnyNumber;
-      }
-    };
-    const Experiment experiment = load_experiment(options.file, options.sets, kMaxTrials, classes);
-    print_text("{}: fine, {}, {}\n", options.file, plural(experiment.rows.size(), "row"),
-               plural(experiment.trials.size(), "trial"));
-    if (!unknown.empty()) print_text("Not checked: {}", unknown);
-    return 0;
-  }
-};
-
 }  // namespace
 
 void add_plan(Command& app) {
@@ -322,13 +297,6 @@ void add_plan(Command& app) {
   plan.tasks.add_options(command);
   command.examples({"normlab plan experiments/placements_gratings.json",
                     "normlab plan experiments/placements_cifar10.json --format slurm --cpus 8 > job.sh"});
-}
-
-void add_check(Command& app) {
-  auto [command, check] = app.add_command<Check>("check", "check a descriptor and report all its errors at once");
-  check.options.add_file(command);
-  command.examples({"normlab check experiments/placements_gratings.json",
-                    "normlab check experiments/placements_cifar10.json --set seeds=3"});
 }
 
 }  // namespace normlab

@@ -12,7 +12,6 @@
 #include "experiments/data/image_files.h"
 #include "experiments/data/joined_images.h"
 #include "experiments/data/scene_captions.h"
-#include "experiments/data/tokeniser.h"
 
 namespace normlab {
 namespace {
@@ -111,12 +110,14 @@ void number_classes(ImageSet& images, const DatasetConfig& config) {
   images.hash = hash.hex();
 }
 
+Tokeniser tokeniser_at(const DatasetConfig& config, const DatasetPlace& place) {
+  if (config.generated()) return Tokeniser::of_words(scene_words(), "the words of the captions of shapes");
+  return config.vocabulary.empty() ? Tokeniser::of_bytes() : Tokeniser::from_file(place.folder / config.vocabulary);
+}
+
 /// Checks all captions before any training, and counts them into the hashes.
 void use_captions(const DatasetConfig& config, const DatasetPlace& place, DataPair& pair) {
-  const auto tokeniser = std::make_shared<const Tokeniser>(
-      config.generated()          ? Tokeniser::of_words(scene_words(), "the words of the captions of shapes")
-      : config.vocabulary.empty() ? Tokeniser::of_bytes()
-                                  : Tokeniser::from_file(place.folder / config.vocabulary));
+  const auto tokeniser = std::make_shared<const Tokeniser>(tokeniser_at(config, place));
   for (ImageSet* images : {&pair.train, &pair.eval, pair.minival ? &*pair.minival : nullptr}) {
     if (images == nullptr) continue;
     images->tokeniser = tokeniser;
@@ -197,6 +198,15 @@ ClassCounts class_counts(const std::optional<fs::path>& data_from_command_line) 
     known.emplace_back(key, static_cast<std::int64_t>(dataset_classes(config, place).size()));
     return known.back().second;
   };
+}
+
+std::vector<std::string> class_names_of(const DatasetConfig& config,
+                                        const std::optional<fs::path>& data_from_command_line) {
+  return dataset_classes(config, place_of(config, data_from_command_line));
+}
+
+Tokeniser tokeniser_of(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line) {
+  return tokeniser_at(config, place_of(config, data_from_command_line));
 }
 
 FoundSlices find_slices(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line,

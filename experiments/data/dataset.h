@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "experiments/data/image_set.h"
+#include "experiments/data/tokeniser.h"
 #include "experiments/descriptor/class_counts.h"
 #include "experiments/descriptor/known_images.h"
 
@@ -25,6 +26,12 @@ std::filesystem::path find_data_root(const std::optional<std::filesystem::path>&
 /// The number of classes that a dataset's files name, for descriptors without `model.num_classes`. Inspects each
 /// dataset once. InputError as in load_dataset.
 ClassCounts class_counts(const std::optional<std::filesystem::path>& data_from_command_line);
+
+/// All classes of a dataset, and the vocabulary of its captions, without any image being read. InputError as in
+/// load_dataset.
+std::vector<std::string> class_names_of(const DatasetConfig& config,
+                                        const std::optional<std::filesystem::path>& data_from_command_line);
+Tokeniser tokeniser_of(const DatasetConfig& config, const std::optional<std::filesystem::path>& data_from_command_line);
 
 struct FoundSlices {
   SliceSizes sizes;

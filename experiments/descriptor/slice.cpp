@@ -149,6 +149,14 @@ std::vector<std::int64_t> slice_indices(const Slice& slice, std::string_view dat
   return chosen;
 }
 
+void require_class_names(std::string_view dataset, const std::vector<std::string>& wanted,
+                         std::span<const std::string> class_names) {
+  for (const std::string& name : wanted)
+    if (std::find(class_names.begin(), class_names.end(), name) == class_names.end())
+      throw InputError(concat("dataset ", in_quotes(dataset), ": ",
+                              unknown_word("class", name, {class_names.begin(), class_names.end()})));
+}
+
 std::vector<std::int64_t> select_images(const Slice& slice, const Subset& subset, std::string_view dataset,
                                         std::span<const std::int32_t> labels,
                                         std::span<const std::string> class_names) {
@@ -159,13 +167,10 @@ std::vector<std::int64_t> select_images(const Slice& slice, const Subset& subset
     chosen = slice_indices(slice, dataset, samples);
   } else {
     std::vector<bool> wanted(class_names.size());
-    for (const std::string& name : subset.classes) {
-      const auto found = std::find(class_names.begin(), class_names.end(), name);
-      if (found == class_names.end())
-        throw InputError(concat("dataset ", in_quotes(dataset), ": ",
-                                unknown_word("class", name, {class_names.begin(), class_names.end()})));
-      wanted[static_cast<std::size_t>(found - class_names.begin())] = true;
-    }
+    require_class_names(dataset, subset.classes, class_names);
+    for (const std::string& name : subset.classes)
+      wanted[static_cast<std::size_t>(std::find(class_names.begin(), class_names.end(), name) - class_names.begin())] =
+          true;
     std::vector<std::int64_t> of_classes;
     for (std::int64_t i = 0; i < samples; ++i)
       if (wanted[static_cast<std::size_t>(labels[static_cast<std::size_t>(i)])]) of_classes.push_back(i);

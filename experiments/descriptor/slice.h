@@ -61,6 +61,10 @@ struct Subset {
   bool whole() const { return per_class == 0 && fraction >= 1; }
 };
 
+/// InputError for a name in `wanted` that `class_names` lacks.
+void require_class_names(std::string_view dataset, const std::vector<std::string>& wanted,
+                         std::span<const std::string> class_names);
+
 /// Ascending indices of the slice's images that a subset takes. `labels` [samples] are those of the split in key order,
 /// each below class_names.size(). Images are taken in the order of a permutation of the split that depends only on
 /// (seed, dataset), so a larger subset with the same seed contains the smaller. A fraction of the slice is rounded to

@@ -53,18 +53,6 @@ DataSets load_data(const Experiment& experiment, const ResultStore& store, const
   return data;
 }
 
-/// Reads each file that pending trials start from once per network and rule.
-void check_start_files(const Experiment& experiment, const std::vector<std::size_t>& pending) {
-  std::set<std::string> checked;
-  for (const std::size_t t : pending) {
-    TrialConfig config = experiment.trials[t].config;
-    if (config.start.file.empty()) continue;
-    config.seed = 0;
-    config.train = {};
-    if (checked.insert(canonical_json(config)).second) check_start_file(config, config.start.file);
-  }
-}
-
 /// The trials that this run trains, and the results it replaces.
 struct Pending {
   std::vector<std::size_t> trials;

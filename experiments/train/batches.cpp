@@ -65,19 +65,14 @@ void require_classes(const TrialConfig& config, const ImageSet& train) {
                                   : ""));
 }
 
-namespace {
-
-void require_vocabulary(const TrialConfig& config, const ImageSet& train) {
-  if (!has_text(config.model)) return;
-  const std::int64_t rows = std::get<ViTConfig>(config.model).text.vocabulary, words = train.tokeniser->size();
+void require_vocabulary(const TrialConfig& config, const Tokeniser& tokeniser) {
+  const std::int64_t rows = std::get<ViTConfig>(config.model).text.vocabulary, words = tokeniser.size();
   if (words > rows)
     throw InputError(
         fmt::format("model.text.vocabulary is {}, but the vocabulary, {}, has {} numbers with the end mark; "
                     "set it to {} or more",
-                    rows, train.tokeniser->source(), words, words));
+                    rows, tokeniser.source(), words, words));
 }
-
-}  // namespace
 
 BatchSource::BatchSource(const TrialConfig& config, const ImageSet& train, const ImageSet& eval, DType dtype)
     : config_(config),
@@ -89,7 +84,7 @@ BatchSource::BatchSource(const TrialConfig& config, const ImageSet& train, const
       transform_(config, train),
       eval_transform_(config.train.eval_transform, {size_[0], size_[1]}) {
   require_classes(config, train);
-  require_vocabulary(config, train);
+  if (has_text(config.model)) require_vocabulary(config, *train.tokeniser);
   if (train.masks) segment_transform_.emplace(config, train);
   if (!eval.masks && !eval.encoded && config.train.eval_transform.crop == EvalCrop::none &&
       (eval.height != size_[0] || eval.width != size_[1]))

@@ -22,6 +22,9 @@ namespace normlab {
 /// InputError if the images have other classes than the model: more, or fewer without dataset.allow_absent_classes.
 void require_classes(const TrialConfig& config, const ImageSet& train);
 
+/// InputError if the model's text tower has fewer numbers than the vocabulary.
+void require_vocabulary(const TrialConfig& config, const Tokeniser& tokeniser);
+
 /// Images that an evaluation passes through the network at a time.
 inline constexpr std::int64_t kEvaluatedAtOnce = 512;
 

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <set>
 #include <sstream>
 #include <vector>
 
 #include "core/error.h"
+#include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/start_source.h"
 #include "experiments/results/store.h"
 #include "experiments/weights/convert.h"
@@ -82,12 +84,24 @@ std::vector<std::string> load_start(const TrialConfig& config, const std::filesy
   return lines_of(fmt::format("starts from {}: {}", path.string(), report.text()));
 }
 
-void check_start_file(const TrialConfig& config, const std::filesystem::path& path) {
-  ParameterSet weights;
-  make_model(weights, config.model);
-  weights.allocate(DType::f32, 0);
-  initialise(weights, config.model, config.seed);
-  load_start(config, path, weights);
+void check_start_files(const Experiment& experiment, const std::vector<std::size_t>& trials) {
+  std::set<std::string> checked;
+  for (const std::size_t t : trials) {
+    TrialConfig config = experiment.trials[t].config;
+    if (config.start.file.empty()) continue;
+    config.seed = 0;
+    config.train = {};
+    if (!checked.insert(canonical_json(config)).second) continue;
+    ParameterSet weights;
+    make_model(weights, config.model);
+    weights.allocate(DType::f32, 0);
+    initialise(weights, config.model, config.seed);
+    try {
+      load_start(config, config.start.file, weights);
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: {}", experiment.trials[t].label, error.what()));
+    }
+  }
 }
 
 }  // namespace normlab

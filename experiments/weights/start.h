@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/descriptor/config.h"
+#include "experiments/descriptor/experiment.h"
 #include "nn/parameters.h"
 
 namespace normlab {
@@ -17,7 +17,8 @@ namespace normlab {
 std::vector<std::string> load_start(const TrialConfig& config, const std::filesystem::path& path,
                                     ParameterSet& weights);
 
-/// load_start() into a network that is then dropped: finds in advance what a training would refuse.
-void check_start_file(const TrialConfig& config, const std::filesystem::path& path);
+/// load_start() into networks that are then dropped, once per file, network and rule: finds in advance what the given
+/// trials would refuse. The message begins with the trial's label.
+void check_start_files(const Experiment& experiment, const std::vector<std::size_t>& trials);
 
 }  // namespace normlab

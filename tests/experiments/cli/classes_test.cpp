@@ -235,6 +235,20 @@ TEST_CASE("classes: without the data a num_classes that is left out is unknown")
   }
 }
 
+TEST_CASE("classes: check finds an unknown class, or says that the names are not here") {
+  const TemporaryFolder folder;
+  const auto check = [&](const std::string& dataset) {
+    std::ofstream(folder / "d.json") << R"({"about": "a test", "dataset": )" << dataset << R"(, "seeds": 1})";
+    return run_program(folder, "check " + (folder / "d.json").string(), "NORMLAB_DATA=" + folder.path().string() + " ");
+  };
+  const Finished generated = check(R"({"name": "shapes", "classes": ["far_beside", "cross"]})");
+  CHECK(generated.code == 2);
+  CHECK_SAYS(generated.err, "dataset \"shapes\": unknown class \"cross\"");
+  const Finished absent = check(R"({"name": "cifar10", "classes": ["cat", "dgo"]})");
+  CHECK(absent.code == 0);
+  CHECK_SAYS(absent.out, "Not checked: the names of the classes of \"cifar10\": ");
+}
+
 TEST_CASE("classes: eval refuses data with other classes than the network's") {
   for (const Layout& layout : layouts()) {
     CAPTURE(layout.name + layout.dataset);

@@ -44,6 +44,10 @@ TEST_CASE("image and text: every command works on such a run") {
   const std::string pairs = write_both(folder), out = out_option(folder);
   const Finished plan = run_program(folder, "plan " + pairs + out);
   CHECK(says(plan.out, "the head's inputs are computed once: 150 images"));
+  const Finished check = run_program(folder, "check " + pairs + " --set model.text.vocabulary=20");
+  CHECK(check.code == 2);
+  CHECK(
+      says(check.err, "model.text.vocabulary is 20, but the vocabulary, the words of the captions of shapes, has 34"));
   const Finished explain = run_program(folder, "explain " + pairs);
   CHECK(says(explain.out, "logits = exp(t)"));
   const Finished run = run_program(folder, "run " + pairs + out);

@@ -184,11 +184,20 @@ TEST_CASE("start: a file that does not fit is refused before any training") {
   CHECK(run.err.find("refused") == std::string::npos);
 }
 
-TEST_CASE("start: a file's name takes further keys") {
+TEST_CASE("start: check accepts the rows that a file fits, and names one that it does not fit") {
   const TemporaryFolder folder;
   const std::string file = pretrained_file(folder);
-  const Finished check = run_program(folder, "check " + in_folder(folder, "pretrain.json") + " --set start=" + file +
-                                                 " --set start.leave_out='[\"head\"]'");
-  CAPTURE(check.err);
-  CHECK(check.code == 0);
+  const std::string check =
+      "check " + in_folder(folder, "pretrain.json") + " --set start=" + file + " --set start.leave_out='[\"head\"]'";
+  const Finished both = run_program(folder, check);
+  CAPTURE(both.err);
+  CHECK(both.code == 2);
+  int fits = 0;
+  for (const std::string row : {"pre_pre", "bn_ffnbn"}) {
+    const Finished one = run_program(folder, check + " --set 'sweep={\"model.placement\": [\"" + row + "\"]}'");
+    CAPTURE(one.err);
+    CHECK((one.code == 0) == (both.err.find(row + ", seed 0: start: " + file) == std::string::npos));
+    fits += one.code == 0 ? 1 : 0;
+  }
+  CHECK(fits == 1);
 }

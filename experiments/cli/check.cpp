@@ -1,0 +1,107 @@
+// Checks a descriptor, and the files that it names as far as that takes no reading of images.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "core/error.h"
+#include "core/visible_text.h"
+#include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
+#include "experiments/cli/commands.h"
+#include "experiments/cli/descriptor_options.h"
+#include "experiments/descriptor/canonical.h"
+#include "experiments/descriptor/slice.h"
+#include "experiments/train/batches.h"
+#include "experiments/weights/start.h"
+#include "nn/model.h"
+
+namespace normlab {
+namespace {
+
+struct Check {
+  DescriptorOptions options;
+
+  int operator()() const {
+    std::vector<std::string> unchecked;
+    // If the number of classes depends on absent data, any number does; the output does not depend on it.
+    constexpr std::int64_t kAnyNumber = 2;
+    const auto classes = [&, of_data = class_counts(options.data_root())](const DatasetConfig& dataset) {
+      return found([&] { return of_data(dataset); }, unchecked,
+                   fmt::format("the number of classes; model.num_classes is left out and the classes of {} cannot be "
+                               "counted here",
+                               in_quotes(dataset.name)))
+          .value_or(kAnyNumber);
+    };
+    const Experiment experiment = load_experiment(options.file, options.sets, kMaxTrials, classes);
+    check_data(experiment, unchecked);
+    check_start_files(experiment, unchecked);
+    print_text("{}: fine, {}, {}\n", options.file, plural(experiment.rows.size(), "row"),
+               plural(experiment.trials.size(), "trial"));
+    for (const std::string& what : unchecked) print_text("Not checked: {}\n", what);
+    return 0;
+  }
+
+ private:
+  /// Nothing, with a line in `unchecked`, if what is looked up is not here.
+  template <class F>
+  static std::optional<std::invoke_result_t<F>> found(F&& look_up, std::vector<std::string>& unchecked,
+                                                      const std::string& what) {
+    try {
+      return look_up();
+    } catch (const InputError& error) {
+      const std::string line = concat(what, ": ", error.what());
+      if (std::find(unchecked.begin(), unchecked.end(), line) == unchecked.end()) unchecked.push_back(line);
+      return std::nullopt;
+    }
+  }
+
+  /// The names of classes, and the size of a vocabulary.
+  void check_data(const Experiment& experiment, std::vector<std::string>& unchecked) const {
+    std::set<std::string> checked;
+    for (const Trial& trial : experiment.trials) {
+      const DatasetConfig& dataset = trial.config.dataset;
+      const std::vector<std::string> wanted = dataset.chosen_classes();
+      if (wanted.empty() && !has_text(trial.config.model)) continue;
+      TrialConfig sole;
+      sole.dataset = dataset;
+      sole.model = trial.config.model;
+      if (!checked.insert(canonical_json(sole)).second) continue;
+      const auto of = [&](std::string_view what) { return concat(what, " of ", in_quotes(dataset.name)); };
+      if (!wanted.empty())
+        if (const auto names = found([&] { return class_names_of(dataset, options.data_root()); }, unchecked,
+                                     of("the names of the classes")))
+          require_class_names(dataset.name, wanted, *names);
+      if (has_text(trial.config.model))
+        if (const auto tokeniser =
+                found([&] { return tokeniser_of(dataset, options.data_root()); }, unchecked, of("the vocabulary")))
+          require_vocabulary(trial.config, *tokeniser);
+    }
+  }
+
+  static void check_start_files(const Experiment& experiment, std::vector<std::string>& unchecked) {
+    std::vector<std::size_t> here;
+    for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
+      const std::string& file = experiment.trials[t].config.start.file;
+      if (file.empty()) continue;
+      if (std::filesystem::exists(file))
+        here.push_back(t);
+      else
+        found([&]() -> int { throw InputError(concat(file, " is not here")); }, unchecked, "the weights to start from");
+    }
+    normlab::check_start_files(experiment, here);
+  }
+};
+
+}  // namespace
+
+void add_check(Command& app) {
+  auto [command, check] = app.add_command<Check>("check", "check a descriptor and report all its errors at once");
+  check.options.add_file(command);
+  command.examples({"normlab check experiments/placements_gratings.json",
+                    "normlab check experiments/placements_cifar10.json --set seeds=3"});
+}
+
+}  // namespace normlab
