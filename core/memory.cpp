@@ -1,10 +1,12 @@
 #include "core/memory.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include "core/memory_error.h"
 
@@ -15,15 +17,22 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kPage = 4096;  // the smallest page size; a huge page is resident after its first byte
 constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
+/// A limit of the shell is no trial's fault.
+[[noreturn]] void refuse(std::size_t bytes) {
+  const std::string what = concat("out of memory: cannot map ", bytes >> 20, " MB (", std::strerror(errno), "); ");
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    throw EnvironmentError(what + "raise the limit on address space (ulimit -v), or use fewer workers");
+  throw MemoryError(what + "use a smaller batch or fewer workers");
+}
+
 class HostMemory final : public Memory {
  public:
   void* allocate(std::size_t asked) override {
     const std::size_t bytes = round_up(asked, kHugePage);
     // Maps one huge page more than needed and unmaps the front and the tail around the aligned part.
     void* map = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (map == MAP_FAILED)
-      throw MemoryError(concat("out of memory: cannot map ", bytes >> 20, " MB (", std::strerror(errno),
-                               "); use a smaller batch or fewer workers"));
+    if (map == MAP_FAILED) refuse(bytes);
     const auto address = reinterpret_cast<std::uintptr_t>(map);
     const std::size_t front = round_up(address, kHugePage) - address;
     if (front) munmap(map, front);

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/memory.h"
+#include "core/memory_error.h"
 #include "tests/sanitizer.h"
 
 using namespace normlab;
@@ -259,6 +261,22 @@ TEST_CASE("shards: without memory for their stacks no shard starts") {
                          EnvironmentError);
     CHECK(starved.calls == 0);
   }
+}
+
+TEST_CASE("memory: a limit on address space is an error of the environment, not of the trial") {
+  bool of_trial = false, of_environment = false;
+  {
+    const AddressLimit limit(0);
+    try {
+      host_memory().allocate(64 << 20);
+    } catch (const MemoryError&) {
+      of_trial = true;
+    } catch (const EnvironmentError& error) {
+      of_environment = std::string(error.what()).find("ulimit -v") != std::string::npos;
+    }
+  }
+  CHECK_FALSE(of_trial);
+  CHECK(of_environment);
 }
 
 TEST_CASE("shards: after a lack of memory the pool runs again") {

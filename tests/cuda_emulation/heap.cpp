@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -82,9 +84,13 @@ void heap_begin_use(void* part, std::size_t bytes) {
   const std::size_t first = heap_offset(part) / kUnit, whole = bytes / kUnit;
   std::fill_n(heap_marks + first, whole, static_cast<std::uint8_t>(kUnit));
   if (bytes % kUnit) heap_marks[first + whole] = static_cast<std::uint8_t>(bytes % kUnit);
-  auto* pairs = static_cast<std::uint16_t*>(part);
-  std::fill_n(pairs, bytes / 2, kPoison);
-  if (bytes % 2) static_cast<unsigned char*>(part)[bytes - 1] = static_cast<unsigned char>(kPoison & 0xff);
+  static const auto poison = [] {
+    std::array<std::uint16_t, 2048> pairs;
+    pairs.fill(kPoison);
+    return pairs;
+  }();
+  for (std::size_t at = 0; at < bytes; at += sizeof poison)
+    memcpy(static_cast<char*>(part) + at, poison.data(), std::min(sizeof poison, bytes - at));
 }
 
 void heap_end_use(void* part, std::size_t bytes) {
