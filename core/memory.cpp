@@ -17,9 +17,9 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kPage = 4096;  // the smallest page size; a huge page is resident after its first byte
 constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
-/// If the shell limits the address space and even a small part of that limit is not left, no trial is at fault.
+/// A trial is at fault if it asks for much. Under a limit on address space that leaves no small block, the limit is.
 [[noreturn]] void refuse(std::size_t bytes) {
-  constexpr std::size_t kSmall = 16;  // at most this part of the limit
+  constexpr std::size_t kSmall = 16;  // a block of at most this part of the limit
   const std::string what = concat("out of memory: cannot map ", bytes >> 20, " MB (", std::strerror(errno), "); ");
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes <= limit.rlim_cur / kSmall)

@@ -37,7 +37,7 @@ struct Check {
     };
     const Experiment experiment = load_experiment(options.file, options.sets, kMaxTrials, classes);
     check_data(experiment, unchecked);
-    check_start_files(experiment, unchecked);
+    check_starts(experiment, unchecked);
     print_text("{}: fine, {}, {}\n", options.file, plural(experiment.rows.size(), "row"),
                plural(experiment.trials.size(), "trial"));
     for (const std::string& what : unchecked) print_text("Not checked: {}\n", what);
@@ -45,6 +45,10 @@ struct Check {
   }
 
  private:
+  static void note(std::vector<std::string>& unchecked, const std::string& what, const std::string& why) {
+    const std::string line = concat(what, ": ", why);
+    if (std::find(unchecked.begin(), unchecked.end(), line) == unchecked.end()) unchecked.push_back(line);
+  }
   /// Nothing, with a line in `unchecked`, if what is looked up is not here.
   template <class F>
   static std::optional<std::invoke_result_t<F>> found(F&& look_up, std::vector<std::string>& unchecked,
@@ -52,8 +56,7 @@ struct Check {
     try {
       return look_up();
     } catch (const InputError& error) {
-      const std::string line = concat(what, ": ", error.what());
-      if (std::find(unchecked.begin(), unchecked.end(), line) == unchecked.end()) unchecked.push_back(line);
+      note(unchecked, what, error.what());
       return std::nullopt;
     }
   }
@@ -81,7 +84,7 @@ struct Check {
     }
   }
 
-  static void check_start_files(const Experiment& experiment, std::vector<std::string>& unchecked) {
+  static void check_starts(const Experiment& experiment, std::vector<std::string>& unchecked) {
     std::vector<std::size_t> here;
     for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
       const std::string& file = experiment.trials[t].config.start.file;
@@ -89,9 +92,9 @@ struct Check {
       if (std::filesystem::exists(file))
         here.push_back(t);
       else
-        found([&]() -> int { throw InputError(concat(file, " is not here")); }, unchecked, "the weights to start from");
+        note(unchecked, "the weights to start from", concat(file, " is not here"));
     }
-    normlab::check_start_files(experiment, here);
+    check_start_files(experiment, here);
   }
 };
 

@@ -21,7 +21,8 @@ def main():
         sys.exit("no step of ours was measured")
     found = {(run["shape"], run["batch"], run["precision"], run["by"]): run for run in theirs}
     row = "{:<6}{:>6} {:<5}{:>9}{:>9}{:>6}{:>8}{:>6}{:>9}{:>8}{:>8}{:>6}{:>6}".format
-    print(row("shape", "batch", "type", "ms", "images/s", "MB", "eager", "MB", "compiled", "graphs", "tuned", "ratio", "bound"))
+    print(row("shape", "batch", "type", "ms", "images/s", "MB", "eager", "MB", "compiled", "graphs", "tuned", "ratio",
+              "bound"))
     led = compared = 0
     for run in ours:
         key = run["shape"], run["batch"], run["precision"]

@@ -5,8 +5,8 @@
 
 A case is SHAPE:BATCH:PRECISION:MODE; MODE is eager, compiled (torch.compile), graphs (on a GPU with its mode
 reduce-overhead) or tuned (with max-autotune). The default is all of small (256 images: ViT-S/16 at 224), tiny and micro
-in bf16, tf32 and fp32, the most informative first, since compiling takes seconds to minutes each. A case that fails or does not begin within --limit seconds gives a
-line with "skipped" and the reason.
+in bf16, tf32 and fp32, the most informative first, since compiling takes seconds to minutes each. A case that fails or
+does not begin within --limit seconds gives a line with "skipped" and the reason.
 """
 import argparse
 import gc
