@@ -43,28 +43,48 @@ struct MmaTiling {
 template <class L>
 struct MmaLane {
   int group = static_cast<int>(threadIdx.x) % kWarp / 4, pair = static_cast<int>(threadIdx.x) % 4 * 2;
-  int warp_row = static_cast<int>(threadIdx.x) / kWarp * L::kWarpRows;
+  // From the first lane, so that the compiler knows that a warp's branches on it do not diverge.
+  int warp_row = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarp, 0) * L::kWarpRows;
   __device__ int row_of(int i) const { return warp_row + group + 8 * i; }
   __device__ int col_of(int n, int e) const { return 8 * n + pair + e; }
 };
 
-/// tile [fill, kWidth] = x [rows, dim] with row stride `stride`, zeros beyond; complete once the copies are done. All
-/// threads of the block must call this.
+/// A thread's part of copying rows: eight values of every step-th row.
 template <class L>
-__device__ __forceinline__ void fetch_tile(const bf16* x, int stride, int rows, int dim, bool eights, int fill,
-                                           bf16* tile, AsyncCopies& copies) {
-  constexpr int kEights = L::kWidth / 8;
+struct CopyLane {
+  static constexpr int kEights = L::kWidth / 8;
+  int row, col, step;
+  bool idle;
+  __device__ __forceinline__ CopyLane(int thread, int threads)
+      : row(thread / kEights),
+        col(thread % kEights * 8),
+        step(threads / kEights),
+        idle(thread >= threads / kEights * kEights) {}
+  /// Its first value of rows `stride` values apart.
+  template <class T>
+  __device__ __forceinline__ T* in(T* x, int stride) const {
+    return x + (row * stride + col);
+  }
+};
+
+/// tile [fill, kWidth] = x [rows, dim] with row stride `stride`, zeros beyond; complete once the copies are done.
+/// x: at.in() of the first row. All threads of the block must call this.
+template <class L>
+__device__ __forceinline__ void fetch_tile(const CopyLane<L>& at, const bf16* x, int stride, int rows, int dim,
+                                           bool eights, int fill, bf16* tile, AsyncCopies& copies) {
+  if (at.idle) return;
+  tile = at.in(tile, L::kPitch);
+  const int x_step = at.step * stride, tile_step = at.step * L::kPitch;
+  if (eights) {
+    const int there = at.col < dim ? rows : 0;
+    NORMLAB_NO_UNROLL
+    for (int r = at.row; r < fill; r += at.step, x += x_step, tile += tile_step) copies.copy<16>(tile, x, r < there);
+    return;
+  }
   NORMLAB_NO_UNROLL
-  for (int at = static_cast<int>(threadIdx.x); at < fill * kEights; at += static_cast<int>(blockDim.x)) {
-    const int r = at / kEights, c = at % kEights * 8;
-    bf16* to = tile + r * L::kPitch + c;
-    if (eights) {
-      const bool there = r < rows && c < dim;
-      copies.copy<16>(to, there ? x + (std::int64_t{r} * stride + c) : x, there);
-    } else {
-      NORMLAB_NO_UNROLL
-      for (int e = 0; e < 8; ++e) to[e] = r < rows && c + e < dim ? x[std::int64_t{r} * stride + c + e] : bf16(0.0f);
-    }
+  for (int r = at.row; r < fill; r += at.step, x += x_step, tile += tile_step) {
+    NORMLAB_NO_UNROLL
+    for (int e = 0; e < 8; ++e) tile[e] = r < rows && at.col + e < dim ? x[e] : bf16(0.0f);
   }
 }
 
@@ -126,15 +146,20 @@ __device__ __forceinline__ void add_weighted(const FragmentA& weights, const bf1
 /// Copies `rows` rows of a warp between a tile and [.., dim] in global memory.
 template <class L, bool kToTile>
 __device__ __forceinline__ void move_rows(bf16* tile, bf16* x, int stride, int rows, int dim, bool eights) {
-  constexpr int kEights = L::kWidth / 8;
-  for (int at = static_cast<int>(threadIdx.x) % kWarp; at < L::kWarpRows * kEights; at += kWarp) {
-    const int r = at / kEights, c = at % kEights * 8;
-    if (r >= rows || c >= dim) continue;
-    bf16 *there = x + (std::int64_t{r} * stride + c), *here = tile + r * L::kPitch + c;
-    if (eights)
-      copy_eight(kToTile ? there : here, kToTile ? here : there);
-    else
-      for (int e = 0; e < 8 && c + e < dim; ++e) (kToTile ? here : there)[e] = (kToTile ? there : here)[e];
+  const CopyLane<L> at(static_cast<int>(threadIdx.x) % kWarp, kWarp);
+  if (at.idle || at.col >= dim) return;
+  x = at.in(x, stride);
+  tile = at.in(tile, L::kPitch);
+  const int end = rows < L::kWarpRows ? rows : L::kWarpRows;
+  NORMLAB_NO_UNROLL
+  for (int r = at.row; r < end; r += at.step, x += at.step * stride, tile += at.step * L::kPitch) {
+    bf16 *there = kToTile ? tile : x, *here = kToTile ? x : tile;
+    if (eights) {
+      copy_eight(here, there);
+    } else {
+      NORMLAB_NO_UNROLL
+      for (int e = 0; e < 8 && at.col + e < dim; ++e) there[e] = here[e];
+    }
   }
 }
 /// to (+)= factor[i] times row i of each lane in `sums`. Goes through the warp's own rows in shared memory, which are
@@ -235,14 +260,18 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kForwardWarps* kWarp, MmaTi
   const MmaLane<L> lane;
   bf16 *const own = memory + lane.warp_row * L::kPitch, *const tiles = memory + rows * L::kPitch;
   AsyncCopies copies;
+  const CopyLane<L> lane_of_copy(static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+  const bf16 *next_keys = lane_of_copy.in(work.k + in, stride), *next_values = lane_of_copy.in(work.v + in, stride);
   const auto fetch = [&](int first) {
     bf16* keys = tiles + first / L::kTileCols % 2 * 2 * tile_values;
     const int cols = tokens - first < L::kTileCols ? tokens - first : L::kTileCols, fill = up_to(16, cols);
-    const std::int64_t from = in + first * d.stride;
-    fetch_tile<L>(work.k + from, stride, cols, dim, work.eights, fill, keys, copies);
-    fetch_tile<L>(work.v + from, stride, cols, dim, work.eights, fill, keys + tile_values, copies);
+    fetch_tile(lane_of_copy, next_keys, stride, cols, dim, work.eights, fill, keys, copies);
+    fetch_tile(lane_of_copy, next_values, stride, cols, dim, work.eights, fill, keys + tile_values, copies);
+    next_keys += L::kTileCols * stride;
+    next_values += L::kTileCols * stride;
   };
-  fetch_tile<L>(work.q + in + at.first * d.stride, stride, at.rows, dim, work.eights, rows, memory, copies);
+  fetch_tile(lane_of_copy, lane_of_copy.in(work.q + in + at.first * d.stride, stride), stride, at.rows, dim,
+             work.eights, rows, memory, copies);
   fetch(0);
   copies.wait();
   __syncthreads();
