@@ -18,36 +18,71 @@ template <int kWidthOfTile>
 struct MmaTiling {
   static constexpr int kWidth = kWidthOfTile, kPitch = kWidth + 8;
   static constexpr int kWarpRows = 16, kTileCols = kWidth <= 64 ? 64 : 32;
-  static constexpr int kSteps = kWidth / 16;                  // of a product over a head's values
-  static constexpr bool kKeepsOwn = kWidth <= 64;             // the backward pass keeps a warp's own rows in registers,
-  static constexpr bool kKeepsUp = kWidth <= 32;              // and also the rows that belong to them
+  static constexpr int kSteps = kWidth / 16;  // of a product over a head's values
+  /// Whether the backward pass keeps a warp's own rows in registers. Keys have one more sum there.
+  static constexpr bool keeps_own(bool keys) { return kWidth <= (keys ? 32 : 64); }
   static constexpr int kForwardWarps = kWidth <= 96 ? 8 : 6;  // per block
-  static constexpr int kBackwardWarps = 7;                    // 197 tokens are two blocks of 7
-  static constexpr int kForwardBlocks = 2;                    // intended per multiprocessor: limits the registers
+  static constexpr int kBackwardWarps = kWidth <= 96 ? 8 : 7;
+  static constexpr int kForwardBlocks = 2;  // intended per multiprocessor: limits the registers
   static constexpr int kBackwardBlocks = kWidth <= 64 ? 2 : 1;
   using Result = FragmentC[kWidth / 8];  // [16, kWidth]
 
-  /// Rows of a tile of the other kind.
+  /// Rows of a tile of the other kind, if it need not hold all of them.
   static constexpr int tile_rows(int tokens) { return tokens < kTileCols ? up_to(16, tokens) : kTileCols; }
-  /// Shared memory: `own` tiles with the rows of all warps, two tiles of the other kind, twice, so that one pair is
-  /// copied while the other is read, and `floats` values for each of their rows.
-  static constexpr std::size_t bytes(int own, int floats, int tokens, int warps) {
-    const int stages = tokens > kTileCols ? 2 : 1, rows = stages * tile_rows(tokens);
+  /// Shared memory: `own` tiles of each warp; two tiles of the other kind, twice if there are several, so that one
+  /// pair is copied while the other is read; and `floats` values for each of their rows.
+  static constexpr std::size_t bytes(int own, int floats, int tokens, int warps, int tile_rows) {
+    const int rows = (tokens > tile_rows ? 2 : 1) * tile_rows;
     return sizeof(bf16) * static_cast<std::size_t>((own * warps * kWarpRows + 2 * rows) * kPitch) +
            sizeof(float) * static_cast<std::size_t>(floats * rows);
   }
 };
 
-/// A lane's place in C fragments: its values 2 i + e are in rows row_of(i) and columns col_of(n, e) of the n-th group
-/// of eight.
+/// How a head is cut. If a multiprocessor has room for the intended blocks with all rows of the other kind, each block
+/// has a head, and its warps share the head's rows in passes. Otherwise a block has 16 rows for each warp and loads
+/// tiles of the other kind in turn.
+struct MmaPlan {
+  int warps, tile_rows;
+  std::size_t bytes;
+  bool whole(int tokens) const { return tile_rows >= tokens; }
+};
+/// `own`, `floats`: of MmaTiling::bytes; `most` warps per block, `blocks` per multiprocessor.
+template <class L>
+MmaPlan plan_of_mma(int tokens, int own, int floats, int most, int blocks) {
+  const int groups = up_to(L::kWarpRows, tokens) / L::kWarpRows, passes = (groups + most - 1) / most;
+  MmaPlan plan{passes > 0 ? (groups + passes - 1) / passes : 1, groups * L::kWarpRows, 0};
+  // Seven warps would give one of a multiprocessor's four schedulers half as much work as the others.
+  if (passes > 1 && plan.warps == 7 && most > 7) plan.warps = 8;
+  plan.bytes = L::bytes(own, floats, tokens, plan.warps, plan.tile_rows);
+  constexpr std::size_t kReserved = 1024;  // of each block, by CUDA
+  if (static_cast<std::size_t>(blocks) * (plan.bytes + kReserved) <= device_info().shared_per_block + kReserved)
+    return plan;
+  plan.warps = warps_of_block<L>(tokens, most);
+  plan.tile_rows = L::tile_rows(tokens);
+  plan.bytes = L::bytes(own, floats, tokens, plan.warps, plan.tile_rows);
+  return plan;
+}
+inline Launch launch_of_mma(const AttentionDims& d, const MmaPlan& plan, int warp_rows) {
+  const std::int64_t tiles = plan.whole(static_cast<int>(d.tokens)) ? 1 : ceil_div(d.tokens, plan.warps * warp_rows);
+  return {d.batch * d.heads * tiles, plan.warps * kWarp, plan.bytes};
+}
+
+/// A lane's warp, and its place in C fragments: its values 2 i + e are in row row_of(i) of the warp and column
+/// col_of(n, e) of the n-th group of eight.
 template <class L>
 struct MmaLane {
   int group = static_cast<int>(threadIdx.x) % kWarp / 4, pair = static_cast<int>(threadIdx.x) % 4 * 2;
   // From the first lane, so that the compiler knows that a warp's branches on it do not diverge.
-  int warp_row = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarp, 0) * L::kWarpRows;
-  __device__ int row_of(int i) const { return warp_row + group + 8 * i; }
+  int warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarp, 0);
+  __device__ int row_of(int i) const { return group + 8 * i; }
   __device__ int col_of(int n, int e) const { return 8 * n + pair + e; }
 };
+__device__ inline int block_warps() { return static_cast<int>(blockDim.x) / kWarp; }
+template <class L>
+__device__ BlockPart part_of_mma_block(const AttentionDims& d, int tile_rows) {
+  const auto tokens = static_cast<int>(d.tokens);
+  return part_of_block(d, tile_rows >= tokens ? tokens : block_warps() * L::kWarpRows);
+}
 
 /// A thread's part of copying rows: eight values of every step-th row.
 template <class L>
@@ -247,84 +282,103 @@ struct MmaSoftmax {
 /// a larger one appears (Milakov and Gimelshein 2018; Dao 2023).
 template <int kWidth, class Bias, bool kDrops>
 __global__ void __launch_bounds__(MmaTiling<kWidth>::kForwardWarps* kWarp, MmaTiling<kWidth>::kForwardBlocks)
-    attention_forward_mma(AttentionWork<bf16, Bias> work, bf16* y, float* lse) {
+    attention_forward_mma(AttentionWork<bf16, Bias> work, int tile_rows, bf16* y, float* lse) {
   using L = MmaTiling<kWidth>;
   NORMLAB_DYNAMIC_SHARED(bf16, memory);
   const AttentionDims& d = work.dims;
-  const int rows = static_cast<int>(blockDim.x) / kWarp * L::kWarpRows, dim = static_cast<int>(d.head_dim),
-            tokens = static_cast<int>(d.tokens), tile_values = L::tile_rows(tokens) * L::kPitch,
-            stride = static_cast<int>(d.stride);
-  const BlockPart at = part_of_block(d, rows);
+  const int dim = static_cast<int>(d.head_dim), tokens = static_cast<int>(d.tokens), warps = block_warps(),
+            stride = static_cast<int>(d.stride), tile_values = tile_rows * L::kPitch;
+  const BlockPart at = part_of_mma_block<L>(d, tile_rows);
   const std::int64_t in = at.of.begin(d, d.stride), row = at.of.row(d);
   const auto bias = work.bias.of(at.of.image, at.of.head);
   const MmaLane<L> lane;
-  bf16 *const own = memory + lane.warp_row * L::kPitch, *const tiles = memory + rows * L::kPitch;
+  bf16 *const own = memory + lane.warp * L::kWarpRows * L::kPitch, *const tiles =
+                                                                       memory + warps * L::kWarpRows * L::kPitch;
   AsyncCopies copies;
-  const CopyLane<L> lane_of_copy(static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
-  const bf16 *next_keys = lane_of_copy.in(work.k + in, stride), *next_values = lane_of_copy.in(work.v + in, stride);
-  const auto fetch = [&](int first) {
-    bf16* keys = tiles + first / L::kTileCols % 2 * 2 * tile_values;
-    const int cols = tokens - first < L::kTileCols ? tokens - first : L::kTileCols, fill = up_to(16, cols);
-    fetch_tile(lane_of_copy, next_keys, stride, cols, dim, work.eights, fill, keys, copies);
-    fetch_tile(lane_of_copy, next_values, stride, cols, dim, work.eights, fill, keys + tile_values, copies);
-    next_keys += L::kTileCols * stride;
-    next_values += L::kTileCols * stride;
+  const CopyLane<L> of_block(static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)),
+      of_warp(static_cast<int>(threadIdx.x) % kWarp, kWarp);
+  const bf16 *next_keys = of_block.in(work.k + in, stride), *next_values = of_block.in(work.v + in, stride);
+  const auto fetch = [&](int first, int stage) {
+    bf16* keys = tiles + stage * 2 * tile_values;
+    const int cols = tokens - first < tile_rows ? tokens - first : tile_rows, fill = up_to(16, cols);
+    fetch_tile(of_block, next_keys, stride, cols, dim, work.eights, fill, keys, copies);
+    fetch_tile(of_block, next_values, stride, cols, dim, work.eights, fill, keys + tile_values, copies);
+    next_keys += tile_rows * stride;
+    next_values += tile_rows * stride;
   };
-  fetch_tile(lane_of_copy, lane_of_copy.in(work.q + in + at.first * d.stride, stride), stride, at.rows, dim,
-             work.eights, rows, memory, copies);
-  fetch(0);
-  copies.wait();
-  __syncthreads();
-
-  const bool idle = lane.warp_row >= at.rows;  // the warp has no row
+  const float scale = work.scale * kLog2E;
   OwnRows<L, false> queries;
   queries.take(own);
-  MmaSoftmax<L> softmax = {{-std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}, {}, {}};
-  decltype(bias.place(0)) query[2];
-  NORMLAB_UNROLL
-  for (int i = 0; i < 2; ++i) query[i] = bias.place(token_or_last(tokens, at.first + lane.row_of(i)));
-  const float scale = work.scale * kLog2E;
-  for (int first = 0; first < tokens; first += L::kTileCols) {
-    const bool more = first + L::kTileCols < tokens;
-    if (more) fetch(first + L::kTileCols);
-    const bf16* keys = tiles + first / L::kTileCols % 2 * 2 * tile_values;
-    const auto exponent = [&](int col, bool there, float& upper, float& lower) {
-      const auto key = bias.place(token_or_last(tokens, first + col));
-      upper = there ? scale * upper + kLog2E * bias.between(query[0], key) : -std::numeric_limits<float>::infinity();
-      lower = there ? scale * lower + kLog2E * bias.between(query[1], key) : -std::numeric_limits<float>::infinity();
-    };
-    const auto kept = [&](FragmentC(&p)[L::kTileCols / 8]) {
-      if constexpr (!kDrops) return;
-      const std::uint8_t* keep = work.keep + (row + at.first + lane.warp_row) * tokens + first;
-      NORMLAB_UNROLL
-      for (int n = 0; n < L::kTileCols / 8; ++n)
-        for (int i = 0; i < 2; ++i)
-          for (int e = 0; e < 2; ++e)
-            if (lane.row_of(i) < at.rows && first + lane.col_of(n, e) < tokens)
-              p[n].x[2 * i + e] *=
-                  keep[(lane.group + 8 * i) * std::int64_t{tokens} + lane.col_of(n, e)] ? work.inverse_keep : 0.0f;
-    };
-    if (!idle) {
-      if (more || tokens - first == L::kTileCols)
-        softmax.template step<true>(lane, queries, keys, keys + tile_values, L::kTileCols, exponent, kept);
-      else
-        softmax.template step<false>(lane, queries, keys, keys + tile_values, tokens - first, exponent, kept);
+  const int end = at.first + at.rows;
+  for (int own_first = at.first + lane.warp * L::kWarpRows, pass = 0;; own_first += warps * L::kWarpRows, ++pass) {
+    const int rows = end - own_first;  // of the warp, if positive
+    if (pass > 0) {
+      if (rows <= 0) return;
+      __syncwarp();  // all lanes have read the old rows
     }
-    if (!more) break;
+    if (rows > 0)
+      fetch_tile(of_warp, of_warp.in(work.q + in + own_first * d.stride, stride), stride, rows, dim, work.eights,
+                 L::kWarpRows, own, copies);
+    if (pass == 0) fetch(0, 0);
     copies.wait();
-    __syncthreads();  // the next tiles are there, and no warp reads these
+    if (pass == 0)
+      __syncthreads();
+    else
+      __syncwarp();
+
+    MmaSoftmax<L> softmax = {
+        {-std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}, {}, {}};
+    decltype(bias.place(0)) query[2];
+    NORMLAB_UNROLL
+    for (int i = 0; i < 2; ++i) query[i] = bias.place(token_or_last(tokens, own_first + lane.row_of(i)));
+    for (int first = 0, stage = 0; first < tokens; first += tile_rows, stage ^= 1) {
+      const bool more = first + tile_rows < tokens;
+      if (more) fetch(first + tile_rows, stage ^ 1);
+      const bf16* keys = tiles + stage * 2 * tile_values;
+      const int tile_end = more ? first + tile_rows : tokens;
+      if (rows > 0) {
+        NORMLAB_NO_UNROLL
+        for (int from = first; from < tile_end; from += L::kTileCols, keys += L::kTileCols * L::kPitch) {
+          const auto exponent = [&](int col, bool there, float& upper, float& lower) {
+            const auto key = bias.place(token_or_last(tokens, from + col));
+            upper =
+                there ? scale * upper + kLog2E * bias.between(query[0], key) : -std::numeric_limits<float>::infinity();
+            lower =
+                there ? scale * lower + kLog2E * bias.between(query[1], key) : -std::numeric_limits<float>::infinity();
+          };
+          const auto kept = [&](FragmentC(&p)[L::kTileCols / 8]) {
+            if constexpr (!kDrops) return;
+            const std::uint8_t* keep = work.keep + (row + own_first) * tokens + from;
+            NORMLAB_UNROLL
+            for (int n = 0; n < L::kTileCols / 8; ++n)
+              for (int i = 0; i < 2; ++i)
+                for (int e = 0; e < 2; ++e)
+                  if (lane.row_of(i) < rows && from + lane.col_of(n, e) < tokens)
+                    p[n].x[2 * i + e] *=
+                        keep[lane.row_of(i) * std::int64_t{tokens} + lane.col_of(n, e)] ? work.inverse_keep : 0.0f;
+          };
+          if (tile_end - from >= L::kTileCols)
+            softmax.template step<true>(lane, queries, keys, keys + tile_values, L::kTileCols, exponent, kept);
+          else
+            softmax.template step<false>(lane, queries, keys, keys + tile_values, tile_end - from, exponent, kept);
+        }
+      }
+      if (!more) break;
+      copies.wait();
+      __syncthreads();  // the next tiles are there, and no warp reads these
+    }
+    if (rows <= 0) return;
+    float inverse[2];
+    NORMLAB_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      const float total = quad_sum(softmax.total[i]);
+      inverse[i] = 1 / total;
+      if (lane.pair == 0 && lane.row_of(i) < rows)
+        lse[row + own_first + lane.row_of(i)] = softmax.top[i] * kLn2 + std::log(total);
+    }
+    put_rows(lane, softmax.sums, inverse, own, y + at.of.begin(d, d.width()) + own_first * d.width(),
+             static_cast<int>(d.width()), rows, dim, work.eights, false);
   }
-  if (idle) return;
-  float inverse[2];
-  NORMLAB_UNROLL
-  for (int i = 0; i < 2; ++i) {
-    const float total = quad_sum(softmax.total[i]);
-    inverse[i] = 1 / total;
-    if (lane.pair == 0 && lane.row_of(i) < at.rows)
-      lse[row + at.first + lane.row_of(i)] = softmax.top[i] * kLn2 + std::log(total);
-  }
-  put_rows(lane, softmax.sums, inverse, own, y + at.of.begin(d, d.width()) + (at.first + lane.warp_row) * d.width(),
-           static_cast<int>(d.width()), at.rows - lane.warp_row, dim, work.eights, false);
 }
 
 /// Dropout has kernels of its own, since its inputs would take registers of the others. Kernels without bias and
@@ -332,22 +386,15 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kForwardWarps* kWarp, MmaTi
 template <class Bias, bool kDrops>
 inline constexpr bool kOrdinary = std::is_same_v<Bias, NoBias<float>> && !kDrops;
 
-/// `own`, `floats`: of MmaTiling::bytes.
-template <class L>
-Launch launch_of_mma(const AttentionDims& d, int own, int floats, int most) {
-  const int warps = warps_of_block<L>(d.tokens, most);
-  return {d.batch * d.heads * ceil_div(d.tokens, warps * L::kWarpRows), warps * kWarp,
-          L::bytes(own, floats, static_cast<int>(d.tokens), warps)};
-}
-
 template <class Bias, bool kDrops>
 void launch_attention_mma(const char* op, const AttentionWork<bf16, Bias>& work, Tensor y, Tensor lse,
                           const Stream& stream) {
   for_mma_width<kOrdinary<Bias, kDrops>>(work.dims.head_dim, [&](auto width) {
     constexpr int kWidth = decltype(width)::kWidth;
     using L = MmaTiling<kWidth>;
-    launch(op, attention_forward_mma<kWidth, Bias, kDrops>, launch_of_mma<L>(work.dims, 1, 0, L::kForwardWarps), stream,
-           work, y.data<bf16>(), lse.data<float>());
+    const MmaPlan plan = plan_of_mma<L>(static_cast<int>(work.dims.tokens), 1, 0, L::kForwardWarps, L::kForwardBlocks);
+    launch(op, attention_forward_mma<kWidth, Bias, kDrops>, launch_of_mma(work.dims, plan, L::kWarpRows), stream, work,
+           plan.tile_rows, y.data<bf16>(), lse.data<float>());
   });
 }
 template <class Bias>

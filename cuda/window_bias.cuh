@@ -119,17 +119,17 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaT
   const int first = pair / across * rows, first_key = pair % across * L::kTileCols;
   const int own_rows = tokens - first < rows ? tokens - first : rows,
             cols = tokens - first_key < L::kTileCols ? tokens - first_key : L::kTileCols;
-  MmaBackwardTile<kWidth, WindowBias<float>, false, kDrops> tile(work, memory);
+  MmaBackwardTile<kWidth, WindowBias<float>, false, kDrops> tile(work, L::tile_rows(tokens), memory);
   FragmentC total[L::kTileCols / 8] = {};
   const std::int64_t begin = chunk * chunk_windows,
                      end = begin + chunk_windows < d.batch ? begin + chunk_windows : d.batch;
   for (auto w = static_cast<int>(begin); w < end; ++w) {
     __syncthreads();  // all warps are done with the previous window
-    tile.take({{w, head}, first, own_rows}, first_key);
+    tile.start({{w, head}, first, own_rows}, first_key);
     tile.arrive();
     tile.read_delta();
     if (tile.idle()) continue;
-    tile.template against<true>(first_key,
+    tile.template against<true>(first_key, 0,
                                 [&](int c, const FragmentC(&)[2], const FragmentC(&ds)[2], const bf16*, const bf16*) {
                                   NORMLAB_UNROLL
                                   for (int n = 0; n < 2; ++n)
@@ -142,7 +142,8 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaT
     NORMLAB_UNROLL
     for (int n = 0; n < L::kTileCols / 8; ++n)
       for (int e = 0; e < 4; ++e)
-        values[tile.lane.row_of(e / 2) * L::kTileCols + tile.lane.col_of(n, e % 2)] = total[n].x[e];
+        values[(tile.lane.warp * L::kWarpRows + tile.lane.row_of(e / 2)) * L::kTileCols + tile.lane.col_of(n, e % 2)] =
+            total[n].x[e];
   }
   sum_by_offset(window, {first, first_key, own_rows, cols}, values, L::kTileCols,
                 terms + (std::int64_t{chunk} * down * across + pair) * offsets_of(window) * heads + head, heads);
@@ -201,7 +202,8 @@ BiasPlan plan_bias_terms(const AttentionDims& d, std::int64_t offsets) {
     for_mma_width<false>(d.head_dim, [&](auto width) {
       using L = MmaTiling<decltype(width)::kWidth>;
       const int warps = warps_of_block<L>(d.tokens, L::kBackwardWarps), rows = warps * L::kWarpRows;
-      const std::size_t loaded = L::bytes(2, 2, static_cast<int>(d.tokens), warps),
+      const std::size_t loaded =
+                            L::bytes(2, 2, static_cast<int>(d.tokens), warps, L::tile_rows(static_cast<int>(d.tokens))),
                         summed = sizeof(float) * static_cast<std::size_t>(rows * L::kTileCols);
       by_tiles(rows, L::kTileCols, warps, loaded > summed ? loaded : summed);
     });

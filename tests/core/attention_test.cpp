@@ -279,7 +279,9 @@ TEST_CASE("attention: bf16 sizes around the tensor cores' tiles follow the defin
     check_case({2, 16, 2, 16, true}, DType::bf16);
     check_case({1, 17, 2, 32, true, true, Write::add}, DType::bf16);
     check_case({1, 65, 1, 64, true, false, Write::add}, DType::bf16);
-    check_case({1, 129, 1, 8, false, true, Write::add}, DType::bf16);  // more blocks than one, three tiles
+    check_case({1, 129, 1, 8, false, true, Write::add}, DType::bf16);  // more rows than a block has at once
+    check_case({1, 290, 1, 60, true, true, Write::add}, DType::bf16);  // more keys than fit, hence tiles of them
+    check_case({1, 170, 1, 97, true}, DType::bf16);
     check_case({1, 64, 1, 40}, DType::bf16);
     check_case({1, 33, 1, 47, true, true, Write::add}, DType::bf16);
     check_case({1, 70, 1, 88, true, false, Write::add}, DType::bf16);
