@@ -30,9 +30,13 @@ struct bf16 {
   std::uint16_t bits = 0;
   bf16() = default;
   NORMLAB_HOST_DEVICE explicit bf16(float value) {
+#ifdef __CUDA_ARCH__  // at least 800; an instruction instead of seven
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
     const auto u = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
     bits = static_cast<std::uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : rounded);
+#endif
   }
   NORMLAB_HOST_DEVICE explicit bf16(double value) : bf16(static_cast<float>(value)) {}
   NORMLAB_HOST_DEVICE operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }

@@ -100,8 +100,9 @@ void backward(const char* op, NormDims d, const NormBackward& n, const Gradient 
     constexpr int kHeld = decltype(values)::value;
     const std::int64_t chunk_rows = rows_of_norm_chunk<T>(d.rows, kHeld), chunks = ceil_div(d.rows, chunk_rows);
     double* partial = buffer.get<double>(K * chunks * d.cols + 1);
-    launch(op, norm_held_gradient<T, kHeld, K>, {chunks, kNormThreads, norm_gradient_shared<Acc<T>, kHeld, K>(warps)},
-           stream, d, chunk_rows, warps, up, in, g, m, s, out, add, partial);
+    const bool ahead = reads_ahead<T, kHeld, K>(warps);
+    launch(op, norm_held_gradient<T, kHeld, K>, {chunks, kNormThreads, norm_gradient_shared<T, kHeld, K>(warps, ahead)},
+           stream, d, chunk_rows, warps, ahead, up, in, g, m, s, out, add, partial);
     if constexpr (K > 0) finish_sums<K, Param<T>>(op, chunks, d.cols, partial, dparameters, stream);
   });
   if (held) return;

@@ -146,11 +146,21 @@ constexpr std::int64_t rows_of_norm_chunk(std::int64_t rows, int held) {
   return even > kFewest ? even : kFewest;
 }
 
-/// Shared memory of norm_held_gradient: K double sums per column, and what each thread adds to them.
-template <class A, int kHeld, int K>
-constexpr std::size_t norm_gradient_shared(int warps) {
-  if (K == 0) return sizeof(double);
-  return K * kHeld * (sizeof(double) * static_cast<std::size_t>(warps * kWarp) + sizeof(A) * kNormThreads);
+/// Shared memory of norm_held_gradient: K double sums per column, what each thread adds to them, and with `ahead` each
+/// thread's part of the next rows of dy, x and dx.
+template <class T, int kHeld, int K>
+constexpr std::size_t norm_gradient_shared(int warps, bool ahead) {
+  return K * kHeld * (sizeof(double) * static_cast<std::size_t>(warps * kWarp) + sizeof(Acc<T>) * kNormThreads) +
+         (ahead    ? 3 * sizeof(T) * kHeld * kNormThreads
+          : K == 0 ? sizeof(double)
+                   : 0);
+}
+/// Whether there is room for the next rows in as many blocks as the registers allow.
+template <class T, int kHeld, int K>
+bool reads_ahead(int warps) {
+  constexpr std::size_t kReserved = 1024;  // of each block, by CUDA
+  return norm_blocks<T>(kHeld) * (norm_gradient_shared<T, kHeld, K>(warps, true) + kReserved) <=
+         device_info().shared_per_block + kReserved;
 }
 
 /// total [K, kHeld, team.lanes] += `few` of all teams of the block, team by team; then few = 0. `each` is
@@ -181,8 +191,9 @@ __device__ void add_few(const Team& team, A (&few)[K][kHeld], double* total, A* 
 /// is dropped.
 template <class T, int kHeld, int K>
 __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
-    norm_held_gradient(NormDims d, std::int64_t chunk_rows, int warps, const T* dy, const T* x, const Param<T>* gamma,
-                       const Acc<T>* mean, const Acc<T>* rstd, T* dx, bool add, double* partial) {
+    norm_held_gradient(NormDims d, std::int64_t chunk_rows, int warps, bool ahead, const T* dy, const T* x,
+                       const Param<T>* gamma, const Acc<T>* mean, const Acc<T>* rstd, T* dx, bool add,
+                       double* partial) {
   using A = Acc<T>;
   constexpr int V = kVector<T>, kVectors = kHeld / V, kSums = K > 0 ? K : 1;
   constexpr int kFewRows = 8;  // that a thread adds in A
@@ -191,25 +202,60 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
   const Team team(warps);
   const int cols = static_cast<int>(d.cols), teams = kNormWarps / warps, totals = K * kHeld * team.lanes;
   A* each = reinterpret_cast<A*>(total + totals);
+  T* const staged = reinterpret_cast<T*>(each + K * kHeld * kNormThreads) + static_cast<int>(threadIdx.x) * V;
   for (int at = static_cast<int>(threadIdx.x); at < totals; at += kNormThreads) total[at] = 0;
   const std::int64_t begin = blockIdx.x * chunk_rows, end = begin + chunk_rows < d.rows ? begin + chunk_rows : d.rows;
   A few[kSums][kHeld] = {};
   int rows = 0;
-  for (std::int64_t first = begin; first < end; first += teams) {
+  AsyncCopies copies;
+  A next_m = 0, next_s = 0;
+  const auto fetch = [&](std::int64_t first) {
     const std::int64_t r = first + team.index, row = r * d.cols;
     const bool there = r < end;
-    const A m = there && mean ? mean[r] : 0, s = there ? rstd[r] : 0;
-    A g[kHeld], h[kHeld], sums[2] = {};
-    Packed<T> before[kVectors] = {};  // read with the rest, since loads cannot move past stores
     NORMLAB_UNROLL
     for (int i = 0; i < kVectors; ++i) {
       const int c = team.column<V>(i);
-      T up[V] = {}, in[V] = {};
-      if (there && c < cols) {
-        load(dy + row + c, up);
-        load(x + row + c, in);
-        if (add) before[i] = load_packed(dx + row + c);
+      const auto copy = [&](int which, const T* from) {
+        copies.template copy<16>(staged + (which * kVectors + i) * kNormThreads * V, from + row + c, there && c < cols);
+      };
+      copy(0, dy);
+      copy(1, x);
+      if (add) copy(2, dx);
+    }
+    next_m = there && mean ? mean[r] : 0;
+    next_s = there ? rstd[r] : 0;
+  };
+  if (ahead) fetch(begin);
+  for (std::int64_t first = begin; first < end; first += teams) {
+    const std::int64_t r = first + team.index, row = r * d.cols;
+    const bool there = r < end;
+    A m, s, g[kHeld], h[kHeld], sums[2] = {};
+    Packed<T> packed[3][kVectors] = {};  // dy, x, and dx, which is read with the rest, as loads cannot move past stores
+    if (ahead) {
+      m = next_m;
+      s = next_s;
+      copies.wait();  // each thread reads what it has copied itself
+      NORMLAB_UNROLL
+      for (int i = 0; i < 3 * kVectors; ++i)
+        if (i < 2 * kVectors || add) packed[i / kVectors][i % kVectors] = load_packed(staged + i * kNormThreads * V);
+      if (first + teams < end) fetch(first + teams);
+    } else {
+      m = there && mean ? mean[r] : 0;
+      s = there ? rstd[r] : 0;
+      NORMLAB_UNROLL
+      for (int i = 0; i < kVectors; ++i) {
+        const int c = team.column<V>(i);
+        if (!there || c >= cols) break;
+        packed[0][i] = load_packed(dy + row + c);
+        packed[1][i] = load_packed(x + row + c);
+        if (add) packed[2][i] = load_packed(dx + row + c);
       }
+    }
+    NORMLAB_UNROLL
+    for (int i = 0; i < kVectors; ++i) {
+      T up[V], in[V];
+      unpack(packed[0][i], up);
+      unpack(packed[1][i], in);
       for (int k = 0; k < V; ++k) {
         g[i * V + k] = A(up[k]);
         h[i * V + k] = (A(in[k]) - m) * s;
@@ -239,7 +285,7 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
         const int c = team.column<V>(i);
         if (!there || c >= cols) break;
         T out[V];
-        unpack(before[i], out);
+        unpack(packed[2][i], out);
         for (int k = 0; k < V; ++k) put(out[k], s * (g[i * V + k] - mean_g - h[i * V + k] * mean_gh), add);
         store(dx + row + c, out);
       }
