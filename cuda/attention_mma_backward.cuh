@@ -3,7 +3,7 @@
 // also compute delta, since they read dy anyway.
 #pragma once
 
-#include "cuda/attention_mma.cuh"
+#include "cuda/attention_mma_tile.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
