@@ -1,5 +1,7 @@
 #include "experiments/descriptor/problems.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/visible_text.h"
 
@@ -16,13 +18,24 @@ void Problems::add(const Position& at, const std::string& pointer, const std::st
   problems_.emplace(Key{at.source->order, at.line, at.column, line}, line);
 }
 
+void Problems::add_unless(const std::string& pointer, const Position& at, const std::string& what) {
+  doubtful_.push_back({pointer, at, what});
+}
+
 void Problems::unused(const Position& at, const std::string& what) {
   unused_.try_emplace({at.source, at.line, at.column}, Unused{false, at, what});
 }
 
 void Problems::used(const Position& at) { unused_[{at.source, at.line, at.column}].used = true; }
 
-void Problems::throw_if_any() const {
+void Problems::throw_if_any() {
+  for (const Doubtful& doubtful : doubtful_) {
+    const std::string below = concat(": ", doubtful.pointer, "/");
+    const bool explained = std::any_of(problems_.begin(), problems_.end(), [&](const auto& problem) {
+      return problem.second.find(below) != std::string::npos;
+    });
+    if (!explained) add(doubtful.at, doubtful.what);
+  }
   if (problems_.empty()) return;
   std::string text;
   for (const auto& [key, line] : problems_) text += (text.empty() ? "" : "\n") + line;

@@ -218,7 +218,7 @@ AxisChoice read_choice(const JsonNode& node, const std::vector<Grid>& grids, Pro
   const std::vector<std::string> paths = axis_paths(grids);
   for (const JsonMember& member : node.members) {
     if (std::find(paths.begin(), paths.end(), member.key) == paths.end()) {
-      problems.add(member.key_at, unknown_word("axis", member.key, {paths.begin(), paths.end()}));
+      problems.add_unless("/sweep", member.key_at, unknown_word("axis", member.key, {paths.begin(), paths.end()}));
       continue;
     }
     const std::string text = value_text(member.value);

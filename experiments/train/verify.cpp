@@ -50,16 +50,20 @@ std::vector<Start> find_starts(const TrialFolder& trial) {
 }
 
 using Records = std::map<std::int64_t, StateRecord>;
-/// The records of all attempts. If two recorded the same step and disagree, `difference` says so.
+/// The records of all attempts. If two recorded the same step and disagree, `difference` says so. InputError for a file
+/// that does not match its seal.
 Records find_records(const TrialFolder& trial, std::optional<std::string>& difference) {
   Records records;
-  for (std::int64_t attempt = 1; attempt <= last_attempt(trial.path()); ++attempt)
-    for (const StateRecord& record : read_state_records(attempt_folder(trial.path(), attempt) / kStatesFile)) {
+  for (std::int64_t attempt = 1; attempt <= last_attempt(trial.path()); ++attempt) {
+    const fs::path path = attempt_folder(trial.path(), attempt) / kStatesFile;
+    if (fs::exists(path)) require_listed(path, "");
+    for (const StateRecord& record : read_state_records(path)) {
       const auto [there, is_new] = records.emplace(record.step, record);
       if (!is_new && there->second != record && !difference)
         difference = fmt::format("step {}: the recorded state of attempt {} differs from that of the attempt before",
                                  record.step, attempt);
     }
+  }
   return records;
 }
 

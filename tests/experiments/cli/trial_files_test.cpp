@@ -80,14 +80,22 @@ TEST_CASE("verify: too few steps are refused with the number to take") {
 TEST_CASE("verify: a state that differs is named with step and tensor") {
   const Sweep& sweep = trained();
   const std::string id = sweep.store.trial_ids().front();
-  const auto states = attempt_folder(sweep.store.trial(id).path(), 1) / kStatesFile;
-  const std::string good = read_file(states), mark = "\"tensors\":\"";
+  const TrialFolder trial = sweep.store.trial(id);
+  const fs::path states = attempt_folder(trial.path(), 1) / kStatesFile, result_file = trial.path() / "result.json";
+  const std::string good = read_file(states), good_result = read_file(result_file), mark = "\"tensors\":\"";
   std::string text = good;
   char& digit = text[text.find(mark) + mark.size()];
   digit = digit == '0' ? '1' : '0';
   write_atomically(states, text);
+  const Finished damaged = sweep.call("verify " + id.substr(0, 10));
+  CHECK(damaged.code == 2);
+  CHECK(has(damaged.err, states.string() + ": "));
+  TrialResult result = *trial.load_result();
+  result.files[kStatesFile] = seal_of_file(states);
+  write_atomically(result_file, write_trial_result(result));
   const Finished other = sweep.call("verify " + id.substr(0, 10));
   write_atomically(states, good);
+  write_atomically(result_file, good_result);
   CHECK(other.code == 1);
   CHECK_MESSAGE(has(other.out, "DIFFERENT at step 50: tensor "), other.out);
 }

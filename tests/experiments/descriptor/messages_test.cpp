@@ -235,6 +235,12 @@ TEST_CASE("descriptor: a baseline names axes and values of the sweep") {
         "d.json:1:15: /baseline/model.depth: unknown axis \"model.depth\"");
 }
 
+TEST_CASE("descriptor: a misspelt axis does not make the baseline wrong") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"sweep": {"model.dpeth": [1, 2]}, "baseline": {"model.depth": 1}})") ==
+        "d.json:1:12: /sweep/model.dpeth: unknown key; did you mean \"depth\"?");
+}
+
 TEST_CASE("descriptor: a baseline that is excluded is refused") {
   DescriptorFiles files;
   CHECK(files.problems(kSweep + R"("baseline": {"model.depth": 1}, "exclude": [{"model.depth": 1}]})") ==

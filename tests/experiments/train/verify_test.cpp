@@ -159,21 +159,27 @@ TEST_CASE("verify: the first step and value that differ are named") {
   const TrialFolder folder = trial.folder(out / "a");
   const auto states = attempt_folder(folder.path(), 1) / kStatesFile;
   const std::string good = read_file(states);
+  const auto refused_until_sealed = [&](const std::filesystem::path& path) {
+    CHECK(refusal(trial, out / "a", 60).find(path.string() + ": ") == 0);
+    TrialResult result = *folder.load_result();
+    result.files[path.filename().string()] = seal_of_file(path);
+    write_atomically(folder.path() / "result.json", write_trial_result(result));
+  };
   damage(states, "\"tensors\":\"", 8);
+  refused_until_sealed(states);
   VerifyReport report = verify(trial, out / "a", 60);
   REQUIRE(report.difference);
   CHECK(report.difference->find("step 50: tensor optimizer.") == 0);
   write_atomically(states, good);
   damage(states, "\"state\":\"", 3);
+  refused_until_sealed(states);
   report = verify(trial, out / "a", 60);
   CHECK(report.difference == "step 50: the hash of all tensors differs");
   write_atomically(states, good);
+  refused_until_sealed(states);
   damage(folder.metrics(1), "\"train/loss\":", 5);
-  CHECK(refusal(trial, out / "a", 60).find(folder.metrics(1).string() + ": ") == 0);  // it does not match its seal
-  TrialResult result = *folder.load_result();
-  result.files["metrics.jsonl"] = seal_of_file(folder.metrics(1));
-  std::filesystem::remove(folder.checkpoint(1));  // it holds their hash as well
-  write_atomically(folder.path() / "result.json", write_trial_result(result));
+  refused_until_sealed(folder.metrics(1));
+  std::filesystem::remove(folder.checkpoint(1));  // it holds the metrics' hash as well
   report = verify(trial, out / "a", 60);
   REQUIRE(report.difference);
   CHECK(report.difference->find("step 6: train/loss is ") == 0);
@@ -256,10 +262,11 @@ TEST_CASE("verify: a trial of another program is refused") {
   const DivergedTrial trial;
   const TrialFolder folder = trial.folder(trial.out / "a");
   TrialResult result = *folder.load_result();
+  const std::filesystem::path states = attempt_folder(folder.path(), 1) / kStatesFile;
+  write_atomically(states, write_state_record({*result.diverged_step, "x", {"00000000"}}) + "\n");
+  result.files[kStatesFile] = seal_of_file(states);
   result.provenance["bits"] = "another";
   write_atomically(folder.path() / "result.json", write_trial_result(result));
-  write_atomically(attempt_folder(folder.path(), 1) / kStatesFile,
-                   write_state_record({*result.diverged_step, "x", {"00000000"}}) + "\n");
   CHECK(refusal(trial, trial.out / "a", 120).find("by another program") != std::string::npos);
 }
 
