@@ -137,7 +137,9 @@ std::vector<std::string> stage_notes(const Experiment& e) {
   std::vector<std::string> notes;
   if (e.rows.empty()) return notes;
   if (e.tuned) note_tuning(e, notes);
-  if (const std::string shared = shared_settings(e); e.rows.size() > 1 && !shared.empty()) {
+  // Trials that tune a row may have another length than those of the table.
+  const bool all_known = std::none_of(e.rows.begin(), e.rows.end(), [](const Cell& row) { return row.trials.empty(); });
+  if (const std::string shared = shared_settings(e); e.rows.size() > 1 && all_known && !shared.empty()) {
     notes.push_back(concat(
         e.tuned ? "Not tuned, the same in all rows: " : "Nothing was tuned; the same in all rows: ", shared, ". They ",
         e.tuned_for ? concat("were chosen for ", *e.tuned_for, ".")

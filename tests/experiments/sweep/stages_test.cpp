@@ -100,6 +100,7 @@ TEST_CASE("tune: the first stage counts the trials of later ones") {
   CHECK(trials_to_come(e) ==
         "4 trials of later tuning stages, fewer if some are repeated; 4 trials of the table "
         "for 2 rows still being tuned");
+  CHECK(stage_notes(e) == std::vector<std::string>{"2 rows are still being tuned; the trials of the table follow."});
 }
 
 TEST_CASE("tune: each row keeps its own best value by the mean over seeds") {
