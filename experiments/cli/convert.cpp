@@ -103,7 +103,7 @@ int ConvertCommand::operator()() const {
   std::map<std::string, std::string> metadata;
   if (!report.positions.empty()) metadata[kPositionsKey] = report.positions;
   if (const auto trained = file.metadata.find(kTrainedOnKey); trained != file.metadata.end()) metadata.insert(*trained);
-  write_weight_file(out, tensors, wanted, network->model, std::move(metadata));
+  write_weight_file(target_of(out), tensors, wanted, network->model, std::move(metadata));
   print_text("{} ({}): {} tensors written, {} parameters\n", out, to_string(wanted), tensors.size(),
              network->weights.count());
   for (const std::string& advice : scheme_advice(wanted, network->model)) print_text("  note       {}\n", advice);

@@ -222,8 +222,8 @@ struct EvalCommand {
       print_text("accuracy {:.2f}% ({} of {}), loss {:.6g}\n", 100.0 * double(right) / double(images.count()), right,
                  images.count(), loss / double(images.count()));
     if (logits)
-      write_npy(*logits, host_tensor<float>("logits", {static_cast<std::uint64_t>(images.count()), classes},
-                                            std::move(all_logits)));
+      write_npy(target_of(*logits), host_tensor<float>("logits", {static_cast<std::uint64_t>(images.count()), classes},
+                                                       std::move(all_logits)));
     return 0;
   }
 };

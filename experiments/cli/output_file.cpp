@@ -10,7 +10,14 @@
 namespace normlab {
 namespace {
 
-/// The target of a link, even if it does not exist yet.
+bool is_inside(const std::filesystem::path& file, const std::filesystem::path& folder) {
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::canonical(folder, error);
+  return !error && std::mismatch(whole.begin(), whole.end(), file.begin(), file.end()).first == whole.end();
+}
+
+}  // namespace
+
 std::filesystem::path target_of(std::filesystem::path path) {
   std::error_code error;
   for (int links = 0; links < 40 && std::filesystem::is_symlink(path, error); ++links) {
@@ -20,14 +27,6 @@ std::filesystem::path target_of(std::filesystem::path path) {
   }
   return path;
 }
-
-bool is_inside(const std::filesystem::path& file, const std::filesystem::path& folder) {
-  std::error_code error;
-  const std::filesystem::path whole = std::filesystem::canonical(folder, error);
-  return !error && std::mismatch(whole.begin(), whole.end(), file.begin(), file.end()).first == whole.end();
-}
-
-}  // namespace
 
 void require_output(const std::filesystem::path& path, const Inputs& inputs) {
   if (path == "-") return;

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "experiments/base/files.h"
 #include "experiments/weights/npy.h"
 #include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/program.h"
@@ -96,6 +97,19 @@ TEST_CASE("convert: a converted network has the logits that timm computed") {
     loss += (std::log(sum) - double(theirs[5 * i + i])) / 4;
   }
   CHECK(std::stod(result.out.substr(result.out.find("loss ") + 5)) == doctest::Approx(loss).epsilon(1e-4));
+}
+
+TEST_CASE("convert, eval: a link stays a link, and its target is written") {
+  const Evaluated e;
+  const std::filesystem::path link = e.folder / "link.safetensors", logits = e.folder / "logits.npy";
+  std::filesystem::create_symlink("written.safetensors", link);
+  std::filesystem::create_symlink("written.npy", logits);
+  CHECK(run_program(e.folder, "convert " + quoted(e.ours) + " " + quoted(link) + " --to normlab").code == 0);
+  CHECK(e.eval(e.images + " --normalize half" + e.to_logits).code == 0);
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(std::filesystem::is_symlink(logits));
+  CHECK(read_file(e.folder / "written.safetensors") == read_file(e.ours));
+  CHECK(read_npy(e.folder / "written.npy").shape == read_npy(logits).shape);
 }
 
 TEST_CASE("convert: a file of timm that went both ways has its own values") {
