@@ -101,7 +101,7 @@ struct CopyLane {
 };
 
 /// tile [fill, kWidth] = x [rows, dim] with row stride `stride`, zeros beyond; complete once the copies are done.
-/// x: at.in() of the first row. All threads of the block must call this.
+/// x: at.in() of the first row. All threads among which `at` divides the rows must call this.
 template <class L>
 __device__ __forceinline__ void fetch_tile(const CopyLane<L>& at, const bf16* x, int stride, int rows, int dim,
                                            bool eights, int fill, bf16* tile, AsyncCopies& copies) {
