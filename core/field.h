@@ -50,17 +50,18 @@ struct Field {
   std::string_view doc;
   Range range{};
   std::array<When<T>, 2> conditions{};
+  std::size_t count = 0;  // of conditions; comparing `holds` is not constant with g++'s sanitizers (GCC bug 71962)
 
   constexpr Field when(When<T> condition) const {
     Field out = *this;
-    out.conditions[has_conditions() ? 1 : 0] = condition;
+    out.conditions[out.count++] = condition;
     return out;
   }
-  constexpr bool has_conditions() const { return conditions[0].holds != nullptr; }
+  constexpr bool has_conditions() const { return count > 0; }
   /// The first condition that fails; null if the setting has an effect.
   const When<T>* unmet(const T& value) const {
-    for (const When<T>& condition : conditions)
-      if (condition.holds != nullptr && !condition.holds(value)) return &condition;
+    for (std::size_t i = 0; i < count; ++i)
+      if (!conditions[i].holds(value)) return &conditions[i];
     return nullptr;
   }
 };
