@@ -52,9 +52,7 @@ MmaPlan plan_of_mma(int tokens, int own, int floats, int most, int blocks) {
   // Seven warps would give one of a multiprocessor's four schedulers half as much work as the others.
   if (passes > 1 && plan.warps == 7 && most > 7) plan.warps = 8;
   plan.bytes = L::bytes(own, floats, tokens, plan.warps, plan.tile_rows);
-  constexpr std::size_t kReserved = 1024;  // of each block, by CUDA
-  if (static_cast<std::size_t>(blocks) * (plan.bytes + kReserved) <= device_info().shared_per_block + kReserved)
-    return plan;
+  if (blocks_fit(blocks, plan.bytes)) return plan;
   plan.warps = warps_of_block<L>(tokens, most);
   plan.tile_rows = L::tile_rows(tokens);
   plan.bytes = L::bytes(own, floats, tokens, plan.warps, plan.tile_rows);

@@ -32,6 +32,12 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 /// that has NORMLAB_DYNAMIC_SHARED too.
 inline constexpr std::size_t kSharedWithoutAsking = 48 * 1024, kSharedOfArrays = 16 * 1024;
 
+/// Whether a multiprocessor's shared memory holds `blocks` blocks with `shared` bytes each.
+inline bool blocks_fit(int blocks, std::size_t shared) {
+  constexpr std::size_t kReserved = 1024;  // of each block, by CUDA; also what one block alone cannot have
+  return static_cast<std::size_t>(blocks) * (shared + kReserved) <= device_info().shared_per_block + kReserved;
+}
+
 /// Blocks of a grid and threads of a block, both along x. `shared`: bytes for NORMLAB_DYNAMIC_SHARED.
 struct Launch {
   std::int64_t blocks;

@@ -158,9 +158,7 @@ constexpr std::size_t norm_gradient_shared(int warps, bool ahead) {
 /// Whether there is room for the next rows in as many blocks as the registers allow.
 template <class T, int kHeld, int K>
 bool reads_ahead(int warps) {
-  constexpr std::size_t kReserved = 1024;  // of each block, by CUDA
-  return norm_blocks<T>(kHeld) * (norm_gradient_shared<T, kHeld, K>(warps, true) + kReserved) <=
-         device_info().shared_per_block + kReserved;
+  return blocks_fit(norm_blocks<T>(kHeld), norm_gradient_shared<T, kHeld, K>(warps, true));
 }
 
 /// total [K, kHeld, team.lanes] += `few` of all teams of the block, team by team; then few = 0. `each` is
