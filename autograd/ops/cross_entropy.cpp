@@ -14,8 +14,8 @@ void check_targets(const char* op, LossDims dims, const Targets& targets) {
     throw InputError(concat(op, ": smoothing needs at least two classes"));
 }
 
-using Forward = void (Backend::*)(LossDims, Tensor, Tensor, Tensor, Tensor);
-using Backward = void (Backend::*)(LossDims, Tensor, Tensor, Tensor, Tensor, Gradient);
+using Forward = void (Kernels::*)(LossDims, Tensor, Tensor, Tensor, Tensor);
+using Backward = void (Kernels::*)(LossDims, Tensor, Tensor, Tensor, Tensor, Gradient);
 
 Var cross_entropy(const char* op, Forward forward, Backward backward, const Var& logits, const Targets& t) {
   const LossDims dims{logits.shape().rows(), logits.shape().back(), t.label_smoothing, t.smoothing};
