@@ -38,7 +38,7 @@ constexpr auto rows_of(const T*) {
 
 /// Ends training once `metric` has not improved by more than min_delta for `patience` evaluations in a row. NaN
 /// is not an improvement.
-enum class Better : std::uint8_t { inferred, max, min };  // inferred: the higher accuracy, the lower loss
+enum class Better : std::uint8_t { inferred, max, min };  // inferred: the higher share, the lower loss
 
 struct EarlyStopConfig {
   std::string metric{};
@@ -59,7 +59,8 @@ constexpr auto rows_of(const T*) {
           "an improvement must be larger than this; for accuracies a share, so 0.01 is one percentage point",
           kNotNegative)
           .when(kMetric),
-      field<&T::mode>("which values are better; inferred: higher accuracies, lower losses").when(kMetric)};
+      field<&T::mode>("which values are better; inferred: higher accuracies, mean IoUs and recalls, lower losses")
+          .when(kMetric)};
 }
 
 struct TrainConfig : StepSettings {

@@ -23,7 +23,7 @@ class TunedRows;
 /// intervals are at most +- gain_halfwidth, but not above `max` (Stein's two stages; experiments/sweep/stages.h).
 struct TwoStageSeeds {
   std::size_t first = 0, max = 0;
-  double gain_halfwidth = 0;  // in the table's unit: percentage points for a metric that ends in "accuracy"
+  double gain_halfwidth = 0;  // in the table's unit: percentage points for a share
   std::string metric = "eval/accuracy";
   bool operator==(const TwoStageSeeds&) const = default;
 };

@@ -19,8 +19,10 @@ struct TaskRules {
 };
 const TaskRules& rules_of(Task task);
 
-/// Whether values of a metric are shares, shown in %: accuracies and mean IoUs.
-inline bool is_share(std::string_view metric) { return metric.ends_with("accuracy") || metric.ends_with("miou"); }
+/// Whether values of a metric are shares, shown in %: accuracies, mean IoUs and recalls.
+inline bool is_share(std::string_view metric) {
+  return metric.ends_with("accuracy") || metric.ends_with("miou") || metric.ends_with("recall1");
+}
 /// `metric`, which is "eval/accuracy" if the user gave none: that stands for the result of any task.
 std::string metric_for(Task task, const std::string& metric);
 

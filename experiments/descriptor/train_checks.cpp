@@ -125,7 +125,7 @@ void check_meaning(const TrialConfig& trial, const Report& report) {
   if (train.eval_every_epochs == 0)
     report("train.early_stop", "needs evaluations during the training, but train.eval_every_epochs is 0");
   if (is_share(rule.metric) && rule.min_delta >= 1)
-    report("train.early_stop.min_delta", concat("is a share for accuracies, so none can improve by ", rule.min_delta,
+    report("train.early_stop.min_delta", concat("is a share for this metric, so none can improve by ", rule.min_delta,
                                                 "; one percentage point is 0.01"));
 }
 

@@ -64,7 +64,10 @@ void MetricsLog::append(const MetricsLine& line) { file_.append(metrics_text(lin
 std::string impossible(const std::string& metric, double value) {
   constexpr double kRounding = 1e-6;  // tolerance for losses below 0
   if (is_share(metric) && (value < 0 || value > 1) && std::isfinite(value))
-    return concat(value, metric.ends_with("miou") ? " is not a mean IoU" : " is not an accuracy",
+    return concat(value,
+                  metric.ends_with("miou")      ? " is not a mean IoU"
+                  : metric.ends_with("recall1") ? " is not a recall"
+                                                : " is not an accuracy",
                   ", which is between 0 and 1");
   if (metric.ends_with("loss") && value < -kRounding && std::isfinite(value)) return concat(value, " is not a loss");
   return "";

@@ -125,6 +125,14 @@ TEST_CASE("end rules: a loss is better if it falls") {
   CHECK(EarlyStop(rule).words() == "minival/loss has not fallen for 2 evaluations");
 }
 
+TEST_CASE("end rules: a recall is better if it rises") {
+  for (const char* metric : {"minival/text_recall1", "minival/image_recall1", "minival/miou"}) {
+    CAPTURE(metric);
+    CHECK(triggered_at(patient_rule(metric), {0.1, 0.2, 0.15, 0.2}) == 4);
+    CHECK(EarlyStop(patient_rule(metric)).words() == concat(metric, " has not risen for 2 evaluations"));
+  }
+}
+
 TEST_CASE("end rules: the mode decides which values are better") {
   EarlyStopConfig rule = patient_rule("minival/loss");
   rule.mode = Better::max;
