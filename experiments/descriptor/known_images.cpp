@@ -11,15 +11,21 @@
 namespace normlab {
 namespace {
 
+/// Images of the chosen classes, of which slices are cut. nullopt if only the files can tell.
+std::optional<std::int64_t> chosen_split_images(const DatasetConfig& dataset, std::string_view split) {
+  const std::optional<std::int64_t> images = known_split_images(dataset, split);
+  const auto classes = std::ssize(dataset.chosen_classes());
+  if (!images || classes == 0) return images;
+  const KnownDataset& known = *find_dataset(dataset.name);
+  const std::int64_t all = known_classes(known, dataset);
+  if (!known.balanced || *images % all != 0 || classes > all) return std::nullopt;
+  return *images / all * classes;
+}
+
 std::optional<std::int64_t> known_images(const DatasetConfig& dataset, const Slice& slice) {
-  std::optional<std::int64_t> images = known_split_images(dataset, slice.split);
-  if (!images) return counted_images(slice);
-  if (const auto classes = std::ssize(dataset.chosen_classes()); classes > 0) {
-    const KnownDataset& known = *find_dataset(dataset.name);
-    const std::int64_t all = known_classes(known, dataset);
-    if (!known.balanced || *images % all != 0 || classes > all) return std::nullopt;
-    images = *images / all * classes;
-  }
+  if (!known_split_images(dataset, slice.split)) return counted_images(slice);
+  const std::optional<std::int64_t> images = chosen_split_images(dataset, slice.split);
+  if (!images) return std::nullopt;
   std::int64_t sum = 0;
   for (const SliceSpan& span : spans_of(slice, dataset.name, *images)) sum += span.end - span.begin;
   return sum;
@@ -93,7 +99,7 @@ std::string shared_images(const DatasetConfig& dataset, std::string_view a, std:
   for (const Slice& first : parse_slices(a))
     for (const Slice& second : parse_slices(b)) {
       if (first.split != second.split) continue;
-      std::string why = shared_images(first, second, known_split_images(dataset, first.split).value_or(0));
+      std::string why = shared_images(first, second, chosen_split_images(dataset, first.split).value_or(0));
       if (!why.empty()) return why;
     }
   return "";

@@ -176,6 +176,17 @@ TEST_CASE("tune: slices by percent and by number share images depending on the t
   CHECK(shared_images(of, "train[:50%]", "train[500:]") != "");
 }
 
+TEST_CASE("tune: slices are of the images of the chosen classes") {
+  DatasetConfig of{.name = "gratings"};
+  of.train_images = 2000;
+  of.classes = {"0_along", "0_across"};
+  const auto images = known_training_images(of);
+  REQUIRE(images);
+  CHECK(*images < 2000);
+  CHECK(shared_images(of, concat("train[:", *images / 2 + 1, "]"), "train[50%:]") == "shares images with");
+  CHECK(shared_images(of, concat("train[:", *images / 2, "]"), "train[50%:]") == "");
+}
+
 TEST_CASE("tune: disjoint slices and other splits share no image") {
   const DatasetConfig of{.name = "pictures"};
   CHECK(shared_images(of, "train[:800]", "train[800:1000]") == "");
