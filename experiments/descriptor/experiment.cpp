@@ -20,12 +20,15 @@
 namespace normlab {
 namespace {
 
+using AxisValues = std::vector<std::pair<std::string, std::string>>;  // axis path -> value_text
+
 struct Row {
   Cell cell;
   TrialConfig config;
   std::vector<std::uint64_t> seeds;
-  std::vector<std::pair<std::string, std::string>> values;  // axis path -> value_text
-  JsonNode tree;                                            // for tuned sweeps: the tree that values are laid over
+  AxisValues values;
+  std::vector<AxisValues> other_values;  // of the same row in later grids
+  JsonNode tree;                         // for tuned sweeps: the tree that values are laid over
 };
 
 /// Axis values that select rows, and whether any row matched.
@@ -39,15 +42,15 @@ std::string pointer_of(std::string path) {
   return path.insert(0, 1, '/');
 }
 
-const std::string* find_value(const Row& row, const std::string& path) {
-  for (const auto& [axis, text] : row.values)
+const std::string* find_value(const AxisValues& values, const std::string& path) {
+  for (const auto& [axis, text] : values)
     if (axis == path) return &text;
   return nullptr;
 }
 
-bool matches(const Row& row, const AxisChoice& choice) {
+bool matches(const AxisValues& values, const AxisChoice& choice) {
   return std::all_of(choice.values.begin(), choice.values.end(), [&](const auto& wanted) {
-    const std::string* text = find_value(row, wanted.first);
+    const std::string* text = find_value(values, wanted.first);
     return text != nullptr && *text == wanted.second;
   });
 }
@@ -215,7 +218,7 @@ class Expansion {
         row.cell.axes.emplace_back(axis.path, value.label);
       }
     const auto picked = [&](Choice& choice) {
-      const bool fits = matches(row, choice.axes);
+      const bool fits = matches(row.values, choice.axes);
       choice.found = choice.found || fits;
       return fits;
     };
@@ -241,10 +244,12 @@ class Expansion {
     row.seeds = seeds_of(grid);
     if (tuned_) row.tree = std::move(tree);
     const auto [known, added] = row_of_config_.try_emplace(std::move(identity), rows_.size());
-    if (added)
+    if (added) {
       rows_.push_back(std::move(row));
-    else
+    } else {
       add_seeds(rows_[known->second], row.seeds);
+      rows_[known->second].other_values.push_back(std::move(row.values));
+    }
   }
 
   /// Finds the file or the trial that a row starts from.
@@ -314,12 +319,12 @@ class Expansion {
     if (tuned_for_) check(*tuned_for_);
   }
 
-  /// The row's values at the axes that the baseline does not fix.
-  std::string strip_of(const Row& row) const {
+  /// The values at the axes that the baseline does not fix.
+  std::string strip_of(const AxisValues& values) const {
     std::string strip;
     for (const std::string& path : paths_) {
       const auto fixed = [&](const auto& value) { return value.first == path; };
-      const std::string* text = find_value(row, path);
+      const std::string* text = find_value(values, path);
       if (text != nullptr && std::none_of(baseline_->axes.values.begin(), baseline_->axes.values.end(), fixed))
         strip += concat(path, "=", *text, "\n");
     }
@@ -329,11 +334,19 @@ class Expansion {
   void match_baselines() {
     if (!baseline_) return;
     std::unordered_map<std::string, std::size_t> row_of_strip;
+    const auto add = [&](std::size_t row, const AxisValues& values) {
+      if (matches(values, baseline_->axes)) row_of_strip.try_emplace(strip_of(values), row);
+    };
+    for (std::size_t r = 0; r < rows_.size(); ++r) add(r, rows_[r].values);
     for (std::size_t r = 0; r < rows_.size(); ++r)
-      if (matches(rows_[r], baseline_->axes)) row_of_strip.try_emplace(strip_of(rows_[r]), r);
+      for (const AxisValues& values : rows_[r].other_values) add(r, values);
+    const auto find = [&](Row& row, const AxisValues& values) {
+      const auto found = row_of_strip.find(strip_of(values));
+      if (found != row_of_strip.end() && !row.cell.baseline) row.cell.baseline = found->second;
+    };
     for (Row& row : rows_) {
-      const auto found = row_of_strip.find(strip_of(row));
-      if (found != row_of_strip.end()) row.cell.baseline = found->second;
+      find(row, row.values);
+      for (const AxisValues& values : row.other_values) find(row, values);
     }
   }
 

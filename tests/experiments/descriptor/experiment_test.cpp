@@ -114,6 +114,32 @@ TEST_CASE("descriptor: a row of several grids runs the seeds of all of them") {
   for (const Cell& row : e.rows) CHECK(row.baseline == 0);
 }
 
+TEST_CASE("descriptor: a row of several grids has the baseline of each") {
+  // pre_pre at the default rate is a row of both grids.
+  const std::string short_grid = R"({"model.placement": ["pre_pre", "dpn"]})",
+                    grid = R"({"model.placement": ["pre_pre", "sub_ln"], "train.optimizer.lr": [0.001, 0.003]})";
+  const auto baselines = [&](const std::string& first, const std::string& second, const std::string& baseline) {
+    DescriptorFiles files;
+    const Experiment e = files.load(concat(R"({"sweep": [)", first, ", ", second, R"(], "baseline": )", baseline, "}"));
+    std::map<std::string, std::string> of;
+    for (const Cell& row : e.rows) of[row.label] = row.baseline ? e.rows[*row.baseline].label : "";
+    return of;
+  };
+  using Baselines = std::map<std::string, std::string>;
+  const std::string both = R"({"model.placement": "pre_pre", "train.optimizer.lr": 0.001})";
+  CHECK(baselines(short_grid, grid, both) == Baselines{{"placement=pre_pre", "placement=pre_pre"},
+                                                       {"placement=dpn", "placement=pre_pre"},
+                                                       {"placement=pre_pre, lr=0.003", "placement=pre_pre"},
+                                                       {"placement=sub_ln, lr=0.001", "placement=pre_pre"},
+                                                       {"placement=sub_ln, lr=0.003", "placement=pre_pre"}});
+  const std::string one = R"({"model.placement": "pre_pre"})", open = "placement=pre_pre, lr=0.001";
+  CHECK(baselines(grid, short_grid, one) == Baselines{{open, open},
+                                                      {"placement=dpn", open},
+                                                      {"placement=pre_pre, lr=0.003", "placement=pre_pre, lr=0.003"},
+                                                      {"placement=sub_ln, lr=0.001", open},
+                                                      {"placement=sub_ln, lr=0.003", "placement=pre_pre, lr=0.003"}});
+}
+
 TEST_CASE("descriptor: a baseline is matched on the axes it leaves open") {
   DescriptorFiles files;
   const Experiment e = files.load(R"({"sweep": [
