@@ -80,8 +80,8 @@ class BenchmarkMeans {
     return mean;
   }
 
-  /// A seed needs a value of every benchmark, and has diverged if one of its runs has. A row whose tuning has not ended
-  /// has no seeds yet.
+  /// A seed needs a value of every benchmark, and has diverged if one of its runs has, also if guessing counts for it.
+  /// A row whose tuning has not ended has no seeds yet.
   void add_seeds(TableRow& mean) const {
     const auto planned = [&](std::size_t r) { return input_.rows[r].seeds.size(); };
     const std::size_t longest = *std::max_element(mean.mean_of.begin(), mean.mean_of.end(),
@@ -101,14 +101,14 @@ class BenchmarkMeans {
         sum += value.value_or(0);
         complete = complete && value;
         if (!value && std::find(open.begin(), open.end(), benchmark) == open.end()) open.push_back(benchmark);
-        if (run && !value && run->state == SeedState::diverged) {
+        if (run && run->state == SeedState::diverged) {
           seed.state = SeedState::diverged;
           seed.diverged_step = run->diverged_step;
           seed.diverged_site = run->diverged_site;
         }
       }
       if (complete) {
-        seed.state = SeedState::done;
+        if (seed.state != SeedState::diverged) seed.state = SeedState::done;
         seed.value = sum / static_cast<double>(mean.mean_of.size());
       }
       mean.seeds.push_back(std::move(seed));

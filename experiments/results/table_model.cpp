@@ -23,7 +23,10 @@ bool stands_in(const TableSeed& seed, const TableOptions& options) {
 /// The seed's value in the table's unit; none if the seed does not count.
 std::optional<double> counted_value(const TableSeed& seed, const TableRow& row, const TableInput& input,
                                     const TableOptions& options) {
-  if (stands_in(seed, options)) return input.scale * *row.chance;
+  if (stands_in(seed, options)) {
+    const std::optional<double> value = row.mean_of.empty() ? row.chance : seed.value;
+    return value ? std::optional(input.scale * *value) : std::nullopt;
+  }
   if (seed.state != SeedState::done || !seed.value || !std::isfinite(*seed.value)) return std::nullopt;
   return input.scale * *seed.value;
 }

@@ -127,6 +127,36 @@ TEST_CASE("table_groups: a diverged run counts in a mean as it does in its row")
   TableOptions options;
   options.diverged = TableDiverged::chance;
   CHECK(*with_means(input, options).rows[7].seeds[1].value == doctest::Approx((0.9 + 0.2) / 2));
+  const TableModel guessed = table_model(with_means(input, options), options);
+  CHECK(*guessed.lines[7].mean.value == doctest::Approx(100 * ((0.7 + 0.1) / 2 + (0.9 + 0.2) / 2) / 2));
+  REQUIRE(!guessed.lines[7].notes.empty());
+  CHECK(guessed.lines[7].notes.front().starts_with("1/2 diverged @40"));
+}
+
+TEST_CASE("table_groups: guessing adds no noise to a mean") {
+  TableInput input = three_benchmarks();
+  input.rows[0].seeds[1].value = 0.75;
+  for (TableSeed& seed : input.rows[3].seeds) {
+    seed.state = SeedState::diverged;
+    seed.value.reset();
+  }
+  TableOptions options;
+  options.diverged = TableDiverged::chance;
+  const TableModel model = table_model(with_means(input, options), options);
+  CHECK(model.lines[3].procedure == "paired t, Holm");
+  CHECK(model.lines[7].procedure == "paired t, Holm");
+  CHECK(model.lines[7].n == 2);
+  CHECK(!model.lines[7].half_width.value);  // no seed without a guess
+}
+
+TEST_CASE("table_groups: a guess beside a missing run gives no mean") {
+  TableInput input = three_benchmarks();
+  input.rows[3].seeds[1].state = SeedState::diverged;
+  input.rows[1].seeds[1].state = SeedState::missing;
+  for (const std::size_t row : {1, 3}) input.rows[row].seeds[1].value.reset();
+  TableOptions options;
+  options.diverged = TableDiverged::chance;
+  CHECK(table_model(with_means(input, options), options).lines[7].n == 1);
 }
 
 TEST_CASE("table_groups: a mean is no run") {
