@@ -103,6 +103,11 @@ std::vector<Estimate> judge_contrasts(const std::vector<Contrast>& contrasts, co
       for (auto* bound : {&scale.low, &scale.high})
         if (*bound) *bound = std::log(**bound);
     e.value = interval.mean;
+    if (!interval.half_width) {
+      if (contrast.logs) e.value = std::exp(e.value);
+      e.leave_undecided("the seeds of the first stage show no noise");
+      continue;
+    }
     e.low = interval.mean - *interval.half_width;
     e.high = interval.mean + *interval.half_width;
     judge_interval(e, scale);

@@ -48,8 +48,9 @@ Interval stein_interval(std::span<const double> values, std::size_t first, doubl
   interval.mean = mean(values);
   interval.n = values.size();
   interval.sd = sample_sd(values.first(first));
-  interval.half_width =
-      student_t_two_sided_quantile(1 - level, double(first - 1)) * interval.sd / std::sqrt(double(values.size()));
+  if (interval.sd > 0 || sample_sd(values) == 0)
+    interval.half_width =
+        student_t_two_sided_quantile(1 - level, double(first - 1)) * interval.sd / std::sqrt(double(values.size()));
   return interval;
 }
 

@@ -12,7 +12,8 @@
 
 namespace normlab {
 
-/// The interval of all values; the first `first` values are the first stage.
+/// The interval of all values; the first `first` values are the first stage. Without a half width if the first stage
+/// shows no noise, but the values differ.
 Interval stein_interval(std::span<const double> values, std::size_t first, double level = 0.95);
 
 /// The number of seeds of a sweep, fixed once.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
 
 #include "core/error.h"
@@ -25,6 +26,8 @@ double mean(std::span<const double> values) {
 }
 
 double sample_sd(std::span<const double> values) {
+  // The mean of equal values may round to another number.
+  if (std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end()) return 0;
   const double center = mean(values);
   double sum = 0;
   for (const double value : values) sum += (value - center) * (value - center);

@@ -161,6 +161,12 @@ TEST_CASE("stein: a first stage needs two seeds and no more than the limit") {
                        "two-stage interval: 3 of 2 values are the first stage; expected 2 or more", InputError);
 }
 
+TEST_CASE("stein: a first stage without noise gives no interval, unless all values are equal") {
+  CHECK(!stein_interval(std::vector<double>{11, 11, 16, 12, 11}, 2).half_width);
+  CHECK(*stein_interval(std::vector<double>{11, 11, 11}, 2).half_width == 0);
+  CHECK(*stein_interval(std::vector<double>{11, 12, 11}, 2).half_width > 0);
+}
+
 TEST_CASE("stein: a half width of 0 is refused") {
   const Strip alone = one_seed();
   CHECK_THROWS_WITH_AS(stein_seeds({&alone, 1}, {0, 1}, 0, 20),

@@ -72,6 +72,13 @@ TEST_CASE("student: the interval of a mean is SciPy's") {
 
 TEST_CASE("student: equal values have a half width of 0") {
   CHECK(*mean_interval(std::vector<double>{3, 3, 3})->half_width == 0);
+  int unequal_means = 0;
+  for (int k = 1; k < 1000; ++k) {
+    const std::vector<double> values(3, 100 * (k / 1000.0));
+    unequal_means += mean(values) != values[0];
+    CHECK(*mean_interval(values)->half_width == 0);
+  }
+  CHECK(unequal_means > 0);
 }
 
 TEST_CASE("student: the interval of paired differences is SciPy's") {
