@@ -66,24 +66,23 @@ class Footer {
   /// A number for each strip: "0.4", or "0.4 (variant=Ti/4), 0.6 (variant=S/4)", or "0.4 to 0.6, by strip".
   template <class Value>
   std::string by_strip(Value&& value) const {
-    std::vector<std::string> texts, labelled;
+    std::vector<Figure> figures;
+    std::vector<std::string> labelled;
     std::set<std::string> different;
-    std::vector<double> numbers;
     const auto& strips = facts_.strips;
     for (std::size_t s = 0; s < strips.size(); ++s) {
-      const std::string text = value(strips[s], comparisons_[s]);
-      if (text.empty()) continue;
-      different.insert(text);
-      texts.push_back(text);
-      labelled.push_back(fmt::format("{} ({})", text, strips[s].label));
+      const Figure figure = value(strips[s], comparisons_[s]);
+      if (!figure.value) continue;
+      different.insert(figure.text);
+      figures.push_back(figure);
+      labelled.push_back(fmt::format("{} ({})", figure.text, strips[s].label));
     }
-    if (texts.empty()) return "";
-    if (different.size() == 1) return texts.front();
-    if (texts.size() <= kStripsByName) return joined(labelled, ", ");
-    const auto number = [](const std::string& text) { return std::stod(text); };
-    const auto [low, high] = std::minmax_element(texts.begin(), texts.end(),
-                                                 [&](const auto& a, const auto& b) { return number(a) < number(b); });
-    return fmt::format("{} to {}, by strip,", *low, *high);
+    if (figures.empty()) return "";
+    if (different.size() == 1) return figures.front().text;
+    if (figures.size() <= kStripsByName) return joined(labelled, ", ");
+    const auto [low, high] = std::minmax_element(figures.begin(), figures.end(),
+                                                 [](const Figure& a, const Figure& b) { return *a.value < *b.value; });
+    return fmt::format("{} to {}, by strip,", low->text, high->text);
   }
 
   /// Why the rows of a strip do not share one pooled spread.
@@ -115,9 +114,11 @@ class Footer {
                       shown->mean.text, shown->half_width.text, shown->count, shown->n,
                       facts_.input.definition.empty() ? ", this test set" : ""));
     else if (any([](const TableLine& line) { return line.mean.value.has_value(); }))
-      add("interval", any([](const TableLine& line) { return line.n > 1; })
+      add("interval", !any([](const TableLine& line) { return line.n > 1; })
+                          ? "One seed has no interval: no ± is shown, and no difference can be told from chance."
+                      : facts_.input.first_stage.empty()
                           ? "Runs that count as guessing have no spread, so no ± is shown."
-                          : "One seed has no interval: no ± is shown, and no difference can be told from chance.");
+                          : "The seeds of the first stage show no noise, so no ± is shown.");
   }
 
   void selection() {
@@ -175,11 +176,10 @@ class Footer {
   }
 
   void power() {
-    const auto text_of = [](const Figure& figure) { return figure.text; };
     const bool table = options_.family == TableFamily::table && comparisons_.size() > 1;
     const std::string chance =
         table ? facts_.best_of_table.text
-              : by_strip([&](const TableStrip& strip, const ManyToOne&) { return text_of(strip.best_by_chance); });
+              : by_strip([](const TableStrip& strip, const ManyToOne&) { return strip.best_by_chance; });
     const std::string rows = table || comparisons_.size() == 1 ? plural(compared_rows(), "row") : "a strip";
     if (!chance.empty())
       add("chance",
@@ -188,11 +188,10 @@ class Footer {
     std::set<std::size_t> seeds;
     for (const TableStrip& strip : facts_.strips)
       if (strip.detectable.value) seeds.insert(strip.detectable_seeds);
-    const std::string smallest =
-        by_strip([&](const TableStrip& strip, const ManyToOne&) { return text_of(strip.detectable); });
+    const std::string smallest = by_strip([](const TableStrip& strip, const ManyToOne&) { return strip.detectable; });
     if (!smallest.empty()) {
-      const std::string low = by_strip([&](const auto& strip, const auto&) { return text_of(strip.detectable_low); });
-      const std::string high = by_strip([&](const auto& strip, const auto&) { return text_of(strip.detectable_high); });
+      const std::string low = by_strip([](const auto& strip, const auto&) { return strip.detectable_low; });
+      const std::string high = by_strip([](const auto& strip, const auto&) { return strip.detectable_high; });
       const bool one = (low + high).find_first_of("(,") == std::string::npos;  // equal in all strips
       add("power", fmt::format("The smallest true gain that {} seeds show four times in five is {}{}{}.",
                                seeds.size() == 1 ? fmt::format("{}", *seeds.begin()) : "these", smallest, points(),
@@ -203,10 +202,13 @@ class Footer {
         const auto seeds_text = [](std::size_t count) {
           return count > kMostSeeds ? fmt::format("more than {}", kMostSeeds) : fmt::format("{}", count);
         };
-        const auto number = seeds_needed(comparison, *options_.detect, 0.8, kMostSeeds);
-        return number ? fmt::format("{} ({} to {})", seeds_text(number->seeds), seeds_text(number->low),
-                                    seeds_text(number->high))
-                      : std::string();
+        Figure figure;
+        if (const auto number = seeds_needed(comparison, *options_.detect, 0.8, kMostSeeds)) {
+          figure.value = double(number->seeds);
+          figure.text = fmt::format("{} ({} to {})", seeds_text(number->seeds), seeds_text(number->low),
+                                    seeds_text(number->high));
+        }
+        return figure;
       });
       add("detect",
           needed.empty()

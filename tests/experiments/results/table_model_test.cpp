@@ -263,6 +263,24 @@ TEST_CASE("table_model: --detect tells the seeds that a gain needs") {
                                          " to " + std::to_string(needed.high) + ") seeds"));
 }
 
+TEST_CASE("table_model: --detect gives a range over many strips, also if some need more seeds than are counted") {
+  TableInput input;
+  input.axes = {"model.placement", "train.optimizer.lr"};
+  for (std::size_t strip = 0; strip < 5; ++strip) {
+    const double noise = strip < 2 ? 0.1 + 0.1 * double(strip) : 20;
+    const std::string rate = std::to_string(strip + 1);
+    input.rows.push_back(table_row("a" + rate, {"a", rate}, 2 * strip,
+                                   {done_seed(0, 50), done_seed(1, 50 + noise), done_seed(2, 50 - noise)}));
+    input.rows.push_back(table_row("b" + rate, {"b", rate}, 2 * strip,
+                                   {done_seed(0, 50), done_seed(1, 50 - noise), done_seed(2, 50 + noise)}));
+  }
+  TableOptions options;
+  options.detect = 0.1;
+  const std::string text = footer(table_model(input, options), "detect");
+  CAPTURE(text);
+  CHECK(has(text, " to more than 10000 (more than 10000 to more than 10000), by strip, seeds"));
+}
+
 TEST_CASE("table_model: --equivalent tests whether a gain is too small to matter") {
   const TableInput input = one_strip();
   TableOptions options;
