@@ -189,13 +189,18 @@ class Stages {
     const TwoStageSeeds& rule = *e_.two_stage;
     if (e_.more_to_come) return;
     std::vector<std::size_t> first;
-    for (const Cell& row : e_.rows) first.insert(first.end(), row.trials.begin(), row.trials.end());
+    Json baselines = Json::array();  // they decide how many gains the intervals hold for
+    for (const Cell& row : e_.rows) {
+      first.insert(first.end(), row.trials.begin(), row.trials.end());
+      baselines.push_back(row.baseline ? Json(*row.baseline) : Json());
+    }
     const Decision decision(store_, e_.stem, "seeds",
                             {{"metric", rule.metric},
                              {"first", rule.first},
                              {"max", rule.max},
                              {"gain_halfwidth", rule.gain_halfwidth},
-                             {"trials", ids_of(e_, first)}});
+                             {"trials", ids_of(e_, first)},
+                             {"baselines", std::move(baselines)}});
     std::optional<nlohmann::json> decided = decision.known();
     if (!decided) {
       const auto results = results_of(e_, first, store_);

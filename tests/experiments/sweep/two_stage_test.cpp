@@ -106,6 +106,18 @@ TEST_CASE("two-stage seeds: their number is fixed once, whatever later results a
   CHECK(next_stage(fixed.loaded, fixed.store).fixed_seeds->count == n);
 }
 
+TEST_CASE("two-stage seeds: another baseline is another decision") {
+  const Fixed fixed;
+  std::string text = two_stages("0.7");
+  const std::string changed = R"("baseline": {"model.placement": "sub_ln"})";
+  const std::size_t at = text.find("\"baseline\"");
+  text.replace(at, text.rfind('}') - at, changed);
+  DescriptorFiles files;
+  const Experiment other = next_stage(files.load(text), fixed.store, Record::yes);
+  REQUIRE(other.fixed_seeds);
+  CHECK(count_files(fixed.folder / "r/experiments/d/fixed") == 2);
+}
+
 TEST_CASE("two-stage seeds: notes name their number and the row that was tuned for") {
   const Fixed fixed;
   const std::string notes = all_of(stage_notes(fixed.e));
