@@ -42,16 +42,21 @@ PlotLane lane_of(const TableLine& line, const std::string& strip, const TableMod
   PlotLane lane;
   lane.label = lane_label(line.label, strip);
   lane.note = joined(line.notes, ", ");
-  const Figure &value = gains ? line.gain : line.mean, &half_width = gains ? line.gain_half_width : line.half_width;
+  const std::optional<double> value = gains ? line.gain.value : line.mean.value;
   for (const TableSeed& seed : line.seeds) {
     std::optional<double> dot = gains ? seed.gain : seed.value;
     if (!gains && dot) *dot *= table.scale;
     if (dot && std::isfinite(*dot)) lane.dots.push_back({fmt::format("seed {}", seed.seed), *dot});
   }
-  if (value.value && std::isfinite(*value.value)) lane.mean = value.value;
-  if (lane.mean && half_width.value && std::isfinite(*half_width.value)) lane.half_width = half_width.value;
+  if (value && std::isfinite(*value)) lane.mean = value;
+  std::optional<double> low, high;
+  if (gains)
+    low = line.gain_low.value, high = line.gain_high.value;
+  else if (const auto& half = line.half_width.value; value && half)
+    low = *value - *half, high = *value + *half;
+  if (lane.mean && low && high && std::isfinite(*low) && std::isfinite(*high)) lane.interval.emplace(*low, *high);
   lane.clear = gains && line.differs;
-  lane.numbers = gains ? gain_cell(line).text() : with_interval(value, half_width);
+  lane.numbers = gains ? gain_cell(line).text() : with_interval(line.mean, line.half_width);
   return lane;
 }
 
@@ -120,7 +125,7 @@ std::string plot_numbers(const StripPlot& plot, const TableModel& table) {
 std::string plot_caption(const StripPlot& plot) {
   bool intervals = false;
   for (const PlotStrip& strip : plot.strips)
-    for (const PlotLane& lane : strip.lanes) intervals = intervals || lane.half_width;
+    for (const PlotLane& lane : strip.lanes) intervals = intervals || lane.interval;
   std::string text = plot.gains
                          ? "Line at zero: the baseline. Dots: each seed's difference to the same seed of the baseline."
                          : "No baseline to compare with, so values are shown. Dots: seeds.";

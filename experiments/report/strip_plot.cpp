@@ -24,7 +24,7 @@ constexpr Layout kWide{false, 760, 220, 640, 30, 9, 20, 40, 0}, kNarrow{true, 36
 
 class Drawing {
  public:
-  Drawing(const StripPlot& plot, const Layout& layout) : plot_(plot), layout_(layout) {
+  Drawing(const StripPlot& plot, Layout layout) : plot_(plot) {
     double low = std::numeric_limits<double>::infinity(), high = -low;
     const auto see = [&](double value) {
       if (!std::isfinite(value)) return;
@@ -36,8 +36,11 @@ class Drawing {
       for (const PlotLane& lane : strip.lanes) {
         for (const PlotDot& dot : lane.dots) see(dot.value);
         if (lane.mean) see(*lane.mean);
-        if (lane.mean && lane.half_width) see(*lane.mean - *lane.half_width), see(*lane.mean + *lane.half_width);
+        if (lane.interval) see(lane.interval->first), see(lane.interval->second);
+        if (!layout.narrow)  // the numbers are beside the picture
+          layout.right = std::min(layout.right, layout.width - text_width(lane.numbers, 12) - 16);
       }
+    layout_ = layout;
     axis_ = low > high ? make_axis(-1, 1, 4) : make_axis(low, high, layout.narrow ? 4 : 7);
     x_ = {axis_.low, axis_.high, layout.left, layout.right};
   }
@@ -128,8 +131,8 @@ class Drawing {
                    fmt::format("{}, {}: {:+.4g}", lane.label, dot.name, dot.value));
     if (!lane.mean) return;
     const double x = x_(*lane.mean);
-    if (lane.half_width) {
-      const double low = x_(*lane.mean - *lane.half_width), high = x_(*lane.mean + *lane.half_width);
+    if (lane.interval) {
+      const double low = x_(lane.interval->first), high = x_(lane.interval->second);
       svg_.element("path", {{"class", "p-bar"},
                             {"d", fmt::format("M{0} {2}V{3}M{0} {4}H{1}M{1} {2}V{3}", svg_number(low), svg_number(high),
                                               svg_number(bar - kCap), svg_number(bar + kCap), svg_number(bar))}});
@@ -142,7 +145,7 @@ class Drawing {
   }
 
   const StripPlot& plot_;
-  const Layout& layout_;
+  Layout layout_;
   PlotAxis axis_;
   LinearScale x_;
   SvgWriter svg_;

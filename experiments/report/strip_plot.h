@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/report/svg.h"
@@ -18,11 +19,12 @@ struct PlotDot {
 
 struct PlotLane {
   std::string label;
-  std::vector<PlotDot> dots;               // finite values only
-  std::optional<double> mean, half_width;  // of the interval
-  bool clear = false;                      // the interval excludes zero
-  std::string numbers;                     // "+0.4 ±1.3", printed beside the lane
-  std::string note;                        // "1/3 diverged @1200"
+  std::vector<PlotDot> dots;  // finite values only
+  std::optional<double> mean;
+  std::optional<std::pair<double, double>> interval;  // its ends, finite
+  bool clear = false;                                 // the interval excludes zero
+  std::string numbers;                                // "+0.4 ±1.3", printed beside the lane
+  std::string note;                                   // "1/3 diverged @1200"
 };
 
 struct PlotStrip {

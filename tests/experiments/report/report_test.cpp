@@ -183,6 +183,19 @@ TEST_CASE("report: the plot of gains has the numbers of the table") {
   CHECK(made.html.find("<span>gain " + lane.numbers + "</span>") != std::string::npos);
 }
 
+TEST_CASE("report: a bar ends where the interval of the table ends") {
+  const FinishedSweep sweep;
+  TableModel table = sweep.made.table;
+  TableLine& line = table.lines[1];
+  line.gain_half_width.value = 6;
+  line.gain_low.value = 0;  // cut by Holm's procedure
+  line.gain_high.value = 11.2;
+  const auto lane = [&] { return strip_plots(table)[0].strips[0].lanes[0]; };
+  CHECK(lane().interval == std::pair(0.0, 11.2));
+  line.gain_high.value = std::numeric_limits<double>::infinity();
+  CHECK(!lane().interval);
+}
+
 TEST_CASE("report: one value per row is a sentence and no panel") {
   const TemporaryFolder folder;
   const Experiment experiment =
