@@ -21,7 +21,7 @@ namespace {
 
 using Settings = std::map<std::string, std::string>;  // path -> value, for display
 
-constexpr const char* kPlacement = "model.placement";
+constexpr const char *kPlacement = "model.placement", *kStart = "start.trial";
 
 /// A norm's kind is at the site's path, its other settings below it.
 void flatten(const nlohmann::json& node, const std::string& path, Settings& out) {
@@ -41,14 +41,27 @@ struct FoundTrial {
   std::string sites;                // the complete placement as text
   bool built_in = false;            // the program's placement of that name
   bool varied = false;              // the plan changes it further, so the name is not the full description
+  std::string start_row;            // id, with seed 0, of the trial that this one starts from if both have one seed
   std::vector<std::string> values;  // of the axes
 };
+
+/// The id with seed 0 of the trial in `trials` that `config` starts from, if both have the same seed; otherwise "".
+std::string start_row_of(const std::filesystem::path& trials, const TrialConfig& config) {
+  const TrialFolder folder(trials / config.start.trial);
+  if (config.start.trial.empty() || !std::filesystem::exists(folder.path() / "config.json")) return "";
+  TrialConfig start = read_trial_config(folder);
+  if (start.seed != config.seed) return "";
+  if (const std::string before = start_row_of(trials, start); !before.empty()) start.start.trial = before;
+  start.seed = 0;
+  return trial_id(start);
+}
 
 class FolderReader {
  public:
   FoundTrial read(const std::filesystem::path& path) {
     const TrialFolder folder(path);
-    FoundTrial trial{folder, read_trial_config(folder), {}, {}, {}, false, false, {}};
+    FoundTrial trial{folder, read_trial_config(folder), {}, {}, {}, false, false, {}, {}};
+    trial.start_row = start_row_of(path.parent_path(), trial.config);
     // Serialised again, so that older trials show newer settings at their defaults.
     nlohmann::json json = parse_strict_json(full_json(trial.config), (path / "config.json").string());
     json.erase("seed");
@@ -125,6 +138,21 @@ void add_placements(std::vector<FoundTrial>& trials) {
   }
 }
 
+/// Seeds that each start from their own trial of one row have the same start. Where a row starts all seeds from one
+/// trial, its id stays.
+void join_starts(std::vector<FoundTrial>& trials) {
+  std::map<std::pair<std::string, Settings>, std::vector<FoundTrial*>> rows;
+  for (FoundTrial& trial : trials) {
+    if (trial.config.start.trial.empty()) continue;
+    Settings others = trial.settings;
+    others.erase(kStart);
+    rows[{trial.sites, std::move(others)}].push_back(&trial);
+  }
+  for (const auto& [row, members] : rows)
+    if (std::none_of(members.begin(), members.end(), [](const FoundTrial* t) { return t->start_row.empty(); }))
+      for (FoundTrial* trial : members) trial->settings[kStart] = trial->start_row;
+}
+
 /// Folders of trials below the given ones, sorted; a trial that occurs twice is listed once.
 std::vector<std::filesystem::path> trial_folders(std::span<const std::filesystem::path> folders) {
   std::vector<std::filesystem::path> found;
@@ -190,6 +218,7 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
   TableOptions options = given;
   if (!trials.empty()) options.metric = metric_for(task_of(trials.front().config.model), given.metric);
   add_placements(trials);
+  join_starts(trials);
   std::set<std::string> paths, differing;
   for (const FoundTrial& trial : trials)
     for (const auto& [path, value] : trial.settings) paths.insert(path);

@@ -132,6 +132,36 @@ TEST_CASE("sweep_table: rows of a folder have the names that the plan gives to p
         "placement=pre_pre\n");
 }
 
+TEST_CASE("sweep_table: seeds that start from trials of their own are one row of a folder") {
+  const auto rows = [](const std::string& start_seed) {
+    FolderOfPlans plans;
+    std::ofstream(plans.folder / "pre.json") << R"({"dataset": {"name": "shapes"},
+      "model": {"patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2}, "train": {"steps": 10}})";
+    const std::string start = concat(R"("start": {"from": {"descriptor": "pre.json")", start_seed, R"(}},
+      "sweep": {"train.optimizer.lr": [0.001, 0.01]}, "seeds": 3, "about": "")");
+    const ResultStore store(plans.folder / "started");
+    std::ofstream(plans.folder / "tune.json")
+        << R"({"dataset": {"name": "shapes"}, "model": {"patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
+      "train": {"steps": 10}, )"
+        << start << "}";
+    const Experiment experiment = load_experiment(plans.folder / "tune.json");
+    for (const Trial& trial : experiment.trials) {
+      store.trial(trial.id).write_config(full_json(trial.config));
+      TrialResult result;
+      result.id = trial.id;
+      result.attempt = 1;
+      result.metrics = {{"eval/accuracy", 0.5}};
+      store.trial(trial.id).publish_result(result);
+    }
+    std::vector<std::size_t> seeds;
+    for (const TableLine& line : folders_table_model(std::vector{store.out()}, {}).lines)
+      seeds.push_back(line.seeds.size());
+    return seeds;
+  };
+  CHECK(rows("") == std::vector<std::size_t>{3, 3, 3});                // that of the started ones comes first
+  CHECK(rows(R"(, "seed": 1)") == std::vector<std::size_t>{1, 3, 3});  // all start from one
+}
+
 TEST_CASE("sweep_table: a placement without a name is told by what is not at its default") {
   const FolderOfPlans folder;
   folder.publish("unnamed", R"(, "placement": {"attn": {"query": {"kind": "rms_norm", "eps": 0.001}}})",
