@@ -21,8 +21,11 @@ bool is_npz(const std::filesystem::path& path) {
   const std::string ending = path.extension().string();
   if (ending == ".npz") return true;
   if (ending == ".safetensors" || path.string().ends_with(kSafetensorsIndexEnding)) return false;
-  throw InputError(fmt::format("{}: expected a file of weights that ends in .safetensors (or {}) or .npz",
-                               path.string(), kSafetensorsIndexEnding));
+  const bool torch = ending == ".pth" || ending == ".pt" || ending == ".bin" || ending == ".ckpt";
+  throw InputError(
+      fmt::format("{}: expected a file of weights that ends in .safetensors (or {}) or .npz{}", path.string(),
+                  kSafetensorsIndexEnding,
+                  torch ? "; in Python, safetensors.torch.save_file writes the tensors that torch.load reads" : ""));
 }
 
 /// Removes settings without effect in evaluation, so that networks compare equal whatever their training.

@@ -129,4 +129,6 @@ TEST_CASE("convert_files: a file of an unknown kind is refused") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH_AS(read_weight_file(folder / "w.pth"),
                        doctest::Contains("w.pth: expected a file of weights that ends in .safetensors"), InputError);
+  CHECK_THROWS_WITH_AS(read_weight_file(folder / "w.pth"), doctest::Contains("safetensors.torch.save_file"),
+                       InputError);
 }
