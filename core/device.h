@@ -42,9 +42,11 @@ class Device {
   /// Waits until all requested work is done. Only then may the host read tensors or overwrite what kernels read.
   /// Synchronous devices return at once.
   virtual void synchronize() {}
+  /// Drops the reads that no synchronize() has completed, so that their targets may go.
+  virtual void forget_reads() {}
   /// What moves this device's memory() between ranks, each call after the kernels started before it. All ranks call it;
-  /// the first call with a group may wait for the others. EnvironmentError, the same in all ranks, if it cannot connect them.
-  /// `ranks` must outlive the device, or its next call.
+  /// the first call with a group may wait for the others. EnvironmentError, the same in all ranks, if it cannot connect
+  /// them. `ranks` must outlive the device, or its next call.
   virtual Exchange& exchange(Ranks& ranks) { return ranks; }
   /// Records the kernels that `work` starts instead of running them. Returns null without calling `work` on a device
   /// where starting a kernel costs next to nothing. `work` must not wait, upload or read, and should have run once

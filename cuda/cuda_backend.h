@@ -42,6 +42,7 @@ class CudaBackend final : public Backend {
   Tensor upload(Upload, Tensor host) override;
   void read(Tensor from, void* to) override { device_->readback.add(from, to); }
   void synchronize() override { device_->readback.wait(); }
+  void forget_reads() override { device_->readback.forget(); }
   Exchange& exchange(Ranks& ranks) override;
   std::unique_ptr<Recording> record(FunctionRef<void()> work) override;
   std::uint64_t thread_memory() const override { return Buffer::growths(); }

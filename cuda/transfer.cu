@@ -56,6 +56,10 @@ void Readback::add(const Tensor& from, void* to) {
 void Readback::wait() {
   stream_.synchronize();
   for (const Copy& c : copies_) std::memcpy(c.to, pinned_.data() + c.at, c.bytes);
+  forget();
+}
+
+void Readback::forget() {  // later copies to the pinned memory follow in the stream
   copies_.clear();
   used_ = 0;
 }

@@ -68,6 +68,8 @@ class Readback {
   void add(const Tensor& from, void* to);
   /// Waits for everything on the stream.
   void wait();
+  /// Leaves out the copies that wait() has not completed.
+  void forget();
 
  private:
   struct Copy {

@@ -61,6 +61,8 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
   backend_.synchronize();  // cleared memory is writable from here on
 }
 
+Engine::~Engine() { backend_.forget_reads(); }
+
 void Engine::prepare(std::int64_t batch) {
   parameters_.refresh_copy(backend_, pool_);
   if (!prepared_.insert(batch).second) return;

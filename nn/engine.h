@@ -30,6 +30,8 @@ class Engine {
   /// bits of a single process. They divide shards and updates; `ranks` must outlive the engine.
   Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings,
          Ranks& ranks = single_rank());
+  /// After a step that threw, forgets what its probes were to read.
+  ~Engine();
 
   /// Forward, backward, clipping and update on one batch in host memory: images [B, H, W, C] in dtype(); labels i32 [B]
   /// or soft targets [B, classes] in acc_of(dtype()), here and below. The features() of images [B, width] in dtype()

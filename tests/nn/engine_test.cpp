@@ -3,9 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "core/memory_error.h"
 #include "core/random.h"
 #include "nn/init.h"
 #include "tests/core/cpu/bf16_choice.h"
@@ -312,4 +314,32 @@ TEST_CASE("engine: evaluation has the same bits with 1 or 3 threads") {
   const Evaluated one = evaluate_after_training(1), three = evaluate_after_training(3);
   CHECK(one.losses == three.losses);
   CHECK(one.predicted == three.predicted);
+}
+
+TEST_CASE("engine: what a step that failed was to read is not written later") {
+  for (const TestDevice& device : devices_under_test()) {
+    if (!device.backend.whole_batch()) continue;  // the CPU reads at once
+    CAPTURE(device.name);
+    const ModelConfig c = small_vit("pre_pre");
+    std::vector<float> target;
+    {
+      ShardPool pool(1);
+      EngineSettings settings;
+      settings.max_batch = 4;
+      Engine engine(device.backend, pool, c, settings);
+      initialise(engine.parameters(), c, 3);
+      engine.use_probe([&](Context& ctx) {
+        ctx.observers.branch = [&](const std::string&, const Var& branch) {
+          target.assign(static_cast<std::size_t>(branch.value().size()), -1.0f);
+          device.backend.read(branch.value(), target.data());
+          throw DeviceMemoryError(2, 1, 3);
+        };
+      });
+      const Batch data(c, 4);
+      CHECK_THROWS_AS(engine.train_step(data.images, data.labels), DeviceMemoryError);
+    }
+    device.backend.synchronize();
+    CHECK(!target.empty());
+    CHECK(std::all_of(target.begin(), target.end(), [](float value) { return value == -1.0f; }));
+  }
 }
