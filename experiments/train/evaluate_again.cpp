@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/backend.h"
+#include "experiments/train/checkpoint.h"
 #include "experiments/train/evaluation.h"
 #include "experiments/train/trial.h"
 #include "experiments/weights/convert.h"
@@ -14,8 +15,12 @@ std::map<std::string, double> evaluate_again(const TrialConfig& config, const We
                                              int threads, Backend& backend) {
   EngineSettings settings = engine_settings(config);
   settings.ema = {};  // averaged weights are evaluated as weights
-  const auto products = file.metadata.find("normlab.products");
-  backend.choose_products(products == file.metadata.end() ? "" : products->second);
+  const auto metadata = [&](const char* key) {
+    const auto found = file.metadata.find(key);
+    return found == file.metadata.end() ? std::string() : found->second;
+  };
+  const bool same = metadata("normlab.bits") == bits_identity(backend, config.train.precision);
+  backend.choose_products(same ? metadata("normlab.products") : "");
   ShardPool pool(threads);
   Engine engine(backend, pool, config.model, settings);
   BatchSource batches(config, data.train, data.eval, engine.dtype());

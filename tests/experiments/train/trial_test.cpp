@@ -10,6 +10,7 @@
 #include "experiments/results/correctness_file.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/train/checkpoint.h"
+#include "experiments/train/evaluate_again.h"
 #include "tests/cuda_emulation/lt_control.h"
 #include "tests/devices.h"
 #include "tests/experiments/train/small_trial.h"
@@ -349,5 +350,32 @@ TEST_CASE("trial: only a resumed training multiplies by the algorithms of its ch
     REQUIRE(other.run(elsewhere.path(), options) == TrialOutcome::done);
     const std::string own = other.folder(elsewhere.path()).load_result()->provenance.at("products");
     CHECK_MESSAGE(own.find("algo 66") == std::string::npos, own);
+  }
+}
+
+TEST_CASE("trial: an evaluation multiplies by the algorithms of weights that the same program trained") {
+  struct Restore {
+    ~Restore() { emulation::lt_control() = {}; }
+  } restore;
+  for (const TestDevice& device : devices_under_test()) {
+    if (device.name != "cuda (emulated)") continue;
+    const TemporaryFolder out;
+    const SmallTrial trial(SmallTrial::settings());
+    TrialOptions options;
+    options.backend = &device.backend;
+    emulation::lt_control().algorithm = 66;
+    REQUIRE(trial.run(out.path(), options) == TrialOutcome::done);
+    emulation::lt_control().algorithm = 7;
+    WeightFile file = read_weight_file(trial.folder(out.path()).checkpoint(1));
+    const auto algorithms = [&] {
+      device.backend.choose_products("");
+      evaluate_again(trial.config, file, trial.data, 1, device.backend);
+      return device.backend.provenance().at("products");
+    };
+    CHECK(algorithms().find("algo 7 ") == std::string::npos);
+    // Another program has its own, and may have another version of cuBLASLt.
+    file.metadata["normlab.bits"] = "another program";
+    file.metadata["normlab.products"] = "cuBLASLt 9.9.9";
+    CHECK(algorithms().find("algo 66 ") == std::string::npos);
   }
 }
