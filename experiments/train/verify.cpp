@@ -259,7 +259,9 @@ class Verification {
     if (again == now.end()) return differs(step, "the training ended before it");
     if (before->second != again->second) {
       ShardPool pool(1);
-      Engine engine(cpu_backend(), pool, config_.model, engine_settings(config_));
+      EngineSettings settings = engine_settings(config_);
+      settings.precision = Precision::fp32;  // names do not depend on it, and any CPU has it
+      Engine engine(cpu_backend(), pool, config_.model, settings);
       const std::vector<std::string> names = state_names(engine);
       for (std::size_t i = 0; i < names.size(); ++i)
         if (i >= before->second.tensors.size() || before->second.tensors[i] != again->second.tensors[i])

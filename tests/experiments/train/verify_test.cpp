@@ -5,6 +5,7 @@
 #include "experiments/base/files.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/train/checkpoint.h"
+#include "tests/devices.h"
 #include "tests/experiments/train/small_trial.h"
 
 using namespace normlab;
@@ -183,6 +184,27 @@ TEST_CASE("verify: the first step and value that differ are named") {
   report = verify(trial, out / "a", 60);
   REQUIRE(report.difference);
   CHECK(report.difference->find("step 6: train/loss is ") == 0);
+}
+
+TEST_CASE("verify: a value that differs is named in a precision that only GPUs have") {
+  for (const TestDevice& device : devices_under_test()) {
+    if (!device.backend.whole_batch()) continue;
+    CAPTURE(device.name);
+    TrialConfig config = SmallTrial::settings();
+    config.train.precision = Precision::tf32;
+    const SmallTrial trial(config);
+    const TemporaryFolder out;
+    TrialOptions options = SmallTrial::until(3);
+    options.backend = &device.backend;
+    CHECK(trial.run(out / "a", options) == TrialOutcome::stopped);
+    const TrialFolder folder = trial.folder(out / "a");
+    damage(attempt_folder(folder.path(), 1) / kStatesFile, "\"tensors\":\"", 8);
+    VerifyOptions again;
+    again.backend = &device.backend;
+    const VerifyReport report = verify_trial(config, folder, trial.data, again);
+    REQUIRE(report.difference);
+    CHECK(report.difference->find("step 3: tensor optimizer.") == 0);
+  }
 }
 
 TEST_CASE("verify: a diverged trial diverges again") {
