@@ -294,8 +294,15 @@ std::string LtProducts::description() const {
 
 std::string LtProducts::choices() const {
   std::string lines;
-  for (const auto& [product, plan] : plans_)
-    if (plan.found) lines += concat("\n", words_of(product), ": ", to_hex(plan.algorithm));
+  std::map<std::string, cublasLtMatmulAlgo_t> unused = chosen_;
+  const auto add = [&](const std::string& product, const cublasLtMatmulAlgo_t& algorithm) {
+    lines += concat("\n", product, ": ", to_hex(algorithm));
+  };
+  for (const auto& [product, plan] : plans_) {
+    if (plan.found) add(words_of(product), plan.algorithm);
+    unused.erase(words_of(product));
+  }
+  for (const auto& [product, algorithm] : unused) add(product, algorithm);
   return lines.empty() ? "" : first_line() + lines;
 }
 

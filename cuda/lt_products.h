@@ -53,7 +53,8 @@ class LtProducts {
 
   /// The algorithms chosen so far, readable: "8320x192x768 nt bf16 bias: algo 66 tile 24 stages 35 split-k 1; ..".
   std::string description() const;
-  /// The same for choose(): cuBLASLt's version and one line per product. Empty if none were chosen.
+  /// The same for choose(), and those that choose() was given for products not used since: cuBLASLt's version and one
+  /// line per product. Empty if there are none.
   std::string choices() const;
   /// Uses the algorithms in `recorded` from now on; other products choose anew. Throws InputError if `recorded` is for
   /// another version of cuBLASLt, or cannot be read or used.

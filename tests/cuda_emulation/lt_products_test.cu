@@ -205,6 +205,15 @@ TEST_CASE("lt_products: a product that the record lacks is looked up") {
   CHECK(r.second.choices() != r.text);
 }
 
+TEST_CASE("lt_products: an algorithm that was taken from a record and not used is recorded again") {
+  Record r;
+  r.second.choose(r.text);
+  CHECK(r.algorithm_of(product(DType::f32, Epilogue::bias)) == 66);
+  CHECK(r.second.choices() == r.text);
+  r.second.choose(r.second.choices());
+  CHECK(r.algorithm_of(product(DType::bf16)) == 66);
+}
+
 TEST_CASE("lt_products: after an empty record all products are looked up again") {
   Record r;
   r.second.choose(r.text);
