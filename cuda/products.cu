@@ -51,7 +51,7 @@ void check(const char* op, cublasStatus_t status) {
 
 }  // namespace
 
-Products::Products(const Stream& stream) : workspace_(stream) {
+Products::Products(const Stream& stream) : stream_(stream), workspace_(stream) {
   constexpr std::int64_t kWorkspace = std::int64_t{32} << 20;  // NVIDIA's advice for Hopper
   check("cuBLAS", cublas().create(&handle_));
   check("cuBLAS", cublas().set_stream(handle_, stream.handle()));
@@ -98,6 +98,7 @@ void Products::operator()(const char* op, const Product& p, DType in, const void
   else
     check(op, cublas().gemm_batched(handle_, of_b, of_a, p.n, p.m, p.k, alpha, b, from, ldb, p.stride_b, a, from, lda,
                                     p.stride_a, beta, c, to, ldc, p.stride_c, p.batch, compute, CUBLAS_GEMM_DEFAULT));
+  stream_.launched(op);
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

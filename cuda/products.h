@@ -38,6 +38,7 @@ class Products {
   void operator()(const char* op, const Product& p, DType in, const void* a, const void* b, DType out, void* c);
 
  private:
+  const Stream& stream_;
   cublasHandle_t handle_ = nullptr;
   Buffer workspace_;
 };

@@ -2,6 +2,7 @@
 // its name, block and thread.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -318,6 +319,24 @@ TEST_CASE_FIXTURE(Fixture, "cuda emulation: arrays in shared memory that the lau
 TEST_CASE_FIXTURE(Fixture, "cuda: a launch with too much shared memory is refused by its name") {
   CHECK_THROWS_WITH_AS(launch("wide", across_blocks, {1, 32, 300000}, stream, y.data<float>()),
                        "wide: needs 300000 bytes of shared memory per block, but the GPU has 232448", InputError);
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda: on request a product of cuBLAS is waited for, and an error names it") {
+  setenv("NORMLAB_CUDA_SYNC", "1", 1);
+  const Stream waiting;
+  unsetenv("NORMLAB_CUDA_SYNC");
+  Products products(waiting);
+  cudaStreamBeginCapture(waiting.handle(), cudaStreamCaptureModeRelaxed);  // in which waiting is an error
+  std::string what;
+  try {
+    products("squares", {.m = 4, .n = 4, .k = 4}, DType::f32, x.raw(), x.raw(), DType::f32, y.raw());
+  } catch (const EnvironmentError& e) {
+    what = e.what();
+  }
+  cudaGraph_t graph = nullptr;
+  cudaStreamEndCapture(waiting.handle(), &graph);
+  cudaGraphDestroy(graph);
+  CHECK_MESSAGE(what.ends_with("seen after squares was started"), what);
 }
 
 TEST_CASE_FIXTURE(Fixture, "cuda: a lack of memory is reported with the bytes requested and free") {
