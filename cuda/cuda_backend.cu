@@ -42,7 +42,10 @@ Tensor CudaBackend::upload(Upload kind, Tensor host) {
 Exchange& CudaBackend::exchange(Ranks& ranks) {
   if (ranks.alone()) return ranks;
   std::unique_ptr<NcclExchange>& made = device_->exchange;
-  if (!made || &made->ranks() != &ranks) made = std::make_unique<NcclExchange>(ranks, device_->stream);
+  if (!made || &made->ranks() != &ranks) {
+    made.reset();  // first, since both tell the stream what to look at
+    made = std::make_unique<NcclExchange>(ranks, device_->stream);
+  }
   return *made;
 }
 

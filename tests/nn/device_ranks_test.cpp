@@ -40,6 +40,23 @@ Case small_case() {
   return c;
 }
 
+/// The ranks of another group in the same processes.
+class OtherGroup final : public Ranks {
+ public:
+  explicit OtherGroup(Ranks& of) : of_(of) {}
+  int rank() const override { return of_.rank(); }
+  int size() const override { return of_.size(); }
+  void all_to_all(std::span<const Sent> send, std::span<const Received> receive) override {
+    of_.all_to_all(send, receive);
+  }
+  void all_gather(std::span<const Received> parts) override { of_.all_gather(parts); }
+  void broadcast(Received bytes, int from) override { of_.broadcast(bytes, from); }
+  void barrier() override { of_.barrier(); }
+
+ private:
+  Ranks& of_;
+};
+
 std::string message_of(FunctionRef<void()> body) {
   try {
     body();
@@ -209,6 +226,22 @@ TEST_CASE("ranks on GPUs: an error that comes later ends a rank that waits") {
     });
   });
   CHECK(said.starts_with("NCCL: an exchange between GPUs: remote error (fake)"));
+}
+
+TEST_CASE("ranks on GPUs: a rank of a later group that waits sees an error, too") {
+  const Fresh fresh;
+  const std::string said = message_of([&] {
+    on_gpus(2, [&](Backend& backend, Ranks& group) {
+      backend.exchange(group);
+      OtherGroup later(group);
+      backend.exchange(later);
+      if (!group.root()) return;
+      emulation::set_endless_work(true);
+      fake().async_error = 6;
+      backend.synchronize();
+    });
+  });
+  CHECK_MESSAGE(said.starts_with("NCCL: an exchange between GPUs: remote error (fake)"), said);
 }
 
 TEST_CASE("ranks on GPUs: a killed rank ends those that wait for their GPU") {
