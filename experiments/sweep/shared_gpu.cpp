@@ -21,7 +21,7 @@ namespace normlab {
 namespace {
 
 constexpr const char *kProgram = "nvidia-cuda-mps-control", *kPipes = "CUDA_MPS_PIPE_DIRECTORY",
-                     *kLogs = "CUDA_MPS_LOG_DIRECTORY";
+                     *kLogs = "CUDA_MPS_LOG_DIRECTORY", *kVisible = "CUDA_VISIBLE_DEVICES";
 
 /// Runs the program with one argument, or with `said` as its input. Returns "" or an error message.
 std::string control(const char* argument, const std::string& said) {
@@ -64,7 +64,12 @@ SharedGpu::SharedGpu(int workers) {
   setenv(kLogs, name.c_str(), 1);
   folder_ = name;
   const std::string wrong = control("-d", "");
-  if (wrong.empty()) return;
+  if (wrong.empty()) {
+    // The service numbers the GPUs that it was told of from 0, and shows no others.
+    if (const char* const visible = std::getenv(kVisible)) visible_ = visible;
+    unsetenv(kVisible);
+    return;
+  }
   std::error_code ignored;
   fs::remove_all(folder_, ignored);
   folder_.clear();
@@ -80,6 +85,7 @@ SharedGpu::~SharedGpu() {
   fs::remove_all(folder_, ignored);
   unsetenv(kPipes);
   unsetenv(kLogs);
+  if (visible_) setenv(kVisible, visible_->c_str(), 1);
 }
 
 }  // namespace normlab
