@@ -9,7 +9,7 @@
 
 namespace normlab {
 
-std::unique_ptr<Backend> make_cuda_backend([[maybe_unused]] int number) {
+static std::unique_ptr<Backend> make_backend([[maybe_unused]] int number) {
 #ifdef NORMLAB_WITH_CUDA
   return cuda::make_backend(number);
 #else
@@ -18,5 +18,8 @@ std::unique_ptr<Backend> make_cuda_backend([[maybe_unused]] int number) {
       "--device cpu");
 #endif
 }
+
+std::unique_ptr<Backend> (*cuda_backend_maker)(int number) = make_backend;
+std::unique_ptr<Backend> make_cuda_backend(int number) { return cuda_backend_maker(number); }
 
 }  // namespace normlab

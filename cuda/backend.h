@@ -1,4 +1,4 @@
-// The GPU backend. This function is all that code outside of cuda/ uses.
+// The GPU backend. make_cuda_backend() is all that code outside of cuda/ uses.
 #pragma once
 
 #include <memory>
@@ -10,5 +10,7 @@ class Backend;
 /// The CUDA backend on GPU `number` of those that this process sees, for the calling thread. Throws EnvironmentError if
 /// the binary was built without CUDA, with advice on the build, and if there is no usable GPU, driver or cuBLAS.
 std::unique_ptr<Backend> make_cuda_backend(int number = 0);
+/// What it calls. Tests without a GPU put the emulated one here.
+extern std::unique_ptr<Backend> (*cuda_backend_maker)(int number);
 
 }  // namespace normlab

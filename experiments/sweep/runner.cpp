@@ -122,7 +122,10 @@ static bool run_trials(const Experiment& experiment, const ResultStore& store, c
   if (pending.empty()) return false;
   std::set<Precision> precisions;
   for (const std::size_t t : pending) precisions.insert(experiment.trials[t].config.train.precision);
-  require_device(options.device, precisions, options.gpu);  // reports what is missing before any work starts
+  // Reports what is missing before any work starts. The ranks of a group have done this for their GPUs, before one of
+  // them used its own, after which a forked process could not.
+  if (options.group == nullptr || options.device == DeviceKind::cpu)
+    require_device(options.device, precisions, options.gpu);
   for (const std::size_t t : pending)
     require_ranks(options.group ? options.group->size() : options.ranks,
                   options.group && options.ranks == 1 ? "--ranks-per-trial" : "--ranks", experiment.trials[t].config,

@@ -142,7 +142,8 @@ class TrialWork {
   }
 
   Report train(const Claim& claim) {
-    if (!device_) device_.emplace(settings_.options->device, settings_.options->gpu);
+    const bool opens = !device_;
+    if (opens) device_.emplace(settings_.options->device, settings_.options->gpu);
     TrialOptions options;
     options.backend = &device_->backend();
     options.threads = assignment_.threads;
@@ -175,7 +176,7 @@ class TrialWork {
       send(socket_, &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
     };
     const DataPair& data = settings_.data->at(data_key(trial_.config.dataset));
-    switch (run(claim, data, options)) {
+    switch (run(claim, data, options, opens)) {
       case TrialOutcome::done:
         return answer(WorkerEvent::done);
       case TrialOutcome::diverged:
@@ -188,11 +189,13 @@ class TrialWork {
     return answer(WorkerEvent::busy);
   }
 
-  TrialOutcome run(const Claim& claim, const DataPair& data, TrialOptions& options) const {
+  /// `opened`: this is the first trial on this worker's device.
+  TrialOutcome run(const Claim& claim, const DataPair& data, TrialOptions& options, bool opened) const {
     Ranks* const group = settings_.options->group;
     if (group == nullptr)
       return run_trial_on(settings_.options->ranks, trial_.config, trial_.id, data, folder_, claim, options);
     group->shared_text(folder_.path().string());  // to serve_trials()
+    group->shared(opened);
     group->shared(!options.probes.empty());
     group->agree([] {});
     options.ranks = group;
@@ -319,6 +322,7 @@ void serve_trials(const RunOptions& options, const Experiment& experiment) {
     own.gpu_shards = options.gpu_shards;
     own.data_threads = options.data_threads;
     own.allow_different_bits = options.allow_different_bits;
+    if (group.shared(false)) device.reset();  // all connect new ones, since the first one has a worker for each stage
     if (group.shared(false)) own.probes = experiment.probes;
     const TrialFolder folder{path};
     std::optional<TrialConfig> config;

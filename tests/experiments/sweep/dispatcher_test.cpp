@@ -4,14 +4,17 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/forked_ranks.h"
+#include "cuda/backend.h"
 #include "experiments/sweep/worker.h"
 #include "tests/experiments/base/child_process.h"
 #include "tests/experiments/base/temporary_folder.h"
 #include "tests/experiments/report/fake_results.h"
+#include "tests/nccl/on_gpus.h"
 #include "tests/system_calls.h"
 
 using namespace normlab;
@@ -42,6 +45,47 @@ TEST_CASE("dispatcher: a group of forked ranks trains all trials, as for GPUs") 
       end_serving(group);
     });
     return summary.finished == 2 && summary.begun == 2 && summary.failed == 0 ? 0 : 1;
+  }));
+  CHECK(code == 0);
+}
+
+/// An emulated GPU, which like a real one is of no use to processes that are forked after its use.
+static std::unique_ptr<Backend> emulated_gpu(int) {
+  static pid_t user = 0;
+  if (user != 0 && user != ::getpid()) throw EnvironmentError("a forked process uses the GPU of its parent");
+  user = ::getpid();
+  return cuda_emulated::make_backend(0);
+}
+
+TEST_CASE("dispatcher: a group on GPUs goes on with trials that start from those before") {
+  const Fresh fresh;
+  const TemporaryFolder folder;
+  std::ofstream(folder / "first.json") << R"({
+    "dataset": {"name": "shapes", "train_images": 20, "eval_images": 10, "allow_absent_classes": true},
+    "model": {"patch_size": 16, "embed_dim": 8, "depth": 1, "num_heads": 2},
+    "train": {"epochs": 1, "batch_size": 10}, "seeds": 1})";
+  std::ofstream(folder / "second.json") << R"({"extends": "first.json", "dataset": {"shapes_seed": 9},
+    "start": {"from": {"descriptor": "first.json"}}})";
+  std::fflush(nullptr);  // what the children would print, too
+  const int code = wait_for_child(start_child([&] {
+    ::alarm(60);
+    cuda_backend_maker = emulated_gpu;
+    const Experiment experiment = load_experiment((folder / "second.json").string());
+    RunSummary summary;
+    fork_ranks(2, [&](Ranks& group) {
+      RunOptions options;
+      options.out = folder / "out";
+      options.threads = options.workers = 1;
+      options.json_progress = (folder / "progress").string();
+      options.device = DeviceKind::cuda;
+      options.gpu_shards = 2;
+      options.group = &group;
+      group.agree([&] { require_device(options.device, {}, options.gpu); });
+      if (!group.root()) return serve_trials(options, experiment);
+      summary = run_experiment(experiment, options);
+      end_serving(group);
+    });
+    return summary.finished == 2 && fake().problem() == std::string() ? 0 : 1;
   }));
   CHECK(code == 0);
 }
