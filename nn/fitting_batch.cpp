@@ -31,7 +31,8 @@ std::int64_t most_that_fit(std::int64_t images, const std::function<void(std::in
   return most;
 }
 
-std::int64_t fitting_part(Backend& backend, ShardPool& pool, const ModelConfig& config, EngineSettings settings) {
+std::int64_t fitting_part(Backend& backend, ShardPool& pool, const ModelConfig& config, EngineSettings settings,
+                          std::int64_t evaluated) {
   const std::int64_t part = std::max<std::int64_t>(1, settings.max_batch / settings.accumulate);
   settings.accumulate = 1;
   const auto step = [&](std::int64_t wanted) {
@@ -46,10 +47,15 @@ std::int64_t fitting_part(Backend& backend, ShardPool& pool, const ModelConfig& 
       std::memset(t.raw(), 0, t.bytes());
       return t;
     };
-    const auto [height, width] = image_size(config);
+    const auto blank = [&](std::int64_t count) {
+      const auto [height, width] = image_size(config);
+      return zeros({count, height, width, channels(config)}, dtype_of(settings.precision));
+    };
     const Tensor labels = zeros(row_of(task_of(config)).targets(config, images), DType::i32);
-    engine.forward_backward(zeros({images, height, width, channels(config)}, dtype_of(settings.precision)), labels);
+    engine.forward_backward(blank(images), labels);
     backend.synchronize();
+    std::vector<double> outputs;
+    if (evaluated > 0) engine.outputs(blank(evaluated), outputs);
   };
   return fits(part, step) ? part : most_that_fit(part, step);
 }

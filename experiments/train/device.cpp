@@ -95,17 +95,19 @@ void require_device(DeviceKind kind, const std::set<Precision>& precisions, int 
 }
 
 std::string step_too_large(const DeviceMemoryError& error, std::int64_t fitting, std::size_t standing,
-                           const EngineSettings& settings, const BatchWords& words) {
+                           const EngineSettings& settings, const BatchWords& words, std::int64_t beside) {
   const std::int64_t batch = settings.max_batch, part = std::max<std::int64_t>(1, batch / settings.accumulate);
+  const std::string evaluation = beside > 0 ? fmt::format(" beside an evaluation of {}", beside) : "";
   std::string advice;
   if (fitting == part) {
     advice = fmt::format("A step of {} images fits now, so other processes took the memory before; use fewer --workers",
                          batch);
   } else if (fitting == 0) {
-    advice = "Not even one image fits in the rest; use fewer --workers, or a GPU with more memory";
+    advice = fmt::format("Not even one image fits in the rest{}; use fewer --workers, or a GPU with more memory",
+                         evaluation);
   } else {
-    advice = fmt::format("{} images at a time fit, but {} do not; set {} to {} or less", fitting, part, words.batch,
-                         fitting * settings.accumulate);
+    advice = fmt::format("{} images at a time fit{}, but {} do not; set {} to {} or less", fitting, evaluation, part,
+                         words.batch, fitting * settings.accumulate);
     if (!words.parts.empty())
       advice += fmt::format(", or {} to {} or more", words.parts, (batch + fitting - 1) / fitting);
   }
@@ -114,10 +116,12 @@ std::string step_too_large(const DeviceMemoryError& error, std::int64_t fitting,
 }
 
 void throw_step_too_large(const DeviceMemoryError& error, Backend& backend, int threads, const ModelConfig& config,
-                          const EngineSettings& settings, const BatchWords& words) {
+                          const EngineSettings& settings, const BatchWords& words, std::int64_t evaluated) {
   ShardPool pool(threads);
-  throw EnvironmentError(step_too_large(error, fitting_part(backend, pool, config, settings),
-                                        standing_bytes(config, settings), settings, words));
+  const std::int64_t alone = fitting_part(backend, pool, config, settings),
+                     both = evaluated > 0 ? fitting_part(backend, pool, config, settings, evaluated) : alone;
+  throw EnvironmentError(
+      step_too_large(error, both, standing_bytes(config, settings), settings, words, both < alone ? evaluated : 0));
 }
 
 }  // namespace normlab

@@ -37,13 +37,15 @@ struct BatchWords {
 };
 
 /// A message with the error, the memory needed for any batch (`standing`, bytes), and the most images at a
-/// time that fit.
+/// time that fit. `beside`: images of the evaluation for which a step leaves no room; 0 if the step is what does not
+/// fit.
 std::string step_too_large(const DeviceMemoryError& error, std::int64_t fitting, std::size_t standing,
-                           const EngineSettings& settings, const BatchWords& words);
-/// Throws EnvironmentError for a step that needs more GPU memory than available, saying what fits and what to do. Call
-/// it after the engine that ran out of memory is destroyed, since it tries smaller batches.
+                           const EngineSettings& settings, const BatchWords& words, std::int64_t beside = 0);
+/// Throws EnvironmentError for a step, or an evaluation of `evaluated` images at once, that needs more GPU memory than
+/// available, saying what fits and what to do. Call it after the engine that ran out of memory is destroyed, since it
+/// tries smaller batches.
 [[noreturn]] void throw_step_too_large(const DeviceMemoryError& error, Backend& backend, int threads,
                                        const ModelConfig& config, const EngineSettings& settings,
-                                       const BatchWords& words);
+                                       const BatchWords& words, std::int64_t evaluated = 0);
 
 }  // namespace normlab

@@ -76,6 +76,16 @@ TEST_CASE("fitting batch: a part that fits stays whole") {
   CHECK(fitting_part(cpu_backend(), pool, tiny(), half_batches()) == 4);
 }
 
+TEST_CASE("fitting batch: evaluations of networks of each task are tried") {
+  ShardPool pool(1);
+  ViTConfig pairs = tiny(), segments = tiny();
+  pairs.task = Task::contrast;
+  pairs.text = {.vocabulary = 11, .length = 5, .embed_dim = 16, .depth = 1, .num_heads = 2, .mlp_dim = 32};
+  segments.task = Task::segment;
+  for (const ViTConfig& config : {tiny(), pairs, segments})
+    CHECK(fitting_part(cpu_backend(), pool, config, half_batches(), 9) == 4);
+}
+
 TEST_CASE("fitting batch: a parameter takes 16 standing bytes for value, gradient and moments") {
   CHECK(standing_bytes(tiny(), half_batches()) == 16 * parameters_of(tiny()));
 }
@@ -99,6 +109,19 @@ TEST_CASE("fitting batch: on a GPU with little memory a smaller one is found") {
     const std::int64_t fitting = fitting_part(device.backend, pool, config, settings);
     CHECK(fitting > 8);
     CHECK(fitting < 512);
+  }
+}
+
+TEST_CASE("fitting batch: a step that fits leaves too little memory for an evaluation of many images") {
+  ViTConfig config = tiny();
+  config.patch_size = 8;
+  for (const TestDevice& device : devices_under_test()) {
+    if (device.name != "cuda (emulated)") continue;
+    ShardPool pool(1);
+    const MemoryLimit limit(std::size_t{40} << 20);
+    CHECK(fitting_part(device.backend, pool, config, half_batches()) == 4);
+    CHECK(fitting_part(device.backend, pool, config, half_batches(), 8) == 4);
+    CHECK(fitting_part(device.backend, pool, config, half_batches(), 4096) == 0);
   }
 }
 

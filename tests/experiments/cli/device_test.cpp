@@ -100,6 +100,12 @@ TEST_CASE("device: an error of GPU memory names the batch that fits") {
         begin + "Not even one image fits in the rest; use fewer --workers, or a GPU with more memory");
   CHECK(step_too_large(error, 256, 37 * kMega, settings, words) ==
         begin + "A step of 256 images fits now, so other processes took the memory before; use fewer --workers");
+  CHECK(step_too_large(error, 0, 37 * kMega, settings, words, 512) ==
+        begin +
+            "Not even one image fits in the rest beside an evaluation of 512; use fewer --workers, or a GPU with "
+            "more memory");
+  CHECK(step_too_large(error, 112, 37 * kMega, settings, {"--batch", ""}, 500) ==
+        begin + "112 images at a time fit beside an evaluation of 500, but 256 do not; set --batch to 112 or less");
   settings.accumulate = 2;
   CHECK(step_too_large(error, 96, 37 * kMega, settings, words) ==
         begin +
