@@ -26,7 +26,7 @@ V polynomial(const float (&coefficients)[kTerms], V x) {
 /// |r| <= log(2) / 2, by a polynomial with minimal largest relative error, 2e-9. NaN stays NaN.
 template <class V>
 [[gnu::always_inline]] inline V exp_nonpositive(V z) {
-  using I = decltype(z < z);
+  using Words = Vector<std::uint32_t, sizeof(V)>;  // without a sign, since additions may overflow
   constexpr float kExp[] = {1.0000000005546081f,   1.0000000363447388f, 0.4999999207505481f,   0.1666642007204989f,
                             0.041668226196695496f, 0.0083748240550985f, 0.0013836835332179769f};
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
@@ -34,7 +34,7 @@ template <class V>
   const V shifted = z * 1.44269504088896341f + kRound, n = shifted - kRound;
   const V r = (z - n * kLog2Upper) - n * kLog2Lower;
   // Multiplies instead of adding bits, so that NaN stays NaN.
-  const V value = polynomial(kExp, r) * std::bit_cast<V>((std::bit_cast<I>(shifted) << 23) + 0x3f800000);
+  const V value = polynomial(kExp, r) * std::bit_cast<V>((std::bit_cast<Words>(shifted) << 23) + 0x3f800000u);
   return z < -87.0f ? V{} : value;
 }
 
@@ -45,6 +45,7 @@ template <class V>
 template <class V>
 [[gnu::always_inline]] inline V tanh_of(V x) {
   using I = decltype(x < x);
+  using Words = Vector<std::uint32_t, sizeof(V)>;
   constexpr float kTerms[] = {1.0000000112718694f,   0.4999999801085648f,   0.1666649979036281f,
                               0.041667155056640086f, 0.008369778522565617f, 0.0013888872142544693f};
   constexpr float kRound = 12582912.0f, kLog2 = 0.693147180559945309f;
@@ -53,7 +54,7 @@ template <class V>
   const V z = -40.0f > twice ? V{} - 40.0f : twice;  // tanh is 1 from there on
   const V shifted = z * 1.44269504088896341f + kRound, n = shifted - kRound;
   const V r = z - n * kLog2;
-  const V power = std::bit_cast<V>((std::bit_cast<I>(shifted) << 23) + 0x3f800000);
+  const V power = std::bit_cast<V>((std::bit_cast<Words>(shifted) << 23) + 0x3f800000u);
   const V m = power * (polynomial(kTerms, r) * r) + (power - 1.0f);
   return std::bit_cast<V>(std::bit_cast<I>(m / (2.0f + m)) ^ (~std::bit_cast<I>(x) & kSign));
 }
@@ -64,6 +65,7 @@ template <class V>
 template <class V>
 [[gnu::always_inline]] inline V erf_of(V x) {
   using I = decltype(x < x);
+  using Words = Vector<std::uint32_t, sizeof(V)>;
   constexpr float kLogErfc[] = {-1.6279070377349854f,   -0.9184476137161255f,     -0.14827705919742584f,
                                 0.027632029727101326f,  0.00023140254779718816f,  -0.00240501225925982f,
                                 0.0009129905374720693f, -0.00016972047160379589f, 1.3353967005969025e-05f};
@@ -75,7 +77,7 @@ template <class V>
   const V a = size > 3.95f ? V{} + 3.95f : size;  // erf is 1 from there on
   const V w = polynomial(kLogErfc, a) * a;
   const V shifted = w + kRound, f = w - (shifted - kRound);
-  const V power = std::bit_cast<V>((std::bit_cast<I>(shifted) << 23) + 0x3f800000);
+  const V power = std::bit_cast<V>((std::bit_cast<Words>(shifted) << 23) + 0x3f800000u);
   const V negative = power * (polynomial(kTerms, f) * f) + (power - 1.0f);
   return std::bit_cast<V>((std::bit_cast<I>(negative) & ~kSign) | (std::bit_cast<I>(x) & kSign));
 }
