@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/error.h"
 #include "core/visible_text.h"
@@ -35,10 +37,15 @@ void add(ExportedResults& all, ExportedResults more, const std::filesystem::path
     if (counts_instead(placed(trial), placed(known->second))) known->second = std::move(trial);
   }
   for (auto& [folder, notes] : more.notes)
-    for (auto& [name, note] : notes)
-      if (const auto [known, added] = all.notes[folder].try_emplace(name, note); !added && known->second != note)
+    for (auto& [name, note] : notes) {
+      const auto [known, added] = all.notes[folder].try_emplace(name, note);
+      if (added || known->second == note) continue;
+      const auto joined = joined_notes(folder, known->second, note);
+      if (!joined)
         throw InputError(concat(path.string(), ": its note ", folder, "/", name,
                                 " is not that of another archive in this folder; leave one of the two out"));
+      known->second = nlohmann::json::parse(*joined);
+    }
 }
 
 }  // namespace
@@ -47,6 +54,19 @@ void require_plain_name(std::string_view what, const std::string& name) {
   const bool plain =
       !name.empty() && name.front() != '.' && name.find('/') == name.npos && name.find('\0') == name.npos;
   if (!plain) throw InputError(concat(what, " ", in_quotes(name), " is not a plain name"));
+}
+
+std::optional<std::string> joined_notes(const std::filesystem::path& folder, const nlohmann::json& a,
+                                        const nlohmann::json& b) {
+  const auto rows_of = [](const nlohmann::json& note) { return note.value("rows", nlohmann::json()); };
+  const auto by_rule = [](const nlohmann::json& note) { return note.value("by_rule", false); };
+  if (folder.filename() != "tabled" || !rows_of(a).is_array() || !rows_of(b).is_array() ||
+      a.value("seeds", nlohmann::json()) != b.value("seeds", nlohmann::json()))
+    return std::nullopt;
+  std::set<nlohmann::json> rows;
+  for (const nlohmann::json* note : {&a, &b})
+    for (const nlohmann::json& row : (*note)["rows"]) rows.insert(row);
+  return write_note({{"seeds", a["seeds"]}, {"by_rule", by_rule(a) && by_rule(b)}, {"rows", rows}});
 }
 
 void TrialFolder::write_config(std::string_view json) const {

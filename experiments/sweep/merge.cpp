@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "experiments/base/files.h"
+#include "experiments/base/strict_json.h"
 #include "experiments/results/exported.h"
 #include "experiments/results/store.h"
 #include "experiments/results/trial_files.h"
@@ -79,6 +80,12 @@ bool same(const std::string& a, const std::string& b) {
   return a == b || (Json::accept(a) && Json::accept(b) && Json::parse(a) == Json::parse(b));
 }
 
+/// joined_notes() of two records of one path.
+std::optional<std::string> joined_records(const fs::path& path, const Record& a, const Record& b) {
+  const auto note_of = [](const Record& r) { return take_note(parse_strict_json(r.text, r.where), r.where); };
+  return joined_notes(path.parent_path(), note_of(a), note_of(b));
+}
+
 ResultStore open_source(const fs::path& source) {
   if (fs::is_directory(source / "trials")) return ResultStore(source);
   try {
@@ -131,6 +138,10 @@ class Merge {
     for (auto& [path, record] : records_of(store)) {
       const auto [known, added] = records_.try_emplace(path, record);
       if (added || path.filename() == "plan.json" || same(known->second.text, record.text)) continue;
+      if (const auto joined = is_timings(path) ? std::nullopt : joined_records(path, known->second, record)) {
+        known->second = {known->second.where + " and " + record.where, *joined};
+        continue;
+      }
       throw InputError(fmt::format("{} and {}: {}. Nothing was copied", known->second.where, record.where,
                                    is_timings(path) ? "are different timings of one claim; leave one of them out"
                                                     : "record different decisions about one experiment, so their "

@@ -180,6 +180,36 @@ TEST_CASE("merge: a folder without results, and different decisions, are not mer
                        doctest::Contains("record different decisions"), InputError);
 }
 
+TEST_CASE("merge: tables that were shown in either source were shown") {
+  const TwoFolders made;
+  const char* const name = "seeds-2.json";
+  const fs::path below = fs::path("experiments") / "small" / "tabled", archives = made.folder / "archives";
+  make_folders(archives);
+  for (const ResultStore* store : {&made.a, &made.b}) {
+    const std::string mine = store == &made.a ? "row-a" : "row-b";
+    add_done(*store, made.experiment.trials[mine == "row-a" ? 0 : 1], 0.5);
+    make_folders(store->out() / below);
+    write_atomically(store->out() / below / name,
+                     write_note({{"seeds", 2}, {"by_rule", mine == "row-a"}, {"rows", {"row", mine}}}));
+    write_atomically(archives / (mine + ".jsonl"), export_line(store->trial(store->trial_ids()[0]), false) +
+                                                       export_note(*store, "small/tabled", name));
+  }
+  const auto check = [&](const ResultStore& store) {
+    const nlohmann::json note = store.note("small/tabled", name);
+    CHECK(note["seeds"] == 2);
+    CHECK(note["by_rule"] == false);  // seeds may have been raised by hand
+    CHECK(note["rows"] == nlohmann::json{"row", "row-a", "row-b"});
+  };
+  for (int times = 0; times < 2; ++times) {  // into an empty folder, and into one that has the union
+    merge_results({made.folder / "a", made.folder / "b"}, made.out);
+    check(ResultStore(made.out));
+  }
+  CHECK(verify_files(ResultStore(made.out)).problems.empty());
+  check(ResultStore::exported(archives));
+  merge_results({archives}, made.folder / "of archives");
+  check(ResultStore(made.folder / "of archives"));
+}
+
 TEST_CASE("merge: an archive becomes a folder of results that verifies, and can be exported again") {
   for (const bool full : {true, false}) {
     const Archived made;
