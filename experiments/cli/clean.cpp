@@ -9,16 +9,25 @@
 namespace normlab {
 namespace {
 
+/// Folders that interrupted merges left beside the trials.
+std::vector<std::filesystem::path> parts_of_merges(const ResultStore& store) {
+  std::vector<std::filesystem::path> parts = list_folder(store.out() / "trials");
+  std::erase_if(parts, [](const std::filesystem::path& path) {
+    return path.filename().string().front() != '.' || path.extension() != kTemporarySuffix;
+  });
+  return parts;
+}
+
 struct Clean {
   DescriptorOptions descriptor;
   KeepCheckpoint keep = KeepCheckpoint::none;
   Option out_option;
   bool yes = false;
 
-  /// What to clean: trials by id, and experiment folders.
+  /// What to clean: trials by id, experiment folders, and what interrupted merges left.
   struct Scope {
     std::vector<std::string> trials;
-    std::vector<std::filesystem::path> experiments;
+    std::vector<std::filesystem::path> experiments, parts;
   };
   Scope scope(const ResultStore& store) const {
     Scope scope;
@@ -26,6 +35,7 @@ struct Clean {
     if (descriptor.file.empty()) {
       scope.experiments = list_folder(experiments);
       scope.trials = store.trial_ids();
+      scope.parts = parts_of_merges(store);
       return scope;
     }
     const Experiment experiment = descriptor.load_staged();
@@ -48,6 +58,13 @@ struct Clean {
       files += removals.size();
     };
     const Scope meant = scope(store);
+    for (const std::filesystem::path& part : meant.parts) {
+      std::vector<Removal> removals;
+      for (const std::filesystem::path& file : files_below(part))
+        removals.push_back({file, std::filesystem::file_size(file)});
+      list(removals);
+      if (yes) std::filesystem::remove_all(part);
+    }
     for (const std::filesystem::path& experiment : meant.experiments) {
       list(temporary_files(experiment));
       if (yes) remove_temporaries(experiment);

@@ -254,7 +254,8 @@ std::vector<std::string> ResultStore::trial_ids() const {
     return ids;
   }
   for (const auto& path : list_folder(out_ / "trials"))
-    if (std::filesystem::is_directory(path)) ids.push_back(path.filename().string());
+    if (std::filesystem::is_directory(path) && path.filename().string().front() != '.')
+      ids.push_back(path.filename().string());
   return ids;
 }
 

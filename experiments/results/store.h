@@ -134,7 +134,7 @@ class ResultStore {
   /// InputError for an id that is not a plain file name. The folder must not outlive an exported store.
   TrialFolder trial(const std::string& id) const;
   bool finished(const std::string& id) const { return trial(id).finished(); }
-  /// Ids of all trials in the store, sorted.
+  /// Ids of all trials in the store, sorted. Names that begin with a dot are not ids: an interrupted merge leaves them.
   std::vector<std::string> trial_ids() const;
 
   /// Names of the notes in OUT/experiments/<folder>/, sorted. A note records what was decided ("STEM/fixed") or looked

@@ -20,9 +20,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Removes the folder at the end of its life, if it is still there.
+struct Part {
+  fs::path path;
+  ~Part() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+};
+
 /// Makes a folder that appears whole or not at all; `fill` writes into the folder it is given.
 void place_whole(const fs::path& to, const std::function<void(const fs::path&)>& fill) {
   const fs::path part = to.parent_path() / fmt::format(".{}.tmp", to.filename().string());
+  const Part removed{part};
   try {
     fs::create_directories(to.parent_path());
     fs::remove_all(part);

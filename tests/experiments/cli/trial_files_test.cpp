@@ -132,6 +132,19 @@ TEST_CASE("clean: checkpoints of finished trials are deleted only with --yes") {
   CHECK(sweep.call("table " + sweep.file).out == table);
 }
 
+TEST_CASE("clean: what an interrupted merge left is deleted with --yes") {
+  const TemporaryFolder folder;
+  const fs::path part = folder / "r" / "trials" / ".0123.tmp";
+  fs::create_directories(part / "attempt-1");
+  write_atomically(part / "attempt-1" / "log", "12345");
+  const std::string out = " --out '" + (folder / "r").string() + "'";
+  const Finished said = run_program(folder, "clean" + out);
+  CHECK_MESSAGE(has(said.out, "attempt-1/log\n5 bytes in 1 file of 0 finished trials would be deleted"), said.out);
+  CHECK(fs::exists(part));
+  CHECK(run_program(folder, "clean --yes" + out).code == 0);
+  CHECK(!fs::exists(part));
+}
+
 TEST_CASE("clean: a call with neither descriptor nor --out is refused") {
   CHECK(run_program(trained().folder, "clean").code == 2);
 }

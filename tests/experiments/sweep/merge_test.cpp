@@ -1,6 +1,7 @@
 #include "experiments/sweep/merge.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include "experiments/base/files.h"
 #include "experiments/base/strict_json.h"
@@ -208,6 +209,29 @@ TEST_CASE("merge: tables that were shown in either source were shown") {
   check(ResultStore::exported(archives));
   merge_results({archives}, made.folder / "of archives");
   check(ResultStore(made.folder / "of archives"));
+}
+
+TEST_CASE("merge: what an interrupted merge left is no trial, and the next one finishes") {
+  const TwoFolders made;
+  const std::string& id = made.experiment.trials[0].id;
+  add_done(made.a, made.experiment.trials[0], 0.5);
+  const fs::path part = made.out / "trials" / concat(".", id, ".tmp");
+  make_folders(part);
+  write_atomically(part / "config.json", "{");
+  CHECK(ResultStore(made.out).trial_ids().empty());
+  CHECK(merge_results({made.folder / "a"}, made.out).copied == 1);
+  CHECK(!fs::exists(part));
+  CHECK(ResultStore(made.out).finished(id));
+}
+
+TEST_CASE("merge: a merge that fails leaves no part of a trial") {
+  const TwoFolders made;
+  add_done(made.a, made.experiment.trials[0], 0.5);
+  const fs::path trial = made.a.trial(made.experiment.trials[0].id).path();
+  REQUIRE(mkfifo((trial / "pipe").c_str(), 0600) == 0);  // which cannot be copied
+  CHECK_THROWS_WITH_AS(merge_results({made.folder / "a"}, made.out), doctest::Contains("cannot be written"),
+                       EnvironmentError);
+  CHECK(list_folder(made.out / "trials").empty());
 }
 
 TEST_CASE("merge: an archive becomes a folder of results that verifies, and can be exported again") {
