@@ -167,7 +167,8 @@ DataPair read_slices(const DatasetConfig& config, const DatasetPlace& place, int
 fs::path find_data_root(const std::optional<fs::path>& from_command_line) {
   if (from_command_line) {
     if (is_folder(*from_command_line)) return *from_command_line;
-    throw InputError(concat("--data ", from_command_line->string(), ": no such folder"));
+    throw InputError(concat("data folder ", from_command_line->string(), ": no such folder; give another one with ",
+                            kDataRootOption));
   }
   const char* variable = std::getenv("NORMLAB_DATA");
   if (variable != nullptr && *variable != '\0') {
@@ -175,7 +176,8 @@ fs::path find_data_root(const std::optional<fs::path>& from_command_line) {
     throw InputError(concat("NORMLAB_DATA is ", variable, ": no such folder"));
   }
   if (is_folder("data")) return "data";
-  throw InputError(concat("no data folder: --data is not given, NORMLAB_DATA is not set, and there is no ",
+  throw InputError(concat("no data folder: ", kDataRootOption,
+                          " is not given, NORMLAB_DATA is not set, and there is no ",
                           (fs::current_path() / "data").string()));
 }
 

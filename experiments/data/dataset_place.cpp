@@ -100,9 +100,9 @@ std::optional<fs::path> look_in(const fs::path& folder, const DatasetConfig& con
 fs::path below_root(const DatasetConfig& config) {
   const fs::path below = config.path.empty() ? config.name : config.path;
   if (below.is_absolute() || std::find(below.begin(), below.end(), "..") != below.end()) {
-    throw InputError(
-        concat("dataset path ", in_quotes(below.string()),
-               " is outside the data root; give a path below the root, and the root with --data or NORMLAB_DATA"));
+    throw InputError(concat("dataset path ", in_quotes(below.string()),
+                            " is outside the data root; give a path below the root, and the root with ",
+                            kDataRootOption, " or NORMLAB_DATA"));
   }
   return below;
 }
@@ -136,7 +136,7 @@ std::vector<std::pair<fs::path, Layout>> places_of(const DatasetConfig& config, 
     message += concat("  ", folder.string(), is_folder(folder) ? "" : " (no such folder)", "\n");
   message += "Expected contents:\n";
   for (const Layout layout : layouts) message += concat("  ", expected(config, layout), "\n");
-  throw InputError(message + "Give the parent folder with --data DIR or NORMLAB_DATA.");
+  throw InputError(concat(message, "Give the parent folder with ", kDataRootOption, " or NORMLAB_DATA."));
 }
 
 /// Evaluation images of an image folder may be in one flat folder with a file of labels, as in ImageNet.

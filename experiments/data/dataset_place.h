@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,9 @@
 #include "experiments/descriptor/config.h"
 
 namespace normlab {
+
+/// For messages: the option that gives the data root.
+inline constexpr std::string_view kDataRootOption = "--data (of eval: --data-root)";
 
 struct DatasetPlace {
   DatasetLayout layout = DatasetLayout::known;  // known: generated, not on disk

@@ -112,7 +112,8 @@ TEST_CASE("dataset: a missing --data is an error, whatever NORMLAB_DATA is") {
   const InEmptyFolder here;
   TempFolder given, variable;
   const Variable set(variable.path().c_str());
-  CHECK_SAYS(input_error([&] { find_data_root(given / "no"); }), "no such folder");
+  CHECK_SAYS(input_error([&] { find_data_root(given / "no"); }),
+             "/no: no such folder; give another one with --data (of eval: --data-root)");
 }
 
 TEST_CASE("dataset: a missing NORMLAB_DATA is an error") {
@@ -133,7 +134,7 @@ TEST_CASE("dataset: no data root at all is an error") {
   const InEmptyFolder here;
   const Variable unset(nullptr);
   CHECK_SAYS(input_error([] { find_data_root(std::nullopt); }),
-             "--data is not given, NORMLAB_DATA is not set, and there is no");
+             "--data (of eval: --data-root) is not given, NORMLAB_DATA is not set, and there is no");
 }
 
 TEST_CASE("dataset: a known name is found in ROOT/name and in ROOT") {
