@@ -14,15 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kImages[] = {".jpg", ".jpeg", ".png"};
 constexpr const char* kImagesOfOthers[] = {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif"};
 
-std::string lower_extension(const fs::path& file) {
-  std::string extension = file.extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return extension;
-}
+std::string lower_extension(const fs::path& file) { return lower_case(file.extension().string()); }
 
 std::string_view why_no_image(const fs::path& file) {
   const std::string extension = lower_extension(file);
@@ -55,6 +49,12 @@ void find(const fs::path& folder, const std::string& below, std::vector<Identity
 
 }  // namespace
 
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
 bool is_folder(const fs::path& path) {
   std::error_code error;
   return fs::is_directory(path, error);
@@ -62,7 +62,7 @@ bool is_folder(const fs::path& path) {
 
 bool has_image_extension(const fs::path& file) {
   const std::string extension = lower_extension(file);
-  return std::find(std::begin(kImages), std::end(kImages), extension) != std::end(kImages);
+  return std::find(std::begin(kImageEndings), std::end(kImageEndings), extension) != std::end(kImageEndings);
 }
 
 FolderContent folder_content(const fs::path& folder) {

@@ -8,9 +8,13 @@
 
 namespace normlab {
 
+/// Of ASCII letters.
+std::string lower_case(std::string text);
+
 bool is_folder(const std::filesystem::path& path);
 
-/// True for .jpg, .jpeg and .png in any case.
+inline constexpr const char* kImageEndings[] = {".jpg", ".jpeg", ".png"};
+/// True for these in any case.
 bool has_image_extension(const std::filesystem::path& file);
 
 /// In byte order, without names that begin with a dot. Follows links.

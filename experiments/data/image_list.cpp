@@ -30,12 +30,21 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-/// "file TAB label", "file label" (then the label has no space), or "label".
+/// "file TAB label", "file,label" with an image's extension, "file label" (then the label has no space), or "label".
 Line parse_line(const std::string& text, std::size_t number) {
-  const std::size_t tab = text.find('\t');
-  const std::size_t cut = tab != text.npos ? tab : text.find_last_of(' ');
+  const std::size_t tab = text.find('\t'), comma = text.find_last_of(',');
+  const bool by_comma = comma != text.npos && has_image_extension(trimmed(text.substr(0, comma)));
+  const std::size_t cut = tab != text.npos ? tab : by_comma ? comma : text.find_last_of(' ');
   if (cut == text.npos) return {"", text, number};
   return {trimmed(text.substr(0, cut)), trimmed(text.substr(cut + 1)), number};
+}
+
+bool has_comma(const Line& line) { return line.label.find(',') != std::string::npos; }
+
+bool contains_image_name(const Line& line) {
+  const std::string text = lower_case(line.label);
+  return std::any_of(std::begin(kImageEndings), std::end(kImageEndings),
+                     [&](const char* ending) { return text.find(ending) != text.npos; });
 }
 
 class LabelFile {
@@ -47,11 +56,15 @@ class LabelFile {
       ++number;
       text = trimmed(text);
       if (text.empty()) continue;
-      lines_.push_back(parse_line(text, number));
+      Line line = parse_line(text, number);
+      const bool below_header = lines_.size() == 1 && lines_[0].file.empty() && has_comma(lines_[0]);
+      if (below_header && !line.file.empty()) lines_.clear();
+      lines_.push_back(std::move(line));
       if (lines_.back().file.empty() != lines_[0].file.empty())
         throw InputError(concat(where(lines_.back()), "some lines name a file and others do not"));
     }
     if (lines_.empty()) throw InputError(concat(file.string(), ": holds no labels"));
+    if (!names_files()) require_labels_alone();
   }
 
   bool names_files() const { return !lines_[0].file.empty(); }
@@ -69,6 +82,17 @@ class LabelFile {
   }
 
  private:
+  /// Else each line would be a class of its own.
+  void require_labels_alone() const {
+    const auto odd = std::all_of(lines_.begin(), lines_.end(), has_comma)
+                         ? lines_.begin()
+                         : std::find_if(lines_.begin(), lines_.end(), contains_image_name);
+    if (odd != lines_.end())
+      throw InputError(concat(where(*odd), in_quotes(odd->label),
+                              " is no label alone; write image and label as \"a.png 3\" or \"a.png,3\", with the "
+                              "image's extension"));
+  }
+
   fs::path file_;
   std::vector<Line> lines_;
 };

@@ -36,6 +36,24 @@ TEST_CASE("image_list: lines name images and classes") {
   CHECK(images.keys[0] == "ILSVRC_1.JPEG");
 }
 
+TEST_CASE("image_list: a comma may separate image and label, below names of the columns") {
+  const Folder folder;
+  for (const char* header : {"", "file,label\n"}) {
+    const ImageSet images = folder.read(std::string(header) + "ILSVRC_2.JPEG,maltese dog\nILSVRC_1.JPEG, cat\r\n" +
+                                        "ILSVRC_3.JPEG,maltese dog\n");
+    CHECK(images.class_names == std::vector<std::string>{"cat", "maltese dog"});
+    CHECK(images.labels == Labels{0, 1, 1});
+  }
+}
+
+TEST_CASE("image_list: lines that hold more than a label are not classes") {
+  const Folder folder;
+  const char* const form = " is no label alone; write image and label as \"a.png 3\" or \"a.png,3\"";
+  for (const char* line : {"ILSVRC_1.JPEG;0", "ILSVRC_1,0", "ILSVRC_1.JPEG", "ILSVRC_1.JPEG,0,cat"})
+    CHECK_SAYS(folder.said(concat(line, "\n", line, "\n", line, "\n")), concat("labels.txt:1: \"", line, "\"", form));
+  CHECK(folder.read("cat,small\ndog\ndog\n").class_names == std::vector<std::string>{"cat,small", "dog"});
+}
+
 TEST_CASE("image_list: labels are places in the classes of training") {
   const Folder folder;
   CHECK(folder.read(kNamed, "train", {"ant", "cat", "dog"}).labels == Labels{1, 2, 2});
