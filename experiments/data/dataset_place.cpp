@@ -139,6 +139,13 @@ std::vector<std::pair<fs::path, Layout>> places_of(const DatasetConfig& config, 
   throw InputError(concat(message, "Give the parent folder with ", kDataRootOption, " or NORMLAB_DATA."));
 }
 
+/// Whether images lie in train/ itself, not in folders of classes.
+bool holds_flat_split(const fs::path& folder) {
+  if (!is_folder(folder / "train")) return false;
+  const FolderContent content = folder_content(folder / "train");
+  return std::any_of(content.files.begin(), content.files.end(), has_image_extension);
+}
+
 /// Evaluation images of an image folder may be in one flat folder with a file of labels, as in ImageNet.
 bool lies_flat(const DatasetConfig& config, const fs::path& folder) {
   if (config.layout != Layout::image_folder || config.labels.empty() || !is_folder(folder)) return false;
@@ -169,11 +176,13 @@ std::pair<DatasetLayout, std::string> recognised_layout(const fs::path& folder) 
     if (look_in(folder, unnamed, layout)) return {layout, ""};
   const FolderContent content = folder_content(folder);
   const auto images = std::count_if(content.files.begin(), content.files.end(), has_image_extension);
-  if (content.files.empty() && !content.folders.empty()) return {Layout::image_folder, ""};
-  std::vector<std::string> lists;  // candidate files of labels
+  std::vector<std::string> lists, others;  // files that may hold labels
   for (const std::string& file : content.files)
-    if (!has_image_extension(file) && file != "classes.txt") lists.push_back(file);
+    if (!has_image_extension(file) && !is_about_folder(file) && file != "classes.txt")
+      (names_images(folder / file) ? lists : others).push_back(file);
+  if (lists.empty() && (images > 0 || holds_flat_split(folder))) lists = others;  // of labels alone
   if (lists.size() == 1 && (images > 0 || !content.folders.empty())) return {Layout::image_list, lists[0]};
+  if (lists.empty() && images == 0 && !content.folders.empty()) return {Layout::image_folder, ""};
   std::string message =
       concat(folder.string(), ": is not a data set of a known layout; it holds ", content.folders.size(), " folders, ",
              images, " images and ", content.files.size() - std::size_t(images), " other files. Expected one of\n");

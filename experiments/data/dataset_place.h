@@ -24,8 +24,9 @@ struct DatasetPlace {
 /// expected), a path outside the root, a layout whose required key is missing.
 DatasetPlace find_dataset_place(const DatasetConfig& config, const std::filesystem::path& root);
 
-/// The layout that a folder's file names imply and, for an image_list, the file of labels: the only file that is
-/// neither an image nor classes.txt. InputError for any other folder, with what each layout looks like.
+/// The layout that a folder's files imply and, for an image_list, the file of labels: the only one whose lines name
+/// images, else the only other file beside images. Files about the folder (is_about_folder()) do not matter. InputError
+/// for any other folder, with what each layout looks like.
 std::pair<DatasetLayout, std::string> recognised_layout(const std::filesystem::path& folder);
 
 /// Training splits first.

@@ -16,6 +16,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kImagesOfOthers[] = {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif"};
 
+constexpr const char* kAboutFolder[] = {"readme", "license", "licence", "copying", "notice", "citation"};
+
 std::string lower_extension(const fs::path& file) { return lower_case(file.extension().string()); }
 
 std::string_view why_no_image(const fs::path& file) {
@@ -63,6 +65,11 @@ bool is_folder(const fs::path& path) {
 bool has_image_extension(const fs::path& file) {
   const std::string extension = lower_extension(file);
   return std::find(std::begin(kImageEndings), std::end(kImageEndings), extension) != std::end(kImageEndings);
+}
+
+bool is_about_folder(const fs::path& file) {
+  const std::string stem = lower_case(file.stem().string());
+  return std::find(std::begin(kAboutFolder), std::end(kAboutFolder), stem) != std::end(kAboutFolder);
 }
 
 FolderContent folder_content(const fs::path& folder) {

@@ -17,6 +17,9 @@ inline constexpr const char* kImageEndings[] = {".jpg", ".jpeg", ".png"};
 /// True for these in any case.
 bool has_image_extension(const std::filesystem::path& file);
 
+/// True for README, LICENSE and the like, with any extension and in any case.
+bool is_about_folder(const std::filesystem::path& file);
+
 /// In byte order, without names that begin with a dot. Follows links.
 struct FolderContent {
   std::vector<std::string> folders, files;

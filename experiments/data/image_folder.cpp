@@ -45,7 +45,8 @@ std::vector<std::string> class_folders(const fs::path& folder, const std::string
   refuse_tiny_imagenet(of_split);
   FolderContent content = folder_content(of_split);
   for (const std::string& file : content.files)
-    strays.add(of_split / file, "expected one folder per class here, with the images in it");
+    if (!is_about_folder(file))
+      strays.add(of_split / file, "expected one folder per class here, with the images in it");
   if (content.folders.empty()) {
     strays.refuse();
     throw InputError(concat(of_split.string(), ": holds no class folders"));

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <optional>
@@ -209,6 +210,17 @@ void require_labels(const fs::path& folder, const std::vector<std::string>& imag
 }
 
 }  // namespace
+
+bool names_images(const fs::path& file) {
+  std::ifstream in(file);
+  std::string text(4096, '\0');
+  in.read(text.data(), std::ssize(text));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  std::istringstream lines(text);
+  for (std::size_t number = 1; number <= 2 && std::getline(lines, text); ++number)
+    if (has_image_extension(parse_line(trimmed(text), number).file)) return true;
+  return false;
+}
 
 std::vector<std::string> image_list_classes(const fs::path& folder, const std::string& labels) {
   return numbered_names(folder, label_file(folder, labels), {});

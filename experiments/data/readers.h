@@ -70,6 +70,8 @@ bool has_tiny_imagenet(const std::filesystem::path& folder);
 /// without classes.txt the file's labels are the names, in byte order. InputError names the line: a file listed twice
 /// or outside the folder, an invalid label, an image without a label, more labels than images.
 ImageSet read_image_list(const std::filesystem::path& folder, const std::string& labels, const SliceRequest& request);
+/// Whether one of the first two lines of `file` names an image and its label.
+bool names_images(const std::filesystem::path& file);
 std::vector<std::string> image_list_classes(const std::filesystem::path& folder, const std::string& labels);
 
 /// One name per line, ignoring blank lines at the end. InputError: no names, a duplicate, a blank line in between.

@@ -130,6 +130,20 @@ TEST_CASE("init: a list of labels is found") {
   CHECK(place.init("listed")["dataset"]["labels"] == "labels.txt");
 }
 
+TEST_CASE("init: files about the folder and other texts do not make a folder of classes a list") {
+  const Place place;
+  for (const char* name : {"divided/train", "divided/val", "flat"}) write_classes(place.sets / name, 2, 10, 1);
+  for (const char* name : {"divided/README.md", "divided/sizes.csv", "flat/README.md", "flat/LICENSE"})
+    write_file(place.sets / name, "About these images.\n");
+  CHECK(place.init("divided")["dataset"]["eval"] == "val");
+  CHECK(place.init("flat")["dataset"]["layout"] == "image_folder");
+  std::string labels;
+  for (int i = 0; i < 10; ++i) labels += concat("class ", i % 2, "/", i, ".png,", i < 5 ? "low" : "high", "\n");
+  write_file(place.sets / "flat" / "labels.csv", labels);
+  const Finished made = place.command("init sets/flat -o -");
+  CHECK_MESSAGE(has(made.out, "\"layout\": \"image_list\""), made.err);
+}
+
 TEST_CASE("init: what is no data set is refused") {
   const Place place;
   const auto refused = [&](const std::string& name, const std::string& message) {

@@ -127,6 +127,14 @@ TEST_CASE("image_folder: a folder of classes is the split train") {
              "its folders are the classes of one split, \"train\"");
 }
 
+TEST_CASE("image_folder: files about the folder may lie beside the folders of classes") {
+  const Folder folder;
+  for (const char* name : {"README.md", "LICENSE", "citation.cff"}) write_file(folder / "train" / name, "x");
+  CHECK(folder.read("train").size() == 4);
+  write_file(folder / "train/2/README.md", "x");
+  CHECK_SAYS(folder.said(), "train/2/README.md: is not an image");
+}
+
 TEST_CASE("image_folder: evaluation labels are places in the classes of training") {
   const Folder folder;
   SliceRequest request = request_for("val");
