@@ -171,12 +171,26 @@ struct InitCommand {
         tell("         skipped: {}: {}\n", visible_line(m.bad_images[i].key), visible_line(m.bad_images[i].reason));
       if (m.bad_images.size() > kShown) tell("         and {} more\n", m.bad_images.size() - kShown);
     }
+    for (const std::string& unused : unused_folders(path, splits))
+      tell("  not used: the folder {}; other splits than train are called val, valid, validation, dev or test\n",
+           visible_line(unused));
     if (absent_) tell("  some classes have no training image, so the descriptor sets \"allow_absent_classes\"\n");
     if (output == "-") return;
     const std::string descriptor = shell_quoted(file.string()),
                       data = " --data " + shell_quoted(path.parent_path().string());
     tell("wrote {}\n  normlab check {}{}\n  normlab plan {}{}\n  normlab run {}{}\n", visible_line(file.string()),
          descriptor, data, descriptor, data, descriptor, data);
+  }
+
+  /// Folders beside train/ that are no splits.
+  std::vector<std::string> unused_folders(const fs::path& path, const std::vector<Split>& splits) const {
+    const bool by_folder = source.layout == DatasetLayout::image_folder || source.layout == DatasetLayout::image_list;
+    if (!by_folder || !is_folder(path / "train")) return {};
+    std::vector<std::string> folders = folder_content(path).folders;
+    std::erase_if(folders, [&](const std::string& name) {
+      return std::any_of(splits.begin(), splits.end(), [&](const Split& split) { return split.name == name; });
+    });
+    return folders;
   }
 
   bool absent_ = false;

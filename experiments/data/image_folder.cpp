@@ -10,7 +10,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kSplits[] = {"train", "val", "test"};
+constexpr std::string_view kSplits[] = {"train", "val", "valid", "validation", "dev", "test"};
+
+/// A split with a capital letter would become a class, or would not be used.
+void refuse_capital_splits(const fs::path& folder) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string(), lower = lower_case(name);
+    if (name == lower || std::find(std::begin(kSplits), std::end(kSplits), lower) == std::end(kSplits)) continue;
+    if (is_folder(entry->path()))
+      throw InputError(concat(entry->path().string(), ": is a split or a class? Rename the folder of a split to ",
+                              lower, "; put the folders of classes into a folder train"));
+  }
+}
 
 void refuse_tiny_imagenet(const fs::path& folder) {
   std::error_code error;
@@ -57,9 +69,10 @@ std::vector<std::string> class_folders(const fs::path& folder, const std::string
 }  // namespace
 
 std::vector<std::string> image_folder_splits(const fs::path& folder) {
+  refuse_capital_splits(folder);
   std::vector<std::string> splits;
-  for (const char* split : kSplits) {
-    if (is_folder(folder / split)) splits.push_back(split);
+  for (const std::string_view split : kSplits) {
+    if (is_folder(folder / split)) splits.emplace_back(split);
   }
   if (splits.empty()) splits.push_back("train");
   return splits;

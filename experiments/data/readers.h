@@ -43,10 +43,11 @@ std::vector<std::string> idx_classes(const std::filesystem::path& folder, const 
 bool has_idx(const std::filesystem::path& folder);
 
 /// `folder`/SPLIT/CLASS/.../NAME.jpg (.jpeg, .png, in any case). The label is CLASS's position among the class folders
-/// in byte order; the key is the path after SPLIT. Without a folder train, val or test, the folders of `folder` are the
-/// classes and "train" is its only split. Follows links; skips names that begin with a dot. InputError: no such split
-/// (with the existing ones), a class folder without images or absent from the training split, any other file, a folder
-/// that contains itself, tiny-imagenet-200's val.
+/// in byte order; the key is the path after SPLIT, which is train, val, valid, validation, dev or test. Without such
+/// folders those of `folder` are the classes and "train" is its only split. Follows links; skips names that begin with
+/// a dot and, beside class folders, README and the like. InputError: no such split (with the existing ones), a split
+/// with capital letters, a class folder without images or absent from the training split, any other file, a folder that
+/// contains itself, tiny-imagenet-200's val.
 ImageSet read_image_folder(const std::filesystem::path& folder, const SliceRequest& request);
 std::vector<std::string> image_folder_classes(const std::filesystem::path& folder, const std::string& split);
 std::vector<std::string> image_folder_splits(const std::filesystem::path& folder);

@@ -144,6 +144,13 @@ TEST_CASE("init: files about the folder and other texts do not make a folder of 
   CHECK_MESSAGE(has(made.out, "\"layout\": \"image_list\""), made.err);
 }
 
+TEST_CASE("init: a folder beside train that is no split is named") {
+  const Place place;
+  for (const char* name : {"train", "valid", "holdout"}) write_classes(place.sets / "many" / name, 2, 10, 1);
+  CHECK(place.init("many")["dataset"]["eval"] == "valid");
+  CHECK(has(place.said, "not used: the folder holdout; other splits than train are called val, "));
+}
+
 TEST_CASE("init: what is no data set is refused") {
   const Place place;
   const auto refused = [&](const std::string& name, const std::string& message) {

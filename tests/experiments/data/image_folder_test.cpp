@@ -127,6 +127,25 @@ TEST_CASE("image_folder: a folder of classes is the split train") {
              "its folders are the classes of one split, \"train\"");
 }
 
+TEST_CASE("image_folder: common names of the validation split are splits") {
+  for (const char* split : {"valid", "validation", "dev"}) {
+    const Folder folder;
+    fs::rename(folder / "val", folder / split);
+    CHECK(image_folder_splits(folder.path()) == std::vector<std::string>{"train", split});
+    CHECK(folder.read(split).size() == 4);
+  }
+}
+
+TEST_CASE("image_folder: a split with a capital letter is neither a class nor passed over") {
+  const Folder folder;
+  fs::rename(folder / "val", folder / "Val");
+  CHECK_SAYS(folder.said(),
+             "/Val: is a split or a class? Rename the folder of a split to val; put the folders of "
+             "classes into a folder train");
+  fs::rename(folder / "train", folder / "Train");
+  CHECK_SAYS(folder.said(), "is a split or a class?");
+}
+
 TEST_CASE("image_folder: files about the folder may lie beside the folders of classes") {
   const Folder folder;
   for (const char* name : {"README.md", "LICENSE", "citation.cff"}) write_file(folder / "train" / name, "x");
