@@ -18,7 +18,7 @@ namespace {
 struct SliceInfo {
   std::string slice, hash, content_hash, provenance;
   std::int64_t images = 0, channels = 0;
-  bool encoded = false;
+  bool encoded = false, masks = false;  // masks: pixels have the classes
   std::vector<std::string> class_names;
   ImageMeasures measures;
 };
@@ -51,8 +51,11 @@ void print_slice(const SliceInfo& info) {
   print_text("{}: {}\n", info.slice, info.provenance);
   print_text("  images    {}{}\n", m.images,
              m.bad_images.empty() ? "" : fmt::format(", and {} that cannot be decoded", m.bad_images.size()));
-  print_text("  classes   {}; {} to {} images each{}\n", m.class_counts.size(), spread.least, spread.most,
-             spread.absent == 0 ? "" : fmt::format(", {} without images", spread.absent));
+  if (info.masks)
+    print_text("  classes   {}, of pixels\n", info.class_names.size());
+  else
+    print_text("  classes   {}; {} to {} images each{}\n", m.class_counts.size(), spread.least, spread.most,
+               spread.absent == 0 ? "" : fmt::format(", {} without images", spread.absent));
   print_text("  width     {}\n  height    {}{}\n", sides(m.width), sides(m.height),
              m.width[0] == m.width[2] && m.height[0] == m.height[2] ? "" : "  (smallest / median / largest)");
   print_text("  bytes     {} {}\n", m.bytes, info.encoded ? "in files" : "of pixels");
@@ -69,8 +72,10 @@ nlohmann::ordered_json json_of(const SliceInfo& info) {
     return nlohmann::ordered_json{{"min", s[0]}, {"median", s[1]}, {"max", s[2]}};
   };
   nlohmann::ordered_json classes = nlohmann::ordered_json::array(), bad = nlohmann::ordered_json::array();
-  for (std::size_t c = 0; c < info.class_names.size(); ++c)
-    classes.push_back({{"name", info.class_names[c]}, {"images", m.class_counts[c]}});
+  for (std::size_t c = 0; c < info.class_names.size(); ++c) {
+    classes.push_back({{"name", info.class_names[c]}});
+    if (!info.masks) classes.back()["images"] = m.class_counts[c];
+  }
   for (const BadImage& image : m.bad_images) bad.push_back({{"key", image.key}, {"reason", image.reason}});
   nlohmann::ordered_json json{{"slice", info.slice},
                               {"images", m.images},
@@ -109,6 +114,7 @@ struct InfoCommand {
                      images.size(),
                      images.channels,
                      images.encoded != nullptr,
+                     opened.place.layout == DatasetLayout::image_masks,
                      images.class_names,
                      measure_images(images, source.threads)};
       if (full && images.encoded) info.content_hash = encoded_content_hash(images);

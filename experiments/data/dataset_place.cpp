@@ -174,6 +174,10 @@ std::pair<DatasetLayout, std::string> recognised_layout(const fs::path& folder) 
   constexpr Layout kWithMarks[] = {Layout::webdataset, Layout::cifar, Layout::idx, Layout::tiny_imagenet};
   for (const Layout layout : kWithMarks)
     if (look_in(folder, unnamed, layout)) return {layout, ""};
+  if (is_folder(folder / "images") && is_folder(folder / "masks"))
+    throw InputError(concat(folder.string(),
+                            ": images/ and masks/ are the layout image_masks, of a segmentation; write its descriptor "
+                            "by hand (docs/descriptors.md, \"Segmentation\")"));
   const FolderContent content = folder_content(folder);
   const auto images = std::count_if(content.files.begin(), content.files.end(), has_image_extension);
   std::vector<std::string> lists, others;  // files that may hold labels

@@ -26,7 +26,7 @@ DatasetPlace find_dataset_place(const DatasetConfig& config, const std::filesyst
 
 /// The layout that a folder's files imply and, for an image_list, the file of labels: the only one whose lines name
 /// images, else the only other file beside images. Files about the folder (is_about_folder()) do not matter. InputError
-/// for any other folder, with what each layout looks like.
+/// for an image_masks and for any other folder, with what each layout looks like.
 std::pair<DatasetLayout, std::string> recognised_layout(const std::filesystem::path& folder);
 
 /// Training splits first.

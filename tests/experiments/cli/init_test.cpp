@@ -164,6 +164,9 @@ TEST_CASE("init: what is no data set is refused") {
   write_file(place.sets / "texts" / "a.txt", "a");
   write_file(place.sets / "texts" / "b.txt", "b");
   refused("texts", "0 images and 2 other files");
+  fs::create_directories(place.sets / "pairs" / "images" / "train");
+  fs::create_directories(place.sets / "pairs" / "masks" / "train");
+  refused("pairs", "images/ and masks/ are the layout image_masks");
   write_classes(place.sets / "one", 1, 3, 1);
   refused("one", "one class");
   write_classes(place.sets / "later" / "val", 2, 3, 1);

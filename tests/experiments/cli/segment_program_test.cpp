@@ -1,6 +1,8 @@
 // A segmentation as a user runs it: images and masks in folders, a table of mIoU, masks written by `eval`, a kill.
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/error.h"
 #include "experiments/data/png.h"
 #include "experiments/results/store.h"
@@ -117,6 +119,15 @@ TEST_CASE("program: a killed segmentation ends with the bits of an uninterrupted
   killed.wait();
   REQUIRE(run_program(folder, words + " --out " + (folder / "r").string()).code == 0);
   CHECK(metrics("r") == metrics("whole"));
+}
+
+TEST_CASE("program: data info counts no images per class of pixels") {
+  const Folder folder;
+  const std::string words = "data info own --layout image_masks --data " + (folder / "data").string();
+  const Finished text = run_program(folder, words);
+  CHECK_MESSAGE(says(text.out, "  classes   2, of pixels\n"), text.out);
+  const auto json = nlohmann::json::parse(run_program(folder, words + " --format json").out);
+  CHECK(!json["slices"][0]["classes"][0].contains("images"));
 }
 
 TEST_CASE("program: a data set with masks is not packed without them") {
