@@ -30,9 +30,11 @@ class DataChecks {
       classes();
       shots();
     }
-    if (const std::optional<std::int64_t> images = known_training_images(data()))
-      if (const auto problem = problem_of_steps(trial_.train, *images))
-        report_("train." + problem->key, concat(problem->key, ": ", problem->what));
+    if (const std::optional<std::int64_t> images = known_training_images(data())) {
+      auto problem = problem_of_steps(trial_.train, *images);
+      if (!problem) problem = problem_of_warmup(trial_.train, *images);
+      if (problem) report_("train." + problem->key, concat(problem->key, ": ", problem->what));
+    }
   }
 
  private:

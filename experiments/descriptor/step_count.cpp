@@ -47,6 +47,17 @@ std::optional<StepProblem> problem_of_steps(const TrainConfig& train, std::int64
   return std::nullopt;
 }
 
+std::optional<StepProblem> problem_of_warmup(const TrainConfig& train, std::int64_t images) {
+  const StepCount steps = count(train, images);
+  if (problem_of_steps(train, images) || steps.warmup <= steps.total) return std::nullopt;
+  const bool in_steps = train.schedule.warmup_steps > 0;
+  const std::string length = in_steps ? std::to_string(steps.warmup)
+                                      : concat(train.schedule.warmup_epochs, " epochs, ", steps.warmup, " steps,");
+  return {{in_steps ? "schedule.warmup_steps" : "schedule.warmup_epochs",
+           concat(length, " is more than the ", steps.total,
+                  " steps of the training, so the rate would never reach lr; shorten the warm-up")}};
+}
+
 StepCount count_steps(const TrainConfig& train, std::int64_t images) {
   if (const auto problem = problem_of_steps(train, images))
     throw InputError(concat("train.", problem->key, ": ", problem->what));

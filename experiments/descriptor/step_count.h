@@ -26,5 +26,8 @@ struct StepProblem {
 /// nullopt, or: an indivisible batch larger than the training set, no step, a cooldown longer than the training, an
 /// average of weights that no step updates.
 std::optional<StepProblem> problem_of_steps(const TrainConfig& train, std::int64_t images);
+/// nullopt, or a warm-up longer than the training; nullopt also after another problem. Not an error of count_steps(),
+/// since trials of earlier versions have one.
+std::optional<StepProblem> problem_of_warmup(const TrainConfig& train, std::int64_t images);
 
 }  // namespace normlab

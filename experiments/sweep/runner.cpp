@@ -37,6 +37,8 @@ DataSets load_data(const Experiment& experiment, const ResultStore& store, const
     // Once, before any trial begins.
     require_classes(experiment.trials[t].config, data.at(key).train);
     require_shots(experiment.trials[t].config, data.at(key).train, "eval.fewshot.shots");
+    if (const auto problem = problem_of_warmup(experiment.trials[t].config.train, data.at(key).train.size()))
+      throw InputError(concat("train.", problem->key, ": ", problem->what));
   }
   for (const Trial& trial : experiment.trials) {
     const auto found = data.find(data_key(trial.config.dataset));
