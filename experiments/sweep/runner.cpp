@@ -114,18 +114,13 @@ int available_cores() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-/// Trains these trials if they lack a result, except those in `tried`. Returns whether others can begin afterwards.
-static bool run_trials(const Experiment& experiment, const ResultStore& store, const RunOptions& options,
-                       std::set<std::string>& tried, RunSummary& summary) {
-  store.write_plan(experiment.stem, plan_json(experiment));
-  summary.trials = experiment.trials.size();
-  const auto [pending, retried, waiting] = pending_trials(experiment, store, options, tried, summary);
-  summary.waiting = waiting;
-  if (pending.empty()) return false;
+/// The data of the pending trials. InputError for whatever would refuse one of them, before any work starts.
+static DataSets checked_data(const Experiment& experiment, const ResultStore& store,
+                             const std::vector<std::size_t>& pending, const RunOptions& options) {
   std::set<Precision> precisions;
   for (const std::size_t t : pending) precisions.insert(experiment.trials[t].config.train.precision);
-  // Reports what is missing before any work starts. The ranks of a group have done this for their GPUs, before one of
-  // them used its own, after which a forked process could not.
+  // The ranks of a group have done this for their GPUs, before one of them used its own, after which a forked process
+  // could not.
   if (options.group == nullptr || options.device == DeviceKind::cpu)
     require_device(options.device, precisions, options.gpu);
   for (const std::size_t t : pending)
@@ -133,7 +128,7 @@ static bool run_trials(const Experiment& experiment, const ResultStore& store, c
                   options.group && options.ranks == 1 ? "--ranks-per-trial" : "--ranks", experiment.trials[t].config,
                   options.device == DeviceKind::cpu ? 0 : options.gpu_shards);
   check_start_files(experiment, pending);
-  const DataSets data = load_data(experiment, store, pending, options);
+  DataSets data = load_data(experiment, store, pending, options);
   if (!experiment.probes.empty())
     for (const std::size_t t : pending) {
       const TrialConfig& c = experiment.trials[t].config;
@@ -141,6 +136,18 @@ static bool run_trials(const Experiment& experiment, const ResultStore& store, c
       require_within_training(experiment.probes, count_steps(c.train, data.at(data_key(c.dataset)).train.size()).total,
                               "the training of " + experiment.trials[t].label);
     }
+  return data;
+}
+
+/// Trains these trials if they lack a result, except those in `tried`. Returns whether others can begin afterwards.
+static bool run_trials(const Experiment& experiment, const ResultStore& store, const RunOptions& options,
+                       std::set<std::string>& tried, RunSummary& summary) {
+  summary.trials = experiment.trials.size();
+  const auto [pending, retried, waiting] = pending_trials(experiment, store, options, tried, summary);
+  summary.waiting = waiting;
+  const DataSets data = pending.empty() ? DataSets() : checked_data(experiment, store, pending, options);
+  store.write_plan(experiment.stem, plan_json(experiment));
+  if (pending.empty()) return false;
   catch_stop_signals();
   const WorkerSettings settings{
       .experiment = &experiment, .store = &store, .data = &data, .options = &options, .retried = &retried};

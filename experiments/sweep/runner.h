@@ -57,7 +57,7 @@ struct RunSummary {
   ExitCode exit_code() const;  // of a run that was not stopped
 };
 
-/// Writes the plan to OUT/experiments, loads the data, and trains every trial that has no result in OUT, then those
+/// Loads the data, writes the plan to OUT/experiments, and trains every trial that has no result in OUT, then those
 /// that follow from these results (next_stage), until there are no more. Waits for trials of other processes, and takes
 /// them over if their process is gone. Failed and diverged trials have a result; the options decide whether they are
 /// trained again, once per run. Finished results are never modified. InputError if a finished trial was trained on

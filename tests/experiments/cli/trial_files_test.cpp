@@ -213,3 +213,12 @@ TEST_CASE("program: --tensorboard writes event files into its folder") {
     }
   CHECK(files == 2);
 }
+
+TEST_CASE("program: a refused run does not change the plan") {
+  const Sweep& sweep = trained();
+  const std::string plan = text_of(sweep.store.out() / "experiments" / "small" / "plan.json");
+  const Finished refused = sweep.run("--set train.batch_size=1 --set train.precision=tf32");
+  CHECK(refused.code == 3);  // this processor has no TF32
+  CHECK_MESSAGE(has(refused.err, "tf32"), refused.err);
+  CHECK(text_of(sweep.store.out() / "experiments" / "small" / "plan.json") == plan);
+}
