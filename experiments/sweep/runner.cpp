@@ -10,7 +10,9 @@
 #include "core/ranks.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/descriptor/canonical.h"
+#include "experiments/results/event_file.h"
 #include "experiments/results/store.h"
+#include "experiments/results/trial_files.h"
 #include "experiments/sweep/dispatcher.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/progress_log.h"
@@ -139,6 +141,15 @@ static DataSets checked_data(const Experiment& experiment, const ResultStore& st
   return data;
 }
 
+/// The event file of a trial that was finished before this run.
+static void write_events(const Experiment& experiment, const ResultStore& store, const Trial& trial,
+                         const std::filesystem::path& tensorboard) {
+  const TrialFolder folder = store.trial(trial.id);
+  const std::optional<TrialResult> result = folder.load_result();
+  if (!result || result->status == TrialEnd::failed || !has_curve(folder, *result)) return;
+  EventFile(events_folder(experiment, trial, tensorboard), read_result_metrics(folder, *result));
+}
+
 /// Trains these trials if they lack a result, except those in `tried`. Returns whether others can begin afterwards.
 static bool run_trials(const Experiment& experiment, const ResultStore& store, const RunOptions& options,
                        std::set<std::string>& tried, RunSummary& summary) {
@@ -146,6 +157,9 @@ static bool run_trials(const Experiment& experiment, const ResultStore& store, c
   const auto [pending, retried, waiting] = pending_trials(experiment, store, options, tried, summary);
   summary.waiting = waiting;
   const DataSets data = pending.empty() ? DataSets() : checked_data(experiment, store, pending, options);
+  if (!options.tensorboard.empty())
+    for (const Trial& trial : experiment.trials)
+      if (!tried.contains(trial.id)) write_events(experiment, store, trial, options.tensorboard);
   store.write_plan(experiment.stem, plan_json(experiment));
   if (pending.empty()) return false;
   catch_stop_signals();

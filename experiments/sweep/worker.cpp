@@ -69,12 +69,6 @@ class Rate {
   double mean_ = 0, weight_ = 0;
 };
 
-/// The label without characters that have a meaning in paths.
-std::string folder_name(std::string label) {
-  std::replace(label.begin(), label.end(), '/', '_');
-  return label.front() == '.' ? "_" + label : label;
-}
-
 class TrialWork {
  public:
   /// `device`: the worker's device, opened for its first trial.
@@ -158,7 +152,7 @@ class TrialWork {
     options.allow_different_bits = settings_.options->allow_different_bits;
     options.data_threads = settings_.options->data_threads;
     if (!settings_.options->tensorboard.empty())
-      options.tensorboard = settings_.options->tensorboard / settings_.experiment->stem / folder_name(trial_.label);
+      options.tensorboard = events_folder(*settings_.experiment, trial_, settings_.options->tensorboard);
     options.stop = &stop_flag();
     options.clock = &clock_;
     Rate speed, data_share;
@@ -282,6 +276,13 @@ std::string data_key(const DatasetConfig& config) {
       key += fmt::format("{}={}|", field.key, value);
   });
   return key;
+}
+
+std::filesystem::path events_folder(const Experiment& experiment, const Trial& trial,
+                                    const std::filesystem::path& tensorboard) {
+  std::string name = trial.label;  // without characters that have a meaning in paths
+  std::replace(name.begin(), name.end(), '/', '_');
+  return tensorboard / experiment.stem / (name.front() == '.' ? "_" + name : name);
 }
 
 WorkerProcess start_worker(const WorkerSettings& settings) {

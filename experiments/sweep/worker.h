@@ -47,6 +47,10 @@ struct Report {
 using DataSets = std::map<std::string, DataPair>;
 std::string data_key(const DatasetConfig& config);
 
+/// Of a trial's event file, below the folder of --tensorboard.
+std::filesystem::path events_folder(const Experiment& experiment, const Trial& trial,
+                                    const std::filesystem::path& tensorboard);
+
 struct WorkerSettings {
   const Experiment* experiment = nullptr;
   const ResultStore* store = nullptr;

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <map>
 
 #include "experiments/base/files.h"
 #include "experiments/results/store.h"
@@ -205,13 +206,25 @@ TEST_CASE("program: --tensorboard writes event files into its folder") {
       run_program(folder, "run " + (folder / "small.json").string() + " --out " + (folder / "out").string() +
                               " --tensorboard " + (folder / "tb").string());
   CHECK_MESSAGE(done.code == 0, done.err);
-  int files = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(folder / "tb"))
-    if (entry.is_regular_file()) {
-      ++files;
-      CHECK(has(read_file(entry.path()), "minival/accuracy"));
-    }
-  CHECK(files == 2);
+  const auto files = [&](const char* below) {
+    std::map<std::string, std::string> texts;
+    for (const auto& entry : fs::recursive_directory_iterator(folder / below))
+      if (entry.is_regular_file()) texts[entry.path().lexically_relative(folder / below)] = read_file(entry.path());
+    return texts;
+  };
+  const auto written = files("tb");
+  CHECK(written.size() == 2);
+  for (const auto& [name, text] : written) CHECK(has(text, "minival/accuracy"));
+  // Trials that are finished already get the same files, but for the times of the events.
+  const Finished again =
+      run_program(folder, "run " + (folder / "small.json").string() + " --out " + (folder / "out").string() +
+                              " --tensorboard " + (folder / "later").string());
+  CHECK_MESSAGE(again.code == 0, again.err);
+  for (const auto& [name, text] : files("later")) {
+    REQUIRE(written.contains(name));
+    CHECK(text.size() == written.at(name).size());
+  }
+  CHECK(files("later").size() == 2);
 }
 
 TEST_CASE("program: a refused run does not change the plan") {
