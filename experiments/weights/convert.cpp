@@ -293,6 +293,22 @@ std::string ConversionReport::text() const {
   return out;
 }
 
+/// A prefix of all names in the file without which some are names of the network; "" if there is none.
+static std::string extra_prefix(const Tensors& file, NameScheme scheme, const ModelConfig& config,
+                                const ParameterSet& set) {
+  std::set<std::string> known;
+  for (const TensorLink& link : link_tensors(scheme, config, set)) known.insert(link.theirs);
+  const std::string first = file.size() > 0 ? file.begin()->name : "";
+  for (std::size_t dot = first.find('.'); dot != first.npos; dot = first.find('.', dot + 1)) {
+    const std::string prefix = first.substr(0, dot + 1);
+    const auto all = [&](const auto& fits) { return std::all_of(file.begin(), file.end(), fits); };
+    if (!all([&](const HostTensor& tensor) { return tensor.name.starts_with(prefix); })) break;
+    if (!all([&](const HostTensor& tensor) { return !known.contains(tensor.name.substr(prefix.size())); }))
+      return prefix;
+  }
+  return "";
+}
+
 void import_weights(const Tensors& file, NameScheme scheme, const ModelConfig& config, const ImportOptions& options,
                     ParameterSet& into, ConversionReport& report, const OptionNames& names) {
   Import(file, scheme, config, into, options, report, names).run();
@@ -304,6 +320,12 @@ void import_weights(const Tensors& file, NameScheme scheme, const ModelConfig& c
   };
   refuse(report.missing.size(), options.allow_missing, "are missing", names.missing);
   refuse(report.left_over.size(), options.allow_left_over, "are left over", names.left_over);
+  if (report.matched == 0 && (!refusal.empty() || options.allow_missing)) {
+    const std::string prefix = extra_prefix(file, scheme, config, into);
+    refusal =
+        fmt::format("{}{}{}: no tensor has a name of the network", refusal, refusal.empty() ? "" : "\n", file.source());
+    if (!prefix.empty()) refusal += fmt::format("; all names begin with {}; save them without it", in_quotes(prefix));
+  }
   if (!refusal.empty()) throw InputError(refusal);
 }
 

@@ -47,8 +47,8 @@ inline constexpr OptionNames kConvertNames{"--resize-positions resizes",
 
 /// Fills `into`, which `config` declared and initialise() may have filled, converting float64, float16 and bfloat16.
 /// InputError lists every tensor of a wrong shape or type or refused by the scheme, the missing or left-over names
-/// that are not allowed, and a network whose maths these names cannot express. `report` is complete even if names
-/// are the error.
+/// that are not allowed, a file without any name of the network (and a prefix that hides them), and a network whose
+/// maths these names cannot express. `report` is complete even if names are the error.
 void import_weights(const Tensors& file, NameScheme scheme, const ModelConfig& config, const ImportOptions& options,
                     ParameterSet& into, ConversionReport& report, const OptionNames& names = kConvertNames);
 

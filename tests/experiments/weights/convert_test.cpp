@@ -187,6 +187,24 @@ TEST_CASE("convert: a tensor that is left over is an error unless allowed") {
   CHECK(refusal(more, NameScheme::timm, config, {.allow_left_over = true}) == "");
 }
 
+TEST_CASE("convert: a file without any tensor of the network is refused, with the prefix that hides its names") {
+  const auto [config, file] = load(0);
+  for (const std::string prefix : {"module.", "model.backbone."}) {
+    Tensors hidden(file.source());
+    for (HostTensor tensor : file) {
+      tensor.name = prefix + tensor.name;
+      hidden.add(tensor);
+    }
+    const std::string said = concat("no tensor has a name of the network; all names begin with \"", prefix, "\"");
+    CHECK(has(refusal(hidden, NameScheme::timm, config), said));
+    CHECK(has(refusal(hidden, NameScheme::timm, config, {.allow_missing = true, .allow_left_over = true}), said));
+  }
+  Tensors other("other");
+  other.add(zeros("weight", {2}));
+  CHECK(refusal(other, NameScheme::timm, config, {.allow_missing = true, .allow_left_over = true}) ==
+        "other: no tensor has a name of the network");
+}
+
 TEST_CASE("convert: what is left out is reported, and drops no other tensor") {
   const auto [config, file] = load(0);
   const Tensors more = changed(file, "extra.weight", zeros("extra.weight", {2, 2}));
