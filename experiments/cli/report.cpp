@@ -26,12 +26,14 @@ constexpr std::size_t kMostNumbers = 20;  // of a line of a picture, in the tabl
 struct Report {
   DescriptorOptions descriptor;
   TableOptions table;
+  Option last{};
   std::vector<std::string> curves;
   std::string file = "report.html", pictures;
   std::optional<int> watch;    // seconds between writes
   std::set<std::string> told;  // messages already shown, so that a watched report prints each once
 
   int operator()() {
+    refuse_unread_last(last, table);
     if (!watch) return write(false).code;
     if (file == "-") throw InputError("--watch: needs a file to rewrite; give one with -o");
     catch_stop_signals();
@@ -146,7 +148,7 @@ void add_report(Command& app) {
       .add_option("--curves", report.curves,
                   "metric to plot by step; may be repeated (default: the table's metric and train/loss)")
       .one_each();
-  add_selection(command, report.table);
+  report.last = add_selection(command, report.table);
   add_row_choice(command, report.table);
   add_statistics(command, report.table);
   command.add_flag("--lr-sensitivity", report.table.lr_sensitivity,

@@ -23,9 +23,11 @@ struct TableCommand {
   TableFormat format = TableFormat::text;
   TableLayout layout{.width = text_columns(), .caption = {}, .label = {}};
   bool no_footer = false;
+  Option last{};
   std::string other_settings;  // note on trials that ran with different settings
 
   TableModel model() {
+    refuse_unread_last(last, options);
     options.p_values =
         format == TableFormat::csv || format == TableFormat::json || !options.where.empty() || !options.sort.empty();
     const bool folders = std::all_of(sources.begin(), sources.end(),
@@ -100,7 +102,7 @@ void add_table(Command& app) {
       .required();
   table.descriptor.add_reading(command);
   table.descriptor.add_out_or_from(command);
-  add_selection(command, table.options);
+  table.last = add_selection(command, table.options);
   add_row_choice(command, table.options);
   add_layout(command, table);
   add_statistics(command, table.options);

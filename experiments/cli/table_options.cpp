@@ -1,16 +1,25 @@
 #include "experiments/cli/table_options.h"
 
+#include "core/error.h"
+
 namespace normlab {
 
-void add_selection(Command& command, TableOptions& options) {
+Option add_selection(Command& command, TableOptions& options) {
   command.add_option("--metric", options.metric, "metric to show; of segmentation eval/miou").show_default();
   command.add_words("--select", options.select,
                     "evaluation that represents a run: the last, the one with the best minival/accuracy, or the mean "
                     "of the last few (default: last)");
-  command.add_number("--last", options.last_k, "number of evaluations that mean_last_k averages", 1, 1'000'000);
+  const Option last =
+      command.add_number("--last", options.last_k, "number of evaluations that mean_last_k averages", 1, 1'000'000);
   command.add_words(
       "--diverged", options.diverged,
       "leave diverged runs out (exclude, the default), or count them at the accuracy of guessing (chance)");
+  return last;
+}
+
+void refuse_unread_last(const Option& last, const TableOptions& options) {
+  if (last.given() && options.select != TableSelect::mean_last_k)
+    throw InputError("--last: only --select mean_last_k averages evaluations; add it, or leave --last out");
 }
 
 void add_row_choice(Command& command, TableOptions& options) {

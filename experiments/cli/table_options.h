@@ -6,8 +6,10 @@
 
 namespace normlab {
 
-/// --metric, --select, --last, --diverged: which number represents a run.
-void add_selection(Command& command, TableOptions& options);
+/// --metric, --select, --last, --diverged: which number represents a run. Returns --last.
+Option add_selection(Command& command, TableOptions& options);
+/// InputError for a --last that nothing would read.
+void refuse_unread_last(const Option& last, const TableOptions& options);
 
 /// --where, --sort.
 void add_row_choice(Command& command, TableOptions& options);

@@ -50,6 +50,17 @@ std::string arguments(const TemporaryFolder& folder, const std::string& more) {
 
 }  // namespace
 
+TEST_CASE("table command: --last without the selection that reads it is refused") {
+  const TemporaryFolder folder;
+  finished_sweep(folder);
+  for (const char* command : {"table", "report"}) {
+    const Finished refused = run_program(folder, concat(command, " '", (folder / "small.json").string(), "' --out '",
+                                                        (folder / "out").string(), "' --last 2"));
+    CHECK(refused.code == 2);
+    CHECK(has(refused.err, "--last: only --select mean_last_k averages evaluations"));
+  }
+}
+
 TEST_CASE("table command: every format has the accuracy") {
   const TemporaryFolder folder;
   finished_sweep(folder);
