@@ -191,8 +191,9 @@ std::vector<std::int64_t> select_images(const Slice& slice, const Subset& subset
   if (subset.per_class == 0) wanted = class_shares(subset.fraction, there);
   for (std::size_t c = 0; c < there.size(); ++c) {
     if (there[c] > 0 && there[c] < wanted[c])
-      throw InputError(concat(where, "per_class is ", wanted[c], ", but class ", in_quotes(class_names[c]), " has ",
-                              there[c], " images there"));
+      throw InputError(concat(where, "per_class is ", wanted[c], ", but class ",
+                              class_names[c].empty() ? std::to_string(c) : in_quotes(class_names[c]), " has ", there[c],
+                              " images there"));
   }
   chosen.clear();
   for (const std::int64_t i : permutation(stream_key(subset.seed, "subset", dataset), samples, 0)) {

@@ -160,6 +160,13 @@ TEST_CASE("slice: a class that is too small for a subset is named") {
              "per_class is 11, but class \"c\" has 10 images there");
 }
 
+TEST_CASE("slice: a class without a name that is too small for a subset is numbered") {
+  const std::vector<std::int32_t> labels{0, 0, 1};
+  const std::vector<std::string> unnamed(2);
+  CHECK_SAYS(input_error([&] { select_images(parse_slice("train"), {.per_class = 2}, "d", labels, unnamed); }),
+             "per_class is 2, but class 1 has 1 images there");
+}
+
 TEST_CASE("slice: a number per class beside a fraction is refused") {
   CHECK_SAYS(input_error([] { subset("train", {.per_class = 1, .fraction = 0.5}); }), "leave one of them out");
 }
