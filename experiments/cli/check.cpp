@@ -1,5 +1,6 @@
 // Checks a descriptor, and the files that it names as far as that takes no reading of images.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/data/dataset_place.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/slice.h"
 #include "experiments/train/batches.h"
@@ -36,6 +38,7 @@ struct Check {
           .value_or(kAnyNumber);
     };
     const Experiment experiment = load_experiment(options.file, options.sets, kMaxTrials, classes);
+    check_splits(experiment);
     check_data(experiment, unchecked);
     check_starts(experiment, unchecked);
     print_text("{}: fine, {}, {}\n", options.file, plural(experiment.rows.size(), "row"),
@@ -58,6 +61,33 @@ struct Check {
     } catch (const InputError& error) {
       note(unchecked, what, error.what());
       return std::nullopt;
+    }
+  }
+
+  /// The splits of data that are here, where folders or names of shards tell them.
+  void check_splits(const Experiment& experiment) const {
+    std::set<std::string> checked;
+    for (const Trial& trial : experiment.trials) {
+      const DatasetConfig& dataset = trial.config.dataset;
+      const bool by_name =
+          dataset.layout == DatasetLayout::image_folder ||
+          (dataset.layout == DatasetLayout::webdataset && dataset.train_shards.empty() && dataset.eval_shards.empty());
+      TrialConfig sole;
+      sole.dataset = dataset;
+      if (!by_name || !checked.insert(canonical_json(sole)).second) continue;
+      std::vector<std::string> absent;
+      const auto place =
+          found([&] { return find_dataset_place(dataset, find_data_root(options.data_root())); }, absent, "");
+      if (!place) continue;
+      const std::vector<std::string> splits = dataset_splits(*place);
+      for (const auto& [key, slices] :
+           {std::pair("train", &dataset.train), {"eval", &dataset.eval}, {"minival", &dataset.minival}}) {
+        if (slices->empty()) continue;
+        for (const Slice& slice : parse_slices(*slices))
+          if (std::find(splits.begin(), splits.end(), slice.split) == splits.end())
+            throw InputError(fmt::format("dataset.{}: {} has no split {}, only {}", key, place->folder.string(),
+                                         in_quotes(slice.split), fmt::join(splits, ", ")));
+      }
     }
   }
 

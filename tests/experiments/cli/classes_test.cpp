@@ -249,6 +249,23 @@ TEST_CASE("classes: check finds an unknown class, or says that the names are not
   CHECK_SAYS(absent.out, "Not checked: the names of the classes of \"cifar10\": ");
 }
 
+TEST_CASE("classes: check refuses a split that the data here lack") {
+  for (const Layout& layout : layouts()) {
+    if (layout.name != "image_folder" && layout.name != "webdataset") continue;
+    const Case c(layout);
+    c.describe("d.json", 3);
+    CHECK(c.run("check " + c.in("d.json")).code == 0);
+    std::string text = read_file(c.folder / "d.json");
+    text.replace(text.find("\"layout\""), 0, "\"minival\": \"later\", ");
+    write_file(c.folder / "d.json", text);
+    const Finished refused = c.run("check " + c.in("d.json"));
+    CHECK(refused.code == 2);
+    CHECK_SAYS(refused.err, "dataset.minival: ");
+    CHECK_SAYS(refused.err, layout.name == "webdataset" ? "has no split \"later\", only train, test"
+                                                        : "has no split \"later\", only train, val");
+  }
+}
+
 TEST_CASE("classes: eval refuses data with other classes than the network's") {
   for (const Layout& layout : layouts()) {
     CAPTURE(layout.name + layout.dataset);
