@@ -155,9 +155,10 @@ TEST_CASE("escapes: names in files of weights are harmless") {
       "convert " + in_folder(folder, "names.npz") + " " + in_folder(folder, "x.safetensors") + " --from augreg" + model,
       2);
   const std::vector<float> values(3, 0.0f);
-  const TensorView tensor{
-      .name = kHostileLines, .dtype = "F32", .shape = {3}, .data = std::as_bytes(std::span(values))};
-  save_safetensors(folder / "names.safetensors", {}, {{tensor}});
+  const auto tensor = [&](const std::string& name) {
+    return TensorView{.name = name, .dtype = "F32", .shape = {3}, .data = std::as_bytes(std::span(values))};
+  };
+  save_safetensors(folder / "names.safetensors", {}, {{tensor(kHostileLines), tensor("head.bias")}});
   check_program(folder,
                 "convert " + in_folder(folder, "names.safetensors") + " " + in_folder(folder, "x.safetensors") +
                     " --from timm" + model,
