@@ -45,8 +45,9 @@ struct FoundTrial {
   std::vector<std::string> values;  // of the axes
 };
 
-/// The id with seed 0 of the trial in `trials` that `config` starts from, if both have the same seed; otherwise "".
-std::string start_row_of(const std::filesystem::path& trials, const TrialConfig& config) {
+/// The id with seed 0 of the trial in `trials` that `config` starts from, if both have the same seed; otherwise "",
+/// also if that trial cannot be read.
+std::string start_row_of(const std::filesystem::path& trials, const TrialConfig& config) try {
   const TrialFolder folder(trials / config.start.trial);
   if (config.start.trial.empty() || !std::filesystem::exists(folder.path() / "config.json")) return "";
   TrialConfig start = read_trial_config(folder);
@@ -54,6 +55,8 @@ std::string start_row_of(const std::filesystem::path& trials, const TrialConfig&
   if (const std::string before = start_row_of(trials, start); !before.empty()) start.start.trial = before;
   start.seed = 0;
   return trial_id(start);
+} catch (const InputError&) {
+  return "";
 }
 
 class FolderReader {

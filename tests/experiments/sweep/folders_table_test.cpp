@@ -15,6 +15,19 @@ std::filesystem::path trial_five(const SmallSweep& sweep) {
   return sweep.store.trial(sweep.experiment.trials[5].id).path();
 }
 
+/// Results of all trials, without training.
+void publish_results(const Experiment& experiment, const ResultStore& store) {
+  for (const Trial& trial : experiment.trials) {
+    store.trial(trial.id).write_config(full_json(trial.config));
+    TrialResult result;
+    result.id = trial.id;
+    result.seed = trial.config.seed;
+    result.attempt = 1;
+    result.metrics = {{"eval/accuracy", 0.5}};
+    store.trial(trial.id).publish_result(result);
+  }
+}
+
 /// A folder of results with the plan of an experiment that names a placement.
 struct FolderOfPlans {
   TemporaryFolder folder;
@@ -32,14 +45,7 @@ struct FolderOfPlans {
       "model": {"kind": "vit", "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2)"
         << model << R"(}, "train": {"steps": 10, "batch_size": 4}, )" << more << "}";
     const Experiment experiment = load_experiment(folder / (stem + ".json"));
-    for (const Trial& trial : experiment.trials) {
-      store.trial(trial.id).write_config(full_json(trial.config));
-      TrialResult result;
-      result.id = trial.id;
-      result.attempt = 1;
-      result.metrics = {{"eval/accuracy", 0.5}};
-      store.trial(trial.id).publish_result(result);
-    }
+    publish_results(experiment, store);
     if (!planned) return;
     std::filesystem::create_directories(store.out() / "experiments" / stem);
     std::ofstream(store.out() / "experiments" / stem / "plan.json") << plan_json(experiment);
@@ -132,34 +138,53 @@ TEST_CASE("sweep_table: rows of a folder have the names that the plan gives to p
         "placement=pre_pre\n");
 }
 
-TEST_CASE("sweep_table: seeds that start from trials of their own are one row of a folder") {
-  const auto rows = [](const std::string& start_seed) {
-    FolderOfPlans plans;
-    std::ofstream(plans.folder / "pre.json") << R"({"dataset": {"name": "shapes"},
-      "model": {"patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2}, "train": {"steps": 10}})";
-    const std::string start = concat(R"("start": {"from": {"descriptor": "pre.json")", start_seed, R"(}},
-      "sweep": {"train.optimizer.lr": [0.001, 0.01]}, "seeds": 3, "about": "")");
-    const ResultStore store(plans.folder / "started");
-    std::ofstream(plans.folder / "tune.json")
-        << R"({"dataset": {"name": "shapes"}, "model": {"patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
-      "train": {"steps": 10}, )"
-        << start << "}";
-    const Experiment experiment = load_experiment(plans.folder / "tune.json");
-    for (const Trial& trial : experiment.trials) {
-      store.trial(trial.id).write_config(full_json(trial.config));
-      TrialResult result;
-      result.id = trial.id;
-      result.attempt = 1;
-      result.metrics = {{"eval/accuracy", 0.5}};
-      store.trial(trial.id).publish_result(result);
-    }
-    std::vector<std::size_t> seeds;
+namespace {
+
+/// Two rows of three seeds, of a descriptor whose seeds each start from that of another, or all from one.
+struct StartedRows {
+  TemporaryFolder folder;
+  ResultStore store{folder / "out"};
+  Experiment experiment;
+
+  explicit StartedRows(const std::string& start_seed) {
+    const std::string common = R"("dataset": {"name": "shapes"}, "train": {"steps": 10},
+      "model": {"patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2})";
+    std::ofstream(folder / "first.json") << "{" << common << "}";
+    std::ofstream(folder / "second.json")
+        << "{" << common << R"(, "start": {"from": {"descriptor": "first.json")" << start_seed << R"(}},
+      "sweep": {"train.optimizer.lr": [0.001, 0.01]}, "seeds": 3})";
+    experiment = load_experiment(folder / "second.json");
+    publish_results(experiment, store);
+  }
+  /// Seeds of each row of the folder's table.
+  std::vector<std::size_t> seeds() const {
+    std::vector<std::size_t> out;
     for (const TableLine& line : folders_table_model(std::vector{store.out()}, {}).lines)
-      seeds.push_back(line.seeds.size());
-    return seeds;
-  };
-  CHECK(rows("") == std::vector<std::size_t>{3, 3, 3});                // that of the started ones comes first
-  CHECK(rows(R"(, "seed": 1)") == std::vector<std::size_t>{1, 3, 3});  // all start from one
+      out.push_back(line.seeds.size());
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("sweep_table: seeds that start from trials of their own are one row of a folder") {
+  CHECK(StartedRows("").seeds() == std::vector<std::size_t>{3, 3, 3});  // the rows of both descriptors
+  CHECK(StartedRows(R"(, "seed": 1)").seeds() == std::vector<std::size_t>{1, 3, 3});
+}
+
+TEST_CASE("sweep_table: a trial can be read if the one that it starts from cannot") {
+  const StartedRows rows("");
+  std::size_t damaged = 0;
+  for (const Trial& trial : rows.experiment.trials)
+    if (trial.purpose == Purpose::start) {
+      ++damaged;
+      std::ofstream(rows.store.trial(trial.id).path() / "config.json") << "{";
+    }
+  REQUIRE(damaged == 3);
+  std::size_t unreadable = 0;
+  for (const TableLine& line : folders_table_model(std::vector{rows.store.out()}, {}).lines)
+    for (const TableSeed& seed : line.seeds) unreadable += seed.state == SeedState::unreadable;
+  CHECK(unreadable == 3);
 }
 
 TEST_CASE("sweep_table: a placement without a name is told by what is not at its default") {
