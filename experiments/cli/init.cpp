@@ -172,7 +172,7 @@ struct InitCommand {
       if (m.bad_images.size() > kShown) tell("         and {} more\n", m.bad_images.size() - kShown);
     }
     for (const std::string& unused : unused_folders(path, splits))
-      tell("  not used: the folder {}; other splits than train are called val, valid, validation, dev or test\n",
+      tell("  not used: the folder {}; a split beside train is called val, valid, validation, dev or test\n",
            visible_line(unused));
     if (absent_) tell("  some classes have no training image, so the descriptor sets \"allow_absent_classes\"\n");
     if (output == "-") return;

@@ -65,11 +65,11 @@ std::vector<std::string> tiny_imagenet_classes(const std::filesystem::path& fold
 bool has_tiny_imagenet(const std::filesystem::path& folder);
 
 /// A flat folder of images, `folder`/SPLIT or else `folder` itself, and a file of labels, `folder`/`labels`: lines
-/// "file label", separated by spaces, tabs or a comma, or one label per line for the images in byte order. A first line
-/// of two column names is skipped if commas separate them. A label is a class
-/// name from classes.txt or a decimal index from 0 (from 1 if a label equals the number of classes and none is 0);
-/// without classes.txt the file's labels are the names, in byte order. InputError names the line: a file listed twice
-/// or outside the folder, an invalid label, an image without a label, more labels than images.
+/// "file label", separated by spaces, tabs or a comma, or one label per line for the images in byte order. With commas,
+/// a first line of two column names is skipped. A label is a class name from classes.txt or a decimal index from 0
+/// (from 1 if a label equals the number of classes and none is 0); without classes.txt the file's labels are the names,
+/// in byte order. InputError names the line: a file listed twice or outside the folder, an invalid label, an image
+/// without a label, more labels than images.
 ImageSet read_image_list(const std::filesystem::path& folder, const std::string& labels, const SliceRequest& request);
 /// Whether one of the first two lines of `file` names an image and its label.
 bool names_images(const std::filesystem::path& file);

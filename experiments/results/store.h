@@ -56,8 +56,8 @@ inline constexpr std::string_view kTimingsSuffix = ".bench";
 /// InputError unless the name stays inside its folder; `what` begins the message.
 void require_plain_name(std::string_view what, const std::string& name);
 
-/// The note that tells what either of two notes of one name in `folder` tells, as text: of notes in STEM/tabled, that
-/// the rows of both were shown. None for notes of decisions, which cannot be joined.
+/// Joins two notes of one name in `folder`, as text. Notes in STEM/tabled say which rows were shown; the joined note
+/// has the rows of both. None for notes of decisions, which cannot be joined.
 std::optional<std::string> joined_notes(const std::filesystem::path& folder, const nlohmann::json& a,
                                         const nlohmann::json& b);
 

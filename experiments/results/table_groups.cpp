@@ -80,7 +80,7 @@ class BenchmarkMeans {
     return mean;
   }
 
-  /// A seed needs a value of every benchmark, and has diverged if one of its runs has, also if guessing counts for it.
+  /// A seed needs a value of every benchmark, and has diverged if one of its runs has, even if that counts as guessing.
   /// A row whose tuning has not ended has no seeds yet.
   void add_seeds(TableRow& mean) const {
     const auto planned = [&](std::size_t r) { return input_.rows[r].seeds.size(); };

@@ -74,6 +74,11 @@ void require_vocabulary(const TrialConfig& config, const Tokeniser& tokeniser) {
                     rows, tokeniser.source(), words, words));
 }
 
+std::int64_t evaluated_at_once(const TrialConfig& config, const DataPair& data) {
+  if (task_of(config.model) == Task::segment) return 0;
+  return std::min(kEvaluatedAtOnce, std::max(data.eval.size(), data.minival ? data.minival->size() : 0));
+}
+
 BatchSource::BatchSource(const TrialConfig& config, const ImageSet& train, const ImageSet& eval, DType dtype)
     : config_(config),
       train_(train),

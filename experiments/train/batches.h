@@ -28,6 +28,9 @@ void require_vocabulary(const TrialConfig& config, const Tokeniser& tokeniser);
 /// Images that an evaluation passes through the network at a time.
 inline constexpr std::int64_t kEvaluatedAtOnce = 512;
 
+/// The same for a trial with fewer images; 0 for windows of segmentation, which are no more than the images of a step.
+std::int64_t evaluated_at_once(const TrialConfig& config, const DataPair& data);
+
 /// One image of a batch: its index, and which copy of it in this epoch (repeated augmentation).
 struct BatchSample {
   std::int64_t image = 0, repeat = 0;

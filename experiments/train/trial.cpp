@@ -372,13 +372,6 @@ class TrialRun {
   Clock::time_point reported_ = Clock::now();
 };
 
-/// The most images that an evaluation of the trial passes through the network at once; 0 for windows of segmentation,
-/// which are no more than the images of a step.
-std::int64_t evaluated_at_once(const TrialConfig& config, const DataPair& data) {
-  if (task_of(config.model) == Task::segment) return 0;
-  return std::min(kEvaluatedAtOnce, std::max(data.eval.size(), data.minival ? data.minival->size() : 0));
-}
-
 TrialOutcome train_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
                          const TrialFolder& folder, const Claim* claim, const TrialOptions& options) {
   try {

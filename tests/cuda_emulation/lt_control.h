@@ -15,3 +15,13 @@ struct LtControl {
 LtControl& lt_control();
 
 }  // namespace normlab::emulation
+
+namespace normlab {
+
+/// The emulated cuBLASLt as a program finds it, from here to the end of the scope.
+struct ControlOfTest {
+  ControlOfTest() { emulation::lt_control() = {}; }
+  ~ControlOfTest() { emulation::lt_control() = {}; }
+};
+
+}  // namespace normlab

@@ -9,12 +9,6 @@ namespace normlab {
 
 constexpr std::int64_t kM = 6, kN = 16, kK = 24;  // rows, columns and depth of a product
 
-/// The emulated cuBLASLt as a program finds it, from here to the end of the scope.
-struct ControlOfTest {
-  ControlOfTest() { emulation::lt_control() = {}; }
-  ~ControlOfTest() { emulation::lt_control() = {}; }
-};
-
 inline double at(const Tensor& t, std::int64_t i) {
   return t.dtype() == DType::f64   ? t.data<double>()[i]
          : t.dtype() == DType::f32 ? double(t.data<float>()[i])

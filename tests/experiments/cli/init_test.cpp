@@ -148,7 +148,7 @@ TEST_CASE("init: a folder beside train that is no split is named") {
   const Place place;
   for (const char* name : {"train", "valid", "holdout"}) write_classes(place.sets / "many" / name, 2, 10, 1);
   CHECK(place.init("many")["dataset"]["eval"] == "valid");
-  CHECK(has(place.said, "not used: the folder holdout; other splits than train are called val, "));
+  CHECK(has(place.said, "not used: the folder holdout; a split beside train is called val, "));
 }
 
 TEST_CASE("init: what is no data set is refused") {

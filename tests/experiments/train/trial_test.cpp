@@ -325,9 +325,7 @@ TEST_CASE("trial: a checkpoint of other data is refused with both hashes") {
 }
 
 TEST_CASE("trial: only a resumed training multiplies by the algorithms of its checkpoint") {
-  struct Restore {
-    ~Restore() { emulation::lt_control() = {}; }
-  } restore;
+  const ControlOfTest control;
   for (const TestDevice& device : devices_under_test()) {
     if (device.name != "cuda (emulated)") continue;
     const TemporaryFolder out;
@@ -354,9 +352,7 @@ TEST_CASE("trial: only a resumed training multiplies by the algorithms of its ch
 }
 
 TEST_CASE("trial: an evaluation multiplies by the algorithms of weights that the same program trained") {
-  struct Restore {
-    ~Restore() { emulation::lt_control() = {}; }
-  } restore;
+  const ControlOfTest control;
   for (const TestDevice& device : devices_under_test()) {
     if (device.name != "cuda (emulated)") continue;
     const TemporaryFolder out;
