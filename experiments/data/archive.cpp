@@ -43,6 +43,12 @@ std::string reason(archive* reader) {
   return text != nullptr ? shown(text) : "no reason given";
 }
 
+/// libarchive warns of a pax header whose UTF-8 the locale cannot show, in a name or an owner, and then gives its bytes
+/// as they are. Its warnings have no codes.
+bool only_unconverted(archive* reader) {
+  return reason(reader).find("can't be converted from UTF-8 to current locale") != std::string::npos;
+}
+
 [[noreturn]] void fail(const std::filesystem::path& file, std::int64_t offset, const std::string& member,
                        const std::string& what) {
   throw InputError(
@@ -160,7 +166,7 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
   for (;;) {
     const int status = la().archive_read_next_header(reader.get(), &entry);
     if (status == ARCHIVE_EOF) break;
-    if (status != ARCHIVE_OK) {
+    if (status != ARCHIVE_OK && !(status == ARCHIVE_WARN && only_unconverted(reader.get()))) {
       fail(file, end, "", concat(reason(reader.get()), last.empty() ? "" : " (after member " + in_quotes(last) + ")"));
     }
     ArchiveMember member;
