@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/visible_text.h"
 #include "experiments/data/tokeniser.h"
@@ -49,17 +50,24 @@ std::map<std::string, double> evaluate_pairs(const SliceCall& call) {
   Features images = features_of(call.engine, call.batches, set, call.pool);
   make_unit(images);
   const Features texts = vectors_of(call.engine, *set.tokeniser, set.captions);
+  // Classes of equal texts have one vector, computed once: then the first of them is the most similar, whatever a
+  // product rounds.
   std::vector<std::string> of_classes;
-  for (const std::string& name : set.class_names) {
-    const std::vector<std::string> of_class = class_texts(name, config.eval.templates);
+  std::set<std::vector<std::string>> texts_of_classes;
+  std::vector<std::int32_t> first_of_row;
+  for (std::size_t c = 0; c < set.class_names.size(); ++c) {
+    const std::vector<std::string> of_class = class_texts(set.class_names[c], config.eval.templates);
+    if (!texts_of_classes.insert(of_class).second) continue;
     of_classes.insert(of_classes.end(), of_class.begin(), of_class.end());
+    first_of_row.push_back(static_cast<std::int32_t>(c));
   }
   const Features classes =
-      class_vectors(vectors_of(call.engine, *set.tokeniser, of_classes), of_classes.size() / set.class_names.size());
+      class_vectors(vectors_of(call.engine, *set.tokeniser, of_classes), of_classes.size() / first_of_row.size());
   const std::int64_t n = set.size();
   std::int64_t right = 0, right_texts = 0, right_images = 0;
-  const std::vector<std::int32_t> found = most_similar(images, classes), text = most_similar(images, texts),
-                                  image = most_similar(texts, images);
+  std::vector<std::int32_t> found = most_similar(images, classes);
+  for (std::int32_t& row : found) row = first_of_row[static_cast<std::size_t>(row)];
+  const std::vector<std::int32_t> text = most_similar(images, texts), image = most_similar(texts, images);
   if (call.right != nullptr) *call.right = Correctness(n, set.hash);
   for (std::int64_t i = 0; i < n; ++i) {
     const auto at = static_cast<std::size_t>(i);
