@@ -20,7 +20,22 @@ void DataSource::add_to(Command& command) {
   command.add_option("--shards", shards,
                      "webdataset: file names such as \"pets-{0000..0146}.tar\"; needs exactly one --slice");
   command.add_option("--labels", labels, "image_list, image_folder: file of labels");
+  add_label_options(command, labels_from, class_order);
   command.add_number("--threads", threads, "how many cores to use", 1, 1024).show_default("all cores");
+}
+
+void DataSource::add_label_options(Command& command, std::optional<int>& labels_from, std::string& class_order,
+                                   const std::function<void(Option)>& change) {
+  change(command
+             .add_option("--labels-from", labels_from,
+                         "the first number of labels that are numbers (default: the only one of 0 and 1 that fits; for "
+                         "webdataset and idx 0)")
+             .range(0, 1));
+  change(
+      command.add_option("--class-order", class_order,
+                         "order of the classes of image_folder, image_list and tiny_imagenet, by which labels count: "
+                         "bytes (10 before 2), natural (2 before 10), or a file in the data set's folder with a class "
+                         "name per line (default: bytes, or for image_list classes.txt)"));
 }
 
 DataSource::Opened DataSource::open() const {
@@ -30,6 +45,10 @@ DataSource::Opened DataSource::open() const {
   config.train_shards = shards;
   config.labels = labels;
   config.layout = layout;
+  config.labels_from = labels_from;
+  config.class_order = class_order;
+  if (labels_from && labels.empty() && layout != DatasetLayout::webdataset && layout != DatasetLayout::idx)
+    throw InputError("--labels-from: applies to a file of --labels and to --layout webdataset and idx; leave it out");
   const bool known = find_dataset(dataset) != nullptr && config.layout == DatasetLayout::known;
   if (!known && config.layout == DatasetLayout::known) {
     std::vector<std::string_view> names;
@@ -61,10 +80,7 @@ DataSource::Opened DataSource::open(const DatasetConfig& config) const {
 }
 
 std::vector<std::string> DataSource::Opened::class_names(const std::string& slice) const {
-  DatasetConfig there = config;
-  const std::vector<std::string> splits = dataset_splits(place);
-  if (std::find(splits.begin(), splits.end(), "train") == splits.end()) there.train = slice;
-  return dataset_classes(there, place);
+  return classes_beside(config, place, slice);
 }
 
 ImageSet DataSource::read(const Opened& opened, const std::string& slice, const std::vector<std::string>& class_names,

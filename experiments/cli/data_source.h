@@ -1,6 +1,7 @@
 // Options that select a dataset.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,15 +16,21 @@ struct DataSource {
   DatasetLayout layout = DatasetLayout::known;
   std::optional<std::string> root;
   std::vector<std::string> slices;  // empty: all splits
+  std::optional<int> labels_from;   // DatasetConfig::labels_from and class_order
+  std::string class_order;
   int threads = 1;
 
   void add_to(Command& command);
+  /// --labels-from and --class-order; `change` is called with each.
+  static void add_label_options(
+      Command& command, std::optional<int>& labels_from, std::string& class_order,
+      const std::function<void(Option)>& change = [](Option) {});
 
   struct Opened {
     DatasetConfig config;
     DatasetPlace place;
     std::vector<std::string> slices;
-    /// Classes of the training split, or of `slice`'s split in a folder without one.
+    /// Classes of the training split, or of `slice`'s split in data without one.
     std::vector<std::string> class_names(const std::string& slice) const;
   };
   /// A known name, a folder below the data root, or a path. InputError if it is not found, or if the name is unknown

@@ -6,6 +6,7 @@
 
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
+#include "experiments/cli/data_source.h"
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/eval_images.h"
 #include "experiments/cli/output_file.h"
@@ -68,7 +69,9 @@ struct EvalCommand {
   void refuse_unread_options(bool transform_given) const {
     for (const auto& [option, given] : {std::pair{"--allow-other-class-names", source.other_class_names},
                                         {"--layout", layout_option.given()},
-                                        {"--labels", labels_option.given()}})
+                                        {"--labels", labels_option.given()},
+                                        {"--labels-from", source.labels_from.has_value()},
+                                        {"--class-order", !source.class_order.empty()}})
       if (given && source.data.empty())
         throw InputError(concat(option, ": applies to other images than the training's; give them with --data"));
     if (slice.given() && source.data.ends_with(".npy"))
@@ -141,8 +144,8 @@ struct EvalCommand {
         hash != file.metadata.end() && hash->second != data_hash(data))
       throw InputError(
           fmt::format("{}: was trained on data with hash {}, but the data here has hash {}; point --data-root at the "
-                      "data of the training, or give other images with --data",
-                      weights.file, hash->second, data_hash(data)));
+                      "data of the training, or give other images with --data{}",
+                      weights.file, hash->second, data_hash(data), note_of_labels(config.dataset)));
     const std::map<std::string, double> metrics = evaluate_again(config, file, data, source.threads, backend);
     for (const auto& [name, value] : metrics)
       print_text("{:<22} {}\n", name,
@@ -253,6 +256,7 @@ void add_eval(Command& app) {
       command.add_option("--labels", source.labels,
                          "for a .npy: a .npy of integers [N]; for layouts image_list and image_folder: file of labels");
   change(options.labels_option);
+  DataSource::add_label_options(command, source.labels_from, source.class_order, change);
   command.add_flag("--allow-other-class-names", source.other_class_names,
                    "compare only the number of classes with the training's, not their names");
   options.crop_option =

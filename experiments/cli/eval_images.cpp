@@ -8,8 +8,10 @@
 #include <span>
 
 #include "core/nonfinite.h"
+#include "experiments/base/terminal.h"
 #include "experiments/cli/data_source.h"
 #include "experiments/data/augment.h"
+#include "experiments/data/class_order.h"
 #include "experiments/weights/npy.h"
 #include "nn/nonfinite.h"
 
@@ -83,6 +85,24 @@ std::vector<std::int32_t> read_labels(const std::string& path, std::int64_t imag
   return labels;
 }
 
+/// Weights whose classes have no names, or other ones, fit the classes here by number alone.
+void tell_order(const DataSource::Opened& opened, const std::vector<std::string>& names) {
+  const bool in_files = opened.place.layout == DatasetLayout::image_folder ||
+                        opened.place.layout == DatasetLayout::image_list ||
+                        opened.place.layout == DatasetLayout::tiny_imagenet,
+             in_shards = opened.place.layout == DatasetLayout::webdataset;
+  const std::vector<std::string> natural = in_natural_order(names);
+  if ((!in_files && !in_shards) || !opened.config.class_order.empty() || natural == names ||
+      in_bytes_order(names) != names)
+    return;
+  tell(
+      "note: labels count the classes in the order of their names' bytes ({}), as in torchvision; timm counts them in "
+      "natural order ({}). {}\n",
+      beginning_of(names, natural), beginning_of(natural, names),
+      in_files ? "If the weights do so, too, give --class-order natural; --class-order bytes leaves out this note"
+               : "If the weights do so, too, pack the folders again with --class-order natural");
+}
+
 ImageSize size_of_model(const ModelConfig& model) { return {image_size(model)[0], image_size(model)[1]}; }
 
 }  // namespace
@@ -118,6 +138,9 @@ void EvalImages::read_npy_images(const EvalSource& source, const ModelConfig& mo
   if (resizes_ && (!is_bytes || extent(3) != Image::kChannels))
     throw InputError(fmt::format("--crop: {} is {} with {} channels; only uint8 images in RGB can be resized",
                                  source.data, tensor.dtype, extent(3)));
+  if (source.labels_from || !source.class_order.empty())
+    throw InputError(
+        "--labels-from and --class-order: apply to folders; the labels of a .npy are the network's, from 0");
   count_ = extent(0);
   set_.height = extent(1);
   set_.width = extent(2);
@@ -148,6 +171,8 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
   from.dataset = source.data;
   from.layout = source.layout;
   from.labels = source.labels.value_or("");
+  from.labels_from = source.labels_from;
+  from.class_order = source.class_order;
   from.root = source.root;
   from.slices = {source.slice};
   from.threads = source.threads;
@@ -185,6 +210,7 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
     throw InputError(fmt::format(
         "{}: its images differ in size; resize them to the model's with --crop center or --crop stretch", source_));
   count_ = set_.size();
+  if (!trained || source.other_class_names) tell_order(opened, set_.class_names);
 }
 
 std::string EvalImages::name(std::int64_t image) const { return concat(source_, ": ", numbered_image(set_, image)); }

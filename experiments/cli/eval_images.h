@@ -19,6 +19,8 @@ struct EvalSource {
   std::string data, slice = "test";  // empty data: the training's dataset
   DatasetLayout layout = DatasetLayout::known;
   std::optional<std::string> root, labels, normalize;
+  std::optional<int> labels_from;
+  std::string class_order;
   std::vector<double> mean, std;
   EvalTransformConfig transform;
   bool other_class_names = false;  // compare only the number of classes with the training's

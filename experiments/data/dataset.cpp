@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <vector>
 
 #include "core/error.h"
@@ -29,6 +30,16 @@ void require_all_classes(const DatasetConfig& config, const ImageSet& train) {
     throw InputError(concat("dataset ", in_quotes(config.name), ", training slice ", in_quotes(config.train),
                             ": no image of ", absent, "; take a larger slice or set allow_absent_classes"));
   }
+}
+
+/// Only texts of classes may be equal; a class of a classifier that has another's name is a line too many.
+void require_distinct_names(const DatasetConfig& config, const ImageSet& train) {
+  std::map<std::string_view, std::size_t> seen;
+  for (std::size_t label = 0; label < train.class_names.size(); ++label)
+    if (const auto [at, fresh] = seen.emplace(train.class_names[label], label); !fresh)
+      throw InputError(concat("dataset ", in_quotes(config.name), ": the classes of labels ", at->second, " and ",
+                              label, " are both named ", in_quotes(train.class_names[label]),
+                              "; only with captions may names be equal"));
 }
 
 /// Keys are unique within a split; those of shards are unique everywhere, since they begin with the shard's name.
@@ -148,6 +159,7 @@ DataPair read_slices(const DatasetConfig& config, const DatasetPlace& place, int
                        [&](const SliceRequest& of_split) { return read_dataset(config, place, shards, of_split); });
   };
   pair.train = read(config.train, config.train_shards);
+  if (!config.captions) require_distinct_names(config, pair.train);
   request.labelled = true;
   request.subset = {.classes = config.chosen_classes()};
   request.class_names = pair.train.class_names;
@@ -185,6 +197,18 @@ std::string data_hash(const DataPair& data) {
   return data.train.hash + "+" + data.eval.hash + (data.minival ? "+" + data.minival->hash : "");
 }
 
+std::string note_of_labels(const DatasetConfig& config) {
+  if (config.generated()) return "";
+  return concat("\nIf the files are the same, ",
+                config.labels.empty()
+                    ? "their class names may be read otherwise: since 0.2.0 byte-order marks and quotes "
+                      "are no part of a name"
+                    : "their labels may be read otherwise: since 0.2.0 a label that is the name of a "
+                      "class is that class, and other numbers must fit one reading alone",
+                " (docs/data.md, \"Labels\"). Results of the earlier reading are of other classes; train again into "
+                "another --out");
+}
+
 ClassCounts class_counts(const std::optional<fs::path>& data_from_command_line) {
   std::vector<std::pair<DatasetConfig, std::int64_t>> known;
   return [data_from_command_line, known](const DatasetConfig& config) mutable {
@@ -193,6 +217,8 @@ ClassCounts class_counts(const std::optional<fs::path>& data_from_command_line) 
     key.path = config.path;
     key.layout = config.layout;
     key.labels = config.labels;
+    key.labels_from = config.labels_from;
+    key.class_order = config.class_order;
     key.train = first_split(config.train);
     for (const auto& [seen, count] : known)
       if (seen == key) return count;

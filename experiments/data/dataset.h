@@ -18,6 +18,8 @@ struct DataPair {
 
 /// The hashes of all slices, joined by "+"; identifies a result's data.
 std::string data_hash(const DataPair& data);
+/// For errors about another hash: that an earlier version may have read the same files otherwise, and what to do.
+std::string note_of_labels(const DatasetConfig& config);
 
 /// --data (`from_command_line`) if given, else NORMLAB_DATA if set and not empty, else ./data. InputError if the first
 /// of these that is set is not a folder; later ones are not tried.

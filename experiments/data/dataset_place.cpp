@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/data/class_order.h"
 #include "experiments/data/generated.h"
 #include "experiments/data/image_files.h"
 
@@ -153,6 +154,18 @@ bool lies_flat(const DatasetConfig& config, const fs::path& folder) {
   return content.folders.empty() && !content.files.empty();
 }
 
+LabelNumbers numbers_of(const DatasetConfig& config) { return {config.labels_from, config.class_order}; }
+
+/// Classes of other layouts are in the order of a file.
+void require_ordered(const DatasetConfig& config, const DatasetPlace& place) {
+  if (config.class_order.empty() || place.layout == Layout::image_folder || place.layout == Layout::image_list ||
+      place.layout == Layout::tiny_imagenet)
+    return;
+  throw InputError(concat("dataset ", in_quotes(config.name), ": class_order ", in_quotes(config.class_order),
+                          " orders classes that are folders or in a list, but those of layout ", word_of(place.layout),
+                          " have an order; leave it out"));
+}
+
 }  // namespace
 
 DatasetPlace find_dataset_place(const DatasetConfig& config, const fs::path& root) {
@@ -228,18 +241,30 @@ std::vector<std::string> dataset_classes(const DatasetConfig& config, const Data
     case Layout::idx:
       return idx_classes(place.folder, config.name);
     case Layout::tiny_imagenet:
-      return tiny_imagenet_classes(place.folder);
+      return tiny_imagenet_classes(place.folder, config.class_order);
     case Layout::image_list:
-      return image_list_classes(place.folder, config.labels);
+      return image_list_classes(place.folder, config.labels, numbers_of(config));
     case Layout::image_folder:
       break;
   }
-  if (lies_flat(config, place.folder / split)) return image_list_classes(place.folder, config.labels);
-  return image_folder_classes(place.folder, split);
+  if (lies_flat(config, place.folder / split))
+    return image_list_classes(place.folder, config.labels, numbers_of(config));
+  return in_class_order(image_folder_classes(place.folder, split), config.class_order, place.folder);
+}
+
+std::vector<std::string> classes_beside(const DatasetConfig& config, const DatasetPlace& place,
+                                        const std::string& split) {
+  const std::vector<std::string> splits = dataset_splits(place);
+  const bool trains = std::find(splits.begin(), splits.end(), first_split(config.train)) != splits.end();
+  DatasetConfig there = config;
+  if (!trains) there.train = split;
+  return dataset_classes(there, place);
 }
 
 ImageSet read_dataset(const DatasetConfig& config, const DatasetPlace& place, const std::string& shard_names,
-                      const SliceRequest& request) {
+                      SliceRequest request) {
+  request.numbers = numbers_of(config);
+  require_ordered(config, place);
   switch (place.layout) {
     case Layout::known:
       return make_generated(config, request);
@@ -254,13 +279,15 @@ ImageSet read_dataset(const DatasetConfig& config, const DatasetPlace& place, co
     case Layout::tiny_imagenet:
       return read_tiny_imagenet(place.folder, request);
     case Layout::image_list:
+      request.class_names.clear();  // those of the list, of whichever split
       return read_image_list(place.folder, config.labels, request);
     case Layout::image_folder:
       break;
   }
-  if (lies_flat(config, place.folder / request.slice.split))
-    return read_image_list(place.folder, config.labels, request);
-  return read_image_folder(place.folder, request);
+  if (request.class_names.empty()) request.class_names = classes_beside(config, place, request.slice.split);
+  if (!lies_flat(config, place.folder / request.slice.split)) return read_image_folder(place.folder, request);
+  if (lies_flat(config, place.folder / first_split(config.train))) request.class_names.clear();
+  return read_image_list(place.folder, config.labels, request);
 }
 
 }  // namespace normlab

@@ -35,8 +35,13 @@ std::vector<std::string> dataset_splits(const DatasetPlace& place);
 /// Of the training slice of `config`; opens no image. Errors as in read_dataset.
 std::vector<std::string> dataset_classes(const DatasetConfig& config, const DatasetPlace& place);
 
-/// By the reader of the layout. `shard_names`: dataset.train_shards or eval_shards.
+/// The same, but of `split` where the data have no training split.
+std::vector<std::string> classes_beside(const DatasetConfig& config, const DatasetPlace& place,
+                                        const std::string& split);
+
+/// By the reader of the layout. `shard_names`: dataset.train_shards or eval_shards. Without names of classes in the
+/// request an image folder has those of its training split, so that a slice has the same labels wherever it is read.
 ImageSet read_dataset(const DatasetConfig& config, const DatasetPlace& place, const std::string& shard_names,
-                      const SliceRequest& request);
+                      SliceRequest request);
 
 }  // namespace normlab

@@ -156,13 +156,17 @@ ImageSet read_idx(const fs::path& folder, const SliceRequest& request) {
   if (images.height > kMostSide || images.width > kMostSide)
     throw InputError(concat(image_file.string(), ": byte 8: images of ", images.width, "x", images.height,
                             " pixels; the limit is ", kMostSide, " per side"));
+  const auto first_number = static_cast<std::int32_t>(request.numbers.from.value_or(0));
   std::vector<std::int32_t> labels;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t at = label_header.data_offset + i;
-    labels.push_back(label_bytes[static_cast<std::size_t>(at)]);
-    if (labels.back() >= images.num_classes)
-      throw InputError(concat(label_file.string(), ": byte ", at, ": label ", labels.back(), " of image ", i,
-                              " is not below ", images.num_classes, ", the number of classes"));
+    const std::int32_t label = label_bytes[static_cast<std::size_t>(at)];
+    labels.push_back(label - first_number);
+    if (labels.back() < 0 || labels.back() >= images.num_classes)
+      throw InputError(concat(label_file.string(), ": byte ", at, ": label ", label, " of image ", i, " is not ",
+                              first_number == 0 ? "below " : "from 1 to ", images.num_classes,
+                              ", the number of classes",
+                              label == images.num_classes ? "; if labels count from 1, set \"labels_from\": 1" : ""));
   }
   const auto chosen = select_images(request.slice, request.subset, request.dataset, labels, images.class_names);
   const std::size_t digits = std::max<std::size_t>(6, std::to_string(count - 1).size());  // keeps keys in order

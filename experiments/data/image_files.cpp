@@ -72,12 +72,14 @@ bool is_about_folder(const fs::path& file) {
   return std::find(std::begin(kAboutFolder), std::end(kAboutFolder), stem) != std::end(kAboutFolder);
 }
 
+bool is_hidden_name(std::string_view name) { return name.starts_with('.') || name == kMacFolder; }
+
 FolderContent folder_content(const fs::path& folder) {
   FolderContent content;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (name[0] == '.') continue;
+    if (is_hidden_name(name)) continue;
     std::error_code unknown;
     const fs::file_type type = entry->status(unknown).type();
     if (type == fs::file_type::directory) {

@@ -20,7 +20,12 @@ bool has_image_extension(const std::filesystem::path& file);
 /// True for README, LICENSE and the like, with any extension and in any case.
 bool is_about_folder(const std::filesystem::path& file);
 
-/// In byte order, without names that begin with a dot. Follows links.
+/// In which macOS packs files with a leading dot.
+inline constexpr std::string_view kMacFolder = "__MACOSX";
+/// True for it and for a name with a leading dot.
+bool is_hidden_name(std::string_view name);
+
+/// In byte order, without hidden names. Follows links.
 struct FolderContent {
   std::vector<std::string> folders, files;
 };

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,12 @@
 #include "experiments/descriptor/slice.h"
 
 namespace normlab {
+
+/// How numbers are labels; DatasetConfig::labels_from and class_order.
+struct LabelNumbers {
+  std::optional<std::int64_t> from;
+  std::string order;
+};
 
 struct SliceRequest {
   Slice slice;
@@ -23,6 +30,7 @@ struct SliceRequest {
   bool captions = false;                   // each image has a text
   bool labelled = true;                    // with captions: each image has a class, too
   std::vector<std::string> class_names{};  // image folders: classes of the training split; empty: those present
+  LabelNumbers numbers{};
 };
 
 /// One image of a split.

@@ -7,12 +7,14 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "core/visible_text.h"
 #include "experiments/base/parallel.h"
 #include "experiments/base/regular_file.h"
 #include "experiments/data/archive.h"
 #include "experiments/data/decode.h"
 #include "experiments/data/jpeg.h"
 #include "experiments/data/resize.h"
+#include "experiments/data/text_lines.h"
 
 namespace normlab {
 namespace {
@@ -65,7 +67,12 @@ std::span<const std::uint8_t> bytes_of(const std::string& text) {
 /// Writes the class names, or compares them with those of a split packed earlier.
 void write_class_names(const fs::path& file, const std::vector<std::string>& names) {
   std::string text;
-  for (const std::string& name : names) text += name + "\n";
+  for (const std::string& name : names) {
+    if (name.find_first_of("\r\n") != name.npos)
+      throw InputError(concat("class ", in_quotes(name), ": a class name in ", file.filename().string(),
+                              " cannot have a line break; rename the class"));
+    text += quoted_if_needed(name) + "\n";
+  }
   if (std::error_code error; fs::exists(file, error)) {
     if (RegularFile(file).read() != text)
       throw InputError(concat(file.string(), ": exists already, with other classes; choose another folder"));

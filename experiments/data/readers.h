@@ -2,7 +2,9 @@
 // first, are available without opening an image.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,7 +17,8 @@ namespace normlab {
 /// gaps. In a shard, consecutive members "key.jpg" (.jpeg, .png) and "key.cls" (a decimal label) form one sample with
 /// key "shard/key"; with masks, "key.jpg" (.jpeg) and "key.png", whose pixels are labels. With captions, "key.txt" is
 /// the sample's text, and .cls may be absent where classes are not wanted (SliceRequest). Other members .json, .txt and
-/// .npy belong to a sample and are not read; "__name__" is metadata; anything else is an error. Reads only labels now,
+/// .npy belong to a sample and are not read; "__name__" is metadata; hidden files and __MACOSX are passed over;
+/// anything else is an error. Classes may have equal names; labels tell them apart. Reads only labels now,
 /// and images later from their place in the shard; a .tar.gz is kept in memory, up to 4 GiB. InputError with shard,
 /// member and, for the archive itself, byte offset. Independent of the number of threads.
 ImageSet read_webdataset(const std::filesystem::path& folder, const std::string& shard_names,
@@ -43,11 +46,11 @@ std::vector<std::string> idx_classes(const std::filesystem::path& folder, const 
 bool has_idx(const std::filesystem::path& folder);
 
 /// `folder`/SPLIT/CLASS/.../NAME.jpg (.jpeg, .png, in any case). The label is CLASS's position among the class folders
-/// in byte order; the key is the path after SPLIT, which is train, val, valid, validation, dev or test. Without such
-/// folders those of `folder` are the classes and "train" is its only split. Follows links; skips names that begin with
-/// a dot and, beside class folders, README and the like. InputError: no such split (with the existing ones), a split
-/// with capital letters, a class folder without images or absent from the training split, any other file, a folder that
-/// contains itself, tiny-imagenet-200's val.
+/// in byte order, or in SliceRequest::class_names; the key is the path after SPLIT, which is train, val, valid,
+/// validation, dev or test. Without such folders those of `folder` are the classes and "train" is its only split.
+/// Follows links; skips names that begin with a dot and, beside class folders, README and the like. InputError: no such
+/// split (with the existing ones), a split with capital letters, a class folder without images or absent from the
+/// training split, any other file, a folder that contains itself, tiny-imagenet-200's val.
 ImageSet read_image_folder(const std::filesystem::path& folder, const SliceRequest& request);
 std::vector<std::string> image_folder_classes(const std::filesystem::path& folder, const std::string& split);
 std::vector<std::string> image_folder_splits(const std::filesystem::path& folder);
@@ -59,25 +62,32 @@ ImageSet read_image_masks(const std::filesystem::path& folder, const SliceReques
 std::vector<std::string> image_masks_splits(const std::filesystem::path& folder);
 
 /// The unpacked tiny-imagenet-200: wnids.txt, train/WNID/images/*.JPEG ("train"), val/images/*.JPEG with
-/// val/val_annotations.txt ("val"). Labels are positions in the sorted wnids; test has none and is refused.
+/// val/val_annotations.txt ("val"). Labels are positions in the sorted wnids, or in the order of SliceRequest::numbers;
+/// test has none and is refused.
 ImageSet read_tiny_imagenet(const std::filesystem::path& folder, const SliceRequest& request);
-std::vector<std::string> tiny_imagenet_classes(const std::filesystem::path& folder);
+std::vector<std::string> tiny_imagenet_classes(const std::filesystem::path& folder, const std::string& class_order);
 bool has_tiny_imagenet(const std::filesystem::path& folder);
 
 /// A flat folder of images, `folder`/SPLIT or else `folder` itself, and a file of labels, `folder`/`labels`: lines
-/// "file label", separated by spaces, tabs or a comma, or one label per line for the images in byte order. With commas,
-/// a first line of two column names is skipped. A label is a class name from classes.txt or a decimal index from 0
-/// (from 1 if a label equals the number of classes and none is 0); without classes.txt the file's labels are the names,
-/// in byte order. InputError names the line: a file listed twice or outside the folder, an invalid label, an image
-/// without a label, more labels than images.
+/// "file label", separated by spaces, tabs or a comma, each perhaps in quotes, or one label per line for the images in
+/// byte order. With commas, a first line of two column names is skipped. What labels mean: read_labels() in
+/// experiments/data/label_reading.h. They count the file of SliceRequest::numbers, else classes.txt, else
+/// SliceRequest::class_names; without any of these the labels are the names. InputError names the line: a file listed
+/// twice or outside the folder, an invalid label, an image without a label, more labels than images.
 ImageSet read_image_list(const std::filesystem::path& folder, const std::string& labels, const SliceRequest& request);
 /// Whether one of the first two lines of `file` names an image and its label.
 bool names_images(const std::filesystem::path& file);
-std::vector<std::string> image_list_classes(const std::filesystem::path& folder, const std::string& labels);
+std::vector<std::string> image_list_classes(const std::filesystem::path& folder, const std::string& labels,
+                                            const LabelNumbers& numbers);
 
-/// One name per line, ignoring blank lines at the end. InputError: no names, a duplicate, a blank line in between.
-std::vector<std::string> read_class_names(const std::filesystem::path& file);
+/// Whether two lines may be equal.
+enum class EqualNames : std::uint8_t { refused, allowed };
+
+/// One name per line, or one quoted field of CSV, ignoring blank lines at the end. InputError: no names, a duplicate
+/// unless allowed, a blank line in between.
+std::vector<std::string> read_class_names(const std::filesystem::path& file, EqualNames equal = EqualNames::refused);
 /// The same for other names: `what` is one of them, `purpose` says what the file is for if it is missing.
-std::vector<std::string> read_names(const std::filesystem::path& file, std::string_view what, std::string_view purpose);
+std::vector<std::string> read_names(const std::filesystem::path& file, std::string_view what, std::string_view purpose,
+                                    EqualNames equal = EqualNames::refused);
 
 }  // namespace normlab

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/base/regular_file.h"
+#include "experiments/data/class_order.h"
 #include "experiments/data/image_files.h"
 #include "experiments/data/readers.h"
+#include "experiments/data/text_lines.h"
 
 namespace normlab {
 namespace {
@@ -40,16 +40,15 @@ void list_train(const fs::path& folder, const Labels& labels, ImageIndex& index)
 
 /// Lines "file TAB wnid TAB box".
 void list_val(const fs::path& annotations, const Labels& labels, ImageIndex& index) {
-  std::istringstream in(RegularFile(annotations, "it holds the labels of val").read());
   std::size_t number = 0;
-  for (std::string line; std::getline(in, line);) {
+  for (const std::string& line : text_lines(annotations, "it holds the labels of val")) {
     ++number;
-    if (line.empty() || line == "\r") continue;
+    if (line.empty()) continue;
     const std::string where = concat(annotations.string(), ":", number, ": ");
     const std::size_t tab = line.find('\t');
     if (tab == 0 || tab == line.npos || !has_image_extension(line.substr(0, tab)) || line.find('/') < tab)
       throw InputError(concat(where, "expected file, tab, WNID, tab and a box"));
-    const std::size_t end = std::min(line.find_first_of("\t\r", tab + 1), line.size());
+    const std::size_t end = std::min(line.find('\t', tab + 1), line.size());
     const auto label = labels.find(line.substr(tab + 1, end - tab - 1));
     if (label == labels.end())
       throw InputError(concat(where, "wnids.txt has no ", in_quotes(line.substr(tab + 1, end - tab - 1))));
@@ -72,14 +71,12 @@ bool has_tiny_imagenet(const fs::path& folder) {
   return fs::is_regular_file(folder / "wnids.txt", error) && fs::is_directory(folder / "train", error);
 }
 
-std::vector<std::string> tiny_imagenet_classes(const fs::path& folder) {
-  std::vector<std::string> names = read_class_names(folder / "wnids.txt");
-  std::sort(names.begin(), names.end());
-  return names;
+std::vector<std::string> tiny_imagenet_classes(const fs::path& folder, const std::string& class_order) {
+  return in_class_order(in_bytes_order(read_class_names(folder / "wnids.txt")), class_order, folder);
 }
 
 ImageSet read_tiny_imagenet(const fs::path& folder, const SliceRequest& request) {
-  ImageIndex index{"tiny-imagenet-200", {}, {}, tiny_imagenet_classes(folder), {}};
+  ImageIndex index{"tiny-imagenet-200", {}, {}, tiny_imagenet_classes(folder, request.numbers.order), {}};
   Labels labels;
   for (std::size_t i = 0; i < index.class_names.size(); ++i)
     labels[index.class_names[i]] = static_cast<std::int32_t>(i);

@@ -9,8 +9,11 @@
 #include "core/visible_text.h"
 #include "experiments/base/parallel.h"
 #include "experiments/data/archive.h"
+#include "experiments/data/image_files.h"
+#include "experiments/data/label_reading.h"
 #include "experiments/data/readers.h"
 #include "experiments/data/shard_names.h"
+#include "experiments/data/text_lines.h"
 #include "experiments/statistics/zero_shot.h"
 
 namespace normlab {
@@ -82,20 +85,21 @@ std::vector<Shard> named_shards(const fs::path& folder, const std::string& names
   return shards;
 }
 
-std::int32_t parse_label(const ArchiveMember& member, std::int64_t num_classes, const std::string& where) {
+/// Labels count from `from`.
+std::int32_t parse_label(const ArchiveMember& member, std::int64_t num_classes, std::int64_t from,
+                         const std::string& where) {
   std::string text(member.content.begin(), member.content.end());
   const auto space = [](unsigned char c) { return std::isspace(c) != 0; };
   text.erase(std::find_if_not(text.rbegin(), text.rend(), space).base(), text.end());
   text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), space));
-  const bool digits = !text.empty() && text.size() <= 9 &&
-                      std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (!digits) throw InputError(concat(where, "a label must be a decimal number, got ", in_quotes(text.substr(0, 40))));
-  const int label = std::stoi(text);
-  if (label >= num_classes) {
-    throw InputError(
-        concat(where, "label ", label, " is not below ", num_classes, ", the number of classes in classes.txt"));
+  const std::optional<std::int64_t> label = small_number(text);
+  if (!label) throw InputError(concat(where, "a label must be a decimal number, got ", in_quotes(text.substr(0, 40))));
+  if (*label < from || *label - from >= num_classes) {
+    const std::string bounds = from == 0 ? concat("below ", num_classes) : concat("from 1 to ", num_classes);
+    throw InputError(concat(where, "label ", *label, " is not ", bounds, ", the number of classes in classes.txt",
+                            *label == num_classes ? "; if labels count from 1, set \"labels_from\": 1" : ""));
   }
-  return label;
+  return static_cast<std::int32_t>(*label - from);
 }
 
 /// "jpg" for "a/b.JPG": the part after the file name's first dot; empty if the name is not key.extension.
@@ -111,6 +115,20 @@ std::string extension_of(const std::string& name) {
 
 bool is_image(const std::string& extension) { return extension == "jpg" || extension == "jpeg" || extension == "png"; }
 
+/// Of a sample, where nothing reads it.
+bool is_passed_over(const std::string& extension) {
+  return extension == "json" || extension == "txt" || extension == "npy" || extension == "cls";
+}
+
+/// Files that folders pass over, too: ._a.jpg, .DS_Store and what is in __MACOSX. But .jpg is an image without a key.
+bool is_hidden(const std::string& name) {
+  const fs::path path = name;
+  const std::string file = path.filename().string(), after_dot = extension_of("x" + file);
+  const bool lacks_key = is_image(after_dot) || is_passed_over(after_dot);
+  return (is_hidden_name(file) && !lacks_key) ||
+         std::any_of(path.begin(), path.end(), [](const fs::path& part) { return part == kMacFolder; });
+}
+
 class SampleBuilder {
  public:
   SampleBuilder(const fs::path& file, std::vector<ImageEntry>& samples, std::int64_t num_classes,
@@ -122,7 +140,7 @@ class SampleBuilder {
         masks_(request.masks != MaskLabels::none) {}
 
   void add(ArchiveMember member) {
-    if (is_metadata(member.name)) return;
+    if (is_metadata(member.name) || is_hidden(member.name)) return;
     const std::string where =
         concat(file_.string(), ": byte ", member.offset, ", member ", in_quotes(member.name), ": ");
     const std::string extension = extension_of(member.name);
@@ -136,7 +154,7 @@ class SampleBuilder {
       sample.mask = std::make_shared<ImageEntry>(entry_of(std::move(member), sample.key));
       sample.label = 0;
     } else if (extension == "cls" && !masks_) {
-      sample.label = parse_label(member, num_classes_, where);
+      sample.label = parse_label(member, num_classes_, request_.numbers.from.value_or(0), where);
     } else if (is_image(extension)) {
       if (!sample.member.empty())
         throw InputError(concat(where, "sample ", in_quotes(sample.key), " already has an image"));
@@ -146,10 +164,10 @@ class SampleBuilder {
       image.caption = std::move(sample.caption);
       sample = std::move(image);
     } else if (extension == "txt" && request_.captions) {
-      sample.caption.assign(member.content.begin(), member.content.end());
+      sample.caption = without_byte_order_mark(std::string(member.content.begin(), member.content.end()));
       if (plain_text(sample.caption).empty())
         throw InputError(concat(where, "the caption is empty; write a text, or leave the sample out"));
-    } else if (extension != "json" && extension != "txt" && extension != "npy" && extension != "cls") {
+    } else if (!is_passed_over(extension)) {
       throw InputError(concat(where, "unknown extension .", shown(extension),
                               "; expected jpg, jpeg, png or cls (json, txt and npy are ignored)"));
     }
@@ -210,6 +228,7 @@ void read_shard(const fs::path& folder, Shard& shard, std::int64_t num_classes, 
   const bool hold = packed(shard.file);
   SampleBuilder builder(file, shard.samples, num_classes, request);
   const auto wants = [&](const std::string& name) {
+    if (is_hidden(name)) return false;
     const std::string extension = extension_of(name);
     return extension == "cls" || (request.captions && extension == "txt") || (hold && is_image(extension));
   };
@@ -232,12 +251,15 @@ std::vector<std::string> webdataset_splits(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string stem = shard_stem(entry.path().filename().string());
     const std::size_t dash = stem.rfind('-');
-    if (dash != std::string::npos && stem == numbered(stem.substr(0, dash), 0)) splits.insert(stem.substr(0, dash));
+    if (!is_hidden_name(stem) && dash != std::string::npos && stem == numbered(stem.substr(0, dash), 0))
+      splits.insert(stem.substr(0, dash));
   }
   return {splits.begin(), splits.end()};
 }
 
-std::vector<std::string> webdataset_classes(const fs::path& folder) { return read_class_names(folder / "classes.txt"); }
+std::vector<std::string> webdataset_classes(const fs::path& folder) {
+  return read_class_names(folder / "classes.txt", EqualNames::allowed);
+}
 
 ImageSet read_webdataset(const fs::path& folder, const std::string& shard_names, const SliceRequest& request) {
   ImageIndex index{"WebDataset", folder, {}, webdataset_classes(folder), {}};

@@ -26,6 +26,10 @@ JsonNode tree(const std::array<T, 2>& value, TreeOptions) {
 }
 template <class T>
 JsonNode tree(const std::vector<T>& value, TreeOptions options);
+template <class T>
+JsonNode tree(const std::optional<T>& value, TreeOptions options) {
+  return tree(*value, options);
+}
 template <class Rule>
 JsonNode tree(const NumberOrRule<Rule>& given, TreeOptions) {
   return given.rule == Rule::number ? JsonNode(given.value) : JsonNode(word_of(given.rule));
@@ -48,6 +52,8 @@ void add_fields(JsonNode& object, const T& value, const T& defaults, TreeOptions
   for_each_field<T>([&](const auto& field) {
     const auto& member = value.*field.member;
     if (field.unmet(value) != nullptr) return;
+    if constexpr (requires { member.has_value(); })
+      if (!member) return;  // there is no word for its absence
     if (options.everything || !(member == defaults.*field.member))
       object.add(std::string(field.key), tree(member, options));
   });

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,8 @@ struct DatasetConfig {
   std::int64_t eval_images = 1000;
   std::uint64_t shapes_seed = 1;
   ShapesLabel label = ShapesLabel::relation;
+  std::optional<std::int64_t> labels_from{};  // 0 or 1
+  std::string class_order{};                  // "", "bytes", "natural" or a file
 
   bool generated() const { return name == "shapes" || name == "gratings"; }
   /// The classes of the data that `classes` or `class_groups` name; empty: all.
@@ -142,7 +145,21 @@ constexpr auto rows_of(const T*) {
       field<&T::shapes_seed>("gratings, shapes: seed of the images, not of the trial").when(kGeneratedOnly),
       field<&T::label>("shapes: how a disc and a cross lie to each other; or scenes of 1 to 4 objects, by the kind, "
                        "colour or position of the largest or by their number")
-          .when({[](const T& c) { return c.name == "shapes"; }, "only shapes has labels to choose from"})};
+          .when({[](const T& c) { return c.name == "shapes"; }, "only shapes has labels to choose from"}),
+      field<&T::labels_from>("the first number of labels that are numbers; as only one of 0 and 1 fits if omitted, and "
+                             "0 for webdataset and idx",
+                             {.low = 0, .high = 1})
+          .when({[](const T& c) { return !c.labels.empty() || c.layout == L::webdataset || c.layout == L::idx; },
+                 "only a file of labels and the layouts webdataset and idx have numbers as labels"}),
+      field<&T::class_order>(
+          "image_folder, image_list, tiny_imagenet: the order of the classes, by which their labels count; bytes, "
+          "natural, or a file below `path` with a class name per line; bytes or classes.txt if omitted")
+          .when(kFiles)
+          .when({[](const T& c) {
+                   return c.layout == L::image_folder || c.layout == L::image_list || c.layout == L::tiny_imagenet ||
+                          c.layout == L::known;
+                 },
+                 "the classes of layout {layout} have an order"})};
 }
 
 /// Properties that a dataset's name implies.

@@ -66,6 +66,10 @@ void FieldReader::value(const JsonNode& node, std::int64_t& out, Range range) {
   check_range(node, std::int64_t(node.natural), range, out);
 }
 
+void FieldReader::value(const JsonNode& node, std::optional<std::int64_t>& out, Range range) {
+  value(node, out.emplace(), range);
+}
+
 void FieldReader::value(const JsonNode& node, std::uint64_t& out, Range range) {
   if (node.kind == JsonKind::integer) return report(node.at, "must be at least 0, got " + describe(node));
   if (node.kind != JsonKind::natural) return report(node.at, not_an_integer(node));

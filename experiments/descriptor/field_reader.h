@@ -53,6 +53,7 @@ class FieldReader {
   void value(const JsonNode& node, bool& out, Range);
   void value(const JsonNode& node, std::int64_t& out, Range range);
   void value(const JsonNode& node, std::uint64_t& out, Range range);
+  void value(const JsonNode& node, std::optional<std::int64_t>& out, Range range);
   void value(const JsonNode& node, double& out, Range range);
   void value(const JsonNode& node, std::string& out, Range);
   void value(const JsonNode& node, std::array<std::int64_t, 2>& out, Range range);

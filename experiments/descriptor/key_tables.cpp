@@ -26,6 +26,7 @@ std::string words(Type<bool>, Range) { return "true \\| false"; }
 std::string words(Type<double>, Range range) { return number_words("number", range); }
 std::string words(Type<std::int64_t>, Range range) { return number_words("integer", range); }
 std::string words(Type<std::uint64_t>, Range) { return "integer >= 0"; }
+std::string words(Type<std::optional<std::int64_t>>, Range range) { return number_words("integer", range); }
 std::string words(Type<std::string>, Range) { return "string"; }
 std::string words(Type<std::array<std::int64_t, 2>>, Range) { return "integer or [integer, integer]"; }
 std::string words(Type<std::array<double, 2>>, Range) { return "[number, number]"; }
@@ -67,6 +68,7 @@ std::string default_text(const NumberOrRule<Rule>&) {
   return "1";
 }
 std::string default_text(const StartFrom&) { return ""; }
+std::string default_text(const std::optional<std::int64_t>& value) { return value ? default_text(*value) : ""; }
 std::string default_text(const ClassGroups&) { return ""; }
 std::string default_text(const Placement&) { return "pre_pre"; }
 template <class E>

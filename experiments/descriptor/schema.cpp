@@ -51,6 +51,7 @@ JsonNode shape(Type<bool>, Range) { return type("boolean"); }
 JsonNode shape(Type<double>, Range range) { return number("number", range); }
 JsonNode shape(Type<std::int64_t>, Range range) { return number("integer", range); }
 JsonNode shape(Type<std::uint64_t>, Range) { return from("integer", 0); }
+JsonNode shape(Type<std::optional<std::int64_t>>, Range range) { return number("integer", range); }
 JsonNode shape(Type<std::string>, Range) { return type("string"); }
 JsonNode shape(Type<std::array<std::int64_t, 2>>, Range) {
   return if_type("array", pair_of(type("integer")), type("integer"));

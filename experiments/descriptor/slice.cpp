@@ -151,10 +151,15 @@ std::vector<std::int64_t> slice_indices(const Slice& slice, std::string_view dat
 
 void require_class_names(std::string_view dataset, const std::vector<std::string>& wanted,
                          std::span<const std::string> class_names) {
-  for (const std::string& name : wanted)
-    if (std::find(class_names.begin(), class_names.end(), name) == class_names.end())
+  for (const std::string& name : wanted) {
+    const auto count = std::count(class_names.begin(), class_names.end(), name);
+    if (count == 0)
       throw InputError(concat("dataset ", in_quotes(dataset), ": ",
                               unknown_word("class", name, {class_names.begin(), class_names.end()})));
+    if (count > 1)
+      throw InputError(concat("dataset ", in_quotes(dataset), ": ", count, " classes have the name ", in_quotes(name),
+                              ", so it chooses none of them; rename them in classes.txt"));
+  }
 }
 
 std::vector<std::int64_t> select_images(const Slice& slice, const Subset& subset, std::string_view dataset,

@@ -61,7 +61,7 @@ struct Subset {
   bool whole() const { return per_class == 0 && fraction >= 1; }
 };
 
-/// InputError for a name in `wanted` that `class_names` lacks.
+/// InputError for a name in `wanted` that `class_names` lacks or has twice.
 void require_class_names(std::string_view dataset, const std::vector<std::string>& wanted,
                          std::span<const std::string> class_names);
 

@@ -20,6 +20,8 @@ namespace normlab {
 
 /// Metadata key of a checkpoint: the id of its trial.
 inline constexpr const char* kTrialKey = "normlab.trial";
+/// Key of a result's provenance: labels in a list were read as names where they are names. Older results lack it.
+inline constexpr const char* kLabelsKey = "labels";
 /// Metadata key: data_hash() of its training and evaluation data.
 inline constexpr const char* kDataHashKey = "normlab.data";
 /// Metadata key: the length of its attempt's metrics.jsonl when the checkpoint was saved, in decimal.

@@ -9,6 +9,7 @@
 
 #include "core/ranks.h"
 #include "experiments/base/text_layout.h"
+#include "experiments/data/dataset_place.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/results/event_file.h"
 #include "experiments/results/store.h"
@@ -27,6 +28,16 @@
 
 namespace normlab {
 namespace {
+
+/// `here`: data_hash() of the data here.
+void require_hash(const ResultStore& store, const Trial& trial, const TrialResult& result, const std::string& here) {
+  if (const std::string* const there = result.stated("data_hash"); there != nullptr && *there != here)
+    throw InputError(fmt::format(
+        "{}: trial {} ({}) was trained on data with hash {}, but the data here has hash {}, and a table must not "
+        "mix the two. Point --data at the data of the result, or use another --out{}",
+        store.trial(trial.id).path().string(), trial.id.substr(0, 12), trial.label, *there, here,
+        note_of_labels(trial.config.dataset)));
+}
 
 /// Loads every data set that a pending trial needs, and checks that finished trials were trained on the same data.
 DataSets load_data(const Experiment& experiment, const ResultStore& store, const std::vector<std::size_t>& pending,
@@ -47,14 +58,37 @@ DataSets load_data(const Experiment& experiment, const ResultStore& store, const
     if (found == data.end()) continue;
     const std::optional<TrialResult> result = store.trial(trial.id).load_result();
     if (!result || result->status == TrialEnd::failed) continue;
-    const std::string here = data_hash(found->second);
-    if (const std::string* const there = result->stated("data_hash"); there != nullptr && *there != here)
-      throw InputError(fmt::format(
-          "{}: trial {} ({}) was trained on data with hash {}, but the data here has hash {}, and a table must not "
-          "mix the two. Point --data at the data of the result, or use another --out",
-          store.trial(trial.id).path().string(), trial.id.substr(0, 12), trial.label, *there, here));
+    require_hash(store, trial, *result, data_hash(found->second));
   }
   return data;
+}
+
+/// Results of lists of labels that an earlier version may have read otherwise, if nothing is left to train and their
+/// data are here. They are not shown under the names of classes that they were not trained on.
+void check_lists(const Experiment& experiment, const ResultStore& store, const RunOptions& options) {
+  std::map<std::string, std::string> hashes;
+  for (const Trial& trial : experiment.trials) {
+    const DatasetConfig& config = trial.config.dataset;
+    if (config.labels.empty()) continue;
+    const std::optional<TrialResult> result = store.trial(trial.id).load_result();
+    if (!result || result->status == TrialEnd::failed || result->stated(kLabelsKey) != nullptr) continue;
+    const std::string key = data_key(config);
+    if (!hashes.contains(key)) {
+      try {
+        find_dataset_place(config, find_data_root(options.data));
+      } catch (const InputError&) {
+        continue;  // results can be read without their data
+      }
+      try {
+        hashes[key] = data_hash(load_dataset(config, options.data, available_cores()));
+      } catch (const InputError& error) {
+        throw InputError(fmt::format("{}: trial {} ({}) was trained on labels that are refused now: {}",
+                                     store.trial(trial.id).path().string(), trial.id.substr(0, 12), trial.label,
+                                     error.what()));
+      }
+    }
+    require_hash(store, trial, *result, hashes.at(key));
+  }
 }
 
 /// The trials that this run trains, and the results it replaces.
@@ -156,6 +190,7 @@ static bool run_trials(const Experiment& experiment, const ResultStore& store, c
   summary.trials = experiment.trials.size();
   const auto [pending, retried, waiting] = pending_trials(experiment, store, options, tried, summary);
   summary.waiting = waiting;
+  if (pending.empty() && tried.empty()) check_lists(experiment, store, options);
   const DataSets data = pending.empty() ? DataSets() : checked_data(experiment, store, pending, options);
   if (!options.tensorboard.empty())
     for (const Trial& trial : experiment.trials)

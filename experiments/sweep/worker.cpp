@@ -272,6 +272,8 @@ std::string data_key(const DatasetConfig& config) {
     const auto& value = config.*field.member;
     if constexpr (std::is_enum_v<std::decay_t<decltype(value)>>)
       key += fmt::format("{}={}|", field.key, int(value));
+    else if constexpr (requires { value.has_value(); })
+      key += fmt::format("{}={}|", field.key, value ? std::to_string(*value) : "");
     else
       key += fmt::format("{}={}|", field.key, value);
   });

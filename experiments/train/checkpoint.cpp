@@ -120,8 +120,8 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   if (info.data_hash != expected.data_hash)
     throw InputError(
         fmt::format("{}: was trained on data with hash {}, but the data here has hash {}; point --data at the data "
-                    "it was trained on, or remove the trial's folder to restart it",
-                    path.string(), info.data_hash, expected.data_hash));
+                    "it was trained on, or remove the trial's folder to restart it{}",
+                    path.string(), info.data_hash, expected.data_hash, expected.note_of_data));
   std::size_t known = 0;
   for_each_state_tensor(engine, [&](const std::string& name, const Tensor& t) {
     const TensorView& stored = file.get(name);

@@ -59,6 +59,7 @@ class TrialRun {
     info_.model = canonical_model_json(config.model);
     info_.bits = bits_identity(*options.backend, config.train.precision, options.gpu_shards);
     info_.data_hash = data_hash(data);
+    info_.note_of_data = note_of_labels(config.dataset);
     info_.trained_on = to_metadata({config, data.train.channel_mean, data.train.channel_std, data.train.class_names});
     info_.collapse = collapse_.state();
     info_.early_stop = early_stop_.state();
@@ -305,6 +306,7 @@ class TrialRun {
     if (info_.loss.first) r.metrics[kFirstLoss] = *info_.loss.first;
     if (early_stop_.active()) r.early_stop_rule = early_stop_.words();
     r.provenance = provenance(options_, data_, info_, started_);
+    if (!config_.dataset.labels.empty()) r.provenance[kLabelsKey] = "names first";
     return r;
   }
 

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "experiments/data/png.h"
 #include "experiments/data/readers.h"
+#include "experiments/data/text_lines.h"
 #include "tests/fuzz/target.h"
 
 using namespace normlab;
@@ -59,14 +60,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::filesystem::remove(lists / "classes.txt");
     if (classes) lists.write("classes.txt", "ant\nbee\ncat\n");
     read("train", [&](const SliceRequest& request) { return read_image_list(lists.path(), "labels.txt", request); });
-    read("val", [&](SliceRequest request) {
-      request.class_names = {"cat", "bee", "1", "0"};
-      return read_image_list(lists.path(), "labels.txt", request);
-    });
+    for (const std::optional<std::int64_t> from : {std::optional<std::int64_t>(), {0}, {1}})
+      for (const char* order : {"", "natural"})
+        read("val", [&](SliceRequest request) {
+          request.class_names = {"cat", "bee", "1", "0"};
+          request.numbers = {from, order};
+          return read_image_list(lists.path(), "labels.txt", request);
+        });
   }
   try {
     const std::vector<std::string> names = read_class_names(lists.write("classes.txt", text));
     require(!names.empty() && std::find(names.begin(), names.end(), "") == names.end(), "a class without a name");
+    std::string again;
+    for (const std::string& name : names) again += quoted_if_needed(name) + "\n";
+    const bool whole = again.find('\r') == again.npos;  // a name's last one is taken for the line's
+    require(!whole || read_class_names(lists.write("classes.txt", again)) == names, "names that change when written");
   } catch (const InputError&) {
   }
   tiny.write("wnids.txt", "n02\nn01\n");

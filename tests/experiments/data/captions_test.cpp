@@ -84,3 +84,35 @@ TEST_CASE("captions: generated scenes have theirs") {
   CHECK(without.train.pixels == data.train.pixels);
   CHECK(data_hash(without) != data_hash(data));
 }
+
+TEST_CASE("captions: classes of equal names need captions, and no name chooses among them") {
+  const Folder folder;
+  write_file(folder / "pairs/classes.txt", "crane\ncrane\n");
+  CHECK(folder.load().train.class_names == std::vector<std::string>{"crane", "crane"});
+  DatasetConfig c;
+  c.name = "pairs";
+  c.layout = DatasetLayout::webdataset;
+  c.allow_absent_classes = true;
+  folder.train({{"1.jpg", make_jpeg(8, 8, 1)}, {"1.cls", "0"}});
+  CHECK_SAYS(input_error([&] { load_dataset(c, folder.path(), 1); }),
+             "the classes of labels 0 and 1 are both named \"crane\"; only with captions may names be equal");
+  folder.train({{"1.jpg", make_jpeg(8, 8, 1)}, {"1.cls", "0"}, {"1.txt", "a crane"}});
+  c.captions = true;
+  c.classes = {"crane"};
+  CHECK_SAYS(input_error([&] { load_dataset(c, folder.path(), 1); }), "2 classes have the name \"crane\"");
+}
+
+TEST_CASE("captions: a byte-order mark is no part of a caption or a vocabulary") {
+  const Folder folder;
+  const std::string before = data_hash(folder.load());
+  folder.eval({{"1.jpg", make_jpeg(8, 8, 3)},
+               {"1.txt",
+                "\xef\xbb\xbf"
+                "a red bee"},
+               {"1.cls", "1"}});
+  write_file(folder / "pairs/words.txt",
+             "\xef\xbb\xbf"
+             "a\r\nred\r\n\"ant\"\r\nbee\r\n");
+  CHECK(folder.load("words.txt").eval.captions == std::vector<std::string>{"a red bee"});
+  CHECK(data_hash(folder.load()) == before);
+}

@@ -163,3 +163,17 @@ TEST_CASE("idx: a gzip is unpacked no further than its header states") {
   CHECK_SAYS(said(gzip(idx({4, 2, 3}, pixels(4)) + "and more")), "require 24 bytes, but more follow");
   CHECK_SAYS(said(gzip(idx({4, 2, 3}, pixels(3)))), "require 24 bytes, but 18 follow");
 }
+
+TEST_CASE("idx: labels may count from 1") {
+  const Folder folder;
+  write_file(folder / "classes.txt", "a\nb\n");
+  write_file(folder / "train-labels-idx1-ubyte", idx({4}, std::string{1, 2, 2, 1}));
+  SliceRequest request = request_for("train", 1, "mine");
+  CHECK_SAYS(
+      input_error([&] { read_idx(folder.path(), request); }),
+      "label 2 of image 1 is not below 2, the number of classes; if labels count from 1, set \"labels_from\": 1");
+  request.numbers.from = 1;
+  CHECK(read_idx(folder.path(), request).labels == std::vector<std::int32_t>{0, 1, 1, 0});
+  write_file(folder / "train-labels-idx1-ubyte", idx({4}, std::string("\1\0\2\1", 4)));
+  CHECK_SAYS(input_error([&] { read_idx(folder.path(), request); }), "label 0 of image 1 is not from 1 to 2");
+}

@@ -82,7 +82,7 @@ TEST_CASE("image_list: numbers from 1 to the number of classes count from 1") {
   const ImageSet images = folder.read("3\n1\n2\n", "train", {"a", "b", "c"});
   CHECK(images.labels == Labels{2, 0, 1});
   CHECK_SAYS(images.provenance, "labels count from 1");
-  CHECK(folder.read("2\n1\n2\n", "train", {"a", "b", "c"}).labels == Labels{2, 1, 2});
+  CHECK_SAYS(folder.said("2\n1\n2\n", {"a", "b", "c"}), "labels count from 1: class \"b\"");
 }
 
 TEST_CASE("image_list: numbers without names count from 1 if none is 0") {
@@ -153,4 +153,86 @@ TEST_CASE("image_list: a missing image is a bad image") {
   CHECK(images.size() == 3);
   REQUIRE(images.bad_images.size() == 1);
   CHECK(images.bad_images[0].key == "gone.jpg");
+}
+
+TEST_CASE("image_list: a byte-order mark, quotes and ./ are no part of a line") {
+  const Folder folder;
+  const std::string mark = "\xef\xbb\xbf";
+  for (const std::string& list :
+       {mark + "ILSVRC_1.JPEG cat\nILSVRC_2.JPEG dog\nILSVRC_3.JPEG dog\n",
+        std::string("./ILSVRC_1.JPEG cat\n.//ILSVRC_2.JPEG\tdog\n./ILSVRC_3.JPEG,dog\n"),
+        mark + "\"file\",\"label\"\r\n\"ILSVRC_1.JPEG\",\"cat\"\r\nILSVRC_2.JPEG,\"dog\"\r\n\"ILSVRC_3.JPEG\",dog\r\n",
+        std::string("\"ILSVRC_1.JPEG\" cat\n\"ILSVRC_2.JPEG\"\t\"dog\"\n\"./ILSVRC_3.JPEG\" \"dog\"\n"),
+        mark + "\"cat\"\n\"dog\"\ndog\n"}) {
+    CAPTURE(list);
+    const ImageSet images = folder.read(list);
+    CHECK(images.class_names == std::vector<std::string>{"cat", "dog"});
+    CHECK(images.labels == Labels{0, 1, 1});
+    CHECK(images.keys[0] == "ILSVRC_1.JPEG");
+  }
+  const ImageSet quoted = folder.read(
+      "ILSVRC_1.JPEG,\"a \"\"big\"\" cat, old\"\nILSVRC_2.JPEG \"maltese dog\"\n\"ILSVRC_3.JPEG\",maltese dog\n");
+  CHECK(quoted.class_names == std::vector<std::string>{"a \"big\" cat, old", "maltese dog"});
+  CHECK(quoted.labels == Labels{0, 1, 1});
+  CHECK_SAYS(folder.said("\xff\xfe" + std::string("1\0\n\0", 4)), "labels.txt: is UTF-16; save it as UTF-8");
+}
+
+TEST_CASE("image_list: names of classes.txt are read as those of the list") {
+  const Folder folder;
+  write_file(folder / "classes.txt", "\xef\xbb\xbf\"ant\"\r\n\"bee, wild\"\r\n\"say \"\"hi\"\"\"\r\n");
+  const ImageSet images = folder.read("ILSVRC_1.JPEG,\"bee, wild\"\nILSVRC_2.JPEG,ant\nILSVRC_3.JPEG,ant\n");
+  CHECK(images.class_names == std::vector<std::string>{"ant", "bee, wild", "say \"hi\""});
+  CHECK(images.labels == Labels{1, 0, 0});
+}
+
+TEST_CASE("image_list: without names a base makes the classes of a part those of the whole") {
+  const Folder folder;
+  SliceRequest request = request_for("train");
+  write_file(folder / "labels.txt", "3\n2\n5\n");
+  for (const std::int64_t from : {0, 1}) {
+    request.numbers.from = from;
+    const ImageSet images = read_image_list(folder.path(), "labels.txt", request);
+    CHECK(images.class_names.front() == std::to_string(from));
+    CHECK(images.class_names.back() == "5");
+    for (const std::size_t i : {0, 1, 2})
+      CHECK(images.class_names[std::size_t(images.labels[i])] == std::vector<std::string>{"3", "2", "5"}[i]);
+  }
+  write_file(folder / "labels.txt", "0\n2\n5\n");
+  CHECK_SAYS(input_error([&] { read_image_list(folder.path(), "labels.txt", request); }),
+             "labels.txt:1: label \"0\" is neither a class name nor a number from 1 to 5");
+}
+
+TEST_CASE("image_list: numbers without names keep their classes in any order") {
+  const Folder folder;
+  SliceRequest request = request_for("train");
+  request.numbers.order = "bytes";
+  write_file(folder / "labels.txt", "10\n2\n07\n");
+  const ImageSet images = read_image_list(folder.path(), "labels.txt", request);
+  CHECK(images.class_names == std::vector<std::string>{"1", "10", "2", "3", "4", "5", "6", "7", "8", "9"});
+  CHECK(images.labels == Labels{1, 2, 7});
+}
+
+TEST_CASE("image_list: without names a list of words and numbers has both as classes") {
+  const Folder folder;
+  const ImageSet images = folder.read("cat\n1\n2\n");
+  CHECK(images.class_names == std::vector<std::string>{"1", "2", "cat"});
+  CHECK(images.labels == Labels{2, 0, 1});
+  SliceRequest request = request_for("train");
+  request.numbers.from = 1;
+  write_file(folder / "labels.txt", "0\n0\n0\n");
+  CHECK_SAYS(input_error([&] { read_image_list(folder.path(), "labels.txt", request); }),
+             "label \"0\" is neither a class name nor a number from 1 to 1");
+}
+
+TEST_CASE("image_list: the lines of another split count for the reading, but may have labels of no class") {
+  const TempFolder folder;
+  for (const char* split : {"train", "val", "test"}) write_file(folder / split / "1.jpg", make_jpeg(8, 8, 1));
+  write_file(folder / "classes.txt", "ant\nbee\ncat\n");
+  write_file(folder / "l.txt", "train/1.jpg 3\nval/1.jpg 2\ntest/1.jpg -1\n");
+  CHECK(read_image_list(folder.path(), "l.txt", request_for("val")).labels == Labels{1});
+  CHECK_SAYS(input_error([&] { read_image_list(folder.path(), "l.txt", request_for("test")); }),
+             "l.txt:3: label \"-1\" is neither a class name nor a number");
+  write_file(folder / "l.txt", "train/1.jpg 1\nval/1.jpg 2\ntest/1.jpg -1\n");
+  CHECK_SAYS(input_error([&] { read_image_list(folder.path(), "l.txt", request_for("val")); }),
+             "l.txt:2: label \"2\" of \"1.jpg\" may be of several classes");
 }

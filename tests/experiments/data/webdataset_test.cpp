@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <iomanip>
+#include <sstream>
 
 #include "experiments/data/readers.h"
 #include "tests/experiments/data/fixtures.h"
@@ -55,6 +57,45 @@ struct NamedShards : Folder {
     return read_webdataset(path(), names, request_for("train")).keys;
   }
 };
+
+/// The blocks of a member as Python's tarfile writes them.
+std::string tar_member(const std::string& name, char type, const std::string& content) {
+  std::string header(512, '\0');
+  const auto put = [&](std::size_t at, const std::string& text) { header.replace(at, text.size(), text); };
+  const auto octal = [](std::size_t value, int digits) {
+    std::ostringstream out;
+    out << std::oct << std::setw(digits) << std::setfill('0') << value;
+    return out.str();
+  };
+  put(0, name);
+  put(100, octal(0644, 7));
+  put(108, octal(0, 7));
+  put(116, octal(0, 7));
+  put(124, octal(content.size(), 11));
+  put(136, octal(0, 11));
+  put(156, std::string(1, type));
+  put(257, std::string("ustar\0", 6) + "00");
+  put(148, "        ");
+  std::size_t sum = 0;
+  for (const char c : header) sum += static_cast<unsigned char>(c);
+  put(148, octal(sum, 6) + std::string("\0 ", 2));
+  return header + content + std::string((512 - content.size() % 512) % 512, '\0');
+}
+
+/// Its default format, PAX: a name outside ASCII is in a record before the member, whose own name has a "?" instead.
+std::string python_member(const std::string& name, const std::string& content, const std::string& owner = "") {
+  const auto record = [](const std::string& text) {
+    std::size_t size = text.size() + 1;  // the length counts its own digits
+    while (std::to_string(size).size() + 1 + text.size() != size) ++size;
+    return std::to_string(size) + " " + text;
+  };
+  std::string records = record("path=" + name + "\n"), plain = name;
+  if (!owner.empty()) records += record("uname=" + owner + "\n");
+  for (char& c : plain)
+    if (static_cast<unsigned char>(c) >= 0x80) c = '?';
+  return tar_member("././@PaxHeader", 'x', records) + tar_member(plain, '0', content);
+}
+const std::string kTarEnd(1024, '\0');
 
 }  // namespace
 
@@ -249,4 +290,66 @@ TEST_CASE("webdataset: a missing shard of a range is named") {
 TEST_CASE("webdataset: a shard that is not a tar is refused") {
   const NamedShards folder;
   CHECK_SAYS(input_error([&] { folder.keys("a-08.zip"); }), "does not end in .tar");
+}
+
+TEST_CASE("webdataset: names outside ASCII are those of the tar, in Python's format and in GNU's") {
+  const Folder folder;
+  const std::string names[] = {"\xc3\xa9/s0", "e\xcc\x81/s1", "\xe6\x97\xa5\xe6\x9c\xac/s2"};
+  std::string pax, gnu;
+  for (unsigned i = 0; i < 3; ++i) {
+    pax += python_member(names[i] + ".jpg", jpeg(i), "Jos\xc3\xa9") + python_member(names[i] + ".cls", "2");
+    gnu += tar_member(names[i] + ".jpg", '0', jpeg(i)) + tar_member(names[i] + ".cls", '0', "2");
+  }
+  write_file(folder / "x-000000.tar", pax + kTarEnd);
+  write_file(folder / "y-000000.tar", gnu + kTarEnd);
+  const ImageSet of_pax = folder.read("x"), of_gnu = folder.read("y");
+  REQUIRE(of_pax.size() == 3);
+  CHECK(of_pax.keys[1] == "x-000000/" + names[0]);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(of_pax.keys[i].substr(1) == of_gnu.keys[i].substr(1));
+  CHECK(of_pax.pixels == of_gnu.pixels);
+}
+
+TEST_CASE("webdataset: what macOS adds to a tar is passed over, as in folders") {
+  const Folder folder;
+  const Members clean{{"s0.jpg", jpeg(1)}, {"s0.cls", "1"}, {"a/s1.jpg", jpeg(2)}, {"a/s1.cls", "2"}};
+  Members from_mac{{"._s0.jpg", "?"}, {".DS_Store", "?"}};
+  from_mac.insert(from_mac.end(), clean.begin(), clean.begin() + 2);
+  from_mac.insert(from_mac.end(),
+                  {{"./._a", "?"}, {"a/._s1.jpg", "?"}, {"a/.DS_Store", "?"}, clean[2], {"a/._s1.cls", "x"}, clean[3]});
+  from_mac.push_back({"__MACOSX/._s0.jpg", "?"});
+  from_mac.push_back({"__MACOSX/a/s1.jpg", "?"});
+  for (const char* ending : {".tar", ".tar.gz"}) {
+    write_tar(folder / concat("x-000000", ending), from_mac);
+    write_tar(folder / concat("y-000000", ending), clean);
+    const ImageSet mac = folder.read("x"), plain = folder.read("y");
+    CHECK(mac.size() == 2);
+    CHECK(mac.labels == plain.labels);
+    CHECK(mac.pixels == plain.pixels);
+    std::filesystem::remove(folder / concat("x-000000", ending));
+    std::filesystem::remove(folder / concat("y-000000", ending));
+  }
+  write_file(folder / "._train-000000.tar", "?");
+  CHECK(webdataset_splits(folder.path()) == std::vector<std::string>{"train"});
+}
+
+TEST_CASE("webdataset: labels may count from 1") {
+  const Folder folder;
+  write_tar(folder / "x-000000.tar", {{"1.jpg", jpeg(1)}, {"1.cls", "3"}, {"2.jpg", jpeg(2)}, {"2.cls", "1"}});
+  SliceRequest request = request_for("x");
+  CHECK_SAYS(
+      input_error([&] { read_webdataset(folder.path(), "", request); }),
+      "label 3 is not below 3, the number of classes in classes.txt; if labels count from 1, set \"labels_from\": 1");
+  request.numbers.from = 1;
+  CHECK(read_webdataset(folder.path(), "", request).labels == std::vector<std::int32_t>{2, 0});
+  write_tar(folder / "x-000000.tar", {{"1.jpg", jpeg(1)}, {"1.cls", "0"}});
+  CHECK_SAYS(input_error([&] { read_webdataset(folder.path(), "", request); }), "label 0 is not from 1 to 3");
+}
+
+TEST_CASE("webdataset: classes may have equal names, and labels tell them apart") {
+  const Folder folder;
+  write_file(folder / "classes.txt", "crane\nmaillot\ncrane\n");
+  write_tar(folder / "x-000000.tar", {{"1.jpg", jpeg(1)}, {"1.cls", "0"}, {"2.jpg", jpeg(2)}, {"2.cls", "2"}});
+  const ImageSet images = folder.read("x");
+  CHECK(images.class_names == std::vector<std::string>{"crane", "maillot", "crane"});
+  CHECK(images.labels == std::vector<std::int32_t>{0, 2});
 }
