@@ -85,6 +85,7 @@ int ConvertCommand::operator()() const {
   initialise(network->weights, network->model, 0);  // for parameters missing from the file (--allow-missing)
 
   ImportOptions options = import_options;
+  options.grid = recorded_grid(file);
   for (const Resampling how : kResamplings)
     if (resize_positions == to_string(how)) options.resize_positions = how;
 

@@ -12,6 +12,7 @@
 #include "experiments/descriptor/recipes.h"
 #include "experiments/descriptor/sweep.h"
 #include "nn/model.h"
+#include "nn/resize_positions.h"
 
 namespace normlab {
 namespace {
@@ -152,13 +153,19 @@ void check_start(const TrialConfig& trial, const TrialConfig& from, Problems& pr
       continue;
     }
     const Shape& shape = there.parameters()[static_cast<std::size_t>(found)].shape;
-    if (shape == p.shape) continue;
     if (p.role == Role::positions && shape.back() == p.shape.back()) {
-      if (rule.resize_positions == StartPositions::same)
-        wrong.push_back(concat(p.name, " is ", shape.str(), " there and ", p.shape.str(),
+      const PatchGrid source = patch_grid(std::get<ViTConfig>(from.model)),
+                      own = patch_grid(std::get<ViTConfig>(trial.model));
+      const std::int64_t before = shape[1] - source.size(), own_before = p.shape[1] - own.size();
+      if (before != own_before)
+        wrong.push_back(
+            concat(p.name, " has ", before, " rows for tokens before the patches there and ", own_before, " here"));
+      else if (source != own && rule.resize_positions == StartPositions::same)
+        wrong.push_back(concat(p.name, " has a grid of ", to_string(source), " there and ", to_string(own),
                                " here; \"resize_positions\" names how to resize it"));
       continue;
     }
+    if (shape == p.shape) continue;
     wrong.push_back(concat(p.name, " is ", shape.str(), " there and ", p.shape.str(), " here"));
   }
   for (const ParameterInfo& p : there.parameters())

@@ -9,7 +9,6 @@
 #include "core/visible_text.h"
 #include "experiments/descriptor/leave_out.h"
 #include "experiments/weights/npz.h"
-#include "nn/resize_positions.h"
 #include "nn/vit.h"
 
 namespace normlab {
@@ -68,7 +67,7 @@ bool has_fixed_positions(NameScheme scheme, const ModelConfig& config) {
   return scheme == NameScheme::timm && vit != nullptr && vit->pos_embed == PosEmbed::sincos2d;
 }
 std::vector<double> fixed_positions(const ViTConfig& c) {
-  return sincos2d(c.image_size[0] / c.patch_size, c.image_size[1] / c.patch_size, c.embed_dim);
+  return sincos2d(patch_grid(c).height, patch_grid(c).width, c.embed_dim);
 }
 
 class Import {
@@ -151,7 +150,7 @@ class Import {
     }
     const SourceTensor& source = found->second;
     used_.insert(source.name_in_file);
-    if (link.role == Role::positions && source.tensor.shape != link.their_shape) return take_positions(link, source);
+    if (link.role == Role::positions) return take_positions(link, source);
     if (!fits(source, link.their_shape)) return;
     link.to_ours(floats(source), target(link).data<float>());
   }
@@ -180,28 +179,38 @@ class Import {
     return link.is_buffer ? into_.buffer(link.number) : into_.value(link.number);
   }
 
-  /// Takes a table of another grid, or one with a row for the class token that this model lacks.
+  /// Takes a table that may have another grid, or a row for the class token that this model lacks.
   void take_positions(const TensorLink& link, const SourceTensor& source) {
     const std::vector<std::uint64_t>& shape = source.tensor.shape;
-    const std::uint64_t dim = link.their_shape[2], needed = link.their_shape[1];
-    if (shape.size() != 3 || shape[0] != 1 || shape[2] != dim || shape[1] == 0 || !fits(source, shape)) {
-      fits(source, link.their_shape);
-      return;
-    }
-    const std::uint64_t prefix = static_cast<std::uint64_t>(vit_->class_position() ? vit_->prefix() : 0);
+    const std::uint64_t dim = link.their_shape[2];
+    const bool is_table = shape.size() == 3 && shape[0] == 1 && shape[2] == dim && shape[1] > 0;
+    if (!fits(source, is_table ? shape : link.their_shape)) return;
+    const PatchGrid to = patch_grid(*vit_);
+    const std::int64_t prefix = vit_->class_position() ? vit_->prefix() : 0;
+    const auto rows = static_cast<std::int64_t>(shape[1]);
     const bool no_class_row = vit_->prefix() == 1 && !vit_->class_position();
-    const bool class_row =
-        no_class_row && (shape[1] == needed + 1 || (side_of(shape[1]) == 0 && side_of(shape[1] - 1) > 0));
+    const bool one_more =
+        options_.grid ? rows == options_.grid->size() + 1
+                      : rows == to.size() + 1 || (rows != to.size() && side_of(rows) == 0 && side_of(rows - 1) > 0);
+    const bool class_row = no_class_row && one_more;
     const bool fold = class_row && stored_as_npz(scheme_);
-    const std::uint64_t rows = shape[1] - (fold ? 1 : 0);
-    const std::int64_t side = rows > prefix ? side_of(rows - prefix) : 0;
-    if (rows != needed && !(options_.resize_positions && side > 0)) {
-      fits(source, link.their_shape);
-      if (class_row)
+    const std::optional<PatchGrid> from = grid_of(rows - prefix - (fold ? 1 : 0), to);
+    if ((class_row && !fold) || !from || (*from != to && !options_.resize_positions)) {
+      const bool same_shape = shape == link.their_shape;
+      problems_.push_back(fmt::format("{} is {}, but this model needs {}", shown(source.name_in_file),
+                                      same_shape ? "of another grid" : shape_text(shape),
+                                      same_shape ? to_string(to) : shape_text(link.their_shape)));
+      if (class_row && !fold)
         problems_.back() += "; its class token has a position: \"pos_embed_class\": true";
-      else if (side > 0)
+      else if (from)
         problems_.back() +=
-            fmt::format("; {} its grid of {}x{} to that of this model", option_names_.resize_positions, side, side);
+            fmt::format("; {} its grid of {} to that of this model", option_names_.resize_positions, to_string(*from));
+      else if (options_.grid)
+        problems_.back() += fmt::format("; its network has a grid of {}", to_string(*options_.grid));
+      else if (options_.resize_positions)
+        problems_.back() +=
+            "; nothing states its grid: run `normlab convert` on it with its own network in --model and without "
+            "resizing, which writes a file that states it";
       return;
     }
     std::vector<float> table = source.tensor.floats();
@@ -212,10 +221,9 @@ class Import {
       report_.notes.push_back(fmt::format("{}: its row 0 is the class token's position and was added to the token",
                                           shown(source.name_in_file)));
     }
-    if (rows != needed) {
-      const Grid to{vit_->image_size[0] / vit_->patch_size, vit_->image_size[1] / vit_->patch_size};
-      ResizedPositions resized = resize_positions(table, vit_->embed_dim, {side, side}, to,
-                                                  static_cast<std::int64_t>(prefix), *options_.resize_positions);
+    if (*from != to) {
+      ResizedPositions resized =
+          resize_positions(table, vit_->embed_dim, *from, to, prefix, *options_.resize_positions);
       table = std::move(resized.table);
       report_.positions = resized.done;
       report_.notes.push_back(resized.done);
@@ -223,10 +231,20 @@ class Import {
     std::copy(table.begin(), table.end(), target(link).data<float>());
   }
 
+  /// The grid of a table with that many patches, without a guess: none if its network has another number of them or, to
+  /// be resized, if no network is stated and it is no square or may also be the model's.
+  std::optional<PatchGrid> grid_of(std::int64_t patches, const PatchGrid& to) const {
+    if (options_.grid) return patches == options_.grid->size() ? options_.grid : std::nullopt;
+    if (patches == to.size() && (!options_.resize_positions || to.height == to.width)) return to;
+    const std::int64_t side = side_of(patches);
+    if (side == 0 || patches == to.size()) return std::nullopt;
+    return PatchGrid{side, side};
+  }
+
   /// Side of a square grid with this many patches; 0 if there is none.
-  static std::int64_t side_of(std::uint64_t patches) {
-    const auto side = static_cast<std::int64_t>(std::llround(std::sqrt(double(patches))));
-    return static_cast<std::uint64_t>(side * side) == patches ? side : 0;
+  static std::int64_t side_of(std::int64_t patches) {
+    const auto side = patches > 0 ? static_cast<std::int64_t>(std::llround(std::sqrt(double(patches)))) : 0;
+    return side * side == patches ? side : 0;
   }
 
   /// Checks that a position table stored in timm's file equals the one computed here.

@@ -10,6 +10,7 @@
 #include "core/resample.h"
 #include "experiments/weights/model_names.h"
 #include "experiments/weights/tensor_map.h"
+#include "nn/resize_positions.h"
 
 namespace normlab {
 
@@ -32,7 +33,9 @@ struct ImportOptions {
   bool allow_left_over = false;
   /// Patterns (LeaveOut) of parameters that keep their values, and of tensors that only the file has. Each must match.
   std::vector<std::string> leave_out{};
-  std::optional<Resampling> resize_positions{};  // resamples a position table of another (square) grid to the model's
+  std::optional<Resampling> resize_positions{};  // resamples a position table of another grid to the model's
+  /// Of the file's positions, as its network states. Otherwise it is the model's or, if resized, a square.
+  std::optional<PatchGrid> grid{};
 };
 
 /// What options are called where they come from, for messages.

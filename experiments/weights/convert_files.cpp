@@ -117,14 +117,26 @@ ModelConfig read_model_option(const std::string& text_or_path) {
   return model;
 }
 
+std::optional<ModelConfig> recorded_model(const WeightFile& file) {
+  const auto said = file.metadata.find(kModelKey);
+  if (said == file.metadata.end()) return std::nullopt;
+  return model_from_json(said->second, fmt::format("{} ({})", file.tensors.source(), kModelKey));
+}
+
+std::optional<PatchGrid> recorded_grid(const WeightFile& file) {
+  const std::optional<ModelConfig> model = recorded_model(file);
+  if (!model || kind_of(*model) != ModelKind::vit) return std::nullopt;
+  return patch_grid(std::get<ViTConfig>(*model));
+}
+
 ModelConfig stated_model(const WeightFile& file, const std::optional<std::string>& given, bool resizes_positions) {
   const std::string& source = file.tensors.source();
-  const auto said = file.metadata.find(kModelKey);
-  if (said == file.metadata.end()) {
+  const std::optional<ModelConfig> recorded = recorded_model(file);
+  if (!recorded) {
     if (!given) throw InputError(fmt::format("{}: the file does not name its network; give --model", source));
     return read_model_option(*given);
   }
-  const ModelConfig stored = model_from_json(said->second, fmt::format("{} ({})", source, kModelKey));
+  const ModelConfig& stored = *recorded;
   if (!given) return stored;
   const ModelConfig wanted = read_model_option(*given);
   ModelConfig a = in_evaluation(stored), b = in_evaluation(wanted);

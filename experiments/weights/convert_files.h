@@ -9,6 +9,7 @@
 
 #include "experiments/weights/model_names.h"
 #include "experiments/weights/tensor_map.h"
+#include "nn/resize_positions.h"
 
 namespace normlab {
 
@@ -36,9 +37,14 @@ void require_container(const std::filesystem::path& path, NameScheme scheme);
 /// what `given` is called.
 NameScheme stated_names(const WeightFile& file, std::optional<NameScheme> given, std::string_view option = "--from");
 
-/// The network: `given` (a JSON text or the path of a JSON file) or "normlab.model" of the metadata. If both exist they
-/// must be the same network in evaluation, except for the image size if positions are resized; initial values, drop
-/// rates and so on may differ. The given one is then returned. InputError if neither says it.
+/// "normlab.model" of the metadata.
+std::optional<ModelConfig> recorded_model(const WeightFile& file);
+/// The grid of patches of recorded_model(); none for a Swin.
+std::optional<PatchGrid> recorded_grid(const WeightFile& file);
+
+/// The network: `given` (a JSON text or the path of a JSON file) or recorded_model(). If both exist they must be the
+/// same network in evaluation, except for the image size if positions are resized; initial values, drop rates and so on
+/// may differ. The given one is then returned. InputError if neither says it.
 ModelConfig stated_model(const WeightFile& file, const std::optional<std::string>& given, bool resizes_positions);
 
 /// Reads a model's JSON from a text (which begins with a brace) or a file. Image size and number of classes are

@@ -70,7 +70,7 @@ std::vector<std::string> load_start(const TrialConfig& config, const std::filesy
   WeightFile file = read_weight_file(path);
   require_identity(start, file, path);
   if (start.weights == StartWeights::ema) take_average(file, path);
-  ImportOptions options{.leave_out = start.leave_out};
+  ImportOptions options{.leave_out = start.leave_out, .grid = recorded_grid(file)};
   if (Resampling how{}; find_word(word_of(start.resize_positions), how)) options.resize_positions = how;
   ConversionReport report;
   try {

@@ -38,9 +38,9 @@ Results positions(const Fixture& f) {
 std::vector<Results> resized_positions(const Fixture& f, Graph& g) {
   const auto grid = [&](const char* key) {
     const auto sides = f.config().at(key).get<std::vector<std::int64_t>>();
-    return Grid{sides.at(0), sides.at(1)};
+    return PatchGrid{sides.at(0), sides.at(1)};
   };
-  const Grid from = grid("from"), to = grid("to");
+  const PatchGrid from = grid("from"), to = grid("to");
   const auto dim = f.config().at("embed_dim").get<std::int64_t>();
   constexpr std::pair<const char*, Resampling> kWays[] = {{"half_pixel", Resampling::bilinear},
                                                           {"antialias", Resampling::bilinear_antialias},

@@ -201,3 +201,39 @@ TEST_CASE("start: check accepts the rows that a file fits, and names one that it
   }
   CHECK(fits == 1);
 }
+
+TEST_CASE("start: positions come from the grid of the source, whose number of patches says nothing") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "wide.json") << R"({"about": "a test",
+    "dataset": {"name": "shapes", "train_images": 60, "eval_images": 30},
+    "model": {"patch_size": 8, "image_size": [16, 64], "embed_dim": 16, "depth": 1, "num_heads": 2},
+    "train": {"steps": 1, "batch_size": 20, "augment": {"crop": "stretch"}, "eval_transform": {"crop": "stretch"}}})";
+  std::ofstream(folder / "square.json") << R"({"extends": "wide.json", "about": "a test",
+    "model": {"image_size": 32}, "start": {"from": {"descriptor": "wide.json"}}})";
+  const auto run = [&](const std::string& command, const std::string& options) {
+    return run_program(folder, command + " " + in_folder(folder, "square.json") + options);
+  };
+  Finished refused = run("check", "");
+  CAPTURE(refused.err);
+  CHECK(refused.code == 2);
+  CHECK(refused.err.find("pos_embed has a grid of 2x8 there and 4x4 here") != std::string::npos);
+
+  const std::string bilinear = " --set start.resize_positions=bilinear";
+  const Finished done = run("run", bilinear + out_option(folder));
+  CAPTURE(done.err);
+  CHECK(done.code == 0);
+  const ResultStore store(folder / "r");
+  CHECK(logs_of_starts(store).find("positions 2x8 -> 4x4 by bilinear") != std::string::npos);
+
+  // The same from a file of the wide network.
+  REQUIRE(run_program(folder, "run " + in_folder(folder, "wide.json") + out_option(folder, "w")).code == 0);
+  const ResultStore wide(folder / "w");
+  const std::string file = wide.trial(wide.trial_ids().front()).checkpoint(1).string();
+  const std::string from_file = " --set 'start={\"file\": \"" + file + "\"}'";
+  refused = run("check", from_file);
+  CAPTURE(refused.err);
+  CHECK(refused.code == 2);
+  CHECK(refused.err.find("pos_embed is of another grid, but this model needs 4x4; \"resize_positions\" resizes its "
+                         "grid of 2x8") != std::string::npos);
+  CHECK(run("check", from_file + bilinear).code == 0);
+}

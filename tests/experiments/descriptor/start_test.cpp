@@ -169,6 +169,25 @@ TEST_CASE("start: positions of another grid need a named dialect") {
   CHECK(with(R"(, "resize_positions": "corners")").empty());
 }
 
+TEST_CASE("start: a grid with as many patches as another is another grid") {
+  DescriptorFiles files;
+  const std::string own = R"("dataset": "cifar10",
+    "train": {"augment": {"crop": "stretch"}, "eval_transform": {"crop": "stretch"}}, "model": {"patch_size": 8, )";
+  files.write("wide.json", "{" + own + R"("image_size": [16, 64]}})");
+  const auto with = [&](const std::string& start, const std::string& model) {
+    return files.problems(R"({"start": {"from": {"descriptor": "wide.json"})" + start + "}, " + own + model + "}}");
+  };
+  CHECK(with("", R"("image_size": [32, 32])")
+            .find("pos_embed has a grid of 2x8 there and 4x4 here; \"resize_positions\" names how to resize it") !=
+        std::string::npos);
+  CHECK(with("", R"("image_size": [16, 64])") == "");
+  CHECK(with(R"(, "resize_positions": "bilinear")", R"("image_size": [32, 32])") == "");
+  // A class token is no patch, whatever is resized.
+  CHECK(
+      with(R"(, "resize_positions": "bilinear")", R"("image_size": [24, 40], "pool": "token", "pos_embed_class": true)")
+          .find("pos_embed has 0 rows for tokens before the patches there and 1 here") != std::string::npos);
+}
+
 TEST_CASE("start: neither a file nor a trial is an error") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"start": {"weights": "ema"}})") ==

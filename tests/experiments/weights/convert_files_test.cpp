@@ -84,6 +84,14 @@ TEST_CASE("convert_files: the image size may differ if positions are resized") {
   CHECK(image_size(stated_model(stating_model(), larger, true))[0] == 384);
 }
 
+TEST_CASE("convert_files: the grid of positions is that of the stated network") {
+  CHECK(recorded_grid(stating_model()) == PatchGrid{14, 14});
+  CHECK_FALSE(recorded_grid(file_with({})));
+  const std::string wide = R"({"variant": "Ti/16", "image_size": [32, 128], "num_classes": 3})";
+  CHECK(recorded_grid(file_with({{"normlab.model", canonical_model_json(read_model_option(wide))}})) ==
+        PatchGrid{2, 8});
+}
+
 TEST_CASE("convert_files: a model is given as JSON or as a file of it") {
   const TemporaryFolder folder;
   std::ofstream(folder / "model.json") << kModel;

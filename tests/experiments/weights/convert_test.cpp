@@ -363,6 +363,15 @@ TEST_CASE("convert: the position of Flax's class token is added to the token") {
   CHECK(largest < 1e-6);
 }
 
+TEST_CASE("convert: a grid with one patch more than a square has no position of a class token") {
+  const auto [config, file] = load(3);
+  ViTConfig wide = config;
+  wide.image_size = {8, 20};  // 2 x 5
+  const Tensors ten = changed(file, "params/pos_embedding", zeros("params/pos_embedding", {1, 10, 8}));
+  const ConversionReport report = report_of(ten, NameScheme::big_vision, wide, {});
+  CHECK_FALSE(has(report.text(), "class token"));
+}
+
 TEST_CASE("convert: positions of another grid are resized only if asked") {
   const auto [config, file] = load(0);
   std::vector<float> rows(5 * 8);  // a class token and 2 x 2 patches
@@ -384,7 +393,72 @@ TEST_CASE("convert: positions of another grid are resized only if asked") {
 TEST_CASE("convert: positions that are not a square grid are refused") {
   const auto [config, file] = load(0);
   const Tensors odd = changed(file, "pos_embed", zeros("pos_embed", {1, 4, 8}));
-  CHECK(has(refusal(odd, NameScheme::timm, config, {.resize_positions = Resampling::corners}), "[1, 4, 8]"));
+  const std::string said = refusal(odd, NameScheme::timm, config, {.resize_positions = Resampling::corners});
+  CHECK(has(said, "pos_embed is [1, 4, 8], but this model needs [1, 7, 8]; nothing states its grid: run `normlab"));
+}
+
+namespace {
+
+/// Positions [1, patches, 8] that grow by 1 from channel to channel, and by 10 from row to row of the table.
+Tensors counted_positions(std::uint64_t patches) {
+  std::vector<float> values(patches * 8);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = float(i % 8) + 10.0f * float(i / 8);
+  const auto [config, file] = load(0);
+  return changed(file, "pos_embed", host_tensor<float>("pos_embed", {1, patches, 8}, values));
+}
+/// The network of that file on another grid of patches, whose class token has no position.
+ViTConfig with_grid(std::int64_t height, std::int64_t width) {
+  ViTConfig c = load(0).config;
+  c.image_size = {height * c.patch_size, width * c.patch_size};
+  c.pool = Pool::gap;
+  c.pos_embed_class = false;
+  return c;
+}
+/// Positions of a network that took them, [patches, 8].
+std::vector<float> positions_of(const Tensors& file, const ViTConfig& config, const PatchGrid& grid) {
+  Weights network(config);
+  ConversionReport report;
+  import_weights(file, NameScheme::timm, config,
+                 {.allow_left_over = true, .resize_positions = Resampling::bilinear, .grid = grid}, network.weights,
+                 report);
+  const Tensor table = network.weights.value(network.weights.find("pos_embed"));
+  return {table.data<float>(), table.data<float>() + table.size()};
+}
+
+}  // namespace
+
+TEST_CASE("convert: positions are resized from the grid that their network states") {
+  const Tensors file = counted_positions(16);
+  // From 2 x 8 to 4 x 4 by half pixels: rows at -1/4, 1/4, 3/4 and 5/4 of the two, columns as means of neighbours.
+  const std::vector<float> square = positions_of(file, with_grid(4, 4), {2, 8});
+  const double row_share[] = {0, 0.25, 0.75, 1};
+  for (std::size_t y = 0; y < 4; ++y)
+    for (std::size_t x = 0; x < 4; ++x)
+      CHECK(square[(y * 4 + x) * 8 + 3] == doctest::Approx(3 + 10 * (8 * row_share[y] + 2 * double(x) + 0.5)));
+  // To 2 x 4: rows stay.
+  const std::vector<float> narrow = positions_of(file, with_grid(2, 4), {2, 8});
+  for (std::size_t y = 0; y < 2; ++y)
+    for (std::size_t x = 0; x < 4; ++x)
+      CHECK(narrow[(y * 4 + x) * 8] == doctest::Approx(10 * (8 * double(y) + 2 * double(x) + 0.5)));
+  CHECK(positions_of(file, with_grid(2, 8), {2, 8}) == file.get("pos_embed").floats());
+}
+
+TEST_CASE("convert: positions of another grid with as many patches are refused unless they are resized") {
+  const Tensors file = counted_positions(16);
+  const auto said = [&](const ViTConfig& config, std::optional<Resampling> how, std::optional<PatchGrid> grid) {
+    return refusal(file, NameScheme::timm, config, {.allow_left_over = true, .resize_positions = how, .grid = grid});
+  };
+  CHECK(said(with_grid(2, 8), {}, {}) == "");  // the model is the file's
+  CHECK(has(said(with_grid(4, 4), {}, PatchGrid{2, 8}),
+            "pos_embed is of another grid, but this model needs 4x4; --resize-positions resizes its grid of 2x8"));
+  CHECK(said(with_grid(4, 4), Resampling::bilinear, {}) == "");  // a square
+  // Nothing states whether these are 2 x 8 or 4 x 4.
+  CHECK(has(said(with_grid(2, 8), Resampling::bilinear, {}), "nothing states its grid"));
+  CHECK(has(said(with_grid(4, 4), Resampling::bilinear, PatchGrid{4, 5}),
+            "pos_embed is of another grid, but this model needs 4x4; its network has a grid of 4x5"));
+  ViTConfig token = with_grid(5, 3);
+  token.pool = Pool::token;
+  CHECK(has(said(token, Resampling::bilinear, PatchGrid{3, 5}), "its class token has a position"));
 }
 
 TEST_CASE("convert: fixed positions are exported to timm as a tensor") {
