@@ -96,13 +96,14 @@ Var token_attention(const Var& q, const Var& k, const Var& v, std::int64_t num_h
 /// The same with k and v concatenated in one tensor [B, N, 2 D].
 Var token_attention(const Var& q, const Var& kv, std::int64_t num_heads);
 
-/// A token grid, cyclically shifted by `shift` tokens up and left, then cut into square windows. A side that the window
-/// does not divide is padded with zero tokens at the bottom and right.
+/// A token grid, cyclically shifted by shift_y tokens up and shift_x left, then cut into square windows. A side that
+/// the window does not divide is padded with zero tokens at the bottom and right.
 struct Windows {
-  std::int64_t height, width, window, shift;
+  std::int64_t height, width, window, shift_y = 0, shift_x = 0;
+  WindowPadding padding{};
   WindowDims dims(std::int64_t batch, std::int64_t cols) const;
   /// True if one window is the whole grid, so that cutting changes nothing.
-  bool whole() const { return height == window && width == window && shift == 0; }
+  bool whole() const { return height == window && width == window && shift_y == 0 && shift_x == 0; }
 };
 /// x [B, height * width, C] to [B windows, window^2, C], and back without the padding.
 Var cut_windows(const Var& x, const Windows& windows);

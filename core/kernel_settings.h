@@ -14,6 +14,10 @@ enum class GeluForm : std::uint8_t { erf, tanh };
 /// label's (Big Vision).
 enum class Smoothing : std::uint8_t { all, others };
 
+/// When a grid that windows do not divide gets its zero tokens at the bottom and right: before the cyclic shift, as in
+/// torchvision, or after it, as in timm. After it, windows join opposite edges without a mask between them.
+enum class WindowPadding : std::uint8_t { before_shift, after_shift };
+
 /// The bounded function of a norm without statistics, gamma phi(u) + beta with u = alpha x + shift ("Stronger
 /// Normalization-Free Transformers", arXiv:2512.10938, table of functions): tanh u; erf u; u / sqrt(1 + u^2);
 /// u / (1 + |u|); 2/pi atan u; u cut at ±1. dyisru: sqrt(C) x / sqrt(alpha + x^2), without a shift (arXiv:2503.21708).

@@ -57,15 +57,23 @@ struct BatchNormDims {
   }
   constexpr std::int64_t groups() const { return (batch + group_size() - 1) / group_size(); }
 };
-/// A token grid [batch, height, width, cols], cyclically shifted by `shift` tokens up and left, then cut into square
-/// windows. A side that the window does not divide is padded with zero tokens at the bottom and right.
+/// A token grid [batch, height, width, cols], cyclically shifted by shift_y tokens up and shift_x left, then cut into
+/// square windows. A side that the window does not divide is padded with zero tokens at the bottom and right.
 struct WindowDims {
-  std::int64_t batch, height, width, cols, window, shift;
+  std::int64_t batch, height, width, cols, window, shift_y = 0, shift_x = 0;
+  WindowPadding padding{};
   constexpr std::int64_t down() const { return (height + window - 1) / window; }
   constexpr std::int64_t across() const { return (width + window - 1) / window; }
   constexpr std::int64_t windows() const { return down() * across(); }  // per image
   constexpr std::int64_t tokens() const { return window * window; }     // per window
   constexpr std::int64_t offsets() const { return (2 * window - 1) * (2 * window - 1); }
+  /// The row (or column) of a grid with `side` of them that lies at row `at` of the `padded` rows after the shift; one
+  /// from `side` on is padding.
+  template <class I>
+  static NORMLAB_HOST_DEVICE I source(WindowPadding when, I at, I side, I padded, I shift) {
+    const I turns = when == WindowPadding::before_shift ? padded : side;
+    return at < turns ? (at + shift) % turns : at;
+  }
 };
 /// q, k, v and their gradients have `stride` values from one token to the next: the width heads * head_dim, or three
 /// times that if they share one tensor [B, N, 3 H d], each starting at its own third.

@@ -9,8 +9,13 @@ namespace {
 
 template <class A>
 WindowBias<A> bias_of(const WindowDims& d, std::int64_t heads, Tensor table) {
-  return {table.data<A>(),           static_cast<int>(heads),    static_cast<int>(d.window),
-          static_cast<int>(d.shift), static_cast<int>(d.down()), static_cast<int>(d.across())};
+  return {table.data<A>(),
+          static_cast<int>(heads),
+          static_cast<int>(d.window),
+          static_cast<int>(d.shift_y),
+          static_cast<int>(d.shift_x),
+          static_cast<int>(d.down()),
+          static_cast<int>(d.across())};
 }
 
 template <class A>

@@ -15,7 +15,7 @@ using PlaceInWindow = int;
 template <class A>
 struct WindowBias {
   const A* table;  // [offsets, heads]
-  int heads, window, shift, down, across;
+  int heads, window, shift_y, shift_x, down, across;
   static constexpr A kMask = -100;
 
   struct OfHead {
@@ -31,12 +31,11 @@ struct WindowBias {
       return table[std::int64_t{row} * heads] + (query % 4 != key % 4 ? kMask : A(0));
     }
   };
-  /// The last row and the last column of windows hold the tokens that wrapped around.
+  /// The last row and the last column of windows hold what wrapped around.
   __device__ OfHead of(int image, int head) const {
     const int in_image = image % (down * across);
-    const bool last_row = shift > 0 && in_image / across == down - 1,
-               last_col = shift > 0 && in_image % across == across - 1;
-    return {table + head, heads, window, last_row ? window - shift : window, last_col ? window - shift : window};
+    const bool last_row = in_image / across == down - 1, last_col = in_image % across == across - 1;
+    return {table + head, heads, window, last_row ? window - shift_y : window, last_col ? window - shift_x : window};
   }
 };
 /// Windows that one block adds: a function of the shape alone, which fixes the order of sums.

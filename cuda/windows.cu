@@ -12,12 +12,15 @@ struct WindowPlace {
   template <class I>
   __device__ I operator()(I i) const {
     const I cols = I(d.cols), side = I(d.window), in_window = I(d.tokens()), in_image = I(d.windows()),
-            across = I(d.across()), height = I(d.height), width = I(d.width), shift = I(d.shift);
+            across = I(d.across()), height = I(d.height), width = I(d.width);
     const I all = i / cols, c = i - all * cols, windows = all / in_window, token = all - windows * in_window;
     const I b = windows / in_image, window = windows - b * in_image;
-    const I y = window / across * side + token / side, x = window % across * side + token % side;
+    const I y = WindowDims::source(d.padding, window / across * side + token / side, height, I(d.down()) * side,
+                                   I(d.shift_y)),
+            x = WindowDims::source(d.padding, window % across * side + token % side, width, across * side,
+                                   I(d.shift_x));
     if (y >= height || x >= width) return I(kPadding);
-    return ((b * height + (y + shift) % height) * width + (x + shift) % width) * cols + c;
+    return ((b * height + y) * width + x) * cols + c;
   }
 };
 

@@ -20,6 +20,10 @@ Tensor as_tensor(std::vector<double>& memory, const Shape& shape, DType dtype) {
 
 std::unique_ptr<Model> make_model_to_train(ParameterSet& parameters, const ModelConfig& config,
                                            const StepSettings& settings) {
+  if (const auto* swin = std::get_if<SwinConfig>(&config); swin != nullptr && swin->one_side_unshifted)
+    throw InputError(
+        "model: is a Swin of an earlier version of normlab, in which a grid with one side of at most a window did not "
+        "shift along the other side; this version shifts it and has no such network, so train it again");
   auto model = make_model(parameters, config);
   parameters.freeze(frozen_by(settings.freeze, parameters.parameters()));
   return model;

@@ -24,13 +24,14 @@ Swin::Swin(ParameterSet& p, const SwinConfig& c) : config_(c) {
     }
     stage.blocks.reserve(std::size_t(s.depth));
     for (std::int64_t i = 0; i < s.depth; ++i) {
+      const auto [rows, columns] = s.shift(i);
       place.block = i;
       ++place.layer;
       stage.blocks.emplace_back(
           p,
           BranchConfig{place, of, c.qkv_bias, c.gelu, c.dropout, c.attention_dropout,
                        c.drop_path_rate(s.first_block + i), c.short_forms, c.depth(), c.placement},
-          Windows{s.height, s.width, s.window, s.shift(i)});
+          Windows{s.height, s.width, s.window, rows, columns, c.window_padding});
     }
   }
   final_ = norm(end, &Placement::final, sizes.back());

@@ -35,6 +35,16 @@ std::vector<SwinStage> swin_stages(const SwinConfig& c) {
   return stages;
 }
 
+bool pads_shifted(const SwinConfig& config) {
+  const std::vector<SwinStage> stages = swin_stages(config);
+  return std::any_of(stages.begin(), stages.end(), [](const SwinStage& s) { return s.pads_shifted(); });
+}
+
+bool shifts_one_side(const SwinConfig& config) {
+  const std::vector<SwinStage> stages = swin_stages(config);
+  return std::any_of(stages.begin(), stages.end(), [](const SwinStage& s) { return s.shifts_one_side(); });
+}
+
 NormSpec swin_norm(NormKind kind) {
   NormSpec spec = norm_of(kind);
   if (has_eps(kind)) spec.eps = 1e-5;

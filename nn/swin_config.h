@@ -15,6 +15,7 @@ struct SwinConfig {
   std::int64_t channels = 3;
   std::int64_t patch_size = 4;
   std::int64_t window = 7;
+  WindowPadding window_padding = WindowPadding::before_shift;
   std::int64_t embed_dim = 96;
   std::vector<std::int64_t> depths{2, 2, 6, 2};
   std::vector<std::int64_t> num_heads{3, 6, 12, 24};
@@ -29,6 +30,9 @@ struct SwinConfig {
   bool short_forms = true;
   double head_bias_init = 0.0;
   Placement placement{};
+  /// Read from results of earlier versions, in which a grid with one side of at most a window did not shift along the
+  /// other either. Such a network has the same cost and an id, but is not computed any more. No key of a descriptor.
+  bool one_side_unshifted = false;
 
   std::int64_t stages() const { return std::int64_t(depths.size()); }
   /// Blocks of all stages: the depth that LayerScale and Sub-LN use.
@@ -47,6 +51,8 @@ constexpr auto rows_of(const T*) {
       field<&T::channels>("channels of an image; the dataset's if omitted"),
       field<&T::patch_size>("pixels per side"),
       field<&T::window>("tokens per side; at most the shorter side of a stage"),
+      field<&T::window_padding>("when a shifted grid that windows do not divide is padded: before the shift, as in "
+                                "torchvision, or after it, as in timm, so that opposite edges see each other"),
       field<&T::embed_dim>("width of the first stage; doubles with each stage"),
       field<&T::depths>("number of blocks of each stage"),
       field<&T::num_heads>("attention heads of each stage"),
@@ -65,14 +71,27 @@ constexpr auto rows_of(const T*) {
 }
 
 /// A stage with its computed sizes. `height` and `width` are its token grid, half of the previous stage's, rounded up.
-/// A window is at most as large as the shorter side; if it equals that side, no block shifts (the official code; timm
-/// decides per side, which is the same for square images).
+/// A window is at most as large as the shorter side. Each side decides alone whether it shifts (torchvision, timm).
 struct SwinStage {
   std::int64_t embed_dim, num_heads, mlp_dim, height, width, window, depth;
   std::int64_t first_block;  // counted through all stages
   std::int64_t tokens() const { return height * width; }
-  /// Block i of the stage: every second one shifts by half a window.
-  std::int64_t shift(std::int64_t i) const { return i % 2 == 0 || std::min(height, width) <= window ? 0 : window / 2; }
+  /// Rows up and columns left by which block i of the stage shifts: every second one by half a window, but not along a
+  /// side of one window.
+  std::array<std::int64_t, 2> shift(std::int64_t i) const {
+    const auto along = [&](std::int64_t side) { return i % 2 == 0 || side <= window ? 0 : window / 2; };
+    return {along(height), along(width)};
+  }
+  /// Whether some block shifts a side that is padded, so that it matters which comes first.
+  bool pads_shifted() const {
+    const auto [rows, columns] = shift(depth > 1 ? 1 : 0);
+    return (rows > 0 && height % window != 0) || (columns > 0 && width % window != 0);
+  }
+  /// Whether some block shifts along one side alone.
+  bool shifts_one_side() const {
+    const auto [rows, columns] = shift(depth > 1 ? 1 : 0);
+    return (rows > 0) != (columns > 0);
+  }
   /// Tokens including padding to whole windows.
   std::int64_t padded_tokens() const {
     const auto up = [&](std::int64_t n) { return (n + window - 1) / window * window; };
@@ -80,6 +99,9 @@ struct SwinStage {
   }
 };
 std::vector<SwinStage> swin_stages(const SwinConfig& config);
+/// Of any stage of a valid configuration.
+bool pads_shifted(const SwinConfig& config);
+bool shifts_one_side(const SwinConfig& config);
 
 /// The norm of that kind with Swin's defaults: epsilon 1e-5 for every kind that has one.
 NormSpec swin_norm(NormKind kind);

@@ -5,7 +5,7 @@
 namespace normlab {
 
 WindowDims Windows::dims(std::int64_t batch, std::int64_t cols) const {
-  return {batch, height, width, cols, window, shift};
+  return {batch, height, width, cols, window, shift_y, shift_x, padding};
 }
 
 Var cut_windows(const Var& x, const Windows& windows) {
@@ -13,8 +13,9 @@ Var cut_windows(const Var& x, const Windows& windows) {
   if (s.rank() != 3 || s[1] != windows.height * windows.width)
     throw InputError(
         concat("cut_windows: x is ", s.str(), ", expected [batch, ", windows.height, " * ", windows.width, ", width]"));
-  if (windows.window < 1 || windows.shift < 0 || windows.shift >= windows.window)
-    throw InputError(concat("cut_windows: a window of ", windows.window, " with a shift of ", windows.shift));
+  for (const std::int64_t shift : {windows.shift_y, windows.shift_x})
+    if (windows.window < 1 || shift < 0 || shift >= windows.window)
+      throw InputError(concat("cut_windows: a window of ", windows.window, " with a shift of ", shift));
   const WindowDims dims = windows.dims(s[0], s[2]);
   Tape& tape = x.tape();
   Tensor y = tape.empty({dims.batch * dims.windows(), dims.tokens(), dims.cols}, x.value().dtype());

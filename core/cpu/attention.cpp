@@ -14,7 +14,7 @@ class HeadBias {
  public:
   HeadBias(const AttentionInput& in, std::int64_t heads) : in_(in), heads_(heads) {
     if (!in.windows) return;
-    patterns_ = in.windows->shift == 0 ? 1 : kMaskPatterns;
+    patterns_ = in.windows->shift_y + in.windows->shift_x == 0 ? 1 : kMaskPatterns;
     values_ = scratch<T>(Slot::b, patterns_ * size());
   }
   void take(std::int64_t h) {

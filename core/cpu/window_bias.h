@@ -9,12 +9,12 @@ namespace normlab::cpu {
 inline constexpr double kWindowMask = -100.0;
 inline constexpr int kMaskPatterns = 4;
 
-/// The mask of window `w` (counted over all images): bit 0 for the last row of windows, bit 1 for the last column,
-/// which hold the tokens that wrapped around. 0 without a shift.
+/// The mask of window `w` (counted over all images): bit 0 for the last row of windows if rows are shifted, bit 1 for
+/// the last column. They hold what wrapped around: tokens, or with WindowPadding::after_shift perhaps padding alone.
 inline int mask_pattern(const WindowDims& d, std::int64_t w) {
-  if (d.shift == 0) return 0;
   const std::int64_t in_image = w % d.windows();
-  return (in_image / d.across() == d.down() - 1 ? 1 : 0) + (in_image % d.across() == d.across() - 1 ? 2 : 0);
+  return (d.shift_y > 0 && in_image / d.across() == d.down() - 1 ? 1 : 0) +
+         (d.shift_x > 0 && in_image % d.across() == d.across() - 1 ? 2 : 0);
 }
 
 /// Calls visit(i, j, row of the table) for every pair of tokens of a window, i in the outer loop.
@@ -39,11 +39,13 @@ void expand_bias(const WindowDims& d, std::int64_t heads, std::int64_t h, const 
 template <class A>
 void add_mask(const WindowDims& d, int pattern, A* scores) {
   const std::int64_t w = d.window, N = d.tokens();
-  const auto came_round = [&](std::int64_t at) { return at >= w - d.shift; };
+  const auto apart_by = [&](std::int64_t shift, std::int64_t a, std::int64_t b) {
+    return (a >= w - shift) != (b >= w - shift);
+  };
   for (std::int64_t i = 0; i < N; ++i)
     for (std::int64_t j = 0; j < N; ++j) {
-      const bool apart = ((pattern & 1) && came_round(i / w) != came_round(j / w)) ||
-                         ((pattern & 2) && came_round(i % w) != came_round(j % w));
+      const bool apart =
+          ((pattern & 1) && apart_by(d.shift_y, i / w, j / w)) || ((pattern & 2) && apart_by(d.shift_x, i % w, j % w));
       if (apart) scores[i * N + j] += A(kWindowMask);
     }
 }

@@ -19,13 +19,12 @@ struct WindowTokens {
         for (std::int64_t wx = 0; wx < d.across(); ++wx)
           for (std::int64_t ty = 0; ty < d.window; ++ty)
             for (std::int64_t tx = 0; tx < d.window; ++tx, to += d.cols) {
-              const std::int64_t y = wy * d.window + ty, x = wx * d.window + tx;
-              if (y >= d.height || x >= d.width) {
-                visit(kPadding, to);
-              } else {
-                const std::int64_t from_y = (y + d.shift) % d.height, from_x = (x + d.shift) % d.width;
-                visit(((b * d.height + from_y) * d.width + from_x) * d.cols, to);
-              }
+              const std::int64_t y =
+                  WindowDims::source(d.padding, wy * d.window + ty, d.height, d.down() * d.window, d.shift_y);
+              const std::int64_t x =
+                  WindowDims::source(d.padding, wx * d.window + tx, d.width, d.across() * d.window, d.shift_x);
+              const bool inside = y < d.height && x < d.width;
+              visit(inside ? ((b * d.height + y) * d.width + x) * d.cols : kPadding, to);
             }
   }
 };

@@ -81,7 +81,7 @@ int ConvertCommand::operator()() const {
   require_output(out, inputs());
   if (ema) take_average(file, in);
   const NameScheme names = stated_names(file, given);
-  auto network = std::make_unique<Holder>(stated_model(file, model, resize_positions.has_value()));
+  auto network = std::make_unique<Holder>(stated_model(file, model, resize_positions.has_value(), names));
   initialise(network->weights, network->model, 0);  // for parameters missing from the file (--allow-missing)
 
   ImportOptions options = import_options;

@@ -35,6 +35,22 @@ void print_block(const std::string& label, std::size_t indent, const BlockFormul
   for (const std::string& line : formula.inside) print_wrapped("", indent, line);
 }
 
+/// ", every other shifted by 3, padded to 14 x 14 before the shift".
+std::string shift_text(const SwinStage& s, WindowPadding padding) {
+  const auto [rows, columns] = s.shift(s.depth > 1 ? 1 : 0);
+  std::string out;
+  if (rows > 0 || columns > 0)
+    out = rows == columns
+              ? fmt::format(", every other shifted by {}", rows)
+              : fmt::format(", every other shifted by {} {}", std::max(rows, columns), rows > 0 ? "rows" : "columns");
+  const auto whole = [&](std::int64_t side) { return (side + s.window - 1) / s.window * s.window; };
+  if (s.tokens() == s.padded_tokens()) return out;
+  out += fmt::format(", padded to {} x {}", whole(s.height), whole(s.width));
+  if (!s.pads_shifted()) return out;
+  return out + (padding == WindowPadding::before_shift ? " before the shift"
+                                                       : " after the shift, so that opposite edges see each other");
+}
+
 void print_formulas(const ModelConfig& model, std::size_t indent) {
   print_wrapped("stem", indent, stem_formula(model));
   for (const std::vector<std::int64_t>& blocks : equal_blocks(model)) {
@@ -46,9 +62,9 @@ void print_formulas(const ModelConfig& model, std::size_t indent) {
   if (const auto* swin = std::get_if<SwinConfig>(&model)) {
     for (const SwinStage& s : swin_stages(*swin))
       print_wrapped(s.first_block == 0 ? "stages" : "", indent,
-                    fmt::format("blocks {}: width {}, {} x {} tokens in windows of {}, every other shifted by {}",
+                    fmt::format("blocks {}: width {}, {} x {} tokens in windows of {}{}",
                                 block_range_name(s.first_block, s.first_block + s.depth - 1), s.embed_dim, s.height,
-                                s.width, s.window, s.shift(1)));
+                                s.width, s.window, shift_text(s, swin->window_padding)));
     const NormSpec& merge = swin->placement.merge;
     print_wrapped(
         "", indent,

@@ -141,6 +141,15 @@ JsonNode tree(const ClassGroups& groups, TreeOptions options) {
   return object;
 }
 
+/// Results of earlier versions do not have this key. They padded after the shift, which is therefore what is omitted,
+/// and never shifted one side alone, so that networks that do always have the key.
+void write_window_padding(const SwinConfig& model, TreeOptions options, JsonNode& object) {
+  object.remove(kWindowPaddingKey);
+  const bool says = model.window_padding == WindowPadding::before_shift || options.everything;
+  if (!model.one_side_unshifted && (shifts_one_side(model) || (pads_shifted(model) && says)))
+    object.add(std::string(kWindowPaddingKey), tree(model.window_padding, options));
+}
+
 /// `implied`: sizes that the dataset implies and that need not be written; may be null.
 template <class Config>
 JsonNode config_tree(Config model, const KnownDataset* implied, TreeOptions options) {
@@ -158,6 +167,7 @@ JsonNode config_tree(Config model, const KnownDataset* implied, TreeOptions opti
   defaults.channels = implied != nullptr ? implied->channels : 0;
   defaults.num_classes = implied != nullptr ? implied->num_classes : 0;
   add_fields(object, model, defaults, options);
+  if constexpr (kSwin) write_window_padding(model, options, object);
   object.remove("placement");
   object.add("placement", tree(model.placement, options));
   return object;
@@ -254,7 +264,7 @@ TrialConfig config_from_json(std::string_view text, const std::string& name) {
 
 ModelConfig model_from_json(std::string_view text, const std::string& name) {
   return read_text<ModelConfig>(text, name, [](const JsonNode& root, PlacementRows& rows, Problems& problems) {
-    return read_model(root, rows, problems);
+    return read_model(root, rows, ReadMode::canonical, problems);
   });
 }
 

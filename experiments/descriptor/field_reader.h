@@ -179,6 +179,7 @@ class FieldReader {
   void drop_meaningless(const JsonNode& node, T& out) {
     const T defaults = defaults_beside(out);
     for_each_field<T>([&](const auto& row) {
+      if (row.key == kWindowPaddingKey) return;  // judged once the data set's sizes are known
       const auto* const unmet = row.unmet(out);
       if (unmet != nullptr) out.*row.member = defaults.*row.member;
       const JsonMember* given = node.find(row.key);

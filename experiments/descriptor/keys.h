@@ -26,6 +26,9 @@ inline constexpr std::string_view
     kOtherBlocks = "rest",
     kBlocksDoc = "sites of some blocks: {\"0-3\": {\"attn\": {...}, \"mlp\": {...}}, \"rest\": {...}}";
 
+/// Matters for some sizes only, which may be the data set's.
+inline constexpr std::string_view kWindowPaddingKey = "window_padding";
+
 /// Pairs of settings that mean the same. A later one (child descriptor, `--set`, axis) replaces the other; both in one
 /// object are an error.
 struct Exclusive {

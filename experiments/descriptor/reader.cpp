@@ -93,6 +93,24 @@ void take_sizes_from_dataset(const Report& report, const JsonNode* model, const 
   std::visit(settle_all, trial.model);
 }
 
+/// Resets a Swin's window_padding where it changes nothing, so that equal networks are equal. A text without the key is
+/// of a version that padded after the shift and never shifted one side alone.
+void settle_window_padding(const JsonNode* model, ReadMode mode, Problems& problems, ModelConfig& config) {
+  auto* const swin = std::get_if<SwinConfig>(&config);
+  if (swin == nullptr || !validate(*swin).empty()) return;
+  const JsonMember* const given = model == nullptr ? nullptr : model->find(kWindowPaddingKey);
+  const bool matters = pads_shifted(*swin);
+  if (mode == ReadMode::canonical && given == nullptr) {
+    swin->window_padding = WindowPadding::after_shift;
+    swin->one_side_unshifted = shifts_one_side(*swin);
+  } else if (given != nullptr && matters) {
+    problems.used(given->key_at);
+  } else if (given != nullptr && mode == ReadMode::descriptor) {
+    problems.unused(given->key_at, "windows divide every grid that is shifted, so there is nothing to pad");
+  }
+  if (!matters || swin->one_side_unshifted) swin->window_padding = {};
+}
+
 void check_model(const Report& report, const ModelConfig& config) {
   for (const ConfigProblem& problem : validate(config)) report(problem.key, problem.message);
 }
@@ -172,6 +190,7 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
       take_sizes_from_dataset(at_model, model, classes, trial);
   }
   if (reader.reported() == 0) {  // after a problem, settings left at defaults would only cause further problems
+    settle_window_padding(model, mode, problems, trial.model);
     check_model(at_model, trial.model);
     check_statistics(at_model, trial);
     check_training(trial, at_key);
@@ -191,11 +210,13 @@ void check_values(const JsonNode& root, PlacementRows& rows, Problems& problems)
   problems.absorb(found);
 }
 
-ModelConfig read_model(const JsonNode& model, PlacementRows& rows, Problems& problems) {
+ModelConfig read_model(const JsonNode& model, PlacementRows& rows, ReadMode mode, Problems& problems) {
   ModelConfig config = default_model();
-  FieldReader reader(rows, problems);
+  FieldReader reader(rows, problems, ModelKind::vit, mode);
   reader.value(model, config, {});
-  if (reader.reported() == 0) check_model(report_at_model(reader, model, &model), config);
+  if (reader.reported() > 0) return config;
+  settle_window_padding(&model, mode, problems, config);
+  check_model(report_at_model(reader, model, &model), config);
   return config;
 }
 

@@ -54,8 +54,8 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
 /// Reports keys and values that are wrong whatever values a sweep sets. `root` as for a descriptor's trial.
 void check_values(const JsonNode& root, PlacementRows& rows, Problems& problems);
 
-/// As canonical_model_json writes it.
-ModelConfig read_model(const JsonNode& model, PlacementRows& rows, Problems& problems);
+/// canonical: as canonical_model_json writes it. descriptor: of a command line; sizes have the struct's defaults.
+ModelConfig read_model(const JsonNode& model, PlacementRows& rows, ReadMode mode, Problems& problems);
 
 /// A descriptor's "dataset" from a command line: a name, or JSON. `option` names it in errors. InputError with all
 /// problems.

@@ -5,6 +5,7 @@
 #include "core/visible_text.h"
 #include "experiments/base/regular_file.h"
 #include "experiments/descriptor/canonical.h"
+#include "experiments/descriptor/keys.h"
 #include "experiments/descriptor/problems.h"
 #include "experiments/descriptor/reader.h"
 #include "experiments/results/trial_files.h"
@@ -101,7 +102,7 @@ NameScheme stated_names(const WeightFile& file, std::optional<NameScheme> given,
   return scheme;
 }
 
-ModelConfig read_model_option(const std::string& text_or_path) {
+ModelConfig read_model_option(const std::string& text_or_path, WindowPadding padding) {
   const bool is_text = text_or_path.find_first_not_of(" \t\n") != std::string::npos &&
                        text_or_path[text_or_path.find_first_not_of(" \t\n")] == '{';
   const std::string text = is_text ? text_or_path : RegularFile(text_or_path).read();
@@ -109,11 +110,13 @@ ModelConfig read_model_option(const std::string& text_or_path) {
   Problems problems;
   const JsonNode root = parse_json(text, sources.add(is_text ? "--model" : text_or_path), problems);
   PlacementRows rows;
-  const ModelConfig model = read_model(root, rows, problems);
+  ModelConfig model = read_model(root, rows, ReadMode::descriptor, problems);
   for (const char* key : {"image_size", "num_classes"})
     if (root.is_object() && root.find(key) == nullptr)
       problems.add(root.at, "", fmt::format("give {}, because no data set defines it here", key));
   problems.throw_if_any_or_unused();
+  if (auto* swin = std::get_if<SwinConfig>(&model); swin != nullptr && root.find(kWindowPaddingKey) == nullptr)
+    swin->window_padding = pads_shifted(*swin) ? padding : WindowPadding{};
   return model;
 }
 
@@ -129,18 +132,23 @@ std::optional<PatchGrid> recorded_grid(const WeightFile& file) {
   return patch_grid(std::get<ViTConfig>(*model));
 }
 
-ModelConfig stated_model(const WeightFile& file, const std::optional<std::string>& given, bool resizes_positions) {
+ModelConfig stated_model(const WeightFile& file, const std::optional<std::string>& given, bool resizes_positions,
+                         NameScheme names) {
   const std::string& source = file.tensors.source();
   const std::optional<ModelConfig> recorded = recorded_model(file);
   if (!recorded) {
     if (!given) throw InputError(fmt::format("{}: the file does not name its network; give --model", source));
-    return read_model_option(*given);
+    return read_model_option(*given,
+                             names == NameScheme::timm ? WindowPadding::after_shift : WindowPadding::before_shift);
   }
   const ModelConfig& stored = *recorded;
   if (!given) return stored;
-  const ModelConfig wanted = read_model_option(*given);
+  const auto* swin = std::get_if<SwinConfig>(&stored);
+  const ModelConfig wanted = read_model_option(*given, swin != nullptr ? swin->window_padding : WindowPadding{});
   ModelConfig a = in_evaluation(stored), b = in_evaluation(wanted);
   if (resizes_positions) std::visit([&](auto& c) { c.image_size = image_size(b); }, a);
+  if (auto* resized = std::get_if<SwinConfig>(&a); resized != nullptr && !pads_shifted(*resized))
+    resized->window_padding = {};
   if (!(a == b))
     throw InputError(fmt::format("{}: holds another network than --model:\n  file    {}\n  --model {}", source,
                                  canonical_model_json(stored), canonical_model_json(wanted)));

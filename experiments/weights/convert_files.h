@@ -44,12 +44,13 @@ std::optional<PatchGrid> recorded_grid(const WeightFile& file);
 
 /// The network: `given` (a JSON text or the path of a JSON file) or recorded_model(). If both exist they must be the
 /// same network in evaluation, except for the image size if positions are resized; initial values, drop rates and so on
-/// may differ. The given one is then returned. InputError if neither says it.
-ModelConfig stated_model(const WeightFile& file, const std::optional<std::string>& given, bool resizes_positions);
+/// may differ. The given one is then returned. `names`: of the file's tensors. InputError if neither says it.
+ModelConfig stated_model(const WeightFile& file, const std::optional<std::string>& given, bool resizes_positions,
+                         NameScheme names = NameScheme::normlab);
 
 /// Reads a model's JSON from a text (which begins with a brace) or a file. Image size and number of classes are
-/// required. InputError with all problems.
-ModelConfig read_model_option(const std::string& text_or_path);
+/// required. `padding`: a Swin's window_padding if it is omitted. InputError with all problems.
+ModelConfig read_model_option(const std::string& text_or_path, WindowPadding padding = {});
 
 /// Fills `into` from a file with normlab's names; optimiser state is ignored. InputError as import_weights().
 void load_weights(const std::filesystem::path& path, const ModelConfig& config, ParameterSet& into);

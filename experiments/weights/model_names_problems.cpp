@@ -61,8 +61,22 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
     report(Kind::maths, "qk_per_head: is false, but these norms see one head in ", table.program);
   if (!placement.blocks.empty())
     report(Kind::maths, "blocks: the norms differ between blocks, but are the same in all blocks of ", table.program);
-  if (const auto* swin = std::get_if<SwinConfig>(&config); swin != nullptr && swin->reduction_bias)
-    report(Kind::maths, "reduction_bias: is true, but a reduction has no bias in ", table.program);
+  if (const auto* swin = std::get_if<SwinConfig>(&config)) {
+    if (swin->reduction_bias)
+      report(Kind::maths, "reduction_bias: is true, but a reduction has no bias in ", table.program);
+    if (swin->window_padding == WindowPadding::before_shift && pads_shifted(*swin))
+      report(Kind::maths, "window_padding: is before_shift, but ", table.program,
+             " pads after the shift, so that opposite edges see each other: after_shift");
+    if (swin->one_side_unshifted)
+      report(Kind::maths, "window: grids with one side of at most a window are not shifted, but they are in ",
+             table.program);
+    for (const SwinStage& s : swin_stages(*swin)) {
+      const std::int64_t down = std::min(swin->window, s.height), across = std::min(swin->window, s.width);
+      if (down != across)
+        report(Kind::maths, "window: is ", s.window, "x", s.window, " on a grid of ", s.height, "x", s.width, ", but ",
+               down, "x", across, " in ", table.program);
+    }
+  }
   const auto* vit = std::get_if<ViTConfig>(&config);
   if (vit == nullptr) return problems;
 

@@ -57,6 +57,17 @@ std::string first_lines(const std::string& message, const std::string& file, con
   return lines.size() > kShown ? fmt::format("{}\n  and {} more", out, lines.size() - kShown) : out;
 }
 
+/// Tensors do not show when a Swin pads.
+void note_window_padding(const WeightFile& file, const ModelConfig& config, ConversionReport& report) {
+  const std::optional<ModelConfig> recorded = recorded_model(file);
+  const auto *before = recorded ? std::get_if<SwinConfig>(&*recorded) : nullptr,
+             *here = std::get_if<SwinConfig>(&config);
+  if (before == nullptr || here == nullptr || !pads_shifted(*before) || !pads_shifted(*here)) return;
+  if (before->window_padding != here->window_padding)
+    report.notes.push_back(fmt::format("window_padding was {} where these weights were trained and is {} here",
+                                       word_of(before->window_padding), word_of(here->window_padding)));
+}
+
 std::optional<NameScheme> scheme_of(StartNames names) {
   if (names == StartNames::stated) return std::nullopt;
   return name_scheme(word_of(names));
@@ -73,6 +84,7 @@ std::vector<std::string> load_start(const TrialConfig& config, const std::filesy
   ImportOptions options{.leave_out = start.leave_out, .grid = recorded_grid(file)};
   if (Resampling how{}; find_word(word_of(start.resize_positions), how)) options.resize_positions = how;
   ConversionReport report;
+  note_window_padding(file, config.model, report);
   try {
     import_weights(file.tensors, stated_names(file, scheme_of(start.names), "\"names\""), config.model, options,
                    weights, report, kStartNames);

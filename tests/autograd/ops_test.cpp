@@ -173,18 +173,19 @@ std::vector<OpCase> op_cases(Arena& arena) {
       {"cut_windows",
        {{2, 24, 3}},
        [](Tape&, const Vars& v) {
-         return cut_windows(v[0], {4, 6, 2, 1});
+         return cut_windows(v[0], {4, 6, 2, 1, 1});
        }},
       {"cut_windows with padding, used twice",
        {{2, 20, 3}},
        [](Tape&, const Vars& v) {
-         return add(tanh(cut_windows(v[0], {4, 5, 3, 1})), cut_windows(v[0], {4, 5, 3, 0}));
+         return add(add(tanh(cut_windows(v[0], {4, 5, 3, 1, 1})), cut_windows(v[0], {4, 5, 3})),
+                    cut_windows(v[0], {4, 5, 3, 0, 1, WindowPadding::after_shift}));
        }},
       {"join_windows, padding left out",
        {{8, 9, 3}},
        [](Tape&, const Vars& v) {
-         const Windows windows{4, 5, 3, 1};
-         return add(join_windows(v[0], windows), tanh(join_windows(v[0], {4, 5, 3, 0})));
+         const Windows windows{4, 5, 3, 1, 1}, after{4, 5, 3, 1, 1, WindowPadding::after_shift};
+         return add(add(join_windows(v[0], windows), tanh(join_windows(v[0], {4, 5, 3}))), join_windows(v[0], after));
        }},
       {"merge_patches of odd sides",
        {{2, 15, 2}},
@@ -202,8 +203,8 @@ std::vector<OpCase> op_cases(Arena& arena) {
       {"window_attention of qkv, shifted, padded, dropped, table used twice",
        {{8, 9, 12}, {25, 2}},
        [=](Tape&, const Vars& v) {
-         return add(window_attention(v[0], v[1], 2, {4, 5, 3, 1}, keep_windows, 0.3),
-                    window_attention(v[0], v[1], 2, {4, 5, 3, 0}));
+         return add(window_attention(v[0], v[1], 2, {4, 5, 3, 1, 1}, keep_windows, 0.3),
+                    window_attention(v[0], v[1], 2, {4, 5, 3, 0, 1}));
        }},
       {"softmax_cross_entropy",
        {{3, 5}},

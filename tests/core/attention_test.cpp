@@ -19,7 +19,8 @@ struct Case {
   std::int64_t batch, tokens, heads, head_dim;
   bool side_by_side = false, drops = false;
   Write write = Write::assign;
-  std::int64_t window = 0, shift = 0;  // of a grid 2 windows high and as wide as the batch then says
+  std::int64_t window = 0, shift_y = 0;  // of a grid 2 windows high and as wide as the batch then says
+  std::int64_t shift_x = shift_y;
   std::int64_t width() const { return heads * head_dim; }
   std::int64_t stride() const { return side_by_side ? 3 * width() : width(); }
   WindowDims windows() const {
@@ -29,7 +30,8 @@ struct Case {
             across * window,
             width(),
             window,
-            shift};
+            shift_y,
+            shift_x};
   }
 };
 constexpr double kRate = 0.25;
@@ -127,14 +129,14 @@ struct Bias {
 };
 Bias bias_between(const WindowDims& d, std::int64_t w, std::int64_t i, std::int64_t j) {
   const std::int64_t dy = i / d.window - j / d.window, dx = i % d.window - j % d.window;
-  const auto apart = [&](std::int64_t first, std::int64_t side, std::int64_t a, std::int64_t b) {
+  const auto apart = [&](std::int64_t first, std::int64_t side, std::int64_t shift, std::int64_t a, std::int64_t b) {
     // Before the shift a token stood `shift` further; those that stood beyond the last came from the first ones.
     const std::int64_t sides = (side + d.window - 1) / d.window * d.window;
-    return (first + a + d.shift >= sides) != (first + b + d.shift >= sides);
+    return (first + a + shift >= sides) != (first + b + shift >= sides);
   };
   const std::int64_t down = w % d.windows() / d.across() * d.window, across = w % d.across() * d.window;
-  const bool masked =
-      apart(down, d.height, i / d.window, j / d.window) || apart(across, d.width, i % d.window, j % d.window);
+  const bool masked = apart(down, d.height, d.shift_y, i / d.window, j / d.window) ||
+                      apart(across, d.width, d.shift_x, i % d.window, j % d.window);
   return {(dy + d.window - 1) * (2 * d.window - 1) + dx + d.window - 1, masked ? -100.0 : 0.0};
 }
 
@@ -347,6 +349,8 @@ TEST_CASE("attention: windows with and without shift follow the definition") {
     for (const DType type : {DType::f32, DType::f64, DType::bf16}) {
       check_case({4, 9, 2, 5, true, false, Write::assign, 3, 0}, type);
       check_case({8, 9, 2, 6, false, true, Write::add, 3, 1}, type);
+      check_case({8, 9, 2, 6, true, false, Write::assign, 3, 0, 1}, type);
+      check_case({8, 9, 2, 5, false, false, Write::add, 3, 1, 0}, type);
     }
     check_case({4, 49, 1, 4, true, true, Write::add, 7, 3}, DType::f32);  // more keys than a tile has
     check_case({1, 64, 1, 33, true, false, Write::assign, 8, 4}, DType::f32);

@@ -112,8 +112,11 @@ TEST_CASE("moved tokens: sums of gradients over many images are the CPU's") {
 
 TEST_CASE("moved tokens: windows with and without shift and padding are the CPU's") {
   as_on_cpu([](Run& run) {
-    for (const WindowDims& d : {WindowDims{2, 4, 6, 3, 2, 0}, WindowDims{2, 5, 4, 3, 3, 1},
-                                WindowDims{1, 3, 7, 5, 4, 2}, WindowDims{2, 3, 2, 1, 4, 0}}) {
+    using enum WindowPadding;
+    for (const WindowDims& d :
+         {WindowDims{2, 4, 6, 3, 2}, WindowDims{2, 5, 4, 3, 3, 1, 1}, WindowDims{2, 5, 4, 3, 3, 1, 1, after_shift},
+          WindowDims{1, 3, 7, 5, 4, 2, 2}, WindowDims{1, 3, 7, 5, 4, 2, 2, after_shift},
+          WindowDims{2, 4, 7, 3, 4, 0, 2}, WindowDims{2, 6, 3, 3, 3, 1, 0, after_shift}, WindowDims{2, 3, 2, 1, 4}}) {
       const Shape grid{d.batch, d.height, d.width, d.cols}, windows{d.batch * d.windows(), d.tokens(), d.cols};
       run.backend.cut_windows(d, run.in(grid), run.out(windows));
       run.backend.cut_windows_backward(d, run.in(windows), run.gradient(grid));

@@ -242,7 +242,7 @@ TEST_CASE("vector widths: patches are the CPU's") {
 
 TEST_CASE("vector widths: windows are the CPU's") {
   of_each_depth([](Run& run, std::int64_t cols) {
-    const WindowDims d{2, 5, 4, cols, 3, 1};
+    const WindowDims d{2, 5, 4, cols, 3, 1, 1};
     const Shape grid{2, 5, 4, cols}, windows{2 * d.windows(), d.tokens(), cols};
     run.backend.cut_windows(d, run.in(grid), run.out(windows));
     run.backend.cut_windows_backward(d, run.in(windows), run.gradient(grid));

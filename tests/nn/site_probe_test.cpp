@@ -165,7 +165,7 @@ TEST_CASE("site probe: threads, shards and images that drop-path skips change no
 
 TEST_CASE("site probe: windows measure with their bias and mask") {
   // Equal queries and keys of zero leave bias and mask alone: one row of the softmax can be computed by hand.
-  const Windows windows{4, 4, 2, 1};
+  const Windows windows{4, 4, 2, 1, 1};
   Arena arena;
   Tape tape(cpu_backend(), arena);
   const Tensor zeros = tape.empty({4, 4, 3 * 2}, DType::f32), table = tape.empty({9, 1}, DType::f32);

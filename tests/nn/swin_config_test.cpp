@@ -12,6 +12,8 @@ using namespace normlab;
 
 namespace {
 
+using Shift = std::array<std::int64_t, 2>;
+
 SwinConfig named(std::string_view variant, std::string_view placement) {
   SwinConfig c;
   for (const SwinVariant& v : kSwinVariants)
@@ -102,12 +104,29 @@ TEST_CASE("swin_config: each stage has half the side and twice the width") {
 
 TEST_CASE("swin_config: every other block is shifted by half a window") {
   const std::vector<SwinStage> stages = swin_stages(named("Swin-T", "pre_pre"));
-  CHECK(stages[0].shift(0) == 0);
-  CHECK(stages[0].shift(1) == 3);
+  CHECK(stages[0].shift(0) == Shift{0, 0});
+  CHECK(stages[0].shift(1) == Shift{3, 3});
 }
 
 TEST_CASE("swin_config: a stage of one window is not shifted") {
-  CHECK(swin_stages(named("Swin-T", "pre_pre"))[3].shift(1) == 0);
+  CHECK(swin_stages(named("Swin-T", "pre_pre"))[3].shift(1) == Shift{0, 0});
+}
+
+TEST_CASE("swin_config: each side decides alone whether it shifts") {
+  SwinConfig c = named("Swin-T", "pre_pre");
+  c.image_size = {56, 28};  // 14 x 7, 7 x 4, 4 x 2, 2 x 1
+  const std::vector<SwinStage> stages = swin_stages(c);
+  CHECK(stages[0].shift(1) == Shift{3, 0});
+  CHECK(stages[1].shift(1) == Shift{2, 0});
+  CHECK(stages[2].shift(1) == Shift{1, 0});
+  CHECK(stages[3].shift(1) == Shift{0, 0});  // a window of 1
+  CHECK(shifts_one_side(c));
+  CHECK(pads_shifted(c));  // 7 rows in windows of 4
+  c.depths = {2, 1, 1, 1};
+  CHECK_FALSE(pads_shifted(c));  // the first block of a stage does not shift
+  CHECK(shifts_one_side(c));
+  c.depths = {1, 1, 1, 1};
+  CHECK_FALSE(shifts_one_side(c));
 }
 
 TEST_CASE("swin_config: blocks are counted over the stages") {
@@ -126,7 +145,9 @@ TEST_CASE("swin_config: a stage that windows do not divide is padded") {
   const std::vector<SwinStage> stages = small_stages();
   CHECK(stages[0].window == 7);
   CHECK(stages[0].padded_tokens() == 14 * 14);
-  CHECK(stages[0].shift(1) == 3);
+  CHECK(stages[0].shift(1) == Shift{3, 3});
+  CHECK(stages[0].pads_shifted());
+  CHECK_FALSE(stages[1].pads_shifted());
 }
 
 TEST_CASE("swin_config: a stage smaller than a window is one window") {

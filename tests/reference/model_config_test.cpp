@@ -29,6 +29,8 @@ const Words<GeluForm> kGelus{{"erf", GeluForm::erf}, {"tanh", GeluForm::tanh}};
 const Words<bool> kModes{{"train", true}, {"eval", false}};
 const Words<HeadScale> kHeadScales{
     {"none", HeadScale::none}, {"before_proj", HeadScale::before_proj}, {"after_proj", HeadScale::after_proj}};
+const Words<WindowPadding> kPaddings{{"before_shift", WindowPadding::before_shift},
+                                     {"after_shift", WindowPadding::after_shift}};
 const Words<DepthScale> kDepthScales{{"rsqrt", DepthScale::rsqrt}};
 const Words<LayerScaleKind> kLayerScales{
     {"none", LayerScaleKind::none}, {"channel", LayerScaleKind::channel}, {"scalar", LayerScaleKind::scalar}};
@@ -191,6 +193,7 @@ ModelCase read_swin(ObjectReader& reader) {
   SwinConfig c;
   read_common(reader, model, c);
   c.window = reader.integer("window");
+  if (reader.has("window_padding")) c.window_padding = meaning(reader, "window_padding", kPaddings);
   c.depths = integers(reader, "depths");
   c.num_heads = integers(reader, "num_heads");
   c.mlp_ratio = reader.integer("mlp_ratio");

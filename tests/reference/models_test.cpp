@@ -141,8 +141,8 @@ namespace {
 /// Windows out of a grid, its shift mask and the rows of the bias table.
 std::vector<Results> run_windows(const Fixture& f) {
   const auto grid = f.config().at("grid").get<std::vector<std::int64_t>>();
-  const Windows windows{grid.at(0), grid.at(1), f.config().at("window").get<std::int64_t>(),
-                        f.config().at("shift").get<std::int64_t>()};
+  const auto shift = f.config().at("shift").get<std::int64_t>();
+  const Windows windows{grid.at(0), grid.at(1), f.config().at("window").get<std::int64_t>(), shift, shift};
   const Shape shape = f.shape("in/x");
   const WindowDims dims = windows.dims(shape[0], shape[3]);
   const std::int64_t n = dims.tokens();

@@ -3,7 +3,9 @@
 
 #include "experiments/base/text_layout.h"
 #include "experiments/cli/formula.h"
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/program.h"
+#include "tests/experiments/cli/small_sweep.h"
 #include "tests/experiments/descriptor/descriptor_files.h"
 
 using namespace normlab;
@@ -201,6 +203,35 @@ TEST_CASE("explain: --init shows each parameter's distribution and drawn values"
   CHECK(holds(done.out, "blocks.1.mlp.pre.beta [48]: one\n"));
   CHECK(holds(done.out, "blocks.1.mlp.pre.alpha [1]: 0.5\n"));
   CHECK(holds(done.out, "head.weight [10, 48]: zero\n"));
+}
+
+TEST_CASE("explain: the stages of a Swin show what shifts and when it is padded") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "swin.json") << R"({"model": {"kind": "swin", "patch_size": 2, "window": 6,
+    "depths": [2, 2, 1], "num_heads": [3, 3, 3]}})";
+  const auto text = [&](const std::string& options) {
+    const Finished done = run_program(folder, "explain " + in_folder(folder, "swin.json") + options);
+    std::string joined;
+    for (std::istringstream words(done.out); words.good();) {
+      std::string word;
+      words >> word;
+      joined += word + " ";
+    }
+    return joined;
+  };
+  const std::string before = text("");
+  CHECK(has(before,
+            "blocks 0-1: width 96, 16 x 16 tokens in windows of 6, every other shifted by 3, padded to 18 x 18 "
+            "before the shift"));
+  CHECK(has(before,
+            "blocks 2-3: width 192, 8 x 8 tokens in windows of 6, every other shifted by 3, padded to 12 x 12 "
+            "before the shift"));
+  CHECK(has(before, "blocks 4: width 384, 4 x 4 tokens in windows of 4 between"));
+  CHECK(has(text(" --set model.window_padding=after_shift"),
+            "padded to 18 x 18 after the shift, so that opposite edges see each other"));
+  CHECK(has(text(" --set model.image_size=[8,32] --set train.augment.crop=stretch --set "
+                 "train.eval_transform.crop=stretch"),
+            "4 x 16 tokens in windows of 4, every other shifted by 2 columns blocks"));
 }
 
 TEST_CASE("explain: --init of another seed draws other values") {

@@ -163,7 +163,63 @@ TEST_CASE("canonical: a Swin is written with its kind") {
   check_round_trip(c);
   CHECK(
       canonical_json(c) ==
-      R"({"model":{"kind":"swin","placement":{"attn":{"pre":{"eps":1e-06,"kind":"layer_norm"}},"final":"layer_norm"}},"schema":1})");
+      R"({"model":{"kind":"swin","placement":{"attn":{"pre":{"eps":1e-06,"kind":"layer_norm"}},"final":"layer_norm"},)"
+      R"("window_padding":"before_shift"},"schema":1})");
+}
+
+TEST_CASE("canonical: window_padding is in the id of a Swin that pads a shifted grid, unless it is after_shift") {
+  TrialConfig c;
+  const auto text = [&](std::array<std::int64_t, 2> image, WindowPadding padding) {
+    SwinConfig swin;
+    swin.image_size = image;  // patches of 4
+    swin.depths = {2};
+    swin.num_heads = {3};
+    swin.window_padding = padding;
+    c.model = swin;
+    return canonical_json(c);
+  };
+  using enum WindowPadding;
+  const char* const square = R"({"model":{"depths":[2],"kind":"swin","num_heads":[3],"placement":{}},"schema":1})";
+  const std::string before = text({32, 32}, before_shift);
+  CHECK(before == R"({"model":{"depths":[2],"kind":"swin","num_heads":[3],"placement":{},"window_padding":)"
+                  R"("before_shift"},"schema":1})");
+  check_round_trip(c);
+  CHECK(text({32, 32}, after_shift) == square);
+  check_round_trip(c);
+  // Results of earlier versions have no key.
+  CHECK(std::get<SwinConfig>(config_from_json(square, "config").model).window_padding == after_shift);
+
+  CHECK(text({56, 56}, before_shift) == text({56, 56}, after_shift));  // 14 x 14 tokens in windows of 7
+  CHECK(text({56, 56}, before_shift).find("window_padding") == std::string::npos);
+}
+
+TEST_CASE("canonical: a Swin that shifts one side alone has another id than before each side decided alone") {
+  TrialConfig c;
+  SwinConfig swin;
+  swin.depths = {2};
+  swin.num_heads = {3};
+  for (const std::int64_t width : {56, 64}) {  // 7 x 14 and 7 x 16 tokens in windows of 7
+    CAPTURE(width);
+    swin.image_size = {28, width};
+    swin.window_padding = WindowPadding::before_shift;
+    c.model = swin;
+    check_round_trip(c);
+    const std::string text = canonical_json(c);
+    const std::string key = R"(,"window_padding":"before_shift")";
+    REQUIRE(text.find(key) != std::string::npos);
+    std::string earlier = text;
+    earlier.erase(text.find(key), key.size());
+    const TrialConfig old = config_from_json(earlier, "config");
+    CHECK(std::get<SwinConfig>(old.model).one_side_unshifted);
+    CHECK(canonical_json(old) == earlier);
+    CHECK(config_from_json(full_json(old), "config") == old);
+    CHECK(model_from_json(canonical_model_json(old.model), "model") == old.model);
+    CHECK(trial_id(old) != trial_id(c));
+  }
+  swin.window_padding = WindowPadding::after_shift;  // 7 x 16, the columns being padded
+  c.model = swin;
+  check_round_trip(c);
+  CHECK(canonical_json(c).find(R"("window_padding":"after_shift")") != std::string::npos);
 }
 
 TEST_CASE("canonical: both forms of a Swin read back with every placement") {

@@ -88,6 +88,32 @@ TEST_CASE("descriptor: a key of another kind of model is refused unless a trial 
   CHECK(files.problems(R"({"model": {"window": 4, "depth": 2}, "sweep": {"model.kind": ["vit", "swin"]}})") == "");
 }
 
+TEST_CASE("descriptor: window_padding is refused where no shifted grid is padded") {
+  DescriptorFiles files;
+  const std::string swin = R"("kind": "swin", "depths": [2], "num_heads": [3])", shape = R"("dataset": "shapes", )";
+  const auto problems = [&](const std::string& rest) { return files.problems("{" + shape + rest + "}"); };
+  // 8 x 8 tokens: the data set has images of 32 x 32.
+  CHECK(problems(R"("model": {"window_padding": "after_shift", )" + swin + "}") == "");
+  CHECK(problems(R"("model": {"window_padding": "after_shift", "window": 4, )" + swin + "}") ==
+        "d.json:1:33: /model/window_padding: windows divide every grid that is shifted, so there is nothing to pad");
+  CHECK(problems(R"("model": {"window_padding": "after_shift", )" + swin + R"(}, "sweep": {"model.window": [4, 7]})") ==
+        "");
+  CHECK(problems(R"("model": {"window_padding": "after_shift"})").find("only a model of kind swin") !=
+        std::string::npos);
+  CHECK(problems(R"("model": {"window_padding": "after_shif", )" + swin + "}").find("did you mean \"after_shift\"?") !=
+        std::string::npos);
+}
+
+TEST_CASE("descriptor: a Swin pads before the shift unless it says otherwise") {
+  DescriptorFiles files;
+  const Experiment e = files.load(R"({"model": {"kind": "swin", "depths": [2], "num_heads": [3]},
+    "sweep": {"model.window": [4, 7], "model.window_padding": ["before_shift", "after_shift"]}})");
+  REQUIRE(e.trials.size() == 3);  // windows of 4 need no padding
+  CHECK(swin_of(e.trials[1].config).window_padding == WindowPadding::before_shift);
+  CHECK(swin_of(e.trials[2].config).window_padding == WindowPadding::after_shift);
+  CHECK(files.load(R"({"model": {"kind": "swin", "depths": [2], "num_heads": [3]}})").trials[0].id == e.trials[1].id);
+}
+
 TEST_CASE("descriptor: an unknown kind or variant of model is refused") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"model": {"kind": "resnet"}})") ==

@@ -84,6 +84,31 @@ TEST_CASE("convert_files: the image size may differ if positions are resized") {
   CHECK(image_size(stated_model(stating_model(), larger, true))[0] == 384);
 }
 
+TEST_CASE("convert_files: a Swin pads as its program or its file does") {
+  const std::string sizes = R"({"kind": "swin", "depths": [2], "num_heads": [3], "num_classes": 3, "image_size": )";
+  const std::string given = sizes + "32}";  // 8 x 8 tokens in windows of 7
+  const auto padding = [](const ModelConfig& model) { return std::get<SwinConfig>(model).window_padding; };
+  using enum WindowPadding;
+  CHECK(padding(stated_model(file_with({}), given, false)) == before_shift);
+  CHECK(padding(stated_model(file_with({}), given, false, NameScheme::timm)) == after_shift);
+  CHECK(padding(stated_model(file_with({}), sizes + "56}", false, NameScheme::timm)) == before_shift);  // no padding
+  const std::string contrary = sizes + R"(32, "window_padding": "before_shift"})";
+  CHECK(padding(stated_model(file_with({}), contrary, false, NameScheme::timm)) == before_shift);  // refused later
+
+  std::string text = canonical_model_json(read_model_option(given));
+  const WeightFile stating = file_with({{"normlab.model", text}});
+  CHECK(padding(stated_model(stating, std::nullopt, false)) == before_shift);
+  const std::string key = R"(,"window_padding":"before_shift")";
+  REQUIRE(text.find(key) != std::string::npos);
+  text.erase(text.find(key), key.size());
+  const WeightFile earlier = file_with({{"normlab.model", text}});  // as versions without the key wrote it
+  CHECK(padding(stated_model(earlier, std::nullopt, false)) == after_shift);
+  CHECK(padding(stated_model(earlier, given, false)) == after_shift);
+  CHECK_THROWS_WITH_AS(stated_model(earlier, contrary, false), doctest::Contains("another network than --model"),
+                       InputError);
+  CHECK(image_size(stated_model(earlier, sizes + "56}", true))[0] == 56);
+}
+
 TEST_CASE("convert_files: the grid of positions is that of the stated network") {
   CHECK(recorded_grid(stating_model()) == PatchGrid{14, 14});
   CHECK_FALSE(recorded_grid(file_with({})));

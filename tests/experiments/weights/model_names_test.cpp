@@ -63,6 +63,7 @@ TEST_CASE("model_names: a part that a scheme has no place for is named by its si
 
 TEST_CASE("model_names: a Swin has names in timm alone") {
   SwinConfig swin;
+  swin.window = 4;  // divides the grid of 8 x 8
   swin.placement = swin_placement(find_placement("pre_pre")->placement);
   CHECK(said(NameScheme::timm, swin) == "");
   CHECK(scheme_advice(NameScheme::timm, swin).empty());  // epsilon 1e-5 is timm's for a Swin
@@ -71,11 +72,31 @@ TEST_CASE("model_names: a Swin has names in timm alone") {
 
 TEST_CASE("model_names: timm's Swin has no norm in its MLP and no layer scale") {
   SwinConfig swin;
+  swin.window = 4;
   swin.placement = swin_placement(find_placement("pre_pre")->placement);
   swin.placement.layer_scale.kind = LayerScaleKind::channel;
   swin.placement.mlp.hidden = norm_of(NormKind::batch_norm);
   CHECK(said(NameScheme::timm, swin) ==
         "mlp.hidden: timm has no norm there (it is batch_norm)\nlayer_scale: timm has none\n");
+}
+
+TEST_CASE("model_names: timm pads Swin's grids after the shift and has windows of two sides") {
+  SwinConfig swin;
+  swin.placement = swin_placement(find_placement("pre_pre")->placement);
+  swin.depths = {2};
+  swin.num_heads = {3};  // 8 x 8 tokens in windows of 7
+  CHECK(said(NameScheme::timm, swin) ==
+        "window_padding: is before_shift, but timm pads after the shift, so that opposite edges see each other: "
+        "after_shift\n");
+  CHECK(said(NameScheme::normlab, swin) == "");
+  swin.window_padding = WindowPadding::after_shift;
+  CHECK(said(NameScheme::timm, swin) == "");
+  swin.image_size = {56, 56};
+  swin.window_padding = WindowPadding::before_shift;
+  CHECK(said(NameScheme::timm, swin) == "");
+  swin.image_size = {20, 56};  // 5 x 14
+  swin.window_padding = WindowPadding::after_shift;
+  CHECK(said(NameScheme::timm, swin) == "window: is 5x5 on a grid of 5x14, but 5x7 in timm\n");
 }
 
 TEST_CASE("model_names: Flax's fixed choices are required") {
