@@ -106,16 +106,25 @@ class Import {
       if (problem.kind == SchemeProblem::Kind::setting) report_.notes.push_back(problem.what);
     }
     throw_problems(fmt::format("{} has another model under these names:", to_string(scheme_)));
+    const auto* swin = std::get_if<SwinConfig>(&config_);
+    if (scheme_ == NameScheme::timm && swin != nullptr && pads_shifted(*swin))
+      report_.notes.push_back(
+          "window_padding is after_shift, as in timm: opposite edges of a padded grid see each other");
   }
 
   void take_names() {
     const std::string prefix = prefix_of(file_, scheme_);
+    const auto shows_official = [&](const HostTensor& t) { return shows_official_swin(scheme_, config_, t.name); };
+    const bool official = std::any_of(file_.begin(), file_.end(), shows_official);
+    if (official)
+      report_.notes.push_back(
+          "these are the names of Swin's authors: layers.N.downsample is timm's layers.N+1.downsample");
     for (const HostTensor& tensor : file_) {
       if (!tensor.name.starts_with(prefix)) {
         report_.left_over.push_back(tensor.name);
         continue;
       }
-      const SourceName read = read_source_name(scheme_, tensor.name.substr(prefix.size()));
+      const SourceName read = read_source_name(scheme_, kind_of(config_), official, tensor.name.substr(prefix.size()));
       if (read.use == SourceName::Use::skip) {
         report_.skipped[std::string(read.why)].push_back(tensor.name);
       } else if (read.use == SourceName::Use::refuse) {

@@ -49,7 +49,7 @@ inline constexpr NameRow kTimmViT[] = {
     {"head_dist", "head_dist"},
 };
 
-/// timm's swin_transformer.py. In the official files, the index of merging layers is lower by one.
+/// timm's swin_transformer.py.
 inline constexpr NameRow kTimmSwin[] = {
     {"patch_embed", "patch_embed.proj", Row::patches},
     {"stem.patch_out", "patch_embed.norm"},
@@ -140,6 +140,12 @@ inline constexpr SpecialName kTimmSpecial[] = {
     {"reg_token", Use::refuse, "register tokens, which no model here has"},
     {"attn_pool.*", Use::refuse, "attention pooling, which no model here has"},
 };
+/// The head in the files of Swin's authors, whose merging layers also have an index that is lower by one.
+inline constexpr SpecialName kTimmSwinSpecial[] = {
+    {"head.weight", Use::take, "head.fc.weight"},
+    {"head.bias", Use::take, "head.fc.bias"},
+};
+inline constexpr std::string_view kMerge = "layers.{}.downsample.*", kFirstMerge = "layers.0.downsample.";
 inline constexpr SpecialName kFlaxSpecial[] = {
     {"MAPHead_0/*", Use::refuse, kMapHead},
 };
@@ -155,11 +161,12 @@ struct SchemeTable {
   std::span<const SpecialName> special;
   std::span<const std::string_view> prefixes = kNoPrefix;
   std::string_view witness = "";
+  std::span<const SpecialName> swin_special{};  // of a Swin alone
 };
 /// In the order of NameScheme.
 inline constexpr std::array<SchemeTable, 4> kSchemes{{
     {"normlab", "normlab", false, {}, {}, {}, kNormlabSpecial},
-    {"timm", "timm", false, kTimmViT, kTimmSwin, kTorchSuffixes, kTimmSpecial},
+    {"timm", "timm", false, kTimmViT, kTimmSwin, kTorchSuffixes, kTimmSpecial, kNoPrefix, "", kTimmSwinSpecial},
     {"big_vision", "Big Vision", true, kBigVision, {}, kFlaxSuffixes, kFlaxSpecial, kFlaxPrefixes, "embedding/kernel"},
     {"augreg", "AugReg", true, kAugReg, {}, kFlaxSuffixes, kFlaxSpecial, kFlaxPrefixes, "embedding/kernel"},
 }};

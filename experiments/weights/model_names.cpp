@@ -185,8 +185,18 @@ std::vector<TensorLink> link_tensors(NameScheme scheme, const ModelConfig& confi
   return links;
 }
 
-SourceName read_source_name(NameScheme scheme, const std::string& name) {
-  for (const SpecialName& special : table_of(scheme).special) {
+bool shows_official_swin(NameScheme scheme, const ModelConfig& config, std::string_view name) {
+  return scheme == NameScheme::timm && kind_of(config) == ModelKind::swin && name.starts_with(kFirstMerge);
+}
+
+SourceName read_source_name(NameScheme scheme, ModelKind kind, bool official_swin, const std::string& name) {
+  constexpr std::size_t kMostDigits = 3;
+  if (const auto merge = match(kMerge, name); official_swin && merge && merge->front().size() <= kMostDigits)
+    return {Use::take, concat("layers.", std::stoi(merge->front()) + 1, name.substr(name.find(".downsample."))), {}};
+  std::vector<SpecialName> specials(table_of(scheme).special.begin(), table_of(scheme).special.end());
+  if (kind == ModelKind::swin)
+    specials.insert(specials.end(), table_of(scheme).swin_special.begin(), table_of(scheme).swin_special.end());
+  for (const SpecialName& special : specials) {
     const auto numbers = match(special.theirs, name);
     if (!numbers) continue;
     if (special.use == Use::take) return {Use::take, fill(special.text, *numbers), {}};

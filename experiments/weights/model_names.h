@@ -70,7 +70,12 @@ struct SourceName {
   std::string name;      // take: in the scheme's spelling, which may differ from the file's
   std::string_view why;  // skip, refuse
 };
-SourceName read_source_name(NameScheme scheme, const std::string& name);
+/// `official_swin`: some name of the file shows_official_swin().
+SourceName read_source_name(NameScheme scheme, ModelKind kind, bool official_swin, const std::string& name);
+
+/// Whether a name shows that a Swin's file has the names of its authors (github.com/microsoft/Swin-Transformer, also
+/// timm before 0.9), who count a merging layer to the stage before it.
+bool shows_official_swin(NameScheme scheme, const ModelConfig& config, std::string_view name);
 
 /// Prefixes that all names of a file may have, including the empty one, and the tensor that identifies the prefix.
 struct NamePrefixes {

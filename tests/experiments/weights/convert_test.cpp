@@ -461,6 +461,35 @@ TEST_CASE("convert: positions of another grid with as many patches are refused u
   CHECK(has(said(token, Resampling::bilinear, PatchGrid{3, 5}), "its class token has a position"));
 }
 
+TEST_CASE("convert: Swin's files have the names of timm or of its authors") {
+  const NetworkFile& timm = kNetworkFiles[6];
+  const ModelConfig config = network_model(timm);
+  const Tensors file = read_weight_file(network_path(timm)).tensors;
+  Tensors official("official.safetensors");
+  for (HostTensor tensor : file) {
+    if (tensor.name.starts_with("layers.1.downsample.")) tensor.name.replace(7, 1, "0");
+    if (tensor.name.starts_with("head.fc.")) tensor.name.erase(5, 3);
+    official.add(tensor);
+  }
+  official.add(host_tensor<std::int64_t>("layers.0.blocks.0.attn.relative_position_index", {1}, {0}));
+  official.add(zeros("layers.0.blocks.1.attn_mask", {1}));
+  Weights theirs(config), authors(config, 7);
+  ConversionReport report;
+  import_weights(file, NameScheme::timm, config, {}, theirs.weights, report);
+  CHECK(report.notes.empty());
+  report = {};
+  import_weights(official, NameScheme::timm, config, {}, authors.weights, report);
+  CHECK(all_values(authors.weights) == all_values(theirs.weights));
+  CHECK(has(report.text(), "these are the names of Swin's authors"));
+  CHECK(report.skipped.size() == 1);
+
+  Tensors both = official;
+  both.add(zeros("head.fc.bias", {5}));
+  Weights network(config);
+  CHECK_THROWS_WITH_AS(import_weights(both, NameScheme::timm, config, {}, network.weights, report),
+                       doctest::Contains("are the same tensor of the network"), InputError);
+}
+
 TEST_CASE("convert: fixed positions are exported to timm as a tensor") {
   auto [config, file] = load(0);
   config.pos_embed = PosEmbed::sincos2d;
