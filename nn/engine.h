@@ -66,10 +66,10 @@ class Engine {
   /// non-finite value appeared.
   NonFinite find_nonfinite(Tensor images, Tensor labels);
 
-  /// Evaluates B images by task classify: writes losses [B], predicted classes [B] and, if `logits` is given,
-  /// logits [B, num_classes]. Computes no loss if `labels` is an empty tensor. Returns none if all logits and losses
-  /// are finite. Otherwise returns the first image's non-finite value; every such image is predicted as -1, and no
-  /// output may be used as a result.
+  /// Evaluates B images by task classify: writes losses [B] without label smoothing, predicted classes [B] and, if
+  /// `logits` is given, logits [B, num_classes]. Computes no loss if `labels` is an empty tensor. Returns none if all
+  /// logits and losses are finite. Otherwise returns the first image's non-finite value; every such image is predicted
+  /// as -1, and no output may be used as a result.
   [[nodiscard]] std::optional<NonFiniteAnswer> evaluate(Tensor images, Tensor labels, std::span<double> losses,
                                                         std::span<std::int32_t> predictions,
                                                         std::span<double> logits = {});

@@ -16,8 +16,9 @@ struct ShardPlan {
   bool lockstep = false;  // batch norm: shards meet within a step
 };
 
-/// Increased whenever the rule below, or anything else that affects the order of a sum, changes. Results carry it.
-inline constexpr int kArithmetic = 6;
+/// Increased whenever the rule below, or anything else that changes the bits of a training, such as the order of a sum,
+/// changes. Results carry it.
+inline constexpr int kArithmetic = 7;
 
 /// Whether the shards of a step meet: for the statistics of batch norms, or to contrast all pairs of a batch.
 bool shards_meet(const ModelConfig& config);

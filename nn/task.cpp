@@ -22,7 +22,8 @@ std::int64_t require_classes_or_shares(const Tensor& targets, const ModelConfig&
 
 Var class_losses(const LossCall& call) {
   const bool soft = call.targets.shape().rank() == 2;
-  const Targets targets{soft ? Tensor() : call.targets, soft ? call.targets : Tensor(), call.settings.label_smoothing,
+  const double smoothing = call.context.training ? call.settings.label_smoothing : 0.0;
+  const Targets targets{soft ? Tensor() : call.targets, soft ? call.targets : Tensor(), smoothing,
                         call.settings.smoothing};
   return call.settings.loss == LossKind::softmax ? softmax_cross_entropy(call.outputs, targets)
                                                  : sigmoid_cross_entropy(call.outputs, targets);

@@ -29,7 +29,7 @@ struct TaskRow {
   /// Returns how many targets the step's loss is a mean over.
   std::int64_t (*require)(const Tensor& targets, const ModelConfig& model, std::int64_t images);
   /// Losses [images]: of an image the sum over its targets times `weight`. So their mean over all images of a step is
-  /// the mean over its targets.
+  /// the mean over its targets. In an evaluation that of the targets themselves, whatever a training makes of them.
   Var (*losses)(const LossCall& call);
 };
 const TaskRow& row_of(Task task);

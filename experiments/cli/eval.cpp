@@ -14,6 +14,7 @@
 #include "experiments/data/image_files.h"
 #include "experiments/data/png.h"
 #include "experiments/descriptor/tasks.h"
+#include "experiments/results/loss_meaning.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/train/evaluate_again.h"
@@ -151,7 +152,13 @@ struct EvalCommand {
       print_text("{:<22} {}\n", name,
                  is_share(name) ? fmt::format("{:.2f}%", 100 * value) : fmt::format("{:.6g}", value));
     if (!result || result->status != TrialEnd::done) return 0;
-    for (const auto& [name, value] : metrics)
+    const bool smoothed = smoothing_in_losses(*result, config) > 0;
+    if (smoothed)
+      print_text(
+          "losses are not compared: those of the trial's result contain its label smoothing, because an older "
+          "version measured them\n");
+    for (const auto& [name, value] : metrics) {
+      if (smoothed && is_evaluation_loss(name)) continue;
       if (const auto before = result->metrics.find(name);
           before == result->metrics.end() ||
           std::bit_cast<std::uint64_t>(before->second) != std::bit_cast<std::uint64_t>(value)) {
@@ -159,6 +166,7 @@ struct EvalCommand {
                    before == result->metrics.end() ? "missing" : fmt::format("{}", before->second), value);
         return static_cast<int>(ExitCode::trials_failed);
       }
+    }
     print_text("bit-identical to the trial's result\n");
     return 0;
   }

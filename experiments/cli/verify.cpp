@@ -82,6 +82,9 @@ struct Verify {
       print_text("{} of metrics {} bit-identical\n", plural(report.metrics, "line"),
                  report.metrics == 1 ? "is" : "are");
     if (report.result) print_text("the result is bit-identical\n");
+    if (report.older)
+      print_text(
+          "losses of the record are not compared where the older version that wrote it measured them otherwise\n");
     if (!report.difference) return 0;
     print_text("DIFFERENT at {}\n", *report.difference);
     return static_cast<int>(ExitCode::trials_failed);

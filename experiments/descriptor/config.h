@@ -101,7 +101,7 @@ constexpr auto rows_of(const T*) {
       field<&T::clip_form>("torch: limit / (norm + 1e-6), at most 1; optax: limit / norm")
           .when({[](const StepSettings& c) { return c.clip_norm > 0; }, "clip_norm is 0"}),
       field<&T::loss>("cross-entropy over a softmax, or over one sigmoid per class"),
-      field<&T::label_smoothing>("share taken from the label's class", kRate),
+      field<&T::label_smoothing>("share taken from the label's class, in the loss of training alone", kRate),
       field<&T::smoothing>("classes that label_smoothing is spread over")
           .when({[](const StepSettings& c) { return c.label_smoothing > 0; }, "label_smoothing is 0"}),
       field<&T::ema>("an average of the weights, evaluated along with them"),

@@ -69,6 +69,7 @@ class Collapse {
     for (const TableSentence& sentence : by_rate_.footer)
       if (std::find(std::begin(kKept), std::end(kKept), sentence.key) != std::end(kKept))
         out.remarks.push_back(sentence.text);
+    note_train_losses(out);
     return out;
   }
 
@@ -134,6 +135,14 @@ class Collapse {
         "--lr-sensitivity: {} of {} results lack {} or {}, because an older version of normlab wrote them: {}; remove "
         "the folders of these trials, run the descriptor again and, for --from, export it again",
         lacking.size(), results, kFirstLoss, kTrainLoss, joined(named, "; ")));
+  }
+
+  void note_train_losses(TableInput& out) const {
+    std::size_t counts[2] = {};
+    for (const TableRow& row : swept_.rows)
+      for (const TableSeed& run : row.seeds)
+        if (run.state == SeedState::done) ++counts[run.last_steps];
+    if (std::string text = mixed_train_losses(counts[1], counts[0]); !text.empty()) out.remarks.push_back(text);
   }
 
   TableRow row_of(const std::vector<std::size_t>& group, const std::vector<std::string>& axes) const {

@@ -1,4 +1,4 @@
-// The results folder: OUT/trials/<id>/{config.json, claim, result.json, attempt-K/{lease, metrics.jsonl,
+// The results folder: OUT/trials/<id>/{config.json, claim, result.json, attempt-K/{lease, metrics.jsonl, times.jsonl,
 // checkpoint.safetensors, log}} and OUT/experiments/<stem>/plan.json. All state is in these files; any number of
 // processes may read and write them at once.
 #pragma once

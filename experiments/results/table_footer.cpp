@@ -6,6 +6,7 @@
 #include <set>
 
 #include "experiments/base/text_layout.h"
+#include "experiments/results/loss_meaning.h"
 #include "experiments/results/trial_result.h"
 
 namespace normlab {
@@ -32,6 +33,7 @@ class Footer {
     for (const std::string& remark : facts_.input.remarks) add("remark", remark);
     early_stops();
     arithmetic();
+    losses();
     environments();
     unsealed();
     bad_images();
@@ -275,6 +277,20 @@ class Footer {
     if (!rules.empty())
       add("early_stop",
           fmt::format("Runs could be stopped early by a rule: {}.", joined({rules.begin(), rules.end()}, "; ")));
+  }
+
+  /// Losses that an older version measured otherwise.
+  void losses() {
+    const auto done = [](const TableSeed& seed) { return seed.state == SeedState::done; };
+    const std::size_t all = seeds(done), older = seeds([&](const TableSeed&s) { return done(s) && !s.last_steps; });
+    const std::size_t smoothed = seeds([&](const TableSeed& s) { return done(s) && s.loss_smoothing > 0; });
+    if (is_evaluation_loss(options_.metric) && smoothed > 0)
+      add("eval_loss",
+          fmt::format("{} of {} of {} contains the training's label smoothing, because an older version measured it; a "
+                      "plain loss does not compare with it. `normlab eval` measures the plain loss of kept weights.",
+                      options_.metric, smoothed, plural(all, "run")));
+    if (options_.metric == kTrainLoss || options_.learned)
+      if (std::string text = mixed_train_losses(all - older, older); !text.empty()) add("train_loss", std::move(text));
   }
 
   void environments() {

@@ -69,6 +69,8 @@ struct TableSeed {
   std::string arithmetic;       // the order of additions (kArithmetic); "" if not recorded
   std::string program;          // the conditions under which bits are reproducible, joined by " | "; "" if not known
   bool sealed = true;           // false: written by a version whose results carry no hashes
+  double loss_smoothing = 0;    // smoothing_in_losses()
+  bool last_steps = true;       // averages_last_steps()
 };
 
 /// A number in the table's unit and its text; both empty if there is none.

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "experiments/base/text_layout.h"
+#include "experiments/results/trial_result.h"
 #include "experiments/statistics/proportions.h"
 
 namespace normlab {
@@ -143,6 +144,14 @@ std::string early_stop_note(const std::vector<TableSeed>& seeds) {
   for (const TableSeed& seed : seeds)
     if (is_finished(seed) && seed.early_stopped_step) steps.push_back(*seed.early_stopped_step);
   return steps.empty() ? "" : share(steps.size(), seeds.size()) + "stopped early " + step_range(steps);
+}
+
+std::string mixed_train_losses(std::size_t last_steps, std::size_t older) {
+  if (last_steps == 0 || older == 0) return "";
+  return fmt::format(
+      "Mixed {}: the mean of the last 50 steps in {}, and in {} that of an older version, of 50 steps or "
+      "fewer.",
+      kTrainLoss, plural(last_steps, "run"), plural(older, "run"));
 }
 
 bool has_not_learned(const std::vector<TableSeed>& seeds, double share) {

@@ -28,6 +28,10 @@ std::string early_stop_note(const std::vector<TableSeed>& seeds);
 /// both. False if there are none.
 bool has_not_learned(const std::vector<TableSeed>& seeds, double share);
 
+/// A sentence for a table that shows the final training losses of done runs, some of which average the last steps and
+/// some of which an older version averaged; "" if all are alike.
+std::string mixed_train_losses(std::size_t last_steps, std::size_t older);
+
 /// How far gains would move with other test images: the crossed bootstrap over seeds and images, and McNemar's test for
 /// a table with a single pair of runs.
 struct TableTestSet {

@@ -12,6 +12,7 @@
 #include "experiments/descriptor/canonical.h"
 #include "experiments/results/correctness_file.h"
 #include "experiments/results/exported.h"
+#include "experiments/results/times_file.h"
 
 namespace normlab {
 namespace {
@@ -133,7 +134,7 @@ FileSeals seal_attempt(const TrialFolder& trial, std::int64_t attempt, bool chec
   for (const fs::path& path : list_folder(folder)) {
     const std::string name = path.filename().string();
     const bool final = fs::is_regular_file(path) && name.front() != '.' && name != "log" && name != "lease" &&
-                       (checkpoint || name != trial.checkpoint(attempt).filename());
+                       name != kTimesFile && (checkpoint || name != trial.checkpoint(attempt).filename());
     if (final) seals[name] = seal_of_file(path);
   }
   return seals;

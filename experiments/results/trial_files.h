@@ -21,7 +21,7 @@ TrialConfig read_trial_config(const TrialFolder& trial);
 /// The attempt that the result belongs to; the last one if an early version did not record it.
 std::int64_t result_attempt(const TrialFolder& trial, const TrialResult& result);
 
-/// Seals of the final files in an ended attempt's folder: all but log and lease, and the checkpoint only if
+/// Seals of the final files in an ended attempt's folder: all but log, lease and times, and the checkpoint only if
 /// `checkpoint`. EnvironmentError if a file cannot be read.
 FileSeals seal_attempt(const TrialFolder& trial, std::int64_t attempt, bool checkpoint);
 

@@ -10,6 +10,7 @@
 #include "core/nonfinite.h"
 #include "core/visible_text.h"
 #include "experiments/base/strict_json.h"
+#include "experiments/results/loss_meaning.h"
 #include "experiments/results/metrics_log.h"
 
 namespace normlab {
@@ -137,9 +138,14 @@ void drop_nonfinite_metrics(TrialResult& result) {
 std::string difference(const TrialResult& a, const TrialResult& b) {
   if (a.status != b.status) return concat(word_of(a.status), " and ", word_of(b.status));
   if (a.steps != b.steps) return concat(a.steps, " and ", b.steps, " steps");
+  const auto unlike = [&](const char* key, const std::string& name) {  // measured otherwise by an older version
+    return (a.stated(key) == nullptr) != (b.stated(key) == nullptr) &&
+           (key == kTrainLossMeaning ? name == kTrainLoss : is_evaluation_loss(name));
+  };
   for (const auto& [name, value] : a.metrics) {
     const auto other = b.metrics.find(name);
     if (other == b.metrics.end()) return name + " is missing in one";
+    if (unlike(kTrainLossMeaning, name) || unlike(kEvalLossMeaning, name)) continue;
     if (std::bit_cast<std::uint64_t>(value) != std::bit_cast<std::uint64_t>(other->second))
       return fmt::format("{} is {} and {}", name, value, other->second);
   }

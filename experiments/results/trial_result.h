@@ -17,10 +17,13 @@ namespace normlab {
 /// A diverged trial is finished, since divergence is a finding about its placement. A failed trial is run again.
 enum class TrialEnd : std::uint8_t { done, diverged, failed };
 
-/// Metrics of a result: the mean training loss since the metrics line before the last, over at most 50 steps; and the
-/// loss of the first step, before any update. A diverged result has only the latter, and none if its first step
-/// diverged. Results of older versions lack it.
+/// Metrics of a result: the mean training loss of the last 50 steps (loss_meaning.h), and the loss of the first step,
+/// before any update. A diverged result has only the latter, and none if its first step diverged. Results of older
+/// versions lack it.
 inline constexpr const char *kTrainLoss = "train/loss", *kFirstLoss = "train/first_loss";
+/// Metrics of the lines of a training: the base learning rate of the line's last step, and the norm of its gradient
+/// before clipping, if it clips. Older versions wrote neither.
+inline constexpr const char *kTrainRate = "train/lr", *kGradientNorm = "train/gradient_norm";
 
 /// Site of a divergence that appears only in the evaluation.
 inline constexpr const char* kEvaluationSite = "evaluation";
@@ -69,7 +72,8 @@ struct PlacedResult {
   std::string where;
 };
 /// Whether `other` counts instead of `first`, a result of the same trial: a finished one before a failed one, then one
-/// with a curve. InputError if both are finished and differ in more than times and machines.
+/// with a curve. InputError if both are finished and differ in more than times, machines and losses that one of them
+/// measured otherwise (loss_meaning.h).
 bool counts_instead(const PlacedResult& other, const PlacedResult& first);
 
 inline constexpr std::string_view kUnsealedWords =

@@ -241,7 +241,7 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
     const FoundTrial& trial = trials[t];
     if (t == 0 || trial.values != trials[t - 1].values) input.rows.push_back(row_of(trial, input, options.metric));
     TableRow& row = input.rows.back();
-    row.seeds.push_back(reader.read(trial.folder, trial.config.seed));
+    row.seeds.push_back(reader.read(trial.folder, trial.config));
     if (!options.bootstrap) continue;
     input.correctness.resize(input.rows.size());
     input.correctness.back().push_back(read_seed_correctness(trial.folder, row.seeds.back()));

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "core/error.h"
 #include "core/visible_text.h"
@@ -11,6 +12,7 @@
 #include "experiments/base/suggest.h"
 #include "experiments/descriptor/tasks.h"
 #include "experiments/descriptor/tune.h"
+#include "experiments/results/loss_meaning.h"
 #include "experiments/statistics/stein.h"
 
 namespace normlab {
@@ -18,16 +20,27 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The results of some trials; none until all of them are finished.
+/// The results of some trials; none until all of them are finished. `smoothing` gets what their `metric` contains of
+/// their label smoothing.
 std::optional<std::vector<TrialResult>> results_of(const Experiment& e, const std::vector<std::size_t>& trials,
-                                                   const ResultStore& store) {
+                                                   const ResultStore& store, const std::string& metric,
+                                                   std::set<double>& smoothing) {
   std::vector<TrialResult> results;
   for (const std::size_t t : trials) {
     std::optional<TrialResult> result = store.trial(e.trials[t].id).load_result();
     if (!result || result->status == TrialEnd::failed) return std::nullopt;
+    if (is_evaluation_loss(metric)) smoothing.insert(smoothing_in_losses(*result, e.trials[t].config));
     results.push_back(std::move(*result));
   }
   return results;
+}
+
+/// InputError if the losses to decide by do not compare.
+void require_comparable(const Experiment& e, const std::string& metric, const std::set<double>& smoothing) {
+  if (smoothing.size() > 1)
+    throw InputError(concat(e.stem, ": nothing can be decided by ", metric,
+                            ": that of some of these trials contains their label smoothing, because an older version "
+                            "measured it; remove the folders of the older trials and run them again"));
 }
 
 double metric_of(const TrialResult& result, const std::string& metric) {
@@ -150,11 +163,13 @@ class Stages {
     std::optional<nlohmann::json> decided = decision.known();
     if (!decided) {
       std::vector<Candidate> candidates;
+      std::set<double> smoothing;
       for (const std::vector<std::size_t>& trials : tried) {
-        const auto results = results_of(e_, trials, store_);
+        const auto results = results_of(e_, trials, store_, stage.metric, smoothing);
         if (!results) return std::nullopt;
         candidates.push_back(judge(*results, stage));
       }
+      require_comparable(e_, stage.metric, smoothing);
       std::size_t best = 0;
       for (std::size_t c = 1; c < candidates.size(); ++c)
         if (better(candidates[c], candidates[best], stage.lower_is_better())) best = c;
@@ -203,9 +218,11 @@ class Stages {
                              {"baselines", std::move(baselines)}});
     std::optional<nlohmann::json> decided = decision.known();
     if (!decided) {
-      const auto results = results_of(e_, first, store_);
+      std::set<double> smoothing;
+      const auto results = results_of(e_, first, store_, rule.metric, smoothing);
       e_.more_to_come = !results.has_value();
       if (!results) return;
+      require_comparable(e_, rule.metric, smoothing);
       const SweepSeeds seeds = decide(*results);
       decided = decision.settle(
           {{"wanted", seeds.wanted}, {"seeds", seeds.n}, {"expected_halfwidth", seeds.half_width}}, record_);

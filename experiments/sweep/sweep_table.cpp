@@ -45,7 +45,7 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
   for (const Cell& cell : experiment.rows) {
     TableRow& row = input.rows.emplace_back(row_of(experiment, cell, options.metric));
     for (const std::size_t t : cell.trials)
-      row.seeds.push_back(reader.read(store.trial(experiment.trials[t].id), experiment.trials[t].config.seed));
+      row.seeds.push_back(reader.read(store.trial(experiment.trials[t].id), experiment.trials[t].config));
   }
   reader.require_metric();
   if (options.bootstrap)

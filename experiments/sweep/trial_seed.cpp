@@ -3,6 +3,7 @@
 #include "experiments/base/suggest.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/descriptor/tasks.h"
+#include "experiments/results/loss_meaning.h"
 #include "experiments/results/selection.h"
 #include "experiments/results/trial_files.h"
 
@@ -53,13 +54,13 @@ TableSeed unreadable(TableSeed seed, const Error& error) {
   return seed;
 }
 
-TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
+TableSeed SeedReader::read(const TrialFolder& folder, const TrialConfig& config) {
   TableSeed cell;
-  cell.seed = seed;
+  cell.seed = config.seed;
   cell.trial = folder.path().filename().string();
   TrialStatus status;
   try {
-    status = agreed_status(folder, seed);
+    status = agreed_status(folder, config.seed);
   } catch (const Error& error) {  // damaged, newer, or not permitted
     return unreadable(std::move(cell), error);
   }
@@ -72,6 +73,8 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   if (const std::string* const order = result.stated("arithmetic")) cell.arithmetic = *order;
   if (const std::string* const bits = result.stated("bits")) cell.program = without_onednn(*bits);
   cell.sealed = result.sealed;
+  cell.loss_smoothing = smoothing_in_losses(result, config);
+  cell.last_steps = averages_last_steps(result);
   cell.diverged_step = result.diverged_step.value_or(0);
   cell.diverged_site = result.diverged_site.value_or("");
   cell.early_stopped_step = result.stopped_early_step;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "experiments/descriptor/config.h"
 #include "experiments/results/store.h"
 #include "experiments/results/table_model.h"
 #include "nn/model_config.h"
@@ -27,7 +28,7 @@ class SeedReader {
 
   /// State, value and texts of one trial. Damaged files give SeedState::unreadable with the reason. Not thread-safe:
   /// use one reader per thread.
-  TableSeed read(const TrialFolder& folder, std::uint64_t seed);
+  TableSeed read(const TrialFolder& folder, const TrialConfig& config);
 
   /// InputError with a suggestion if trials are finished and none has the metric.
   void require_metric() const;

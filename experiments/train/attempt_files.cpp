@@ -23,6 +23,7 @@ void AttemptFiles::open(const std::filesystem::path& tensorboard) {
   if (!writes_) return;
   metrics_.emplace(folder_.metrics(attempt_));
   states_.emplace(attempt_folder(folder_.path(), attempt_) / kStatesFile);
+  times_.emplace(attempt_folder(folder_.path(), attempt_) / kTimesFile);
   if (!tensorboard.empty()) events_.emplace(tensorboard, read_metrics(folder_.metrics(attempt_)));
 }
 
@@ -31,8 +32,8 @@ void AttemptFiles::write(const MetricsLine& line) {
   if (events_) events_->append(line);
 }
 
-std::optional<MetricsLine> AttemptFiles::last_metrics() const {
-  return writes_ ? last_metrics_line(folder_.metrics(attempt_)) : std::nullopt;
+void AttemptFiles::write(const EpochTime& time) {
+  if (times_) times_->append(times_text(time));
 }
 
 void AttemptFiles::write(const Correctness& right) {

@@ -10,6 +10,7 @@
 #include "experiments/results/event_file.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
+#include "experiments/results/times_file.h"
 #include "experiments/train/checkpoint.h"
 
 namespace normlab {
@@ -27,8 +28,7 @@ class AttemptFiles {
   /// Creates the files that grow during the training. `tensorboard`: folder for an event file; empty: none.
   void open(const std::filesystem::path& tensorboard);
   void write(const MetricsLine& line);
-  /// The last line of the metrics; none in other ranks.
-  std::optional<MetricsLine> last_metrics() const;
+  void write(const EpochTime& time);
   void write(const Correctness& right);
   /// Records the state and returns the hash of all tensors. All ranks call it.
   std::string record(Engine& engine);
@@ -43,7 +43,7 @@ class AttemptFiles {
   const std::int64_t attempt_;
   const bool writes_;
   std::optional<MetricsLog> metrics_;
-  std::optional<LineFile> states_;
+  std::optional<LineFile> states_, times_;
   std::optional<EventFile> events_;
 };
 

@@ -1,9 +1,12 @@
 #include "experiments/train/checkpoint.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <gnu/libc-version.h>
 
 #include <cstring>
+#include <sstream>
+#include <stdexcept>
 
 #include "core/backend.h"
 #include "core/cpu/bf16_products.h"
@@ -22,7 +25,7 @@
 namespace normlab {
 namespace {
 
-constexpr const char* kFirstLossKey = "normlab.first_loss";
+constexpr const char *kFirstLossKey = "normlab.first_loss", *kLossesKey = "normlab.losses";
 
 const char* dtype_word(const Tensor& t) {
   switch (t.dtype()) {
@@ -36,6 +39,21 @@ const char* dtype_word(const Tensor& t) {
 }
 
 std::string exact(double value) { return fmt::format("{:a}", value); }
+
+std::string exact(const std::deque<double>& values) { return fmt::format("{:a}", fmt::join(values, " ")); }
+
+/// std::logic_error for a text that exact() does not write.
+std::deque<double> losses_of(const std::string& text) {
+  std::deque<double> losses;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    std::size_t end = 0;
+    losses.push_back(std::stod(word, &end));
+    if (end != word.size()) throw std::invalid_argument("a loss");
+  }
+  if (std::ssize(losses) > TrainingLoss::kWindow) throw std::invalid_argument("more losses than are averaged");
+  return losses;
+}
 
 std::vector<std::uint64_t> dims_of(const Tensor& t) {
   std::vector<std::uint64_t> dims;
@@ -74,8 +92,7 @@ void save_checkpoint(const std::filesystem::path& path, Engine& engine, const Ch
                                               {"normlab.bits", info.bits},
                                               {"normlab.step", std::to_string(info.step)},
                                               {kMetricsBytesKey, std::to_string(info.metrics_bytes)},
-                                              {"normlab.loss_sum", exact(info.loss.sum)},
-                                              {"normlab.loss_count", std::to_string(info.loss.count)},
+                                              {kLossesKey, exact(info.loss.last)},
                                               {kDataHashKey, info.data_hash},
                                               {"normlab.collapse", info.collapse},
                                               {"normlab.early_stop", info.early_stop},
@@ -138,8 +155,7 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
     info.bits = value("normlab.bits");
     info.step = std::stoll(value("normlab.step"));
     info.metrics_bytes = std::stoull(value(kMetricsBytesKey));
-    info.loss.sum = std::stod(value("normlab.loss_sum"));
-    info.loss.count = std::stoll(value("normlab.loss_count"));
+    info.loss.last = losses_of(value_or(kLossesKey, ""));
     if (file.metadata().contains(kFirstLossKey)) info.loss.first = std::stod(value(kFirstLossKey));
     info.wall_seconds = std::stod(value("normlab.wall_seconds"));
     info.resumed = std::stoll(value("normlab.resumed"));

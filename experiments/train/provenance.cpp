@@ -5,6 +5,7 @@
 #include "core/backend.h"
 #include "core/cpu/blas.h"
 #include "experiments/base/build_info.h"
+#include "experiments/results/loss_meaning.h"
 #include "nn/shard_plan.h"
 
 namespace normlab {
@@ -18,6 +19,7 @@ std::map<std::string, std::string> provenance(const TrialOptions& options, const
                                               {"blas_config", blas_info().config},
                                               {"cpu", cpu_model()},
                                               {"arithmetic", std::to_string(kArithmetic)},
+                                              {kEvalLossMeaning, kPlainLoss},
                                               {"data_hash", info.data_hash},
                                               {"data", data.train.provenance},
                                               {"threads", std::to_string(options.threads)},

@@ -1,40 +1,36 @@
 // The training losses that a result reports.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <map>
+#include <deque>
 #include <optional>
-#include <string>
-
-#include "experiments/results/trial_result.h"
 
 namespace normlab {
 
-/// Collects the losses of the steps, each measured before the step's update. A checkpoint stores `first`, `sum` and
-/// `count`; `mean` follows from the last metrics line.
+/// Collects the losses of the steps, each measured before the step's update. A checkpoint stores all of it.
 struct TrainingLoss {
+  static constexpr std::int64_t kWindow = 50;  // steps
+
   std::optional<double> first;  // of step 0; none if it was not finite, or unknown to an older checkpoint
-  double sum = 0.0;             // over the steps since the last metrics line
-  std::int64_t count = 0;
-  std::optional<double> mean;  // of the last metrics line
+  std::deque<double> last{};    // of the last kWindow steps, or of all, oldest first
 
   /// Takes the finite loss of step `step`, counted from 0.
   void add(std::int64_t step, double loss) {
     if (step == 0) first = loss;
-    sum += loss;
-    ++count;
+    last.push_back(loss);
+    if (std::ssize(last) > kWindow) last.pop_front();
   }
 
-  /// Adds the mean since the last call to a metrics line, as kTrainLoss.
-  void write(std::map<std::string, double>& line) {
-    if (count > 0) mean = line[kTrainLoss] = sum / double(count);
-    sum = 0.0;
-    count = 0;
-  }
+  /// Whether the losses of that many steps are there; they are not after a resume from an older version's checkpoint.
+  bool complete(std::int64_t steps) const { return std::ssize(last) == std::min(steps, kWindow); }
 
-  /// Takes the mean from the last metrics line of a training that has ended.
-  void read(const std::map<std::string, double>& line) {
-    if (const auto found = line.find(kTrainLoss); found != line.end()) mean = found->second;
+  /// kTrainLoss: the mean of `last`, added in the order of the steps. None before the first step.
+  std::optional<double> mean() const {
+    if (last.empty()) return std::nullopt;
+    double sum = 0.0;
+    for (const double loss : last) sum += loss;
+    return sum / double(last.size());
   }
 };
 

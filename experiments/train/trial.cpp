@@ -8,6 +8,7 @@
 #include "core/backend.h"
 #include "experiments/base/build_info.h"
 #include "experiments/descriptor/canonical.h"
+#include "experiments/results/loss_meaning.h"
 #include "experiments/train/attempt_files.h"
 #include "experiments/train/device.h"
 #include "experiments/train/end_rules.h"
@@ -28,7 +29,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr std::int64_t kStepsPerLine = 50;  // steps whose losses are averaged in a metrics line
+constexpr std::int64_t kStepsPerLine = 50;  // a metrics line is written after as many, beside those of evaluations
 
 /// Whether `steps` reach the interval `every`, where 0 stands for none.
 bool passed(std::int64_t every, std::int64_t steps) { return every > 0 && steps >= every; }
@@ -91,6 +92,7 @@ class TrialRun {
     const double wall_before = info_.wall_seconds;
     const std::int64_t first_step = engine_.state().step;
     Clock::time_point saved = begin;
+    epoch_ = {.begin = begin, .first_step = first_step};
     std::int64_t saved_step = first_step;
     const WorkScope scope(options_.clock, WorkPart::steps);
     if (!finished() && !evaluation_.store_features(options_, [this](const std::string& line) { files_.log(line); }))
@@ -104,6 +106,7 @@ class TrialRun {
       const std::int64_t done = step + 1;
       if (const auto broken = write_metrics(done)) return diverged_at(done, *broken);
       if (collapsed_) return diverged_at(done, collapse_.divergence());
+      time_epoch(done);
       report(done);
       info_.wall_seconds = wall_before + seconds_since(begin);
       const Decision now = decide(done, saved, saved_step);
@@ -170,6 +173,11 @@ class TrialRun {
     const std::string bits = info_.bits;
     std::string products;
     info_ = load_checkpoint(from.checkpoint, engine_, info_);
+    if (!info_.loss.complete(info_.step))
+      files_.log(
+          fmt::format("{}: an older version kept no losses in it; until {} steps after step {}, train/loss is "
+                      "the mean of the steps since then",
+                      from.checkpoint.string(), TrainingLoss::kWindow, info_.step));
     collapse_.set_state(info_.collapse);
     probes_.set_held(info_.held_probes);
     early_stop_.set_state(info_.early_stop);
@@ -237,7 +245,9 @@ class TrialRun {
     const bool last = done == steps.total, evaluates = last || (steps.eval_every > 0 && done % steps.eval_every == 0);
     if (!evaluates && done % kStepsPerLine != 0) return std::nullopt;
     MetricsLine line{done, double(done) / double(steps.total), {}, {}};
-    info_.loss.write(line.values);
+    if (const auto mean = info_.loss.mean()) line.values[kTrainLoss] = *mean;
+    line.values[kTrainRate] = engine_.state().lr;
+    if (config_.train.clip_norm > 0) line.values[kGradientNorm] = engine_.state().grad_norm;
     std::optional<Divergence> broken;
     if (evaluates) broken = evaluate();
     if (evaluates && !broken) line.values.insert(evaluation_.metrics().begin(), evaluation_.metrics().end());
@@ -266,13 +276,27 @@ class TrialRun {
   /// Returns the reason if there are no finite results.
   std::optional<Divergence> evaluate() {
     const WorkScope scope(options_.clock, WorkPart::evaluation);
+    const Clock::time_point begin = Clock::now();
     try {
       evaluation_.measure();
+      epoch_.evaluating += seconds_since(begin);
     } catch (const NonFiniteError& error) {
       return nonfinite(error);
     }
     if (early_stop_.active()) early_stop_.add(evaluation_.metrics().at(early_stop_.metric()));
     return std::nullopt;
+  }
+
+  /// Notes how long an epoch took here, once its last step or that of the training is done.
+  void time_epoch(std::int64_t done) {
+    const std::int64_t per_epoch = batches_.steps().per_epoch;
+    if (done % per_epoch != 0 && !finished()) return;
+    files_.write(EpochTime{.epoch = (done + per_epoch - 1) / per_epoch,
+                           .step = done,
+                           .steps = done - epoch_.first_step,
+                           .seconds = seconds_since(epoch_.begin),
+                           .evaluation_seconds = epoch_.evaluating});
+    epoch_ = {.begin = Clock::now(), .first_step = done};
   }
 
   void report(std::int64_t done) {
@@ -316,11 +340,11 @@ class TrialRun {
       const EarlyStop before = early_stop_;
       if (const auto broken = evaluate()) return diverged_at(steps, *broken);
       early_stop_ = before;
-      if (const std::optional<MetricsLine> last = files_.last_metrics()) info_.loss.read(last->values);
     }
     TrialResult r = result();
     r.metrics.insert(evaluation_.metrics().begin(), evaluation_.metrics().end());
-    if (info_.loss.mean) r.metrics[kTrainLoss] = *info_.loss.mean;
+    if (const auto mean = info_.loss.mean()) r.metrics[kTrainLoss] = *mean;
+    if (info_.loss.complete(steps)) r.provenance[kTrainLossMeaning] = kLastStepsLoss;
     r.images_per_second = info_.wall_seconds > 0 ? double(steps * config_.train.batch_size) / info_.wall_seconds : 0.0;
     if (steps < batches_.steps().total) r.stopped_early_step = steps;
     if (evaluation_.right().images() > 0) files_.write(evaluation_.right());
@@ -365,6 +389,12 @@ class TrialRun {
   TrialProbes probes_;
   std::optional<MetricsLine> probed_;  // of the last step
   CheckpointInfo info_;
+  /// The steps of the current epoch so far, in this attempt.
+  struct Epoch {
+    Clock::time_point begin{};
+    std::int64_t first_step = 0;
+    double evaluating = 0;  // seconds
+  } epoch_;
   NonFinite found_{};  // where a step was not finite
   bool collapsed_ = false;
   std::string started_;

@@ -11,6 +11,7 @@
 #include "experiments/base/files.h"
 #include "experiments/base/safetensors.h"
 #include "experiments/base/scratch_folder.h"
+#include "experiments/results/loss_meaning.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/train/checkpoint.h"
 #include "experiments/train/trial_ranks.h"
@@ -241,12 +242,21 @@ class Verification {
     return false;
   }
 
+  /// first_difference() of what the version that wrote the record, perhaps an older one, measures as this one does.
+  std::string difference_of(std::map<std::string, double> before, std::map<std::string, double> now, bool older) {
+    report_.older = report_.older || older;
+    if (older)
+      for (auto* metrics : {&before, &now}) remove_unlike_older(*metrics, config_);
+    return first_difference(before, now);
+  }
+
   bool compare_metrics(std::int64_t step, const Metrics& now) {
     const auto before = metrics_.find(step);
     const auto again = now.find(step);
     if (before == metrics_.end()) return true;
     if (again == now.end()) return differs(step, "no metrics were written");
-    const std::string difference = first_difference(before->second.values, again->second.values);
+    const std::string difference =
+        difference_of(before->second.values, again->second.values, !before->second.values.contains(kTrainRate));
     if (!difference.empty()) return differs(step, difference);
     ++report_.metrics;
     return true;
@@ -282,7 +292,7 @@ class Verification {
     }
     std::map<std::string, double> measured = now->metrics;
     if (!result_->metrics.contains(kFirstLoss)) measured.erase(kFirstLoss);  // of a version that did not record it
-    const std::string difference = first_difference(result_->metrics, measured);
+    const std::string difference = difference_of(result_->metrics, measured, !averages_last_steps(*result_));
     if (!difference.empty())
       differs(now->steps, difference);
     else

@@ -25,6 +25,7 @@ struct VerifyReport {
   std::size_t tensors = 0;                // per state
   std::int64_t metrics = 0;               // equal lines of metrics.jsonl
   bool result = false;                    // the end was reached, and the result's metrics are equal
+  bool older = false;                     // without the losses that the older version of the record measured otherwise
   std::optional<std::string> difference;  // the first by step: "step 50: tensor head.bias"
 };
 

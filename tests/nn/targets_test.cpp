@@ -1,6 +1,7 @@
 // Labels and soft targets of a training step.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "nn/engine.h"
@@ -66,6 +67,40 @@ TEST_CASE("engine: soft targets with smoothing in them train as smoothed labels 
 TEST_CASE("engine: smoothing over the other classes is not smoothing over all") {
   for (const LossKind kind : {LossKind::softmax, LossKind::sigmoid})
     CHECK(losses_of(kind, 0.1, true, TargetForm::labels, 1) != losses_of(kind, 0.1, false, TargetForm::labels, 1));
+}
+
+TEST_CASE("engine: an evaluation has the plain loss of its logits, whatever the training smooths") {
+  const ViTConfig c = small_vit("pre_pre");
+  on_each_device([&] {
+    for (const LossKind kind : {LossKind::softmax, LossKind::sigmoid})
+      for (const Smoothing smoothing : {Smoothing::all, Smoothing::others}) {
+        ShardPool pool(2);
+        EngineSettings settings;
+        settings.precision = Precision::fp64;
+        settings.loss = kind;
+        settings.label_smoothing = 0.1;
+        settings.smoothing = smoothing;
+        settings.max_batch = 13;
+        Engine engine(current_device().backend, pool, c, settings);
+        initialise(engine.parameters(), c, 3);
+        random_head(engine);
+        const Batch data(c, 13, DType::f64);
+        std::vector<double> losses(13), logits(13 * 7);
+        std::vector<std::int32_t> predicted(13);
+        REQUIRE(!engine.evaluate(data.images, data.labels, losses, predicted, logits));
+        for (std::size_t i = 0; i < 13; ++i) {
+          const double* z = &logits[7 * i];
+          const auto label = std::size_t(data.labels.data<std::int32_t>()[i]);
+          double sum = 0, plain = -z[label];
+          for (std::size_t k = 0; k < 7; ++k) sum += std::exp(z[k]);
+          if (kind == LossKind::softmax)
+            plain += std::log(sum);
+          else
+            for (std::size_t k = 0; k < 7; ++k) plain += std::log1p(std::exp(z[k]));
+          CHECK(losses[i] == doctest::Approx(plain).epsilon(1e-12));
+        }
+      }
+  });
 }
 
 TEST_CASE("engine: a label that is no class of the network is refused before the step") {

@@ -26,7 +26,7 @@ EVERY = 50
 
 
 def recorded(path):
-    """Step -> mean training loss of the preceding steps."""
+    """Step -> mean training loss of the preceding 50 steps."""
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path else []
     return {line["step"]: line["train/loss"] for line in lines if "train/loss" in line}
 

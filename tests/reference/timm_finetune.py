@@ -69,7 +69,10 @@ def our_losses(args, folder, classes, freeze, name):
     (metrics,) = out.glob("trials/*/attempt-1/metrics.jsonl")
     (log,) = out.glob("trials/*/attempt-1/log")
     print(next(line for line in log.read_text().splitlines() if "matched" in line).split(": ")[-1])
-    return [json.loads(line)["train/loss"] for line in metrics.read_text().splitlines()]
+    means = [json.loads(line)["train/loss"] for line in metrics.read_text().splitlines()]  # over all steps so far
+    assert len(means) == args.steps <= 50
+    sums = [step * mean for step, mean in enumerate(means, 1)]
+    return [after - before for before, after in zip([0, *sums], sums)]
 
 
 def timm_losses(model, images, steps, frozen):

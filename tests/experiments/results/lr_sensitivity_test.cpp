@@ -257,3 +257,18 @@ TEST_CASE("learned: a row whose training loss stays near that of the first step 
   options.learned = -1;
   CHECK_THROWS_WITH_AS(table_model(swept, options), "--learned -1: expected a number above 0", InputError);
 }
+
+TEST_CASE("lr_sensitivity: final losses of an older version beside newer ones are said once") {
+  TableInput swept = three_rates();
+  const auto said = [](const TableModel& model) {
+    std::size_t times = 0;
+    for (const TableSentence& sentence : model.footer) times += sentence.text.starts_with("Mixed train/loss: ");
+    return times;
+  };
+  CHECK(said(model_of(swept)) == 0);
+  swept.rows[2].seeds[1].last_steps = false;
+  CHECK(said(model_of(swept)) == 1);
+  TableOptions learned;
+  learned.learned = 0.5;
+  CHECK(said(model_of(swept, learned)) == 1);
+}

@@ -69,6 +69,41 @@ TEST_CASE("table_model: the footer counts results of different orders of additio
   CHECK(has(text, " runs), not recorded (1 run). Versions of normlab"));
 }
 
+TEST_CASE("table_model: the footer counts evaluation losses with label smoothing of an older version") {
+  TableInput input = strips_table();
+  TableOptions options;
+  options.metric = "eval/loss";
+  CHECK(footer(table_model(input, options), "eval_loss").empty());
+  input.rows[1].seeds[0].loss_smoothing = input.rows[1].seeds[1].loss_smoothing = 0.1;
+  const std::string text = footer(table_model(input, options), "eval_loss");
+  CHECK_MESSAGE(text.starts_with("eval/loss of 2 of "), text);
+  CHECK(has(text, " runs contains the training's label smoothing, because an older version measured it"));
+  options.metric = "minival/ema_loss";
+  CHECK(footer(table_model(input, options), "eval_loss").starts_with("minival/ema_loss of 2 of "));
+  for (const char* other : {"eval/accuracy", "train/loss"}) {
+    options.metric = other;
+    CHECK(footer(table_model(input, options), "eval_loss").empty());
+  }
+}
+
+TEST_CASE("table_model: the footer says where training losses are averages of different lengths") {
+  TableInput input = strips_table();
+  TableOptions options;
+  options.metric = "train/loss";
+  input.rows[1].seeds[0].last_steps = false;
+  const std::string text = footer(table_model(input, options), "train_loss");
+  CHECK_MESSAGE(text.starts_with("Mixed train/loss: the mean of the last 50 steps in "), text);
+  CHECK(has(text, ", and in 1 run that of an older version, of 50 steps or fewer."));
+  options.metric = "eval/accuracy";
+  CHECK(footer(table_model(input, options), "train_loss").empty());
+  options.learned = 0.5;
+  CHECK(footer(table_model(input, options), "train_loss") == text);
+  options.metric = "train/loss";
+  for (TableRow& row : input.rows)
+    for (TableSeed& seed : row.seeds) seed.last_steps = false;
+  CHECK(footer(table_model(input, options), "train_loss").empty());
+}
+
 TEST_CASE("table_model: the footer counts images that were left out") {
   TableInput input = strips_table();
   CHECK(footer(table_model(input, {}), "bad_images").empty());

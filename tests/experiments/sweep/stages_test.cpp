@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "experiments/base/files.h"
+#include "experiments/results/loss_meaning.h"
 #include "experiments/sweep/plan_file.h"
 #include "tests/experiments/base/temporary_folder.h"
 #include "tests/experiments/descriptor/descriptor_files.h"
@@ -98,8 +99,7 @@ TEST_CASE("tune: the first stage counts the trials of later ones") {
   const Experiment e = next_stage(files.load(kTuned), ResultStore(folder / "r"), Record::yes);
   CHECK(e.trials.size() == 12);
   CHECK(trials_to_come(e) ==
-        "4 trials of later tuning stages, fewer if some are repeated; 4 trials of the table "
-        "for 2 rows still being tuned");
+        "2 trials of later tuning stages; 4 trials of the table for 2 rows still being tuned");  // 2 are repeated
   CHECK(stage_notes(e) == std::vector<std::string>{"2 rows are still being tuned; the trials of the table follow."});
 }
 
@@ -230,4 +230,31 @@ TEST_CASE("tune: a record of a choice that is damaged is refused") {
                        InputError);
   write_atomically(fixed[0], read_file(fixed[1]));
   CHECK_THROWS_WITH_AS(next_stage(loaded, store), doctest::Contains("does not match the decision"), InputError);
+}
+
+TEST_CASE("stages: nothing is decided by losses some of which contain label smoothing") {
+  DescriptorFiles files;
+  const TemporaryFolder folder;
+  const ResultStore store(folder / "r");
+  const Experiment loaded = files.load(R"({
+    "train": {"label_smoothing": 0.1},
+    "tune": [{"axes": {"train.optimizer.lr": [1e-3, 1e-2]}, "dataset": {"train": "train[:80%]", "eval": "train[80%:]"},
+              "metric": "eval/loss"}]})");
+  const Experiment e = next_stage(loaded, store);
+  REQUIRE(e.trials.size() == 2);
+  const auto publish = [&](const Trial& trial, bool plain) {
+    TrialResult result;
+    result.id = trial.id;
+    result.seed = trial.config.seed;
+    result.metrics = {{"eval/loss", 1.0}};
+    if (plain) result.provenance[kEvalLossMeaning] = kPlainLoss;
+    CHECK(store.trial(trial.id).publish_result(result));
+  };
+  publish(e.trials[0], false);
+  publish(e.trials[1], true);
+  CHECK_THROWS_WITH_AS(next_stage(loaded, store),
+                       doctest::Contains("nothing can be decided by eval/loss: that of some"), InputError);
+  fs::remove_all(store.trial(e.trials[0].id).path());
+  publish(e.trials[0], true);
+  CHECK(!next_stage(loaded, store).more_to_come);
 }

@@ -280,6 +280,49 @@ TEST_CASE("verify: metrics that are missing or damaged are refused, unless they 
   CHECK(refusal(finished, out / "a", 60).find("states.jsonl was left out of an archive") != std::string::npos);
 }
 
+TEST_CASE("verify: losses that an older version measured otherwise are not compared") {
+  TrialConfig config = SmallTrial::settings();
+  config.train.epochs = 10;  // 60 steps
+  config.train.label_smoothing = 0.1;
+  const SmallTrial trial(config);
+  const TemporaryFolder out;
+  REQUIRE(trial.run(out / "a") == TrialOutcome::done);
+  const TrialFolder folder = trial.folder(out / "a");
+  TrialResult result = *folder.load_result();
+  // As an older version would have written it, but for the values.
+  const auto age = [](std::map<std::string, double>& metrics) {
+    for (const char* name : {"train/lr", "train/gradient_norm"}) metrics.erase(name);
+    for (auto& [name, value] : metrics)
+      if (name.ends_with("/loss")) value += 0.25;
+  };
+  std::string text;
+  for (MetricsLine& line : read_metrics(folder.metrics(1))) {
+    age(line.values);
+    text += metrics_text(line) + "\n";
+  }
+  age(result.metrics);
+  std::filesystem::remove(folder.checkpoint(1));  // it holds the metrics' hash
+  result.files.erase("checkpoint.safetensors");
+  const auto publish = [&] {
+    write_atomically(folder.metrics(1), text);
+    result.files["metrics.jsonl"] = seal_of_file(folder.metrics(1));
+    write_atomically(folder.path() / "result.json", write_trial_result(result));
+  };
+  publish();
+  CHECK(verify(trial, out / "a", 60).difference->starts_with("step 60: eval/loss is "));  // of the result
+  for (const char* key : {"eval_loss", "train_loss"}) result.provenance.erase(key);
+  publish();
+  const VerifyReport report = verify(trial, out / "a", 60);
+  CHECK_MESSAGE(!report.difference, report.difference.value_or(""));
+  CHECK(report.older);
+  CHECK(report.result);
+  CHECK(report.states > 0);
+  damage(folder.metrics(1), "\"eval/accuracy\":", 2);
+  text = read_file(folder.metrics(1));
+  publish();
+  CHECK(verify(trial, out / "a", 60).difference->find("eval/accuracy is ") != std::string::npos);
+}
+
 TEST_CASE("verify: a trial of another program is refused") {
   const DivergedTrial trial;
   const TrialFolder folder = trial.folder(trial.out / "a");
