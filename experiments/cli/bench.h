@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "experiments/base/machine_load.h"
 #include "experiments/cli/bench_measure.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/device_option.h"
-#include "experiments/cli/machine_load.h"
 #include "experiments/sweep/runner.h"
 #include "nn/model_config.h"
 #include "nn/train_settings.h"

@@ -13,6 +13,7 @@
 #include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/cli/trial_seconds.h"
 #include "experiments/data/dataset_place.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/slice.h"
@@ -42,7 +43,7 @@ struct Check {
     check_data(experiment, unchecked);
     check_starts(experiment, unchecked);
     print_text("{}: fine, {}, {}\n", options.file, plural(experiment.rows.size(), "row"),
-               plural(experiment.trials.size(), "trial"));
+               trials_words(experiment, trials_ahead(experiment)));
     for (const std::string& what : unchecked) print_text("Not checked: {}\n", what);
     return 0;
   }

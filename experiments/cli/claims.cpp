@@ -143,10 +143,13 @@ struct ClaimsCommand {
     const ResultStore store = descriptor.store();
     std::set<std::string> counted;
     double total = 0;
+    std::string disturbance;
     print_text("{:<4}{:<44}{:>7}{:>7}{:>14}\n", "#", "claim", "trials", "left", "one core");
     for (const auto& file : files) {
-      const Experiment experiment = load(file, store);
+      Experiment experiment = load(file, store);
       if (experiment.claim.tests.empty() || !experiment.claim.bench.empty()) continue;
+      const TrialsAhead ahead = trials_ahead(experiment);
+      experiment.trials.insert(experiment.trials.end(), ahead.certain.begin(), ahead.certain.end());
       std::vector<std::size_t> left;
       for (std::size_t t = 0; t < experiment.trials.size(); ++t)
         if (!store.finished(experiment.trials[t].id) && counted.insert(experiment.trials[t].id).second)
@@ -158,10 +161,13 @@ struct ClaimsCommand {
       const std::string stem = file.stem().string();
       print_text("{:<4}{:<44}{:>7}{:>7}{:>14}{}\n", stem.substr(0, stem.find('-')),
                  shorten_middle(stem.substr(stem.find('-') + 1), 43), experiment.trials.size(), left.size(),
-                 left.empty() ? "" : long_duration_text(seconds), experiment.more_to_come ? ", and a later stage" : "");
+                 left.empty() ? "" : long_duration_text(seconds),
+                 ahead.most() > 0 ? fmt::format(", and up to {} more", plural(ahead.most(), "trial")) : "");
+      if (disturbance.empty()) disturbance = times.disturbance();
     }
     print_text("\n{} of one core in all. A trial that several claims need is counted once.\n",
                long_duration_text(total));
+    if (!disturbance.empty()) print_text("Estimated while {}.\n", disturbance);
     return 0;
   }
 

@@ -38,7 +38,7 @@ struct Missing {
     for (const auto& [state, count] : counts)
       by_state += fmt::format("{}{} {}", by_state.empty() ? ": " : ", ", count, state);
     tell("{} of {} without a result{}\n", missing, plural(experiment.trials.size(), "trial"), by_state);
-    if (experiment.more_to_come) tell("More trials follow when these have finished.\n");
+    if (experiment.more_to_come) tell("More trials follow when these have finished: {}\n", trials_to_come(experiment));
     return 0;
   }
 };

@@ -16,6 +16,7 @@
 #include "experiments/cli/paper_text.h"
 #include "experiments/cli/plan_rows.h"
 #include "experiments/cli/trial_seconds.h"
+#include "experiments/descriptor/trials_ahead.h"
 #include "experiments/descriptor/tune.h"
 #include "experiments/results/store.h"
 #include "experiments/sweep/plan_file.h"
@@ -93,6 +94,7 @@ int PlanTasks::print(const Experiment& experiment, const DescriptorOptions& desc
   const bool estimates = format == PlanFormat::slurm && hours == 0;
   if (job.gpu && estimates)
     throw InputError("plan --format slurm --device cuda: estimates are for CPUs; give a trial's time with --hours");
+  job.to_come = trials_ahead(experiment).certain.size();
   std::vector<std::size_t> missing;
   for (std::size_t t = 0; t < experiment.trials.size(); ++t)  // a failed trial has a result; `run` skips it too
     if (!store.trial(experiment.trials[t].id).load_result()) {
@@ -124,6 +126,8 @@ int PlanTasks::print(const Experiment& experiment, const DescriptorOptions& desc
   if (!descriptor.data.empty()) job.command.insert(job.command.end(), {"--data", absolute(descriptor.data)});
   for (const std::string& set : descriptor.sets) job.command.insert(job.command.end(), {"--set", set});
   print_bytes(format == PlanFormat::slurm ? slurm_script(job) : task_commands(job));
+  if (const std::string words = words_of_later(job); !words.empty()) tell("{}\n", words);
+  if (!costs.disturbance().empty()) tell("estimated while {}\n", costs.disturbance());
   constexpr std::size_t kManyTasks = 1000;
   if (const std::size_t tasks = slurm_tasks(job); tasks > kManyTasks)
     tell("{} tasks: many schedulers limit an array to about {}; join trials with --trials-per-task\n", tasks,
@@ -219,31 +223,33 @@ struct Plan {
     const std::set<std::size_t> added(change.added.begin(), change.added.end());
     std::vector<TrialStatus> status;
     std::vector<std::size_t> left;
-    std::size_t tuning = 0, starts = 0;
-    for (const Trial& trial : experiment.trials) {
+    for (const Trial& trial : experiment.trials)
       if (!status.emplace_back(store.trial(trial.id).status()).finished()) left.push_back(status.size() - 1);
-      tuning += trial.purpose == Purpose::tuning;
-      starts += trial.purpose == Purpose::start;
-    }
-    const std::size_t done = status.size() - left.size();
+    const std::size_t known_trials = status.size(), done = known_trials - left.size();
+    const TrialsAhead ahead = trials_ahead(experiment);
     print_paragraph(experiment.about);
-    print_text("{}, {}", plural(experiment.rows.size(), "row"), plural(experiment.trials.size(), "trial"));
-    if (tuning > 0) print_text(", {} of them to tune", tuning);
-    if (starts > 0) print_text(", {} of them to start from", starts);
+    print_text("{}, {}", plural(experiment.rows.size(), "row"), trials_words(experiment, ahead));
     if (experiment.duplicates > 0) print_text(", {} duplicates left out", experiment.duplicates);
     print_text("; {} done already\n", done);
     if (const std::string words = describe(change, experiment); !words.empty()) print_paragraph("Changed: " + words);
     if (const std::string words = trials_to_come(experiment); !words.empty()) print_paragraph("To come: " + words);
     print_warnings(experiment);
     print_text("{}\n", paper_text(experiment.paper));
-    TrialSeconds costs(experiment, left, descriptor, gflops);
-    double seconds_left = 0, probing = 0, kept = 0, running = 0;
+    // Trials to come after the known ones.
+    Experiment all = experiment;
+    all.trials.insert(all.trials.end(), ahead.certain.begin(), ahead.certain.end());
+    const std::size_t certain = all.trials.size();
+    for (const auto& [trial, count] : ahead.possible) all.trials.push_back(trial);
+    for (std::size_t t = known_trials; t < all.trials.size(); ++t) left.push_back(t);
+    TrialSeconds costs(all, left, descriptor, gflops);
+    double seconds_left = 0, most_seconds = 0, probing = 0, kept = 0, most_kept = 0, running = 0;
     bool known = true;
     std::vector<PlanPart> parts;
     TrialCost cost;
-    for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
-      const Trial& trial = experiment.trials[t];
-      if (parts.empty() || parts.back().row != trial.row || parts.back().purpose != trial.purpose) {
+    for (std::size_t t = 0; t < certain; ++t) {
+      const Trial& trial = all.trials[t];
+      if (parts.empty() || parts.back().row != trial.row || parts.back().purpose != trial.purpose ||
+          t == known_trials) {
         cost = costs.cost(trial.config);
         const bool timed = cost.steps && costs.timed(t);
         TrialCosts lines = costs_of(trial.config, cost);
@@ -251,7 +257,10 @@ struct Plan {
         parts.push_back(
             {trial.row, trial.purpose, std::move(lines), timed ? long_duration_text(costs.seconds(t, cost)) : "", {}});
       }
-      parts.back().trials.push_back(t);
+      if (t < known_trials)
+        parts.back().trials.push_back(t);
+      else
+        ++parts.back().ahead;
       known = known && cost.steps;
       kept += cost.disk_kept(experiment.checkpoint.keep);
       running = std::max(running, cost.disk_running());
@@ -259,16 +268,31 @@ struct Plan {
       seconds_left += costs.seconds(t, cost);
       if (cost.steps) probing += costs.seconds(t, cost) * added_time(experiment.probes, cost.steps->total);
     }
+    for (std::size_t p = 0; p < ahead.possible.size(); ++p) {
+      const auto& [trial, count] = ahead.possible[p];
+      const TrialCost each = costs.cost(trial.config);
+      most_seconds += double(count) * costs.seconds(certain + p, each);
+      most_kept += double(count) * each.disk_kept(experiment.checkpoint.keep);
+    }
     print_costs(parts);
     print_trials(experiment, parts, status, added);
     if (known && !left.empty()) {
       const std::size_t cores = std::min<std::size_t>(static_cast<std::size_t>(available_cores()), left.size());
       print_text("\n");
-      print_paragraph(fmt::format("{} take about {} on {} of this machine, estimated {}.{}",
+      const std::string most = most_seconds > 0
+                                   ? fmt::format(", up to {} with all seeds,",
+                                                 long_duration_text((seconds_left + most_seconds) / double(cores)))
+                                   : "";
+      const std::string disturbance =
+          costs.disturbance().empty()
+              ? ""
+              : fmt::format(" while {}; such times are not kept for the next plan", costs.disturbance());
+      print_paragraph(fmt::format("{} take about {}{} on {} of this machine, estimated {}{}.{}",
                                   done == 0 ? "All trials" : "The remaining trials",
-                                  long_duration_text(seconds_left / double(cores)), plural(cores, "core"),
+                                  long_duration_text(seconds_left / double(cores)), most, plural(cores, "core"),
                                   gflops > 0 ? fmt::format("at {:g} GFLOP/s per core (--gflops)", gflops)
                                              : "from measured steps of each network",
+                                  disturbance,
                                   costs.decoding_counted() ? "" : " Decoding of photographs is not included."));
       if (!experiment.probes.empty())
         print_paragraph(fmt::format("Probes add about {:.1f}% to the time of the steps{}.",
@@ -276,9 +300,10 @@ struct Plan {
                                     experiment.probes.without_block ? ", and an evaluation per block at the end" : ""));
     }
     print_paragraph(
-        fmt::format("Disk: about {} when all are done (checkpoint.keep \"{}\"), and {} more for each running trial.",
-                    size_text(kept), word_of(experiment.checkpoint.keep), size_text(running)));
-    print_text("\n{} of {} done\n{}", done, experiment.trials.size(), missing_probes_note(experiment, store));
+        fmt::format("Disk: about {}{} when all are done (checkpoint.keep \"{}\"), and {} more for each running trial.",
+                    size_text(kept), most_kept > 0 ? fmt::format(", up to {},", size_text(kept + most_kept)) : "",
+                    word_of(experiment.checkpoint.keep), size_text(running)));
+    print_text("\n{} of {} done\n{}", done, certain, missing_probes_note(experiment, store));
     return 0;
   }
 };

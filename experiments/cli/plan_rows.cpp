@@ -95,6 +95,7 @@ void print_trials(const Experiment& experiment, const std::vector<PlanPart>& par
       kinds.insert(group.what);
       groups.push_back(std::move(group));
     }
+    if (part.ahead > 0) kinds.insert(groups.emplace_back(Group{fmt::format("{} to come", part.ahead), ""}).what);
   }
   const bool timed = std::any_of(parts.begin(), parts.end(), [](const PlanPart& part) { return !part.time.empty(); });
   print_text("\n");
@@ -105,7 +106,10 @@ void print_trials(const Experiment& experiment, const std::vector<PlanPart>& par
                                    parts[p].purpose == Purpose::table ? "" : "," + words_of(parts[p].purpose),
                                    parts[p].time.empty() ? "" : ", " + parts[p].time);
     for (const Group& group : of_parts[p])
-      line += (line.ends_with(":") ? " " : "; ") + (kinds.size() == 1 ? "" : group.what + " ") + group.ids;
+      line += (line.ends_with(":") ? " " : "; ") + joined(kinds.size() == 1 || group.ids.empty()
+                                                              ? std::vector{group.ids.empty() ? group.what : group.ids}
+                                                              : std::vector{group.what, group.ids},
+                                                          " ");
     print_line("  " + line);
   }
 }

@@ -21,6 +21,7 @@ struct PlanPart {
   TrialCosts costs;
   std::string time;                 // per remaining trial, on one core; empty if unknown
   std::vector<std::size_t> trials;  // indices into Experiment::trials
+  std::size_t ahead = 0;            // instead: trials that follow from results
 };
 
 /// Prints equal lines once, with the numbers of their rows.

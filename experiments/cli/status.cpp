@@ -10,6 +10,7 @@
 #include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/descriptor/trials_ahead.h"
 #include "experiments/results/progress.h"
 #include "experiments/results/store.h"
 #include "experiments/sweep/plan_file.h"
@@ -194,6 +195,7 @@ std::string text_of(const Experiment& experiment, const std::vector<Line>& lines
   for (const auto& [state, count] : counts_of(lines)) counts.push_back(fmt::format("{} {}", count, state));
   std::string text = fmt::format("{}: {}: {}", experiment.stem, plural(lines.size(), "trial"), joined(counts, ", "));
   if (const auto left = sweep_seconds_left(lines)) text += fmt::format("; {} left", duration_text(*left));
+  if (const std::string words = trials_to_come(experiment); !words.empty()) text += "; to come: " + words;
   text += "\n";
   if (const std::size_t unsealed = unsealed_of(lines); unsealed > 0)
     text +=
@@ -235,9 +237,11 @@ std::string json_of(const Experiment& experiment, const std::vector<Line>& lines
     if (!line.status.message.empty()) trial["message"] = line.status.message;
     trials.push_back(std::move(trial));
   }
+  const TrialsAhead ahead = trials_ahead(experiment);
   const Json json{{"experiment", experiment.stem},
                   {"counts", counts_of(lines)},
                   {"seconds_left", number(sweep_seconds_left(lines))},
+                  {"to_come", Json{{"trials", ahead.certain.size()}, {"at_most", ahead.certain.size() + ahead.most()}}},
                   {"trials", std::move(trials)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/descriptor/trials_ahead.h"
 #include "experiments/train/cost.h"
 #include "experiments/train/step_time.h"
 
@@ -17,6 +18,9 @@ namespace normlab {
 
 /// "3.1 hours", "12 minutes", "less than a second".
 std::string long_duration_text(double seconds);
+
+/// "18 trials, 9 of them to tune", "6 to 30 trials": those that are known and those that follow.
+std::string trials_words(const Experiment& experiment, const TrialsAhead& ahead);
 
 /// The cost of trials. A positive `gflops` (of one core) replaces the measurement.
 class TrialSeconds {
@@ -31,6 +35,9 @@ class TrialSeconds {
   const StepTime& time(std::size_t trial) const { return times_.at(trial); }
   /// Whether no trial may decode photographs in its steps for a time that is not counted.
   bool decoding_counted() const { return decoding_counted_; }
+  /// What else used the machine while the times were measured: "other processes used 1.3 cores". "" if nothing did, or
+  /// if nothing was measured.
+  const std::string& disturbance() const { return disturbance_; }
 
  private:
   const FoundSlices& slices(const DatasetConfig& dataset);
@@ -44,6 +51,7 @@ class TrialSeconds {
   std::list<std::pair<DatasetConfig, FoundSlices>> slices_;
   std::vector<std::pair<MakingKey, std::optional<MakingTime>>> making_;
   bool decoding_counted_ = true;
+  std::string disturbance_;
 };
 
 }  // namespace normlab

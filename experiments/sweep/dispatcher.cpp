@@ -78,7 +78,7 @@ void Dispatcher::plan_work(const std::vector<std::size_t>& pending) {
     all += times.back().seconds(costs.back());
   }
   measured_ = options_.device == DeviceKind::cpu && all > kWorthMeasuring;
-  if (measured_) times = measured_step_times(configs, cores_);
+  if (measured_) times = measured_step_times(configs, cores_).of;
   for (std::size_t i = 0; i < pending.size(); ++i) {
     Work& work = work_[pending[i]] = {costs[i].images, times[i].seconds(costs[i]), 0};
     try {

@@ -38,6 +38,14 @@ std::string task_commands(const SlurmJob& job) {
   return text;
 }
 
+std::string words_of_later(const SlurmJob& job) {
+  std::string words;
+  if (job.waiting > 0) words = fmt::format("{} more start from these trials", job.waiting);
+  if (job.to_come > 0)
+    words += fmt::format("{}{} more follow from their results", words.empty() ? "" : ", and ", job.to_come);
+  return words.empty() ? "" : words + "; plan and submit them afterwards";
+}
+
 std::string slurm_script(const SlurmJob& job) {
   const std::size_t tasks = slurm_tasks(job);
   const std::int64_t minutes = slurm_minutes(job);
@@ -47,7 +55,9 @@ std::string slurm_script(const SlurmJob& job) {
   const std::string limit = most > 0 ? fmt::format(" --max-trials {}", most) : "";
   std::string name;  // Slurm interprets % in log names
   for (const char c : job.name) name += c == '%' || std::isspace(static_cast<unsigned char>(c)) != 0 ? '_' : c;
-  return fmt::format(R"(#!/bin/bash
+  const std::string later = words_of_later(job);
+  return fmt::format(
+      R"(#!/bin/bash
 # Missing trials: {missing}. Tasks: {tasks}, each a worker that takes unclaimed trials{most}.
 {waiting}# Submit with sbatch, adding the --partition, --account or --mem your cluster needs; submit again if trials are missing.
 #SBATCH --job-name={name}
@@ -74,15 +84,10 @@ if [ "$code" = 138 ]; then # ended by USR1, with a checkpoint
 fi
 exit "$code"
 )",
-                     fmt::arg("waiting", job.waiting == 0 ? ""
-                                                          : fmt::format("# {} more start from these trials; make and "
-                                                                        "submit a script for them afterwards.\n",
-                                                                        job.waiting)),
-                     fmt::arg("missing", job.missing), fmt::arg("tasks", tasks),
-                     fmt::arg("most", most > 0 ? fmt::format(", {} at most", most) : ""), fmt::arg("name", name),
-                     fmt::arg("last", tasks - 1), fmt::arg("cpus", job.cpus), fmt::arg("minutes", minutes),
-                     fmt::arg("gpu", job.gpu ? "\n#SBATCH --gres=gpu:1" : ""), fmt::arg("command", command),
-                     fmt::arg("limit", limit));
+      fmt::arg("waiting", later.empty() ? "" : fmt::format("# {}.\n", later)), fmt::arg("missing", job.missing),
+      fmt::arg("tasks", tasks), fmt::arg("most", most > 0 ? fmt::format(", {} at most", most) : ""),
+      fmt::arg("name", name), fmt::arg("last", tasks - 1), fmt::arg("cpus", job.cpus), fmt::arg("minutes", minutes),
+      fmt::arg("gpu", job.gpu ? "\n#SBATCH --gres=gpu:1" : ""), fmt::arg("command", command), fmt::arg("limit", limit));
 }
 
 }  // namespace normlab

@@ -7,6 +7,7 @@
 #include "experiments/base/text_layout.h"
 #include "experiments/descriptor/fields.h"
 #include "experiments/descriptor/json_tree.h"
+#include "experiments/descriptor/trials_ahead.h"
 #include "experiments/descriptor/tune.h"
 #include "experiments/sweep/stages.h"
 
@@ -114,22 +115,21 @@ void note_seeds(const Experiment& e, std::vector<std::string>& notes) {
 std::string trials_to_come(const Experiment& e) {
   if (!e.more_to_come) return "";
   std::vector<std::string> parts;
-  std::size_t waiting = 0, stages = 0, own = 0;
-  for (std::size_t r = 0; r < e.rows.size(); ++r) {
-    if (!e.tuned || !e.rows[r].trials.empty()) continue;
-    ++waiting;
-    own += e.tuned->seeds(r).size();
-    std::size_t trials = 0;
-    for (const TuneStage& stage : e.tuned->stages()) trials += stage.candidates() * stage.seeds.size();
-    stages += trials - std::min(trials, e.rows[r].tuning.size());
-  }
-  if (stages > 0)
-    parts.push_back(concat(plural(stages, "trial"), " of later tuning stages, fewer if some are repeated"));
+  const TrialsAhead ahead = trials_ahead(e);
+  const auto count = [&](Purpose purpose) {
+    return std::size_t(std::count_if(ahead.certain.begin(), ahead.certain.end(),
+                                     [&](const Trial& trial) { return trial.purpose == purpose; }));
+  };
+  const std::size_t stages = count(Purpose::tuning), own = count(Purpose::table), starts = count(Purpose::start);
+  const auto waiting = std::size_t(
+      std::count_if(e.rows.begin(), e.rows.end(), [&](const Cell& row) { return e.tuned && row.trials.empty(); }));
+  if (stages > 0) parts.push_back(concat(plural(stages, "trial"), " of later tuning stages"));
   if (waiting > 0)
     parts.push_back(concat(plural(own, "trial"), " of the table for ", plural(waiting, "row"), " still being tuned"));
-  if (e.two_stage && !e.fixed_seeds)
-    parts.push_back(concat("up to ", plural((e.two_stage->max - e.two_stage->first) * e.rows.size(), "trial"),
-                           ", as many as gains within ±", text_of(e.two_stage->gain_halfwidth), " need"));
+  if (starts > 0) parts.push_back(concat(plural(starts, "trial"), " that those start from"));
+  if (ahead.most() > 0)
+    parts.push_back(concat("up to ", plural(ahead.most(), "trial"), ", as many as gains within ±",
+                           text_of(e.two_stage->gain_halfwidth), " need"));
   return joined(parts, "; ");
 }
 

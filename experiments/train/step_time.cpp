@@ -268,8 +268,10 @@ StepTime time_by_products(const ModelCost& model, double gflops) {
   return {6e-9 * double(model.macs) / gflops, 2e-9 * double(model.macs) / gflops};
 }
 
-std::vector<StepTime> measured_step_times(const std::vector<const TrialConfig*>& configs, int cores) {
+StepTimes measured_step_times(const std::vector<const TrialConfig*>& configs, int cores,
+                              const std::function<std::optional<MachineLoad>(const LoadMeter&)>& load_since) {
   TimeCache cache(cores);
+  StepTimes all;
   std::vector<std::optional<StepTime>> times(configs.size());
   std::vector<Sample> samples;
   std::map<std::string, std::size_t> wanted;  // index of each key's sample
@@ -281,15 +283,16 @@ std::vector<StepTime> measured_step_times(const std::vector<const TrialConfig*>&
     if (!times[i] && wanted.try_emplace(keys[i], samples.size()).second) samples.push_back(std::move(sample));
   }
   if (!samples.empty()) {
+    const LoadMeter meter;
     const std::vector<std::optional<StepTime>> measured = measure_all(samples, cores);
+    all.disturbance = other_load(load_since(meter), 1);
     for (const auto& [key, sample] : wanted)
       if (measured[sample]) cache.add(key, *measured[sample]);
     for (std::size_t i = 0; i < configs.size(); ++i)
       if (!times[i]) times[i] = measured[wanted.at(keys[i])];
-    cache.save();
+    if (all.disturbance.empty()) cache.save();
   }
   // The others are scaled from the nearest measured network.
-  std::vector<StepTime> all;
   for (std::size_t i = 0; i < configs.size(); ++i) {
     const ModelCost model = model_cost(configs[i]->model);
     const StepTime by_products = time_by_products(model, default_gflops(configs[i]->train.precision));
@@ -302,12 +305,12 @@ std::vector<StepTime> measured_step_times(const std::vector<const TrialConfig*>&
           (!nearest || distance(j) < distance(*nearest)))
         nearest = j;
     if (times[i] || !nearest) {
-      all.push_back(times[i].value_or(by_products));
+      all.of.push_back(times[i].value_or(by_products));
       continue;
     }
     const double ratio =
         double(model.macs_with_norms()) / double(model_cost(configs[*nearest]->model).macs_with_norms());
-    all.push_back({times[*nearest]->training * ratio, times[*nearest]->evaluation * ratio});
+    all.of.push_back({times[*nearest]->training * ratio, times[*nearest]->evaluation * ratio});
   }
   return all;
 }

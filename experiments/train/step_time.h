@@ -1,9 +1,12 @@
 // Measures how long a training takes per image on this machine.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "experiments/base/machine_load.h"
 #include "experiments/descriptor/config.h"
 #include "experiments/train/cost.h"
 
@@ -26,13 +29,23 @@ struct StepTime {
 /// `gflops` per core.
 StepTime time_by_products(const ModelCost& model, double gflops);
 
+/// Step times, and what else used the machine while they were measured: "other processes used 1.3 cores". "" if nothing
+/// did, or if nothing was measured.
+struct StepTimes {
+  std::vector<StepTime> of;
+  std::string disturbance{};
+};
+
 /// Times for the networks of `configs`, each with its precision, optimiser and augmentation of images in memory. Reuses
-/// times that an earlier call of this binary on this kind of CPU stored in ~/.cache/normlab. Otherwise, one process per
-/// core measures steps on noise images, for about a second in total. A large network is measured with fewer images and
-/// blocks and scaled by its multiply-adds; what does not fit into the second is scaled from the nearest measured
-/// network. If nothing can be measured, as without the precision on this CPU, uses default_gflops(). Call it before the
-/// process starts threads.
-std::vector<StepTime> measured_step_times(const std::vector<const TrialConfig*>& configs, int cores);
+/// times that an earlier call of this binary on this kind of CPU stored in ~/.cache/normlab, which it does only if
+/// other processes used the machine little meanwhile, as `load_since` tells. Otherwise, one process per core measures
+/// steps on noise images, for about a second in total. A large network is measured with fewer images and blocks and
+/// scaled by its multiply-adds; what does not fit into the second is scaled from the nearest measured network. If
+/// nothing can be measured, as without the precision on this CPU, uses default_gflops(). Call it before the process
+/// starts threads.
+StepTimes measured_step_times(
+    const std::vector<const TrialConfig*>& configs, int cores,
+    const std::function<std::optional<MachineLoad>(const LoadMeter& start)>& load_since = &LoadMeter::settled_load);
 
 /// Core seconds to make an image for training and one for an evaluation.
 struct MakingTime {

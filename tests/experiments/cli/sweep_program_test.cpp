@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include <nlohmann/json.hpp>
+
 #include "experiments/base/files.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/experiment.h"
@@ -198,8 +200,20 @@ TEST_CASE("program: two processes of a tuned sweep choose once") {
   "tune": [{"axes": {"train.optimizer.lr": [1e-4, 1e-2]}, "dataset": {"train": "train[:40]", "eval": "train[40:]"}}],
   "seeds": 2, "baseline": {"model.placement": "pre_pre"})"));
   const Finished before = run_program(folder, "plan " + file + out);
-  CHECK_MESSAGE(says(before.out, "2 rows, 4 trials, 4 of them to tune; 0 done already\n"), before.err);
+  CHECK_MESSAGE(says(before.out, "2 rows, 8 trials, 4 of them to tune; 0 done already\n"), before.err);
   CHECK(says(before.out, "To come: 4 trials of the table for 2 rows still being tuned\n"));
+  CHECK_MESSAGE(says(before.out, "\n0 of 8 done\n"), before.out);
+  CHECK_MESSAGE(says(before.out, ": 2 to come\n"), before.out);
+  CHECK(says(run_program(folder, "check " + file).out, ": fine, 2 rows, 8 trials, 4 of them to tune\n"));
+  const Finished status = run_program(folder, "status " + file + out + " --format json");
+  const nlohmann::json to_come = nlohmann::json::parse(status.out)["to_come"];
+  CHECK(to_come == nlohmann::json{{"trials", 4}, {"at_most", 4}});
+  CHECK(says(run_program(folder, "status " + file + out).out, "; to come: 4 trials of the table for 2 rows still "));
+  CHECK(says(run_program(folder, "missing " + file + out).err, " finished: 4 trials of the table for 2 rows still "));
+  const Finished script = run_program(folder, "plan " + file + out + " --format slurm --hours 1");
+  CHECK(says(script.out, "# 4 more follow from their results; plan and submit them afterwards.\n"));
+  const Finished commands = run_program(folder, "plan " + file + out + " --format commands");
+  CHECK(says(commands.err, "4 more follow from their results; plan and submit them afterwards\n"));
   const Program first(folder, "run " + file + out + " --workers 1"),
       second(folder, "run " + file + out + " --workers 1");
   const Finished a = first.wait(), b = second.wait();
@@ -221,6 +235,11 @@ TEST_CASE("program: two-stage seeds run to the number that the first seeds fix")
   const std::string out = " --out " + (folder / "r").string();
   const std::string file = write(folder, "stein.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]},
   "seeds": {"first": 2, "max": 4, "gain_halfwidth": 0.01}, "baseline": {"model.placement": "pre_pre"})"));
+  CHECK(says(run_program(folder, "check " + file).out, ": fine, 2 rows, 4 to 8 trials\n"));
+  const Finished before = run_program(folder, "plan " + file + out + " --gflops 0.001", "export COLUMNS=200; ");
+  CHECK_MESSAGE(says(before.out, "2 rows, 4 to 8 trials; 0 done already\n"), before.err);
+  CHECK_MESSAGE(says(before.out, " with all seeds, on "), before.out);
+  CHECK(says(before.out, ", up to "));
   const Finished run = run_program(folder, "run " + file + out);
   CHECK_MESSAGE(run.code == 0, run.err);
   CHECK_MESSAGE(says(run.err, "8 of 8 trials done (0 before)"), run.err);

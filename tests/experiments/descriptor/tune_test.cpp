@@ -1,6 +1,7 @@
 // "tune", two-stage "seeds" and "tuned_for": what they expand to, and the errors on wrong ones.
 #include "experiments/descriptor/tune.h"
 #include "experiments/descriptor/known_images.h"
+#include "experiments/descriptor/trials_ahead.h"
 
 #include <doctest/doctest.h>
 
@@ -300,4 +301,50 @@ TEST_CASE("descriptor: tuned_for names values of the sweep") {
         "d.json:2:30: /tuned_for/model.depth: not a value of this axis: unknown value 3; one of: 1, 2");
   CHECK(files.load(kSweep + R"("tuned_for": {"model.placement": "dpn", "model.depth": 2}})").tuned_for ==
         "placement=dpn, depth=2");
+}
+
+TEST_CASE("trials ahead: later stages and the table's own trials are counted before any result") {
+  DescriptorFiles files;
+  const Experiment e = files.load(kTuned);
+  const TrialsAhead ahead = trials_ahead(e);
+  CHECK(e.trials.size() == 2 * 6 * 2);
+  CHECK(ahead.certain.size() == 2 * (2 + 3));
+  CHECK(ahead.most() == 0);
+  std::size_t own = 0;
+  for (const Trial& trial : ahead.certain) own += trial.purpose == Purpose::table;
+  CHECK(own == 2 * 3);
+  CHECK(ahead.certain.front().config.train.epochs == 3);  // of the second stage
+}
+
+TEST_CASE("trials ahead: seeds of a second stage are counted at their most") {
+  DescriptorFiles files;
+  const TrialsAhead ahead = trials_ahead(files.load(kSeeds + R"({"first": 3, "max": 7, "gain_halfwidth": 1}})"));
+  CHECK(ahead.certain.empty());
+  CHECK(ahead.most() == 2 * 4);
+  REQUIRE(ahead.possible.size() == 2);
+  CHECK(ahead.possible[1].first.config.seed == 3);
+}
+
+TEST_CASE("trials ahead: nothing follows where no trial depends on a result") {
+  DescriptorFiles files;
+  const TrialsAhead ahead = trials_ahead(files.load(kSeeds + "3}"));
+  CHECK(ahead.certain.empty());
+  CHECK(ahead.possible.empty());
+}
+
+TEST_CASE("trials ahead: trials to start from are counted with those of the table that start from them") {
+  DescriptorFiles files;
+  files.write("parent.json", R"({"sweep": {"model.placement": ["pre_pre", "dpn"]}, "seeds": 9})");
+  const Experiment e = files.load(R"({"sweep": {"model.placement": ["pre_pre", "dpn"]},
+    "start": {"from": {"descriptor": "parent.json"}},
+    "tune": [{"axes": {"train.optimizer.lr": [1e-3, 1e-2]}, "dataset": {"train": "train[:80%]", "eval": "train[80%:]"}}],
+    "seeds": 3})");
+  std::size_t starts = 0;
+  for (const Trial& trial : e.trials) starts += trial.purpose == Purpose::start;
+  CHECK(starts == 2);  // of seed 0, which tunes
+  const TrialsAhead ahead = trials_ahead(e);
+  starts = 0;
+  for (const Trial& trial : ahead.certain) starts += trial.purpose == Purpose::start;
+  CHECK(starts == 2 * 2);
+  CHECK(ahead.certain.size() == 2 * (3 + 2));
 }

@@ -1,4 +1,4 @@
-#include "experiments/cli/machine_load.h"
+#include "experiments/base/machine_load.h"
 
 #include <doctest/doctest.h>
 #include <stdlib.h>
@@ -51,6 +51,13 @@ TEST_CASE("machine load: what this process uses is not other load") {
   REQUIRE(load);
   CHECK(load->others >= 0.0);
   CHECK(load->others + own / wall < 1.2 * cores);
+}
+
+TEST_CASE("machine load: a settled load is that of half a second") {
+  const auto begin = std::chrono::steady_clock::now();
+  const LoadMeter meter;
+  CHECK(meter.settled_load());
+  CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds(500));
 }
 
 TEST_CASE("machine load: a note says why a figure is not worth publishing") {

@@ -26,6 +26,8 @@ class LoadMeter {
   LoadMeter();
   /// The load so far, without this process and its ended children. nullopt if /proc/stat cannot be read.
   std::optional<MachineLoad> load() const;
+  /// The same, but of at least half a second, for which it waits if need be: the kernel counts in hundredths.
+  std::optional<MachineLoad> settled_load() const;
 
  private:
   struct Reading {
@@ -35,6 +37,10 @@ class LoadMeter {
   static Reading read();
   Reading begin_;
 };
+
+/// Other load or stolen time above a tenth of a core, in words: "other processes used 1.3 cores"; unknown load too. ""
+/// if there is none.
+std::string other_load(const std::optional<MachineLoad>& load, int decimals);
 
 struct Conditions {
   int threads = 1, cores = 1;

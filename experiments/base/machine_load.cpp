@@ -1,4 +1,4 @@
-#include "experiments/cli/machine_load.h"
+#include "experiments/base/machine_load.h"
 
 #include <fmt/core.h>
 #include <sys/resource.h>
@@ -8,6 +8,7 @@
 #include <charconv>
 #include <chrono>
 #include <fstream>
+#include <thread>
 
 namespace normlab {
 namespace {
@@ -68,12 +69,25 @@ std::optional<MachineLoad> LoadMeter::load() const {
   return MachineLoad{std::max(0.0, others) / wall, std::max(0.0, now.machine->stolen - begin_.machine->stolen) / wall};
 }
 
+std::optional<MachineLoad> LoadMeter::settled_load() const {
+  constexpr double kSettled = 0.5;  // seconds
+  const double since = read().wall - begin_.wall;
+  if (since < kSettled) std::this_thread::sleep_for(std::chrono::duration<double>(kSettled - since));
+  return load();
+}
+
+std::string other_load(const std::optional<MachineLoad>& load, int decimals) {
+  if (!load) return "the machine's load is unknown: /proc/stat cannot be read";
+  std::string words;
+  if (load->others > kNoticeable) words = fmt::format("other processes used {:.{}f} cores", load->others, decimals);
+  if (load->stolen > kNoticeable)
+    words += fmt::format("{}the host took {:.{}f} cores (steal)", words.empty() ? "" : "; ", load->stolen, decimals);
+  return words;
+}
+
 std::string publishing_note(const std::optional<MachineLoad>& load, const Conditions& c) {
-  std::string note;
+  std::string note = other_load(load, 2);
   const auto add = [&](const std::string& reason) { note += (note.empty() ? "" : "; ") + reason; };
-  if (!load) add("the machine's load is unknown: /proc/stat cannot be read");
-  if (load && load->others > kNoticeable) add(fmt::format("other processes used {:.2f} cores", load->others));
-  if (load && load->stolen > kNoticeable) add(fmt::format("the host took {:.2f} cores (steal)", load->stolen));
   if (c.threads > c.cores) add(fmt::format("{} threads on {} cores", c.threads, c.cores));
   if (c.openblas_variables) add("OPENBLAS_* variables were kept");
   return note;
