@@ -303,7 +303,7 @@ struct Plan {
         fmt::format("Disk: about {}{} when all are done (checkpoint.keep \"{}\"), and {} more for each running trial.",
                     size_text(kept), most_kept > 0 ? fmt::format(", up to {},", size_text(kept + most_kept)) : "",
                     word_of(experiment.checkpoint.keep), size_text(running)));
-    print_text("\n{} of {} done\n{}", done, certain, missing_probes_note(experiment, store));
+    print_text("\n{} of {} done\n{}", done, certain, missing_measurements_note(experiment, store));
     return 0;
   }
 };

@@ -102,7 +102,7 @@ struct RunCommand {
     const RunSummary summary = run_experiment(experiment, options);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const Experiment run = descriptor.load_staged();
-    if (words) tell_summary(summary, seconds, missing_probes_note(run, store));
+    if (words) tell_summary(summary, seconds, missing_measurements_note(run, store));
     if (options.quiet) return 0;
     const TableModel table = sweep_table_model(run, store, {});
     print_text("{}", render_table_text(table, text_columns()));

@@ -177,7 +177,9 @@ JsonNode model_tree(const ModelConfig& model, const KnownDataset* implied, bool 
   return std::visit([&](const auto& c) { return config_tree(c, implied, {everything, kind_of(model)}); }, model);
 }
 
-JsonNode trial_tree(const TrialConfig& config, bool everything) {
+JsonNode trial_tree(const TrialConfig& given, bool everything) {
+  TrialConfig config = given;
+  config.eval.metrics.clear();
   const TreeOptions options{everything, kind_of(config.model)};
   const TrialConfig defaults;
   JsonNode root = json_object();
@@ -194,6 +196,7 @@ JsonNode trial_tree(const TrialConfig& config, bool everything) {
   if (config.start.given()) add("start", tree(config.start, options));
   add("train", tree(config.train, options));
   if (config.eval != defaults.eval) add("eval", tree(config.eval, options));
+  if (JsonMember* eval = root.find("eval")) eval->value.remove("metrics");
   // Off, or of another task.
   if (JsonMember* eval = root.find("eval"); eval != nullptr && config.eval.fewshot.shots.empty())
     eval->value.remove("fewshot");

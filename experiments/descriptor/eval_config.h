@@ -37,11 +37,15 @@ constexpr auto rows_of(const T*) {
                     field<&T::stride>("pixels between two windows; 0: the window's side", kSide)};
 }
 
+/// What an evaluation of classes measures on request, besides accuracy and loss.
+enum class EvalMetric : std::uint8_t { balanced_accuracy, top5_accuracy, per_class };
+
 struct EvalConfig {
   FewShotConfig fewshot{};
   SegmentEvalConfig segment{};
   std::vector<std::string> templates{};
   std::int64_t train_images = 0;
+  std::vector<EvalMetric> metrics{};  // no part of a trial's canonical form, since they change no training
   bool operator==(const EvalConfig&) const = default;
 };
 template <std::same_as<EvalConfig> T>
@@ -55,7 +59,10 @@ constexpr auto rows_of(const T*) {
       field<&T::train_images>(
           "training images, evenly spaced in the slice, whose accuracy is measured as well, without "
           "augmentation: train/accuracy; 0: none",
-          kFromZero)};
+          kFromZero),
+      field<&T::metrics>(
+          "more to measure at each evaluation of classes: balanced_accuracy (the mean of the classes' accuracies), "
+          "top5_accuracy, per_class (at the end, eval/class_accuracy/CLASS); changes no result and no id")};
 }
 
 }  // namespace normlab

@@ -81,6 +81,7 @@ class Expansion {
       tuned_ =
           std::make_shared<TunedRows>(read_tune(member->value, paths_, placements_, problems_), sources_, classes_);
     refuse_swept(set_paths);
+    refuse_swept_metrics();
     read_choices();
     if (two_stage_) check_two_stage();
 
@@ -171,6 +172,16 @@ class Expansion {
         if (std::string why = benchmarks_.conflict(set); !why.empty()) problems_.add({&source}, pointer_of(set), why);
         if (tuned_) refuse(tuned_axes(), " is tuned, which would overwrite this value; set \"tune\" instead");
       }
+  }
+
+  void refuse_swept_metrics() {
+    for (const Grid& grid : grids_)
+      for (const AxisGroup& group : grid.groups)
+        for (const Axis& axis : group)
+          if (axis.path == "eval.metrics")
+            problems_.add(axis.key_at,
+                          "metrics change no training, so the rows would be the same trials; set \"eval\": "
+                          "{\"metrics\": [...]} outside the sweep");
   }
 
   std::vector<std::string> tuned_axes() const {
@@ -356,6 +367,7 @@ class Expansion {
     out.duplicates = duplicates_;
     out.two_stage = two_stage_;
     if (out.two_stage) out.two_stage->metric = metric_for(task_of(rows_.front().config.model), two_stage_->metric);
+    require_two_stage_metric();
     out.more_to_come = two_stage_.has_value() || tuned_ != nullptr;
     if (tuned_for_) out.tuned_for = choice_label(tuned_for_->axes, grids_, paths_);
     for (std::size_t r = 0; r < rows_.size(); ++r) {
@@ -370,6 +382,19 @@ class Expansion {
     tuned_->keep(std::move(root_), std::move(placements_));
     for (std::size_t r = 0; r < rows_.size(); ++r) tuned_->add_stage(out, r, {});  // later stages depend on its results
     out.tuned = std::move(tuned_);
+  }
+
+  /// The number of seeds must not depend on what else a descriptor measures.
+  void require_two_stage_metric() {
+    const auto request = two_stage_ ? requested_by(two_stage_->metric) : std::nullopt;
+    if (!request) return;
+    for (const Row& row : rows_)
+      if (!measures(row.config, *request)) {
+        problems_.add(root_.find("seeds")->value.at,
+                      concat(two_stage_->metric, " is not measured; add \"", word_of(*request), "\" to eval.metrics"));
+        break;
+      }
+    problems_.throw_if_any_or_unused();
   }
 
   JsonNode root_, base_;

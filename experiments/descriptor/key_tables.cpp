@@ -33,6 +33,12 @@ std::string words(Type<std::array<double, 2>>, Range) { return "[number, number]
 std::string words(Type<std::vector<double>>, Range) { return "list of numbers"; }
 std::string words(Type<std::vector<std::int64_t>>, Range) { return "list of integers"; }
 std::string words(Type<std::vector<std::string>>, Range) { return "list of strings"; }
+template <class E>
+requires std::is_enum_v<E> std::string words(Type<std::vector<E>>, Range) {
+  std::string all;
+  for (const std::string_view word : kWords<E>) all += concat(all.empty() ? "list of " : " \\| ", word);
+  return all;
+}
 std::string words(Type<ClassGroups>, Range) { return "object of lists of strings"; }
 std::string words(Type<StartFrom>, Range) { return "{\"descriptor\", \"row\", \"seed\"}"; }
 std::string words(Type<std::vector<Multiplier>>, Range) { return "list of {\"name\", \"lr\", \"weight_decay\"}"; }

@@ -60,6 +60,8 @@ JsonNode shape(Type<std::array<double, 2>>, Range range) { return pair_of(number
 JsonNode shape(Type<std::vector<double>>, Range range) { return list_of(number("number", range)); }
 JsonNode shape(Type<std::vector<std::int64_t>>, Range range) { return list_of(number("integer", range)); }
 JsonNode shape(Type<std::vector<Multiplier>>, Range) { return list_of(closed_object(properties<Multiplier>())); }
+template <class E>
+requires std::is_enum_v<E> JsonNode shape(Type<std::vector<E>>, Range) { return list_of(one_of_words(kWords<E>)); }
 JsonNode shape(Type<std::vector<std::string>>, Range) { return list_of(type("string")); }
 JsonNode shape(Type<ClassGroups>, Range) {
   JsonNode members = list_of(type("string"));

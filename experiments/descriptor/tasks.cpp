@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "experiments/statistics/class_scores.h"
+
 namespace normlab {
 namespace {
 
@@ -22,9 +24,25 @@ void refuse_segment(const TrialConfig& trial, const Report& report) {
   only_segment("eval.segment", trial.eval.segment != SegmentEvalConfig{});
 }
 
+/// Of tasks whose answer is a class.
+void check_eval_metrics(const TrialConfig& trial, const Report& report) {
+  const std::vector<EvalMetric>& metrics = trial.eval.metrics;
+  for (std::size_t i = 0; i < metrics.size(); ++i)
+    if (std::count(metrics.begin(), metrics.begin() + std::ptrdiff_t(i), metrics[i]) > 0)
+      report(concat("eval.metrics.", i), concat(word_of(metrics[i]), " is given twice"));
+  const std::int64_t classes = num_classes(trial.model);
+  if (classes > std::int64_t(kTopAnswers) || !measures(trial, EvalMetric::top5_accuracy)) return;
+  const auto listed = std::find(metrics.begin(), metrics.end(), EvalMetric::top5_accuracy);
+  report(listed == metrics.end() ? std::string("train.early_stop.metric")
+                                 : concat("eval.metrics.", listed - metrics.begin()),
+         concat("top5_accuracy asks whether the right class is among five answers, and there are ", classes,
+                " classes, so it is always 1; leave it out"));
+}
+
 void check_classify(const TrialConfig& trial, const Report& report) {
   refuse_contrast(trial, report);
   refuse_segment(trial, report);
+  check_eval_metrics(trial, report);
   // Most classes of generated images are directions: a flip turns a rising one into a falling one with the wrong label,
   // half the time. Rotations, shears and crops alter directions only slightly, as with any photograph, and are allowed.
   const ShapesLabel label = trial.dataset.label;
@@ -58,6 +76,8 @@ void check_segment(const TrialConfig& trial, const Report& report) {
   of_images("train.eval_transform", train.eval_transform != EvalTransformConfig{}, "eval.segment sets the windows");
   of_images("train.loss", train.loss != LossKind::softmax, "the loss of a pixel is a softmax's");
   of_images("train.label_smoothing", train.label_smoothing > 0, "the loss of a pixel has no smoothing");
+  of_images("eval.metrics", !trial.eval.metrics.empty(),
+            "an image with a mask has no class of its own, and mean IoU already weighs all classes of pixels equally");
   of_images("eval.fewshot", !trial.eval.fewshot.shots.empty(), "few-shot evaluation needs a class for each image");
   const auto [height, width] = image_size(trial.model);
   const SegmentEvalConfig& windows = trial.eval.segment;
@@ -71,6 +91,7 @@ void check_segment(const TrialConfig& trial, const Report& report) {
 
 void check_contrast(const TrialConfig& trial, const Report& report) {
   refuse_segment(trial, report);
+  check_eval_metrics(trial, report);
   const TrainConfig& train = trial.train;
   if (!trial.dataset.captions)
     report("dataset.captions", "task contrast needs a text for each image; set captions to true");
@@ -88,11 +109,12 @@ void check_contrast(const TrialConfig& trial, const Report& report) {
 }
 
 constexpr std::string_view kClassMetrics[] = {"accuracy", "loss"}, kPixelMetrics[] = {"miou", "pixel_accuracy", "loss"},
-                           kPairMetrics[] = {"accuracy", "text_recall1", "image_recall1", "loss"};
+                           kPairMetrics[] = {"accuracy", "text_recall1", "image_recall1", "loss"},
+                           kOnRequest[] = {"balanced_accuracy", "top5_accuracy"};
 /// In the order of Task.
-constexpr TaskRules kRules[] = {{Task::classify, kClassMetrics, check_classify},
-                                {Task::segment, kPixelMetrics, check_segment},
-                                {Task::contrast, kPairMetrics, check_contrast}};
+constexpr TaskRules kRules[] = {{Task::classify, kClassMetrics, kOnRequest, check_classify},
+                                {Task::segment, kPixelMetrics, {}, check_segment},
+                                {Task::contrast, kPairMetrics, kOnRequest, check_contrast}};
 static_assert(std::size(kRules) == kWords<Task>.size());
 
 }  // namespace

@@ -66,8 +66,8 @@ void check_patterns(const TrialConfig& trial, const Report& report) {
            problem->message + (problem->matches_none ? advice(freeze[problem->pattern], names) : ""));
 }
 
-std::string problem_of_early_stop(const EarlyStopConfig& rule, std::span<const std::string_view> metrics,
-                                  const std::string& minival, bool averages) {
+std::string problem_of_early_stop(const EarlyStopConfig& rule, const TaskRules& task, const std::string& minival,
+                                  bool averages) {
   if (rule.metric.empty()) return "";
   const bool averaged = rule.metric.rfind("minival/ema_", 0) == 0;
   const std::string name = rule.metric.substr(std::min(rule.metric.size(), rule.metric.find('/') + 1));
@@ -78,7 +78,8 @@ std::string problem_of_early_stop(const EarlyStopConfig& rule, std::span<const s
                   name, "\"");
   std::vector<std::string> known;
   for (const std::string_view prefix : {"minival/", "minival/ema_"})
-    for (const std::string_view metric : metrics) known.push_back(concat(prefix, metric));
+    for (const auto& metrics : {task.metrics, task.on_request})
+      for (const std::string_view metric : metrics) known.push_back(concat(prefix, metric));
   if (std::find(known.begin(), known.end(), rule.metric) == known.end()) {
     std::string words;
     for (const std::string& word : known)
@@ -140,7 +141,7 @@ void check_training(const TrialConfig& trial, const Report& report) {
     report("train.accumulate", concat(train.accumulate, " does not divide batch_size ", train.batch_size));
 
   if (const std::string problem =
-          problem_of_early_stop(train.early_stop, rules.metrics, trial.dataset.minival, train.ema.decay > 0);
+          problem_of_early_stop(train.early_stop, rules, trial.dataset.minival, train.ema.decay > 0);
       !problem.empty())
     report("train.early_stop.metric", problem);
 

@@ -8,6 +8,7 @@
 
 #include "experiments/base/suggest.h"
 #include "experiments/base/text_layout.h"
+#include "experiments/descriptor/metric_names.h"
 #include "experiments/results/markup.h"
 #include "experiments/results/trial_files.h"
 
@@ -95,7 +96,7 @@ void require_metric(const ExperimentCurves& curves, const std::string& metric, c
   const std::string_view near = nearest(metric, names);
   throw InputError(fmt::format("{} {}: no trial has this metric{}; known are {}", option, metric,
                                near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near),
-                               joined(curves.known, ", ")));
+                               joined(short_list({curves.known.begin(), curves.known.end()}), ", ")));
 }
 
 std::string curves_csv(const MetricCurves& curves, bool each_seed) {

@@ -67,6 +67,7 @@ std::string result_terms(const TrialResult& result, const Provenance& shared) {
   std::string html;
   if (!result.sealed) html += term("seal", "none: " + std::string(kUnsealedWords));
   for (const auto& [name, value] : result.metrics) html += term(name, fmt::format("{}", value));
+  for (const auto& [name, slice] : result.slices) html += term(name + " images", fmt::format("{}", slice.images));
   html += term("time", duration(result.wall_seconds) + fmt::format(", {:.0f} images/s", result.images_per_second));
   if (result.steps > 0) html += term("steps", fmt::format("{}", result.steps));
   if (result.stopped_early_step)

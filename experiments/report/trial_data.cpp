@@ -154,6 +154,12 @@ DataTable trial_data(const DataSource& source) {
     }
     if (status.result) {
       for (const auto& [name, value] : status.result->metrics) row[*metrics.insert(name).first] = value;
+      for (const auto& [slice, facts] : slices_of(*status.result, *trial.config)) {
+        row[*metrics.insert("images/" + slice).first] = facts.images;
+        for (const auto& [name, value] : facts.guess)
+          if (status.result->metrics.contains(slice + '/' + name))
+            row[*metrics.insert("guess/" + slice + '/' + name).first] = value;
+      }
       put_end(row, *status.result);
       for (const auto& [key, value] : status.result->provenance)
         row[*provenance.insert("provenance." + key).first] = value;

@@ -65,7 +65,7 @@ class Collapse {
     out.definition = definition(out.rows);
     // Statements about the runs, which the rows of the new table do not have.
     constexpr std::string_view kKept[] = {"unfinished", "unreadable",   "early_stop", "arithmetic",
-                                          "unsealed",   "environments", "bad_images"};
+                                          "unsealed",   "environments", "bad_images", "guessing"};
     for (const TableSentence& sentence : by_rate_.footer)
       if (std::find(std::begin(kKept), std::end(kKept), sentence.key) != std::end(kKept))
         out.remarks.push_back(sentence.text);

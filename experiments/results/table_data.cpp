@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "experiments/base/text_layout.h"
 #include "experiments/results/markup.h"
@@ -52,11 +53,27 @@ std::string csv_pivot(const TableModel& model) {
   return text;
 }
 
+/// What the seeds of a row that know it agree on; "" if there is nothing. Guessing is in the table's unit.
+std::string images_of(const TableLine& line) {
+  std::set<std::int64_t> images;
+  for (const TableSeed& seed : line.seeds)
+    if (seed.images > 0) images.insert(seed.images);
+  return images.size() == 1 ? fmt::format("{}", *images.begin()) : "";
+}
+std::string guess_of(const TableLine& line, double scale) {
+  std::set<double> guesses;
+  for (const TableSeed& seed : line.seeds)
+    if (seed.guess) guesses.insert(scale * *seed.guess);
+  return guesses.size() == 1 ? fmt::format("{}", *guesses.begin()) : "";
+}
+
 std::string csv_lines(const TableModel& model) {
   const auto any = [&](auto&& test) { return std::any_of(model.lines.begin(), model.lines.end(), test); };
   const bool equivalence = any([](const TableLine& line) { return line.equivalent.has_value(); });
   const bool bootstrap = any([](const TableLine& line) { return line.bootstrap_half_width.value.has_value(); });
   const bool best = !model.best_heading.empty();
+  const bool images = any([](const TableLine& line) { return !images_of(line).empty(); });
+  const bool guesses = any([&](const TableLine& line) { return !guess_of(line, model.scale).empty(); });
   std::vector<std::string> headings = model.axes;
   if (headings.empty()) headings.push_back("row");
   if (best) headings.insert(headings.end(), {model.best_heading, "best_half_width", "best_n", "best_rate", "rates"});
@@ -64,6 +81,8 @@ std::string csv_lines(const TableModel& model) {
                                    "gain_low", "gain_high", "pairs", "p", "differs"});
   if (equivalence) headings.insert(headings.end(), {"equivalent", "equivalent_p"});
   if (bootstrap) headings.push_back("bootstrap_half_width");
+  if (images) headings.push_back("images");
+  if (guesses) headings.push_back("guess");
   headings.push_back("notes");
   std::string text = csv_line(headings);
   for (const TableLine& line : model.lines) {
@@ -81,6 +100,8 @@ std::string csv_lines(const TableModel& model) {
     if (equivalence)
       cells.insert(cells.end(), {!line.equivalent ? "" : *line.equivalent ? "yes" : "no", full(line.equivalent_p)});
     if (bootstrap) cells.push_back(full(line.bootstrap_half_width));
+    if (images) cells.push_back(images_of(line));
+    if (guesses) cells.push_back(guess_of(line, model.scale));
     cells.push_back(joined(line.notes, ", "));
     text += csv_line(cells);
   }
@@ -103,6 +124,9 @@ Json seed_json(const TableSeed& seed) {
   Json entry{{"seed", seed.seed}, {"state", word_of(seed.state)}, {"trial", seed.trial}};
   if (seed.value) entry["value"] = in_full(seed.value);
   if (seed.gain) entry["gain"] = in_full(seed.gain);
+  if (seed.images > 0) entry["images"] = seed.images;
+  if (seed.guess) entry["guess"] = in_full(seed.guess);
+  if (seed.above_guessing) entry["loss_above_guessing"] = true;
   if (seed.state == SeedState::diverged) entry["diverged_step"] = seed.diverged_step;
   if (!seed.diverged_site.empty()) entry["diverged_site"] = seed.diverged_site;
   if (seed.early_stopped_step) entry["early_stopped_step"] = *seed.early_stopped_step;

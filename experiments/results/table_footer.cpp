@@ -24,6 +24,8 @@ class Footer {
   std::vector<TableSentence> write() {
     intervals();
     selection();
+    for (TableSentence& sentence : guessing_sentences(facts_.input, options_, lines_))
+      sentences_.push_back(std::move(sentence));
     gains();
     power();
     equivalence();

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/words.h"
+#include "experiments/descriptor/metric_names.h"
 #include "experiments/statistics/correctness.h"
 
 namespace normlab {
@@ -20,7 +21,7 @@ inline constexpr std::string_view kLrSensitivity = "lr sensitivity";
 
 /// True for losses and their sensitivity. A gain in such a metric is how far a row lies below its baseline, so a
 /// positive gain is always an improvement.
-inline bool lower_is_better(std::string_view metric) { return metric.ends_with("loss") || metric == kLrSensitivity; }
+inline bool lower_is_better(std::string_view metric) { return is_loss(metric) || metric == kLrSensitivity; }
 
 /// Options of a table, named as on the command line.
 enum class TableSelect : std::uint8_t { last, best_minival, mean_last_k };
@@ -64,6 +65,9 @@ struct TableSeed {
   std::string diverged_site;  // "" if not known
   std::optional<std::int64_t> early_stopped_step;
   std::string early_stop_rule;  // in words
+  std::int64_t images = 0;      // of the slice that the metric is of; 0: not known
+  std::optional<double> guess;  // the metric of the same answer to every image, as stored
+  bool above_guessing = false;  // the last eval/loss is above that of the best constant answer
   std::size_t bad_images = 0;   // images left out because they could not be decoded
   std::string environment;      // device, version and similar, as text
   std::string arithmetic;       // the order of additions (kArithmetic); "" if not recorded

@@ -109,6 +109,9 @@ std::vector<std::string> state_notes(const std::vector<TableSeed>& seeds, const 
   if (stopped > 0)
     notes.push_back(fmt::format("{}stopped at {}", share(stopped, seeds.size()), percent(stopped_progress, stopped)));
   if (missing > 0) notes.push_back(share(missing, seeds.size()) + "missing");
+  const auto above =
+      std::size_t(std::count_if(seeds.begin(), seeds.end(), [](const TableSeed& seed) { return seed.above_guessing; }));
+  if (above > 0) notes.push_back(share(above, seeds.size()) + "loss above guessing");
   if (unmeasured > 0) notes.push_back(share(unmeasured, seeds.size()) + "without " + metric);
   if (not_finite > 0) notes.push_back(share(not_finite, seeds.size()) + "not finite");
   return notes;

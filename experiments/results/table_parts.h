@@ -56,6 +56,11 @@ struct FooterFacts {
   std::size_t shown = 0;              // number of lines that --where keeps
 };
 
+/// How large each evaluated slice is, and what guessing reaches there: one sentence, or one for each of several slices;
+/// and what the note "loss above guessing" means.
+std::vector<TableSentence> guessing_sentences(const TableInput& input, const TableOptions& options,
+                                              const std::vector<TableLine>& lines);
+
 std::vector<TableSentence> table_footer(const FooterFacts& facts);
 
 /// "0.0123", "<0.0001".

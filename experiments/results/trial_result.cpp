@@ -10,6 +10,7 @@
 #include "core/nonfinite.h"
 #include "core/visible_text.h"
 #include "experiments/base/strict_json.h"
+#include "experiments/descriptor/metric_names.h"
 #include "experiments/results/loss_meaning.h"
 #include "experiments/results/metrics_log.h"
 
@@ -17,6 +18,7 @@ namespace normlab {
 namespace {
 
 constexpr std::uint64_t kSchema = 2, kUnsealedSchema = 1;
+constexpr double kExact = 1e15;                           // exact as a double
 constexpr double kMostSeconds = 1e10, kMostSpeed = 1e12;  // three centuries; images a second
 constexpr const char* kDivergedValue = "diverged_value";  // not the name of a metric, which contains a slash
 
@@ -33,6 +35,27 @@ std::vector<std::string> take_bad_images(const nlohmann::json& json, const std::
   if (images.size() != count) object.fail("count", "is not the length of the list");
   object.finish();
   return images;
+}
+
+EvaluatedSlices take_slices(const nlohmann::json& json, const std::string& file) {
+  const std::string where = file + ": \"slices\"";
+  if (!json.is_object()) throw InputError(where + ": expected an object");
+  EvaluatedSlices slices;
+  for (const auto& [name, entry] : json.items()) {
+    const std::string here = concat(where, ": ", in_quotes(name));
+    ObjectReader object(entry, here);
+    EvaluatedSlice& slice = slices[name];
+    slice.images = object.integer("images");
+    if (slice.images < 1 || double(slice.images) > kExact) object.fail("images", "is not a number of images");
+    const nlohmann::json* guess = object.optional("guess");
+    if (guess == nullptr) object.fail("guess", "this key is missing");
+    slice.guess = take_numbers(*guess, nullptr, here + ": \"guess\"");
+    for (const auto& [metric, value] : slice.guess)
+      if (const std::string why = impossible(metric, value); !why.empty())
+        object.fail("guess", concat(metric, ": ", why));
+    object.finish();
+  }
+  return slices;
 }
 
 FileSeals take_files(const nlohmann::json* json, const std::string& file) {
@@ -59,17 +82,16 @@ void require_possible(const ObjectReader& object, const TrialResult& result) {
   }
   require_range(object, "wall_seconds", result.wall_seconds, kMostSeconds);
   require_range(object, "images_per_second", result.images_per_second, kMostSpeed);
-  constexpr double kMost = 1e15;  // exact as a double
   for (const auto& [key, value] : {std::pair{"steps", result.steps}, std::pair{"attempt", result.attempt}})
-    if (object.has(key) && !(value >= 1 && double(value) <= kMost))  // 0 is not written
-      object.fail(key, concat(value, " is outside 1 to ", kMost));
-  require_range(object, "resumed", double(result.resumed), kMost);
+    if (object.has(key) && !(value >= 1 && double(value) <= kExact))  // 0 is not written
+      object.fail(key, concat(value, " is outside 1 to ", kExact));
+  require_range(object, "resumed", double(result.resumed), kExact);
   if (result.status == TrialEnd::failed && !result.metrics.empty())
     object.fail("metrics", "a trial that failed has no metrics");
   const bool diverged = result.status == TrialEnd::diverged;
   if (diverged != result.diverged_step.has_value())
     object.fail("diverged_step", diverged ? "is missing in a diverged result" : "only a diverged result has this key");
-  if (diverged) require_range(object, "diverged_step", double(*result.diverged_step), kMost);
+  if (diverged) require_range(object, "diverged_step", double(*result.diverged_step), kExact);
   if (diverged && result.steps > 0 && *result.diverged_step != result.steps)
     object.fail("diverged_step", concat("is ", *result.diverged_step, ", but \"steps\" is ", result.steps));
   if (const auto& early = result.stopped_early_step;
@@ -92,6 +114,7 @@ TrialResult read_fields(ObjectReader& object, const nlohmann::json& json, const 
   if (metrics == nullptr) object.fail("metrics", "this key is missing");
   const nlohmann::json* nonfinite = object.optional("nonfinite");
   result.metrics = take_numbers(*metrics, nonfinite, file + ": \"metrics\"");
+  if (const nlohmann::json* slices = object.optional("slices")) result.slices = take_slices(*slices, file);
   if (object.has("message")) result.message = object.string("message");
   if (object.has("diverged_step")) result.diverged_step = object.integer("diverged_step");
   if (object.has("diverged_rule")) result.diverged_rule = object.string("diverged_rule");
@@ -142,14 +165,22 @@ std::string difference(const TrialResult& a, const TrialResult& b) {
     return (a.stated(key) == nullptr) != (b.stated(key) == nullptr) &&
            (key == kTrainLossMeaning ? name == kTrainLoss : is_evaluation_loss(name));
   };
+  std::size_t only_a = 0;
   for (const auto& [name, value] : a.metrics) {
     const auto other = b.metrics.find(name);
-    if (other == b.metrics.end()) return name + " is missing in one";
+    if (other == b.metrics.end()) {
+      if (!requested_by(name)) return name + " is missing in one";
+      ++only_a;
+      continue;
+    }
     if (unlike(kTrainLossMeaning, name) || unlike(kEvalLossMeaning, name)) continue;
     if (std::bit_cast<std::uint64_t>(value) != std::bit_cast<std::uint64_t>(other->second))
       return fmt::format("{} is {} and {}", name, value, other->second);
   }
-  return a.metrics.size() == b.metrics.size() ? "" : "one has other metrics";
+  const auto requested = std::count_if(b.metrics.begin(), b.metrics.end(), [&](const auto& metric) {
+    return requested_by(metric.first) && !a.metrics.contains(metric.first);
+  });
+  return a.metrics.size() - only_a == b.metrics.size() - std::size_t(requested) ? "" : "one has other metrics";
 }
 
 }  // namespace
@@ -166,6 +197,8 @@ std::string write_trial_result(const TrialResult& result) {
   Json object{{"schema", kSchema}, {"id", result.id}, {"status", word_of(result.status)}, {"seed", result.seed}};
   object["metrics"] = std::move(metrics);
   if (!nonfinite.empty()) object["nonfinite"] = std::move(nonfinite);
+  for (const auto& [name, slice] : result.slices)
+    object["slices"][name] = Json{{"images", slice.images}, {"guess", slice.guess}};
   if (result.message) object["message"] = *result.message;
   if (result.diverged_step) object["diverged_step"] = *result.diverged_step;
   if (result.diverged_rule) object["diverged_rule"] = *result.diverged_rule;
@@ -216,7 +249,8 @@ bool counts_instead(const PlacedResult& other, const PlacedResult& first) {
   if (!what.empty())
     throw InputError(concat(first.where, " and ", other.where, ": are the same trial with different results: ", what,
                             "; compare the two with `normlab verify`, and leave one of them out"));
-  return other.has_curve && !first.has_curve;
+  if (other.has_curve != first.has_curve) return other.has_curve;
+  return ended && other.result.metrics.size() > first.result.metrics.size();
 }
 
 }  // namespace normlab

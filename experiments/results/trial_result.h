@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/words.h"
+#include "experiments/results/evaluated_slice.h"
 #include "experiments/results/seal.h"
 
 namespace normlab {
@@ -32,6 +33,7 @@ struct TrialResult {
   std::string id;  // SHA-256 of the canonical config
   TrialEnd status = TrialEnd::done;
   std::map<std::string, double> metrics;  // "eval/accuracy" in 0..1, "eval/loss", kTrainLoss; finite
+  EvaluatedSlices slices;                 // of a done trial; older versions did not record them
   std::optional<std::string> message;     // why it failed or diverged
   std::optional<std::int64_t> diverged_step;
   std::optional<std::string> diverged_rule;        // "nonfinite" or "collapse"
@@ -72,8 +74,8 @@ struct PlacedResult {
   std::string where;
 };
 /// Whether `other` counts instead of `first`, a result of the same trial: a finished one before a failed one, then one
-/// with a curve. InputError if both are finished and differ in more than times, machines and losses that one of them
-/// measured otherwise (loss_meaning.h).
+/// with a curve, then one with metrics that only eval.metrics adds. InputError if both are finished and differ in more
+/// than times, machines, such metrics, and losses that one of them measured otherwise (loss_meaning.h).
 bool counts_instead(const PlacedResult& other, const PlacedResult& first);
 
 inline constexpr std::string_view kUnsealedWords =

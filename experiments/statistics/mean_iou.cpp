@@ -12,6 +12,14 @@ void ConfusionMatrix::add(const ConfusionMatrix& other) {
 
 std::int64_t ConfusionMatrix::total() const { return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0}); }
 
+std::vector<std::int64_t> ConfusionMatrix::labelled() const {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t c = 0; c < classes_; ++c)
+    rows.push_back(
+        std::accumulate(counts_.begin() + c * classes_, counts_.begin() + (c + 1) * classes_, std::int64_t{0}));
+  return rows;
+}
+
 std::vector<double> ConfusionMatrix::iou() const {
   std::vector<double> out;
   for (std::int64_t c = 0; c < classes_; ++c) {

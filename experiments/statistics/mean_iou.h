@@ -20,8 +20,9 @@ class ConfusionMatrix {
   void add(const ConfusionMatrix& other);
   /// [classes, classes], label by prediction.
   const std::vector<std::int64_t>& counts() const { return counts_; }
-  /// Labelled pixels.
+  /// Labelled pixels, and those of each class.
   std::int64_t total() const;
+  std::vector<std::int64_t> labelled() const;
   /// Intersection over union of each class; NaN for a class that is in no label and no prediction.
   std::vector<double> iou() const;
   /// Their mean without NaN, and the share of pixels that are right; NaN without a labelled pixel.

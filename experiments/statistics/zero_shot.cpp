@@ -71,6 +71,13 @@ std::vector<std::int32_t> most_similar(const Features& of, const Features& among
   return found;
 }
 
+std::vector<double> similarities(std::span<const double> row, const Features& among) {
+  std::vector<double> cosines;
+  for (std::size_t j = 0; j < among.rows(); ++j)
+    cosines.push_back(std::inner_product(row.begin(), row.end(), among.row(j).begin(), 0.0));
+  return cosines;
+}
+
 double contrastive_loss_of(const Features& images, const Features& texts, std::size_t batch, bool sigmoid, double t,
                            double b) {
   const std::size_t n = images.rows();

@@ -2,6 +2,7 @@
 // (discriminative_classifier, retrieval).
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,8 @@ void make_unit(Features& rows);
 Features class_vectors(const Features& unit_texts, std::size_t per_class);
 /// For each unit row of `of` the most similar row of `among`; the first of equals.
 std::vector<std::int32_t> most_similar(const Features& of, const Features& among);
+/// Of one unit row to each row of `among`.
+std::vector<double> similarities(std::span<const double> row, const Features& among);
 /// The mean loss of the pairs of image i and text i, in batches of `batch` in this order; a single last pair joins the
 /// batch before. `t`, `b`: see contrastive_loss() in autograd/contrast.h.
 double contrastive_loss_of(const Features& images, const Features& texts, std::size_t batch, bool sigmoid, double t,

@@ -2,10 +2,12 @@
 
 #include "experiments/base/suggest.h"
 #include "experiments/base/text_layout.h"
+#include "experiments/descriptor/known_images.h"
 #include "experiments/descriptor/tasks.h"
 #include "experiments/results/loss_meaning.h"
 #include "experiments/results/selection.h"
 #include "experiments/results/trial_files.h"
+#include "experiments/statistics/class_scores.h"
 
 namespace normlab {
 namespace {
@@ -86,6 +88,7 @@ TableSeed SeedReader::read(const TrialFolder& folder, const TrialConfig& config)
   };
   cell.first_loss = loss(kFirstLoss);
   cell.final_loss = loss(kTrainLoss);
+  if (cell.state == SeedState::done) add_slice(cell, result, config);
   try {
     if (cell.state == SeedState::done) cell.value = selected_metric(folder, result, options_, known_);
   } catch (const DamagedMetrics& error) {
@@ -95,13 +98,41 @@ TableSeed SeedReader::read(const TrialFolder& folder, const TrialConfig& config)
   return cell;
 }
 
+void SeedReader::add_slice(TableSeed& cell, const TrialResult& result, const TrialConfig& config) const {
+  const EvaluatedSlices slices = slices_of(result, config);
+  const auto guess = [](const EvaluatedSlice& slice, std::string_view measured) {
+    const auto found = slice.guess.find(std::string(measured));
+    return found == slice.guess.end() ? std::nullopt : std::optional(found->second);
+  };
+  const MetricName of = parts_of_metric(options_.metric);
+  if (const auto slice = slices.find(std::string(of.slice)); slice != slices.end()) {
+    cell.guess = guess(slice->second, of.measured);
+    // Other metrics of training are not those of the images that train/accuracy is measured on.
+    if (cell.guess || of.slice != "train") cell.images = slice->second.images;
+  }
+  const auto eval = slices.find("eval");
+  const auto loss = result.metrics.find("eval/loss");
+  if (eval == slices.end() || loss == result.metrics.end()) return;
+  const std::optional<double> of_guessing = guess(eval->second, "loss");
+  cell.above_guessing = of_guessing && loss->second > *of_guessing;
+}
+
 void SeedReader::require_metric() const {
   if (found_ || known_.empty()) return;
   const std::vector<std::string_view> names(known_.begin(), known_.end());
   const auto meant = nearest(options_.metric, names);
-  const std::string hint = meant.empty() ? "" : concat("; did you mean \"", meant, "\"?");
+  const auto request = requested_by(options_.metric);
+  const bool classes =
+      request == EvalMetric::per_class &&
+      std::any_of(known_.begin(), known_.end(), [](const auto& name) { return is_class_accuracy(name); });
+  const std::string hint =
+      request && !classes
+          ? concat("; add \"", word_of(*request),
+                   "\" to the descriptor's eval.metrics, and train again into another --out: ids stay the same")
+      : meant.empty() ? ""
+                      : concat("; did you mean \"", meant, "\"?");
   throw InputError(concat("--metric ", options_.metric, ": no result has it", hint, "; the results have ",
-                          joined({known_.begin(), known_.end()}, ", ")));
+                          joined(short_list(known_), ", ")));
 }
 
 void set_unit(TableInput& input, const std::string& metric) {
@@ -111,9 +142,29 @@ void set_unit(TableInput& input, const std::string& metric) {
 }
 
 std::optional<double> chance_of(std::string_view metric, const ModelConfig& model) {
-  const bool accuracy = metric.ends_with("/accuracy") || metric.ends_with("/ema_accuracy");
-  if (!accuracy || task_of(model) != Task::classify) return std::nullopt;
-  return 1.0 / double(num_classes(model));
+  if (task_of(model) != Task::classify) return std::nullopt;
+  const std::string_view measured = parts_of_metric(metric).measured;
+  const double classes = double(num_classes(model));
+  if (measured == "accuracy" || measured == "balanced_accuracy") return 1.0 / classes;
+  if (measured == "top5_accuracy") return double(kTopAnswers) / classes;
+  return std::nullopt;
+}
+
+EvaluatedSlices slices_of(const TrialResult& result, const TrialConfig& config) {
+  const DatasetConfig& data = config.dataset;
+  const KnownDataset* const known = find_dataset(data.name);
+  const bool whole = data.eval == "test" || (data.eval == "val" && data.name == "tiny-imagenet-200");
+  if (result.status != TrialEnd::done || !result.slices.empty() || known == nullptr || !known->balanced || !whole ||
+      !data.path.empty() || data.layout != DatasetLayout::known || data.masks != MaskLabels::none ||
+      !data.chosen_classes().empty() || !result.bad_images.empty() || task_of(config.model) != Task::classify)
+    return result.slices;
+  const std::int64_t images = known_split_images(data, data.eval).value_or(0), classes = known_classes(*known, data);
+  if (images < 1 || classes != num_classes(config.model)) return {};
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(classes), images / classes);
+  for (std::int64_t c = 0; c < images % classes; ++c) ++counts[static_cast<std::size_t>(c)];  // generated sets
+  EvaluatedSlice eval{images, constant_answer(counts, false)};
+  if (config.train.loss != LossKind::softmax) eval.guess.erase("loss");  // with label smoothing it was another
+  return {{"eval", std::move(eval)}};
 }
 
 std::optional<Correctness> read_seed_correctness(const TrialFolder& folder, const TableSeed& seed) {

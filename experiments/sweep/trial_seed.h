@@ -8,7 +8,6 @@
 #include "experiments/descriptor/config.h"
 #include "experiments/results/store.h"
 #include "experiments/results/table_model.h"
-#include "nn/model_config.h"
 
 namespace normlab {
 
@@ -34,6 +33,8 @@ class SeedReader {
   void require_metric() const;
 
  private:
+  /// Images, guess and above_guessing of a done trial.
+  void add_slice(TableSeed& cell, const TrialResult& result, const TrialConfig& config) const;
   const TableOptions& options_;
   std::set<std::string> known_;  // metrics found instead
   bool found_ = false;
@@ -42,9 +43,13 @@ class SeedReader {
 /// Sets percent for accuracies, and no unit for other metrics.
 void set_unit(TableInput& input, const std::string& metric);
 
-/// What a network that guesses reaches in an accuracy of classification: one over the number of classes. None for other
-/// metrics, few-shot accuracies among them, whose classes may be others.
+/// What a network that chooses among the classes at random reaches on average in an accuracy of classification, a
+/// balanced or a top-5 accuracy. None for other metrics, few-shot accuracies among them, whose classes may be others.
 std::optional<double> chance_of(std::string_view metric, const ModelConfig& model);
+
+/// The slices of a done result. Of an older version, which did not record them: the evaluation slice of a data set that
+/// is known to have as many images of each class and was evaluated whole; else none.
+EvaluatedSlices slices_of(const TrialResult& result, const TrialConfig& config);
 
 /// Which images a done run classifies correctly, if stored.
 std::optional<Correctness> read_seed_correctness(const TrialFolder& folder, const TableSeed& seed);

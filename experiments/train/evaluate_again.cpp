@@ -12,7 +12,7 @@
 namespace normlab {
 
 std::map<std::string, double> evaluate_again(const TrialConfig& config, const WeightFile& file, const DataPair& data,
-                                             int threads, Backend& backend) {
+                                             int threads, Backend& backend, EvaluatedSlice* eval) {
   EngineSettings settings = engine_settings(config);
   settings.ema = {};  // averaged weights are evaluated as weights
   const auto metadata = [&](const char* key) {
@@ -32,7 +32,7 @@ std::map<std::string, double> evaluate_again(const TrialConfig& config, const We
   const auto measure = [&](const Tensors& tensors, const std::string& prefix) {
     ConversionReport report;
     import_weights(tensors, NameScheme::normlab, config.model, {}, engine.parameters(), report);
-    metrics.merge(evaluate_slice(engine, batches, data.eval, pool, "eval/" + prefix));
+    metrics.merge(evaluate_slice(engine, batches, data.eval, pool, "eval/" + prefix, nullptr, eval));
     if (minival_batches)
       metrics.merge(evaluate_slice(engine, *minival_batches, *data.minival, pool, "minival/" + prefix));
     if (few_shot) metrics.merge(few_shot->measure(engine, batches, pool, "eval/" + prefix));

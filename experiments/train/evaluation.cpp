@@ -7,6 +7,7 @@
 #include "core/backend.h"
 #include "core/nonfinite.h"
 #include "experiments/data/picked_images.h"
+#include "experiments/descriptor/metric_names.h"
 #include "experiments/train/checkpoint.h"
 #include "experiments/train/tasks.h"
 #include "experiments/train/trial.h"
@@ -25,8 +26,9 @@ void make_only_images_read(BatchSource& batches, Engine& engine) {
 }  // namespace
 
 std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batches, const ImageSet& images,
-                                             ShardPool& pool, const std::string& prefix, Correctness* right) {
-  return training_of(task_of(engine.config())).evaluate({engine, batches, images, pool, prefix, right});
+                                             ShardPool& pool, const std::string& prefix, Correctness* right,
+                                             EvaluatedSlice* facts) {
+  return training_of(task_of(engine.config())).evaluate({engine, batches, images, pool, prefix, right, facts});
 }
 
 std::map<std::string, double> evaluate_without_each_block(const TrialConfig& config, const ImageSet& images,
@@ -37,7 +39,8 @@ std::map<std::string, double> evaluate_without_each_block(const TrialConfig& con
     engine.leave_out_block(block);
     try {
       for (const auto& [name, value] : evaluate_slice(engine, batches, images, pool, ""))
-        metrics[fmt::format("without_block.{}/{}", name, block)] = value;
+        if (requested_by(name) != EvalMetric::per_class)
+          metrics[fmt::format("without_block.{}/{}", name, block)] = value;
     } catch (const NonFiniteError& error) {
       log(fmt::format("without block {}: {}", block, error.what()));
     }
@@ -117,10 +120,14 @@ void TrialEvaluation::measure() {
 }
 
 void TrialEvaluation::measure_as(const std::string& prefix, Correctness* right) {
-  metrics_.merge(evaluate_slice(engine_, batches_, data_.eval, pool_, "eval/" + prefix, right));
+  metrics_.merge(evaluate_slice(engine_, batches_, data_.eval, pool_, "eval/" + prefix, right, &slices_["eval"]));
   for (Other& other : others_) {
-    auto found = evaluate_slice(engine_, other.batches, other.images, pool_, other.prefix + prefix);
-    if (other.prefix == kTrain) found.erase(concat(kTrain, prefix, "loss"));  // train/loss is that of the steps
+    EvaluatedSlice& facts = slices_[other.prefix.substr(0, other.prefix.size() - 1)];
+    auto found = evaluate_slice(engine_, other.batches, other.images, pool_, other.prefix + prefix, nullptr, &facts);
+    if (other.prefix == kTrain) {  // train/loss is that of the steps
+      found.erase(concat(kTrain, prefix, "loss"));
+      facts.guess.erase("loss");
+    }
     metrics_.merge(found);
   }
   if (few_shot_) metrics_.merge(few_shot_->measure(engine_, batches_, pool_, "eval/" + prefix));

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "experiments/data/dataset.h"
+#include "experiments/results/evaluated_slice.h"
 #include "experiments/statistics/correctness.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/few_shot.h"
@@ -19,10 +20,11 @@ struct TrialOptions;
 
 /// Evaluates all `images`, the evaluation slice of `batches`, for the network's task. Returns the task's metrics
 /// (TaskRules): PREFIXaccuracy, a share, and PREFIXloss, the mean. `right`, if given, receives which images are
-/// answered correctly. Results do not depend on the number of threads. NonFiniteError names the first image whose
-/// outputs or loss are not finite; there are no metrics then.
+/// answered correctly, and `facts` what else a reader needs. Results do not depend on the number of threads.
+/// NonFiniteError names the first image whose outputs or loss are not finite; there are no metrics then.
 std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batches, const ImageSet& images,
-                                             ShardPool& pool, const std::string& prefix, Correctness* right = nullptr);
+                                             ShardPool& pool, const std::string& prefix, Correctness* right = nullptr,
+                                             EvaluatedSlice* facts = nullptr);
 
 /// The metrics of a trained network without one of its blocks, which passes its input on unchanged, for each block:
 /// "without_block.loss/3". A block without which they are not finite is left out and logged.
@@ -48,6 +50,8 @@ class TrialEvaluation {
   bool store_features(const TrialOptions& options, const std::function<void(const std::string&)>& log);
   /// The last measurement: "eval/accuracy", "minival/ema_loss" and so on.
   const std::map<std::string, double>& metrics() const { return metrics_; }
+  /// The slices of the last measurement.
+  const EvaluatedSlices& slices() const { return slices_; }
   /// Which images of the evaluation slice the weights classify correctly.
   const Correctness& right() const { return right_; }
 
@@ -70,6 +74,7 @@ class TrialEvaluation {
   std::list<Other> others_;
   std::optional<FewShotEvaluation> few_shot_;
   std::map<std::string, double> metrics_;
+  EvaluatedSlices slices_;
   Correctness right_;
 };
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "experiments/data/eval_transform.h"
+#include "experiments/descriptor/metric_names.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/trial.h"
@@ -304,15 +305,34 @@ void require_probes(const ProbeConfig& probes, const TrialConfig& config, const 
                     checkpoint.string(), steps, missing.text()));
 }
 
-std::string missing_probes_note(const Experiment& experiment, const ResultStore& store) {
+std::string missing_measurements_note(const Experiment& experiment, const ResultStore& store) {
   std::string folders;
   for (const Trial& trial : experiment.trials)
     if (const MissingProbes missing = missing_probes(experiment.probes, trial.config, store.trial(trial.id));
         !missing.empty())
       folders += fmt::format("  {} ({}): {}\n", store.trial(trial.id).path().string(), trial.label, missing.text());
-  if (folders.empty()) return folders;
-  return "Finished, but without these probes of the descriptor, which can only be measured during training:\n" +
-         folders + "Remove these folders, or give another --out, and run again; the results will be the same.\n";
+  constexpr std::string_view kAgain =
+      "Remove these folders, or give another --out, and run again; the results will be "
+      "the same.\n";
+  std::string note;
+  if (!folders.empty())
+    note = concat("Finished, but without these probes of the descriptor, which can only be measured during training:\n",
+                  folders, kAgain);
+  std::string unmeasured_in;
+  for (const Trial& trial : experiment.trials) {
+    if (trial.purpose != Purpose::table || trial.config.eval.metrics.empty()) continue;
+    const TrialFolder folder = store.trial(trial.id);
+    try {
+      const std::optional<TrialResult> result = folder.load_result();
+      if (!result || result->status != TrialEnd::done) continue;
+      if (const std::string names = unmeasured(trial.config, result->metrics); !names.empty())
+        unmeasured_in += fmt::format("  {} ({}): {}\n", folder.path().string(), trial.label, names);
+    } catch (const InputError&) {  // the table names it
+    }
+  }
+  if (!unmeasured_in.empty())
+    note += concat("Finished, but without these metrics of the descriptor's eval.metrics:\n", unmeasured_in, kAgain);
+  return note;
 }
 
 ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std::int64_t images, int threads,

@@ -80,8 +80,9 @@ SaturationShape mapping_shape(const TrialConfig& config);
 /// Whether a network of this trial has what the probe measures.
 bool has_probed(ProbeKind kind, const TrialConfig& config);
 
-/// A message with the finished trials that lack probes of their descriptor, and what to do; empty if there are none.
-std::string missing_probes_note(const Experiment& experiment, const ResultStore& store);
+/// A message with the finished trials that lack probes of their descriptor, or metrics of its eval.metrics, and what to
+/// do; empty if there are none.
+std::string missing_measurements_note(const Experiment& experiment, const ResultStore& store);
 
 /// One forward and backward pass in training mode over the first `images` images of the first epoch, as in a trial with
 /// that batch size. Uses the initial weights, or those of `weights`, a safetensors file with normlab's names (optimiser

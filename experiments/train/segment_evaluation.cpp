@@ -8,6 +8,7 @@
 #include "core/nonfinite.h"
 #include "experiments/data/segment_transform.h"
 #include "experiments/data/sliding_windows.h"
+#include "experiments/statistics/class_scores.h"
 #include "experiments/statistics/mean_iou.h"
 #include "nn/engine.h"
 #include "nn/nonfinite.h"
@@ -57,6 +58,7 @@ class Evaluation {
     const std::int64_t labelled = confusion_.total();
     if (labelled == 0)
       throw InputError(fmt::format("{}miou: no pixel of the {} masks has a class; all are ignored", call_.prefix, n));
+    if (call_.facts != nullptr) *call_.facts = {n, constant_pixels(confusion_.labelled())};
     return {{call_.prefix + "miou", confusion_.mean_iou()},
             {call_.prefix + "pixel_accuracy", confusion_.pixel_accuracy()},
             {call_.prefix + "loss", loss / double(labelled)}};

@@ -4,6 +4,8 @@
 
 #include "experiments/data/eval_transform.h"
 #include "experiments/data/tokeniser.h"
+#include "experiments/descriptor/metric_names.h"
+#include "experiments/train/class_metrics.h"
 #include "experiments/train/pair_evaluation.h"
 #include "experiments/train/segment_evaluation.h"
 #include "nn/engine.h"
@@ -16,31 +18,38 @@ void write_class(const ImageSet& images, std::int64_t image, std::span<std::int3
   target[0] = images.labels[static_cast<std::size_t>(image)];
 }
 
-/// The share of images whose class is right, and the mean loss.
+/// class_metrics() and the mean loss.
 std::map<std::string, double> evaluate_classes(const SliceCall& call) {
-  const auto& [engine, batches, images, pool, prefix, right] = call;
-  const std::int64_t n = images.size();
-  std::int64_t correct = 0;
+  const auto& [engine, batches, images, pool, prefix, right, facts] = call;
+  const TrialConfig& trial = batches.config();
+  const std::int64_t n = images.size(), classes = num_classes(trial.model);
+  const bool top = measures(trial, EvalMetric::top5_accuracy);
+  ClassScores scores(classes);
   double loss = 0.0;
   std::vector<double> losses(static_cast<std::size_t>(kEvaluatedAtOnce));
   std::vector<std::int32_t> predicted(losses.size());
+  std::vector<double> logits(top ? losses.size() * static_cast<std::size_t>(classes) : 0);
   if (right != nullptr) *right = Correctness(n, images.hash);
   for (std::int64_t first = 0; first < n; first += kEvaluatedAtOnce) {
     const std::int64_t count = std::min(kEvaluatedAtOnce, n - first);
     const BatchSource::Batch batch = batches.evaluation(first, count, pool);
-    if (const auto found = engine.evaluate(batch.images, batch.labels, losses, predicted))
+    if (const auto found = engine.evaluate(batch.images, batch.labels, losses, predicted, logits))
       throw NonFiniteError(
           concat(prefix, "accuracy: ", numbered_image(images, first + found->image), ": ", found->text()),
           found->value);
     for (std::int64_t i = 0; i < count; ++i) {
-      const bool is_right =
-          predicted[static_cast<std::size_t>(i)] == images.labels[static_cast<std::size_t>(first + i)];
-      correct += is_right;
-      if (right != nullptr) right->set(first + i, is_right);
-      loss += losses[static_cast<std::size_t>(i)];
+      const auto at = static_cast<std::size_t>(i);
+      const std::int32_t label = images.labels[static_cast<std::size_t>(first + i)], answer = predicted[at];
+      const auto width = static_cast<std::size_t>(classes);
+      scores.add(label, answer, top && among_top_answers(std::span(logits).subspan(at * width, width), label));
+      if (right != nullptr) right->set(first + i, answer == label);
+      loss += losses[at];
     }
   }
-  return {{prefix + "accuracy", double(correct) / double(n)}, {prefix + "loss", loss / double(n)}};
+  if (facts != nullptr) *facts = {n, constant_answer(scores.images(), trial.train.loss == LossKind::sigmoid)};
+  std::map<std::string, double> metrics = class_metrics(scores, trial, images, prefix);
+  metrics[prefix + "loss"] = loss / double(n);
+  return metrics;
 }
 
 /// Nothing: the transform of a training image makes its labels, and the evaluation reads its own.

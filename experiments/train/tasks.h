@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "experiments/results/evaluated_slice.h"
 #include "experiments/statistics/correctness.h"
 #include "experiments/train/batches.h"
 #include "nn/task.h"
@@ -19,8 +20,9 @@ struct SliceCall {
   BatchSource& batches;
   const ImageSet& images;
   ShardPool& pool;
-  const std::string& prefix;  // of the metrics' names
-  Correctness* right;         // receives which images are answered correctly; null: not wanted
+  const std::string& prefix;        // of the metrics' names
+  Correctness* right;               // receives which images are answered correctly; null: not wanted
+  EvaluatedSlice* facts = nullptr;  // receives these; null: not wanted
 };
 
 struct TaskTraining {

@@ -8,6 +8,7 @@
 #include "core/backend.h"
 #include "experiments/base/build_info.h"
 #include "experiments/descriptor/canonical.h"
+#include "experiments/descriptor/metric_names.h"
 #include "experiments/results/loss_meaning.h"
 #include "experiments/train/attempt_files.h"
 #include "experiments/train/device.h"
@@ -250,8 +251,11 @@ class TrialRun {
     if (config_.train.clip_norm > 0) line.values[kGradientNorm] = engine_.state().grad_norm;
     std::optional<Divergence> broken;
     if (evaluates) broken = evaluate();
-    if (evaluates && !broken) line.values.insert(evaluation_.metrics().begin(), evaluation_.metrics().end());
-    if (!broken && (last || early_stop_.triggered())) {
+    const bool ends = last || early_stop_.triggered();
+    if (evaluates && !broken)
+      for (const auto& [name, value] : evaluation_.metrics())
+        if (ends || !is_class_accuracy(name)) line.values[name] = value;  // a thousand classes would fill the file
+    if (!broken && ends) {
       write_held(done);
       if (options_.probes.without_block) files_.write(without_each_block(done));
     }
@@ -336,13 +340,18 @@ class TrialRun {
 
   TrialOutcome publish(std::int64_t first_step) {
     const std::int64_t steps = engine_.state().step;
+    std::optional<MetricsLine> last;
     if (first_step == steps) {  // killed between the last checkpoint and the result
       const EarlyStop before = early_stop_;
       if (const auto broken = evaluate()) return diverged_at(steps, *broken);
       early_stop_ = before;
+      last = files_.last_metrics();
     }
     TrialResult r = result();
-    r.metrics.insert(evaluation_.metrics().begin(), evaluation_.metrics().end());
+    r.slices = evaluation_.slices();
+    for (const auto& [name, value] : evaluation_.metrics())
+      // The line is from before the kill, when the descriptor may not have asked for all of them.
+      if (!last || last->values.contains(name)) r.metrics[name] = value;
     if (const auto mean = info_.loss.mean()) r.metrics[kTrainLoss] = *mean;
     if (info_.loss.complete(steps)) r.provenance[kTrainLossMeaning] = kLastStepsLoss;
     r.images_per_second = info_.wall_seconds > 0 ? double(steps * config_.train.batch_size) / info_.wall_seconds : 0.0;

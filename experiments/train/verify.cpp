@@ -11,6 +11,7 @@
 #include "experiments/base/files.h"
 #include "experiments/base/safetensors.h"
 #include "experiments/base/scratch_folder.h"
+#include "experiments/descriptor/metric_names.h"
 #include "experiments/results/loss_meaning.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/train/checkpoint.h"
@@ -97,7 +98,9 @@ std::string first_difference(const std::map<std::string, double>& before, const 
       return fmt::format("{} is {} in the record, but {} now", name, value, found->second);
   }
   for (const auto& [name, value] : now)
-    if (!before.contains(name)) return fmt::format("{} is {} now, but is not in the record", name, value);
+    // A descriptor may have asked for more since.
+    if (!before.contains(name) && !requested_by(name))
+      return fmt::format("{} is {} now, but is not in the record", name, value);
   return "";
 }
 
@@ -111,7 +114,10 @@ class Verification {
         starts_(find_starts(trial)),
         records_(find_records(trial, report_.difference)),
         result_(trial.load_result()),
-        metrics_(find_metrics(trial, result_)) {}
+        metrics_(find_metrics(trial, result_)) {
+    for (const auto& [step, line] : metrics_) request(line.values);
+    if (result_) request(result_->metrics);
+  }
 
   VerifyReport run() {
     const Start start = choose();
@@ -126,6 +132,12 @@ class Verification {
   }
 
  private:
+  /// No part of a trial's settings, but its record has them.
+  void request(const std::map<std::string, double>& recorded) {
+    for (const EvalMetric metric : requests_in(recorded))
+      if (!measures(config_, metric)) config_.eval.metrics.push_back(metric);
+  }
+
   std::int64_t last_step(const Start& start) const { return start.step + options_.steps; }
   bool comparable(const Start& start) const {
     const auto next = records_.upper_bound(start.step);
@@ -299,7 +311,7 @@ class Verification {
       report_.result = true;
   }
 
-  const TrialConfig& config_;
+  TrialConfig config_;
   const TrialFolder& trial_;
   const DataPair& data_;
   const VerifyOptions& options_;

@@ -114,7 +114,7 @@ def weights_hash(path):
     return digest.hexdigest()
 
 
-KEPT = ("id", "status", "seed", "metrics", "nonfinite", "steps", "stopped_early_step", "early_stop_rule",
+KEPT = ("id", "status", "seed", "metrics", "nonfinite", "slices", "steps", "stopped_early_step", "early_stop_rule",
         "diverged_step", "diverged_rule", "diverged_site")
 
 

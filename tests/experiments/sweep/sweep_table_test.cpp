@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <fstream>
 
 #include "core/error.h"
@@ -266,4 +267,42 @@ TEST_CASE("sweep_table: best_minival without a minival is refused") {
   TableOptions options;
   options.select = TableSelect::best_minival;
   CHECK(has(error_of(sweep, options), "has no minival/accuracy; it needs a run with \"dataset\": {\"minival\""));
+}
+
+TEST_CASE("sweep_table: what guessing reaches is recorded, or derived from a data set that is known to be balanced") {
+  SmallSweep sweep;
+  TrialResult result = sweep.result(0);
+  TrialConfig config = sweep.experiment.trials[0].config;
+  const EvaluatedSlices shapes = slices_of(result, config);
+  CHECK(shapes.at("eval").images == 1000);
+  CHECK(shapes.at("eval").guess.at("accuracy") == 0.1);
+  CHECK(shapes.at("eval").guess.at("loss") == doctest::Approx(std::log(10.0)));
+  config.dataset.eval_images = 1003;
+  CHECK(slices_of(result, config).at("eval").guess.at("accuracy") == 101.0 / 1003);
+  const auto unknown = [&](auto&& change) {
+    TrialConfig other = config;
+    change(other.dataset);
+    CHECK(slices_of(result, other).empty());
+  };
+  unknown([](DatasetConfig& data) { data.eval = "test[:100]"; });
+  unknown([](DatasetConfig& data) { data.eval = "train"; });
+  unknown([](DatasetConfig& data) { data.name = "mnist"; });  // not as many images of each class
+  unknown([](DatasetConfig& data) { data.name = "my own"; });
+  unknown([](DatasetConfig& data) { data.classes = {"a", "b"}; });
+  config.dataset.name = "cifar10";
+  CHECK(slices_of(result, config).at("eval").images == 10'000);
+  unknown([](DatasetConfig& data) { data.path = "mine"; });
+  unknown([](DatasetConfig& data) { data.layout = DatasetLayout::image_folder; });
+  result.bad_images = {"one"};
+  unknown([](DatasetConfig&) {});
+  result.slices = {{"eval", {38, {{"accuracy", 31.0 / 38}, {"loss", 1.4}}}}};
+  CHECK(slices_of(result, config) == result.slices);
+  // A loss of 1.5 is above 1.4.
+  result.bad_images.clear();
+  sweep.publish(0, result);
+  sweep.publish(1, sweep.result(1));
+  const TableModel model = sweep.model();
+  CHECK(model.lines[0].notes[0] == "1/2 loss above guessing");
+  CHECK(model.lines[0].seeds[0].guess == 31.0 / 38);
+  CHECK(model.lines[0].seeds[1].guess == 0.1);
 }
