@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "experiments/base/terminal.h"
+#include "experiments/cli/answers.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/data_source.h"
 #include "experiments/cli/device_option.h"
@@ -16,6 +17,7 @@
 #include "experiments/descriptor/tasks.h"
 #include "experiments/results/loss_meaning.h"
 #include "experiments/results/trial_files.h"
+#include "experiments/statistics/class_scores.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/train/evaluate_again.h"
 #include "experiments/train/segment_evaluation.h"
@@ -31,12 +33,13 @@ namespace {
 
 struct EvalCommand {
   WeightsSource weights;
-  std::optional<std::string> logits, masks;
+  std::optional<std::string> logits, masks, confusion, predictions;
   std::optional<int> without_block;
   EvalSource source;
   std::int64_t batch = 64;
   DeviceKind device = DeviceKind::cpu;
   Precision precision = Precision::fp32;
+  Inputs inputs{};  // what the command reads
   Option slice{}, layout_option{}, labels_option{}, crop_option{}, precision_option{};
   std::vector<Option> changes{};       // options that make the evaluation differ from the training's
   std::vector<Option> of_transform{};  // of these, the ones that set how images are resized
@@ -44,8 +47,8 @@ struct EvalCommand {
   int operator()() {
     const ComputeDevice computer(device);
     auto [file, network, trained, result] = weights.load("eval", source.data.empty() ? "--data" : "");
-    const Inputs inputs{weights.file, weights.model.value_or(""), source.data, source.labels.value_or("")};
-    if (logits) require_output(*logits, inputs);
+    inputs = {weights.file, weights.model.value_or(""), source.data, source.labels.value_or("")};
+    require_outputs();
     if (without_block && *without_block >= block_count(network))
       throw InputError(fmt::format("--without-block: {} is not a block of this network, which has blocks 0 to {}",
                                    *without_block, block_count(network) - 1));
@@ -53,19 +56,55 @@ struct EvalCommand {
       return std::any_of(options.begin(), options.end(), [](const Option& option) { return option.given(); });
     };
     refuse_unread_options(any_given(of_transform));
+    const bool writes = logits || confusion || predictions;
     if (task_of(network) == Task::segment &&
-        (masks || weights.ema || !source.data.empty() || any_given(changes) || any_given(of_transform) || logits))
+        (masks || weights.ema || !source.data.empty() || any_given(changes) || any_given(of_transform) || writes))
       return segment(file, network, trained, any_given(of_transform), computer.backend());
     if (masks) throw InputError("--masks: only a network of task segment answers with masks");
-    if (source.data.empty() && !weights.ema && !logits && !any_given(changes) && !any_given(of_transform))
+    if (source.data.empty() && !weights.ema && !writes && !any_given(changes) && !any_given(of_transform))
       return repeat_evaluation(*trained, network, file, result, computer.backend());
     if (weights.ema) take_average(file, weights.file);
     if (trained && !any_given(of_transform)) source.transform = trained->config.train.eval_transform;
     if (source.data.empty() && !slice.given()) source.slice = trained->config.dataset.eval;
+    source.slice_given = slice.given();
     return evaluate(file, network, trained, computer.backend());
   }
 
  private:
+  /// InputError for a file that cannot be written, or that two options would write.
+  void require_outputs() const {
+    std::vector<std::string> seen;
+    for (const std::optional<std::string>* file : {&logits, &confusion, &predictions}) {
+      if (!*file) continue;
+      require_output(**file, inputs);
+      if (std::find(seen.begin(), seen.end(), **file) != seen.end())
+        throw InputError(
+            concat(**file, ": is given twice; --logits, --confusion and --predictions need files of their own"));
+      seen.push_back(**file);
+    }
+  }
+  /// What is said goes where no file is written.
+  bool writes_to_output() const { return logits == "-" || confusion == "-" || predictions == "-"; }
+
+  static void print_metrics(const std::map<std::string, double>& metrics, const EvaluatedSlice& slice) {
+    for (const auto& [name, value] : metrics)
+      print_text("{:<22} {}\n", name,
+                 is_share(name) ? fmt::format("{:.2f}%", 100 * value) : fmt::format("{:.6g}", value));
+    print_text("{}\n", guess_words(slice));
+  }
+
+  /// "always the most frequent class: accuracy 81.58%, loss 0.47712; of 38 images"
+  static std::string guess_words(const EvaluatedSlice& slice) {
+    std::string words;
+    for (const char* name : {"accuracy", "miou", "pixel_accuracy"})
+      if (const auto found = slice.guess.find(name); found != slice.guess.end())
+        words += fmt::format("{} {} {:.2f}%", words.empty() ? "always the most frequent class:" : ",", name,
+                             100 * found->second);
+    if (const auto loss = slice.guess.find("loss"); loss != slice.guess.end())
+      words += fmt::format("; lowest loss of one answer for all {:.6g}", loss->second);
+    return fmt::format("{}{}{} images", words, words.empty() ? "" : "; ", slice.images);
+  }
+
   /// InputError for an option that nothing would read.
   void refuse_unread_options(bool transform_given) const {
     for (const auto& [option, given] : {std::pair{"--allow-other-class-names", source.other_class_names},
@@ -84,6 +123,12 @@ struct EvalCommand {
   /// A slice of the training's data, by a segmentation network.
   int segment(WeightFile& file, const ModelConfig& network, const std::optional<TrainedOn>& trained,
               bool transform_given, Backend& backend) const {
+    for (const auto& [option, given] : {std::pair{"--confusion", confusion}, {"--predictions", predictions}})
+      if (given)
+        throw InputError(
+            concat(option,
+                   ": a segmentation network answers each pixel, not each image; use --masks FOLDER, which "
+                   "writes the class of each pixel"));
     if (!source.data.empty() || logits || transform_given)
       throw InputError(
           "eval: a segmentation network is evaluated on the data of its training, or with --slice on another part of "
@@ -124,11 +169,11 @@ struct EvalCommand {
         for (std::uint8_t& label : stored.labels) ++label;
       write_png(path, stored);
     };
-    const std::map<std::string, double> metrics = evaluate_segmentation(
-        {engine, batches, data.eval, pool, "eval/", nullptr}, masks ? SeePrediction(write) : SeePrediction());
-    for (const auto& [name, value] : metrics)
-      print_text("{:<22} {}\n", name,
-                 is_share(name) ? fmt::format("{:.2f}%", 100 * value) : fmt::format("{:.6g}", value));
+    EvaluatedSlice slice_facts;
+    const std::map<std::string, double> metrics =
+        evaluate_segmentation({engine, batches, data.eval, pool, "eval/", nullptr, &slice_facts},
+                              masks ? SeePrediction(write) : SeePrediction());
+    print_metrics(metrics, slice_facts);
     return 0;
   }
 
@@ -137,6 +182,7 @@ struct EvalCommand {
                         const std::optional<TrialResult>& result, Backend& backend) const {
     TrialConfig config = trained.config;
     config.model = network;
+    if (result) config.eval.metrics = requests_in(result->metrics);
     const DataPair data =
         load_dataset(config.dataset, source.root ? std::optional<std::filesystem::path>(*source.root) : std::nullopt,
                      source.threads);
@@ -147,10 +193,9 @@ struct EvalCommand {
           fmt::format("{}: was trained on data with hash {}, but the data here has hash {}; point --data-root at the "
                       "data of the training, or give other images with --data{}",
                       weights.file, hash->second, data_hash(data), note_of_labels(config.dataset)));
-    const std::map<std::string, double> metrics = evaluate_again(config, file, data, source.threads, backend);
-    for (const auto& [name, value] : metrics)
-      print_text("{:<22} {}\n", name,
-                 is_share(name) ? fmt::format("{:.2f}%", 100 * value) : fmt::format("{:.6g}", value));
+    EvaluatedSlice eval;
+    const std::map<std::string, double> metrics = evaluate_again(config, file, data, source.threads, backend, &eval);
+    print_metrics(metrics, eval);
     if (!result || result->status != TrialEnd::done) return 0;
     const bool smoothed = smoothing_in_losses(*result, config) > 0;
     if (smoothed)
@@ -175,8 +220,16 @@ struct EvalCommand {
                Backend& backend) const {
     const EvalImages images(source, network, trained);
     const bool labelled = !images.labels().empty();
-    if (!labelled && !logits)
-      throw InputError("eval: the images have no labels; give --labels, or --logits to write the logits");
+    if (!labelled && !images.plain_folder() && !logits && !predictions)
+      throw InputError("eval: the images have no labels; give --labels, or --predictions or --logits to write answers");
+    if (!labelled && confusion)
+      throw InputError("--confusion: the images have no labels to compare the answers with; use --predictions");
+    const std::optional<std::string> answers_to =
+        predictions || !images.plain_folder() || logits ? predictions : std::optional<std::string>("-");
+    if (images.plain_folder())
+      tell("{}: {} images without classes{}\n", source.data, images.count(),
+           images.other_files().empty() ? "" : "; not read:\n" + images.other_files());
+    for (const BadImage& bad : images.bad_images()) tell("left out: {}\n", bad.reason);
 
     EngineSettings settings;
     if (trained) settings = engine_settings(trained->config);
@@ -209,7 +262,9 @@ struct EvalCommand {
       return Tensor(values, {count, height, width, channels(network)}, engine.dtype());
     };
     std::vector<double> losses(most), values(most * classes);
-    std::vector<std::int32_t> labels(most), predictions(most);
+    std::vector<std::int32_t> labels(most), predicted(most);
+    const bool sigmoid = settings.loss == LossKind::sigmoid;
+    Answers answers(images.class_names());
     std::int64_t right = 0;
     double loss = 0.0;
     for (std::int64_t first = 0; first < images.count(); first += batch) {
@@ -217,25 +272,43 @@ struct EvalCommand {
       images.fill(first, count, pool, pixels.data());
       if (labelled) std::copy_n(images.labels().begin() + first, count, labels.begin());
       const Tensor wanted = labelled ? Tensor(labels.data(), {count}, DType::i32) : Tensor();
-      if (const auto found = engine.evaluate(batch_of(count), wanted, losses, predictions, values))
+      if (const auto found = engine.evaluate(batch_of(count), wanted, losses, predicted, values))
         throw NonFiniteError(
             fmt::format("{}: {}, so there is no result", images.name(first + found->image), found->text()),
             found->value);
       for (std::size_t i = 0; labelled && i < static_cast<std::size_t>(count); ++i) {
-        right += predictions[i] == labels[i];
+        right += predicted[i] == labels[i];
         loss += losses[i];
       }
+      if (answers_to || confusion)
+        for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+          answers.add(images.key(first + std::int64_t(i)), labelled ? std::optional(labels[i]) : std::nullopt,
+                      predicted[i], largest_probability(std::span(values).subspan(i * classes, classes), sigmoid));
       if (logits)
         for (std::size_t i = 0; i < static_cast<std::size_t>(count) * classes; ++i)
           all_logits.push_back(static_cast<float>(values[i]));
     }
-    if (labelled)
-      print_text("accuracy {:.2f}% ({} of {}), loss {:.6g}\n", 100.0 * double(right) / double(images.count()), right,
-                 images.count(), loss / double(images.count()));
-    if (logits)
-      write_npy(target_of(*logits), host_tensor<float>("logits", {static_cast<std::uint64_t>(images.count()), classes},
-                                                       std::move(all_logits)));
-    return 0;
+    if (labelled) {
+      std::vector<std::int64_t> of_class(classes);
+      for (const std::int32_t label : images.labels()) ++of_class[static_cast<std::size_t>(label)];
+      const std::string words =
+          fmt::format("accuracy {:.2f}% ({} of {}), loss {:.6g}\n{}\n", 100.0 * double(right) / double(images.count()),
+                      right, images.count(), loss / double(images.count()),
+                      guess_words({images.count(), constant_answer(of_class, sigmoid)}));
+      if (writes_to_output())
+        tell("{}", words);
+      else
+        print_text("{}", words);
+    }
+    if (logits) {
+      const HostTensor tensor =
+          host_tensor<float>("logits", {static_cast<std::uint64_t>(images.count()), classes}, std::move(all_logits));
+      write_output(*logits, write_npy_bytes(tensor), inputs);
+    }
+    if (answers_to) write_output(*answers_to, answers.predictions_csv(), inputs);
+    if (confusion) write_output(*confusion, answers.confusion_csv(), inputs);
+    return static_cast<int>(images.plain_folder() && !images.bad_images().empty() ? ExitCode::bad_input
+                                                                                  : ExitCode::done);
   }
 };
 
@@ -243,7 +316,7 @@ struct EvalCommand {
 
 void add_eval(Command& app) {
   auto [command, options] = app.add_command<EvalCommand>(
-      "eval", "evaluate a trial again, or evaluate any weights on any images: accuracy, loss, logits");
+      "eval", "evaluate a trial again, or evaluate any weights on any images: accuracy, loss, answers");
   options.weights.add_to(command);
   EvalSource& source = options.source;
   source.threads = available_cores();
@@ -251,8 +324,8 @@ void add_eval(Command& app) {
   const auto change = [&to = options.changes](Option option) { to.push_back(option); };
   const auto of_transform = [&to = options.of_transform](Option option) { to.push_back(option); };
   command.add_option("--data", source.data,
-                     "images to evaluate on: a data set's name, a folder with its --layout, or a .npy of uint8 or "
-                     "float [N, H, W, C] (default: the data of the training)");
+                     "images to evaluate on: a data set's name, a folder with its --layout, a folder of images without "
+                     "classes, or a .npy of uint8 or float [N, H, W, C] (default: the data of the training)");
   options.layout_option = command.add_choice("--layout", source.layout, "layout of the folder's files");
   change(options.layout_option);
   options.slice = command.add_option(
@@ -286,6 +359,11 @@ void add_eval(Command& app) {
                          "leave out this block, counted from 0: its input is its output")
              .range(0, 1 << 20));
   command.add_option("--logits", options.logits, "write the logits to this .npy file, float32 [N, classes]");
+  command.add_option("--predictions", options.predictions,
+                     "write the answers to this CSV file: file, true class, answer, its probability; - for standard "
+                     "output, which a folder of images without classes gets by default");
+  command.add_option("--confusion", options.confusion,
+                     "write how many images of each class (rows) get each answer (columns) to this CSV file");
   command.add_option(
       "--masks", options.masks,
       "task segment: write the predicted classes to this folder, a PNG for each image, in the numbers of "
@@ -306,6 +384,7 @@ void add_eval(Command& app) {
   add_device(command, options.device);
   command.add_number("--threads", source.threads, "how many cores to use", 1, 1024).show_default("all cores");
   command.examples({"normlab eval 3f53cbbd --out results",
+                    "normlab eval 3f53cbbd --data holiday --predictions holiday.csv",
                     "normlab eval --weights ours.safetensors --data photos --layout image_folder --slice val"});
 }
 

@@ -10,6 +10,7 @@
 #include "core/nonfinite.h"
 #include "experiments/base/terminal.h"
 #include "experiments/cli/data_source.h"
+#include "experiments/cli/plain_folder.h"
 #include "experiments/data/augment.h"
 #include "experiments/data/class_order.h"
 #include "experiments/weights/npy.h"
@@ -103,6 +104,12 @@ void tell_order(const DataSource::Opened& opened, const std::vector<std::string>
                : "If the weights do so, too, pack the folders again with --class-order natural");
 }
 
+std::vector<std::string> numbers_to(std::size_t count) {
+  std::vector<std::string> numbers;
+  for (std::size_t i = 0; i < count; ++i) numbers.push_back(std::to_string(i));
+  return numbers;
+}
+
 ImageSize size_of_model(const ModelConfig& model) { return {image_size(model)[0], image_size(model)[1]}; }
 
 }  // namespace
@@ -111,10 +118,24 @@ EvalImages::EvalImages(const EvalSource& source, const ModelConfig& model, const
     : source_(source.data.empty() ? trained->config.dataset.name : source.data),
       resizes_(source.transform.crop != EvalCrop::none),
       transform_(source.transform, size_of_model(model)) {
+  const FolderKind folder = folder_kind(source, num_classes(model), trained);
+  EvalSource as_found = source;
+  if (folder.layout) as_found.layout = *folder.layout;
+  if (!folder.slice.empty()) as_found.slice = folder.slice;
   if (source.data.ends_with(".npy"))
     read_npy_images(source, model, trained);
+  else if (folder.plain)
+    read_plain_folder(folder.path, source, model, trained);
   else
-    read_dataset_images(source, model, trained);
+    read_dataset_images(as_found, model, trained);
+  const auto classes = static_cast<std::size_t>(num_classes(model));
+  if (!plain_folder_) labels_ = set_.labels;
+  if (!labels_.empty() && set_.class_names.size() == classes)
+    class_names_ = set_.class_names;
+  else if (trained && trained->class_names.size() == classes)
+    class_names_ = trained->class_names;
+  else
+    class_names_ = numbers_to(classes);
   const auto [height, width] = size_of_model(model);
   const bool other_size = !set_.encoded && !resizes_ && (set_.height != height || set_.width != width);
   if (other_size || set_.channels != channels(model))
@@ -211,6 +232,39 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
         "{}: its images differ in size; resize them to the model's with --crop center or --crop stretch", source_));
   count_ = set_.size();
   if (!trained || source.other_class_names) tell_order(opened, set_.class_names);
+}
+
+void EvalImages::read_plain_folder(const std::filesystem::path& folder, const EvalSource& source,
+                                   const ModelConfig& model, const std::optional<TrainedOn>& trained) {
+  if (source.slice_given)
+    throw InputError(fmt::format(
+        "--slice: {} holds images without classes, and all of them are evaluated; leave it out", source.data));
+  plain_folder_ = true;
+  const auto normalization = stated_normalization(source, channels(model), true, trained);
+  if (!normalization)
+    throw InputError(
+        fmt::format("{}: the normalisation of the training is unknown; give --normalize imagenet, half or none, or "
+                    "--mean and --std",
+                    source_));
+  normalization_ = *normalization;
+  PlainImages found = find_plain_images(folder);
+  other_files_ = std::move(found.others);
+  ImageIndex index{"folder", folder, {}, numbers_to(static_cast<std::size_t>(num_classes(model))), {}, {}};
+  for (std::string& image : found.images) {
+    ImageEntry& entry = index.entries.emplace_back();
+    entry.key = std::move(image);
+    entry.label = 0;  // not shown: labels() is empty
+  }
+  SliceRequest request;
+  request.slice = parse_slice("test");
+  request.dataset = source.data;
+  request.skip_bad = true;
+  request.threads = source.threads;
+  set_ = load_images(std::move(index), request);
+  if (set_.encoded && !resizes_)
+    throw InputError(fmt::format(
+        "{}: its images differ in size; resize them to the model's with --crop center or --crop stretch", source_));
+  count_ = set_.size();
 }
 
 std::string EvalImages::name(std::int64_t image) const { return concat(source_, ": ", numbered_image(set_, image)); }

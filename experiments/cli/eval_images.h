@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ struct EvalSource {
   std::string class_order;
   std::vector<double> mean, std;
   EvalTransformConfig transform;
+  bool slice_given = false;        // else the first of test, val, ... that a plain folder of classes has
   bool other_class_names = false;  // compare only the number of classes with the training's
   int threads = 1;
 };
@@ -33,7 +35,7 @@ struct Normalization {
   std::string words;
 };
 
-/// A .npy [N, H, W, C] or a slice of a dataset, at the model's image size.
+/// A .npy [N, H, W, C], a slice of a dataset or a folder of images without classes, at the model's image size.
 class EvalImages {
  public:
   /// `trained`, if the weights record it, gives the normalisation unless the command line does. InputError: missing
@@ -42,7 +44,16 @@ class EvalImages {
   EvalImages(const EvalSource& source, const ModelConfig& model, const std::optional<TrainedOn>& trained);
 
   std::int64_t count() const { return count_; }
-  const std::vector<std::int32_t>& labels() const { return set_.labels; }  // empty: no labels
+  const std::vector<std::int32_t>& labels() const { return labels_; }  // empty: no labels
+  /// Of the labels and of the network's answers: the data's, else the training's, else the numbers from 0.
+  const std::vector<std::string>& class_names() const { return class_names_; }
+  /// True for a folder of images without classes.
+  bool plain_folder() const { return plain_folder_; }
+  /// Images that are left out because they cannot be decoded, and files of a plain folder that are not images, as text.
+  const std::vector<BadImage>& bad_images() const { return set_.bad_images; }
+  const std::string& other_files() const { return other_files_; }
+  /// The file below its folder, or the number of the image.
+  std::string key(std::int64_t image) const { return set_.key(image); }
   const Normalization& normalization() const { return normalization_; }
   bool are_bytes() const { return floats_.empty(); }
   /// For errors: "images.npy: image 3".
@@ -55,8 +66,15 @@ class EvalImages {
   void read_npy_images(const EvalSource& source, const ModelConfig& model, const std::optional<TrainedOn>& trained);
   void read_dataset_images(const EvalSource& source, const ModelConfig& model, const std::optional<TrainedOn>& trained);
 
+  void read_plain_folder(const std::filesystem::path& folder, const EvalSource& source, const ModelConfig& model,
+                         const std::optional<TrainedOn>& trained);
+
   std::string source_;
   ImageSet set_;
+  std::vector<std::int32_t> labels_;
+  std::vector<std::string> class_names_;
+  std::string other_files_;
+  bool plain_folder_ = false;
   std::vector<float> floats_;  // pixels of a .npy; otherwise empty
   std::int64_t count_ = 0;
   Normalization normalization_;

@@ -105,9 +105,12 @@ void StrayFiles::add(const fs::path& file, std::string_view why) {
   shown_ = count_;
 }
 
+std::string StrayFiles::text() const {
+  return count_ > shown_ ? concat(first_, "\n... and ", count_ - shown_, " more") : first_;
+}
+
 void StrayFiles::refuse() const {
-  if (count_ == 0) return;
-  throw InputError(count_ > shown_ ? concat(first_, "\n... and ", count_ - shown_, " more") : first_);
+  if (count_ > 0) throw InputError(text());
 }
 
 std::vector<std::string> find_images(const fs::path& folder, StrayFiles& strays) {

@@ -36,7 +36,9 @@ FolderContent folder_content(const std::filesystem::path& folder);
 class StrayFiles {
  public:
   void add(const std::filesystem::path& file, std::string_view why);
-  /// InputError if there are any: the first ten, one per line, and how many more.
+  /// The first ten, one per line, and how many more; "" if there are none.
+  std::string text() const;
+  /// InputError with this text if there are any.
   void refuse() const;
 
  private:
