@@ -32,6 +32,10 @@ void AttemptFiles::write(const MetricsLine& line) {
   if (events_) events_->append(line);
 }
 
+std::optional<MetricsLine> AttemptFiles::last_metrics() const {
+  return writes_ ? last_metrics_line(folder_.metrics(attempt_)) : std::nullopt;
+}
+
 void AttemptFiles::write(const EpochTime& time) {
   if (times_) times_->append(times_text(time));
 }

@@ -29,6 +29,8 @@ class AttemptFiles {
   void open(const std::filesystem::path& tensorboard);
   void write(const MetricsLine& line);
   void write(const EpochTime& time);
+  /// The last line of the metrics; none in other ranks.
+  std::optional<MetricsLine> last_metrics() const;
   void write(const Correctness& right);
   /// Records the state and returns the hash of all tensors. All ranks call it.
   std::string record(Engine& engine);
