@@ -17,6 +17,7 @@
 #include "experiments/data/dataset_place.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/slice.h"
+#include "experiments/sweep/runner.h"
 #include "experiments/train/batches.h"
 #include "experiments/weights/start.h"
 #include "nn/model.h"
@@ -41,9 +42,11 @@ struct Check {
     const Experiment experiment = load_experiment(options.file, options.sets, kMaxTrials, classes);
     check_splits(experiment);
     check_data(experiment, unchecked);
+    check_slices(experiment);
     check_starts(experiment, unchecked);
     print_text("{}: fine, {}, {}\n", options.file, plural(experiment.rows.size(), "row"),
                trials_words(experiment, trials_ahead(experiment)));
+    for (const std::string& what : experiment.repeated_rows) print_text("Note: {}\n", what);
     for (const std::string& what : unchecked) print_text("Not checked: {}\n", what);
     return 0;
   }
@@ -89,6 +92,18 @@ struct Check {
             throw InputError(fmt::format("dataset.{}: {} has no split {}, only {}", key, place->folder.string(),
                                          in_quotes(slice.split), fmt::join(splits, ", ")));
       }
+    }
+  }
+
+  /// Slices and classes of data that are here, by their files, of which none is decoded.
+  void check_slices(const Experiment& experiment) const {
+    std::vector<std::pair<DatasetConfig, FoundSlices>> known;
+    for (const Trial& trial : experiment.trials) {
+      const DatasetConfig& dataset = trial.config.dataset;
+      auto found = std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.first == dataset; });
+      if (found == known.end())
+        found = known.insert(known.end(), {dataset, find_slices(dataset, options.data_root(), available_cores())});
+      require_fitting(trial.config, found->second);
     }
   }
 

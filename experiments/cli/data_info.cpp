@@ -9,6 +9,7 @@
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/data_source.h"
+#include "experiments/data/equal_images.h"
 #include "experiments/data/image_index.h"
 #include "experiments/data/measure.h"
 
@@ -58,6 +59,7 @@ void print_slice(const SliceInfo& info) {
                spread.absent == 0 ? "" : fmt::format(", {} without images", spread.absent));
   print_text("  width     {}\n  height    {}{}\n", sides(m.width), sides(m.height),
              m.width[0] == m.width[2] && m.height[0] == m.height[2] ? "" : "  (smallest / median / largest)");
+  if (const std::string gray16 = words_on_gray16({&m}); !gray16.empty()) print_text("  gray16    {}\n", gray16);
   print_text("  bytes     {} {}\n", m.bytes, info.encoded ? "in files" : "of pixels");
   print_text("  \"mean\": [{}], \"std\": [{}]\n", numbers(m.mean), numbers(m.deviation));
   print_text("  hash      {}{}\n", info.hash, info.encoded ? "  (of names, labels and sizes in bytes)" : "");
@@ -90,6 +92,7 @@ nlohmann::ordered_json json_of(const SliceInfo& info) {
                               {"provenance", info.provenance},
                               {"classes", classes},
                               {"bad_images", bad}};
+  if (m.gray16 > 0) json["gray16"] = {{"images", m.gray16}, {"least", m.least_gray16}, {"most", m.most_gray16}};
   if (!info.content_hash.empty()) json["content_hash"] = info.content_hash;
   return json;
 }
@@ -103,6 +106,7 @@ struct InfoCommand {
     const DataSource::Opened opened = source.open();
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     std::vector<std::string> class_names;
+    std::vector<MeasuredSlice> measured;
     for (const std::string& slice : opened.slices) {
       ImageSet images = read(opened, slice, class_names);
       if (class_names.empty()) class_names = images.class_names;
@@ -117,17 +121,22 @@ struct InfoCommand {
                      opened.place.layout == DatasetLayout::image_masks,
                      images.class_names,
                      measure_images(images, source.threads)};
+      measured.push_back(measured_slice(slice, images, info.measures));
       if (full && images.encoded) info.content_hash = encoded_content_hash(images);
       if (format == "text")
         print_slice(info);
       else
         all.push_back(json_of(info));
     }
+    const std::vector<std::string> equal = words_on_equal_images(measured);
+    if (format == "text")
+      for (const std::string& words : equal) print_text("equal: {}\n", words);
     if (format == "json") {
       const nlohmann::ordered_json out{{"dataset", opened.config.name},
                                        {"layout", std::string(word_of(opened.place.layout))},
                                        {"folder", opened.place.folder.string()},
-                                       {"slices", std::move(all)}};
+                                       {"slices", std::move(all)},
+                                       {"equal_images", equal}};
       print_bytes(out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
     }
     return 0;

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "experiments/base/suggest.h"
 #include "experiments/data/dataset.h"
+#include "experiments/descriptor/known_images.h"
 
 namespace normlab {
 
@@ -88,6 +89,7 @@ ImageSet DataSource::read(const Opened& opened, const std::string& slice, const 
   SliceRequest request;
   request.slice = parse_slice(slice);
   request.dataset = opened.config.name;
+  request.subset.rule = slice_rule(opened.config);
   request.skip_bad = skip_bad;
   request.keep_encoded = keep_encoded;
   request.threads = threads;

@@ -20,6 +20,7 @@
 #include "experiments/statistics/class_scores.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/train/evaluate_again.h"
+#include "experiments/train/provenance.h"
 #include "experiments/train/segment_evaluation.h"
 #include "experiments/train/trial.h"
 #include "experiments/weights/convert.h"
@@ -192,7 +193,7 @@ struct EvalCommand {
       throw InputError(
           fmt::format("{}: was trained on data with hash {}, but the data here has hash {}; point --data-root at the "
                       "data of the training, or give other images with --data{}",
-                      weights.file, hash->second, data_hash(data), note_of_labels(config.dataset)));
+                      weights.file, hash->second, data_hash(data), note_of_data(config.dataset, data)));
     EvaluatedSlice eval;
     const std::map<std::string, double> metrics = evaluate_again(config, file, data, source.threads, backend, &eval);
     print_metrics(metrics, eval);

@@ -212,7 +212,7 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
   if (normalization) {
     normalization_ = *normalization;
   } else {
-    ImageSet train = from.read(opened, "train", {}, false, false);
+    ImageSet train = from.read(opened, dataset_splits(opened.place).front(), {}, false, false);
     if (train.encoded)
       throw InputError(
           fmt::format("{}: the normalisation of the training is unknown; give --normalize imagenet, half or none, or "

@@ -227,21 +227,22 @@ struct Plan {
       if (!status.emplace_back(store.trial(trial.id).status()).finished()) left.push_back(status.size() - 1);
     const std::size_t known_trials = status.size(), done = known_trials - left.size();
     const TrialsAhead ahead = trials_ahead(experiment);
-    print_paragraph(experiment.about);
-    print_text("{}, {}", plural(experiment.rows.size(), "row"), trials_words(experiment, ahead));
-    if (experiment.duplicates > 0) print_text(", {} duplicates left out", experiment.duplicates);
-    print_text("; {} done already\n", done);
-    if (const std::string words = describe(change, experiment); !words.empty()) print_paragraph("Changed: " + words);
-    if (const std::string words = trials_to_come(experiment); !words.empty()) print_paragraph("To come: " + words);
-    print_warnings(experiment);
-    print_text("{}\n", paper_text(experiment.paper));
     // Trials to come after the known ones.
     Experiment all = experiment;
     all.trials.insert(all.trials.end(), ahead.certain.begin(), ahead.certain.end());
     const std::size_t certain = all.trials.size();
     for (const auto& [trial, count] : ahead.possible) all.trials.push_back(trial);
     for (std::size_t t = known_trials; t < all.trials.size(); ++t) left.push_back(t);
-    TrialSeconds costs(all, left, descriptor, gflops);
+    TrialSeconds costs(all, left, descriptor, gflops);  // refuses data before anything is printed
+    print_paragraph(experiment.about);
+    print_text("{}, {}", plural(experiment.rows.size(), "row"), trials_words(experiment, ahead));
+    if (experiment.duplicates > 0) print_text(", {} duplicates left out", experiment.duplicates);
+    print_text("; {} done already\n", done);
+    if (const std::string words = describe(change, experiment); !words.empty()) print_paragraph("Changed: " + words);
+    if (const std::string words = trials_to_come(experiment); !words.empty()) print_paragraph("To come: " + words);
+    for (const std::string& what : experiment.repeated_rows) print_paragraph("Note: " + what);
+    print_warnings(experiment);
+    print_text("{}\n", paper_text(experiment.paper));
     double seconds_left = 0, most_seconds = 0, probing = 0, kept = 0, most_kept = 0, running = 0;
     bool known = true;
     std::vector<PlanPart> parts;

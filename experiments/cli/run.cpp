@@ -97,6 +97,8 @@ struct RunCommand {
       if (const std::string change = describe(plan_change(planned, store), planned); !change.empty())
         tell("{}: {}\n", planned.stem, change);
     }
+    if (words)
+      for (const std::string& what : experiment.repeated_rows) tell("{}: {}\n", experiment.stem, what);
     if (const std::string note = choose_first_wins(options.out); words && !note.empty()) tell("{}\n", note);
     const auto begin = std::chrono::steady_clock::now();
     const RunSummary summary = run_experiment(experiment, options);

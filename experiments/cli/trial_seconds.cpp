@@ -35,6 +35,7 @@ std::string trials_words(const Experiment& experiment, const TrialsAhead& ahead)
 TrialSeconds::TrialSeconds(const Experiment& experiment, const std::vector<std::size_t>& trials,
                            const DescriptorOptions& options, double gflops)
     : options_(options) {
+  for (const Trial& trial : experiment.trials) require_fitting(trial.config, slices(trial.config.dataset));
   std::vector<const TrialConfig*> configs;
   for (const std::size_t t : trials) configs.push_back(&experiment.trials[t].config);
   const StepTimes measured = gflops > 0 ? StepTimes() : measured_step_times(configs, available_cores());
@@ -69,12 +70,7 @@ void TrialSeconds::add_decoding(const TrialConfig& config, StepTime& time, bool 
 const FoundSlices& TrialSeconds::slices(const DatasetConfig& dataset) {
   for (const auto& [known, found] : slices_)
     if (known == dataset) return found;
-  FoundSlices found{known_slice_sizes(dataset), false, {}};
-  try {
-    found = find_slices(dataset, options_.data_root(), available_cores());
-  } catch (const InputError&) {  // the plan reports them as unknown
-  }
-  return slices_.emplace_back(dataset, std::move(found)).second;
+  return slices_.emplace_back(dataset, find_slices(dataset, options_.data_root(), available_cores())).second;
 }
 
 }  // namespace normlab

@@ -1,13 +1,16 @@
 #include "experiments/data/dataset.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 #include <vector>
 
 #include "core/error.h"
+#include "core/ignored_label.h"
 #include "core/visible_text.h"
+#include "experiments/base/parallel.h"
 #include "experiments/data/dataset_place.h"
 #include "experiments/data/eval_transform.h"
 #include "experiments/data/image_files.h"
@@ -19,13 +22,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void require_all_classes(const DatasetConfig& config, const ImageSet& train) {
-  std::vector<bool> seen(static_cast<std::size_t>(train.num_classes));
-  for (const std::int32_t label : train.labels) seen[static_cast<std::size_t>(label)] = true;
+std::string names_of_absent(const ImageSet& train, const std::vector<bool>& seen) {
   std::string absent;
-  for (std::size_t c = 0; c < seen.size(); ++c) {
-    if (!seen[c]) absent += concat(absent.empty() ? "" : ", ", train.class_names[c]);
-  }
+  for (std::size_t c = 0; c < seen.size(); ++c)
+    if (!seen[c]) absent += concat(absent.empty() ? "" : ", ", shown(train.class_names[c]));
+  return absent;
+}
+
+std::vector<bool> classes_of(const ImageSet& images) {
+  std::vector<bool> seen(static_cast<std::size_t>(images.num_classes));
+  for (const std::int32_t label : images.labels) seen[static_cast<std::size_t>(label)] = true;
+  return seen;
+}
+
+void require_all_classes(const DatasetConfig& config, const ImageSet& train) {
+  const std::string absent = names_of_absent(train, classes_of(train));
   if (!absent.empty()) {
     throw InputError(concat("dataset ", in_quotes(config.name), ", training slice ", in_quotes(config.train),
                             ": no image of ", absent, "; take a larger slice or set allow_absent_classes"));
@@ -66,6 +77,50 @@ void require_disjoint(const DatasetConfig& config, const NamedSlice& a, const Na
     throw InputError(concat("dataset ", in_quotes(config.name), ": the ", a.name, " slice ", in_quotes(a.text),
                             " and the ", b.name, " slice ", in_quotes(b.text), " share ", shared, " images; ", advice));
   }
+}
+
+using PixelLabels = std::array<bool, kIgnoredLabel + 1>;
+
+/// The labels of pixels. Reads masks, in order, until all classes are seen.
+PixelLabels pixel_labels(const ImageSet& images, std::int64_t wanted, int threads) {
+  constexpr std::int64_t kAtOnce = 256;
+  struct Worker {
+    Mask mask;
+    std::vector<std::uint8_t> bytes;
+    PixelLabels seen{};
+  };
+  std::vector<Worker> workers(static_cast<std::size_t>(std::max(threads, 1)));
+  PixelLabels seen{};
+  for (std::int64_t first = 0; first < images.size(); first += kAtOnce) {
+    parallel_items(std::min(kAtOnce, images.size() - first), 16, threads, [&](std::size_t w, std::int64_t i) {
+      Worker& worker = workers[w];
+      images.masks->read(first + i, worker.mask, worker.bytes);
+      for (const std::uint8_t label : worker.mask.labels) worker.seen[label] = true;
+    });
+    for (const Worker& worker : workers)
+      for (std::size_t label = 0; label < seen.size(); ++label) seen[label] = seen[label] || worker.seen[label];
+    if (std::count(seen.begin(), seen.end() - 1, true) >= wanted) break;
+  }
+  return seen;
+}
+
+/// Some pixel of the slice has a class; of a training slice, some pixel of each class is there.
+void require_pixels(const DatasetConfig& config, const NamedSlice& slice, bool of_all_classes, int threads) {
+  const std::int64_t classes = of_all_classes ? slice.images.num_classes : 1;
+  const PixelLabels seen = pixel_labels(slice.images, classes, threads);
+  std::vector<bool> there(static_cast<std::size_t>(slice.images.num_classes));
+  std::copy_n(seen.begin(), std::min(there.size(), seen.size() - 1), there.begin());
+  const bool any = std::find(there.begin(), there.end(), true) != there.end();
+  if (any && (!of_all_classes || std::count(there.begin(), there.end(), true) == classes)) return;
+  const bool white = config.masks == MaskLabels::classes && seen[kIgnoredLabel];
+  throw InputError(
+      concat("dataset ", in_quotes(config.name), ", ", slice.name, " slice ", in_quotes(slice.text), ": ",
+             any ? concat("no pixel of its masks is ", names_of_absent(slice.images, there))
+                 : concat("all pixels of its ", slice.images.size(), " masks are ignored"),
+             white ? "; pixels of 255 are ignored: was 1 meant? The values of a mask are the numbers of classes" : "",
+             any     ? "; take a larger slice or set allow_absent_classes"
+             : white ? ""
+                     : "; with \"masks\": \"from_one\" pixels of 0 are ignored too"));
 }
 
 void use_statistic(const DatasetConfig& config, const char* key, const std::vector<double>& given,
@@ -143,10 +198,30 @@ void use_captions(const DatasetConfig& config, const DatasetPlace& place, DataPa
   }
 }
 
+/// What the files tell before they are decoded.
+void require_sound(const DatasetConfig& config, const DataPair& pair, int threads) {
+  const NamedSlice train{"training", config.train, pair.train}, eval{"evaluation", config.eval, pair.eval};
+  const bool all_classes = !config.allow_absent_classes;
+  if (all_classes && !pair.train.masks) require_all_classes(config, pair.train);
+  constexpr const char* kSeenBefore =
+      "images of the training say nothing about new images; use disjoint slices such as \"train[:90%]\" and "
+      "\"train[90%:]\"";
+  require_disjoint(config, train, eval, kSeenBefore);
+  if (pair.train.masks) require_pixels(config, train, all_classes, threads);
+  if (pair.eval.masks) require_pixels(config, eval, false, threads);
+  if (!pair.minival) return;
+  const NamedSlice minival{"minival", config.minival, *pair.minival};
+  require_disjoint(config, train, minival, kSeenBefore);
+  require_disjoint(config, minival, eval,
+                   "selecting by images of the evaluation slice biases its results; use a part of the training "
+                   "images, such as \"train[90%:]\" next to \"train[:90%]\"");
+  if (pair.minival->masks) require_pixels(config, minival, false, threads);
+}
+
 DataPair read_slices(const DatasetConfig& config, const DatasetPlace& place, int threads, bool keep_encoded) {
   SliceRequest request;
   request.dataset = config.name;
-  request.subset = {config.per_class, config.fraction, config.subset_seed, config.chosen_classes()};
+  request.subset = {config.per_class, config.fraction, config.subset_seed, config.chosen_classes(), slice_rule(config)};
   request.masks = config.masks;
   request.skip_bad = config.on_bad_image == OnBadImage::skip && !keep_encoded;
   request.keep_encoded = keep_encoded;
@@ -161,7 +236,7 @@ DataPair read_slices(const DatasetConfig& config, const DatasetPlace& place, int
   pair.train = read(config.train, config.train_shards);
   if (!config.captions) require_distinct_names(config, pair.train);
   request.labelled = true;
-  request.subset = {.classes = config.chosen_classes()};
+  request.subset = {.classes = config.chosen_classes(), .rule = slice_rule(config)};
   request.class_names = pair.train.class_names;
   pair.eval = read(config.eval, config.eval_shards);
   if (!config.minival.empty()) {
@@ -239,18 +314,54 @@ Tokeniser tokeniser_of(const DatasetConfig& config, const std::optional<fs::path
 
 FoundSlices find_slices(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line,
                         int threads) {
-  FoundSlices found{known_slice_sizes(config), false, {}};
+  FoundSlices found{.sizes = known_slice_sizes(config)};
   const KnownDataset* known = find_dataset(config.name);
   if (known != nullptr && config.layout == DatasetLayout::known) {
     const auto [height, width] = known->image_size;
     found.in_memory = height > 0 && height * width * known->channels * known->train_images <= kMostBytesInMemory;
   }
-  if (found.sizes.train && found.sizes.eval && found.sizes.minival) return found;
-  DataPair pair = read_slices(config, place_of(config, data_from_command_line), threads, true);
+  DatasetPlace place;
+  try {
+    place = place_of(config, data_from_command_line);
+  } catch (const InputError&) {  // the data are elsewhere
+    return found;
+  }
+  if (place.folder.empty()) return found;  // generated
+  found.folder = place.folder.string();
+  if (config.layout == DatasetLayout::known && config.path.empty() && found.sizes.train && found.sizes.eval &&
+      found.sizes.minival) {
+    if (config.chosen_classes().empty()) found.classes = std::ssize(dataset_classes(config, place));
+    return found;
+  }
+  DataPair pair = read_slices(config, place, threads, true);
+  require_sound(config, pair, threads);
+  require_evaluation(config, pair);
+  found.classes = pair.train.num_classes;
   found.sizes = {pair.train.size(), pair.eval.size(), pair.minival ? pair.minival->size() : 0};
-  found.in_memory = !pair.train.encoded;
+  found.in_memory = found.in_memory || !pair.train.encoded;
   if (pair.train.encoded) found.files = std::move(pair.train);
   return found;
+}
+
+void require_evaluation(const DatasetConfig& config, const DataPair& data) {
+  if (config.generated()) return;  // the descriptor states their number
+  const auto require = [&](const NamedSlice& slice) {
+    const std::string where =
+        concat("dataset ", in_quotes(config.name), ", ", slice.name, " slice ", in_quotes(slice.text), ": ");
+    if (slice.images.size() < kFewestEvaluated && !config.allow_small_eval)
+      throw InputError(concat(where, "has ", slice.images.size(), " images; the result of fewer than ",
+                              kFewestEvaluated,
+                              " says next to nothing. Use more images, or set dataset.allow_small_eval"));
+    if (slice.images.masks || config.captions) return;
+    const std::vector<bool> trained = classes_of(data.train), here = classes_of(slice.images);
+    for (std::size_t c = 0; c < here.size(); ++c)
+      if (here[c] && trained[c]) return;
+    throw InputError(concat(where, "no image has a class of the training slice ", in_quotes(config.train),
+                            ", so none can be answered right; use slices with images of the same classes, such as "
+                            "\"train[:80%]\" and \"train[80%:]\" with dataset.stratified"));
+  };
+  require({"evaluation", config.eval, data.eval});
+  if (data.minival) require({"minival", config.minival, *data.minival});
 }
 
 DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line, int threads) {
@@ -266,20 +377,8 @@ DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>
   if (config.order == SampleOrder::shards && train.shards.empty())
     throw InputError(
         concat("dataset ", in_quotes(config.name), ": only WebDataset shards have order \"shards\"; leave it out"));
-  if (!config.allow_absent_classes && !train.masks) require_all_classes(config, train);
-  constexpr const char* kSeenBefore =
-      "images of the training say nothing about new images; use disjoint slices such as \"train[:90%]\" and "
-      "\"train[90%:]\"";
-  const NamedSlice train_slice{"training", config.train, train}, eval_slice{"evaluation", config.eval, eval};
-  require_disjoint(config, train_slice, eval_slice, kSeenBefore);
-  if (pair.minival) {
-    const NamedSlice minival{"minival", config.minival, *pair.minival};
-    require_disjoint(config, train_slice, minival, kSeenBefore);
-    require_disjoint(config, minival, eval_slice,
-                     "selecting by images of the evaluation slice biases its results; use a part of the training "
-                     "images, such as \"train[90%:]\" next to \"train[:90%]\"");
-    finish_image_set(*pair.minival);
-  }
+  require_sound(config, pair, threads);
+  if (pair.minival) finish_image_set(*pair.minival);
   finish_image_set(train);
   finish_image_set(eval);
   if (config.captions) use_captions(config, place, pair);

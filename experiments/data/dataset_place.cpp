@@ -140,11 +140,14 @@ std::vector<std::pair<fs::path, Layout>> places_of(const DatasetConfig& config, 
   throw InputError(concat(message, "Give the parent folder with ", kDataRootOption, " or NORMLAB_DATA."));
 }
 
-/// Whether images lie in train/ itself, not in folders of classes.
-bool holds_flat_split(const fs::path& folder) {
-  if (!is_folder(folder / "train")) return false;
-  const FolderContent content = folder_content(folder / "train");
-  return std::any_of(content.files.begin(), content.files.end(), has_image_extension);
+/// Whether images lie in a training split itself, not in folders of classes, or in images/.
+bool holds_flat_images(const fs::path& folder) {
+  const std::vector<std::string> folders = folder_content(folder).folders;
+  return std::any_of(folders.begin(), folders.end(), [&](const std::string& name) {
+    if (!is_training_split(name) && name != kImagesFolder) return false;
+    const FolderContent content = folder_content(folder / name);
+    return std::any_of(content.files.begin(), content.files.end(), has_image_extension);
+  });
 }
 
 /// Evaluation images of an image folder may be in one flat folder with a file of labels, as in ImageNet.
@@ -197,7 +200,7 @@ std::pair<DatasetLayout, std::string> recognised_layout(const fs::path& folder) 
   for (const std::string& file : content.files)
     if (!has_image_extension(file) && !is_about_folder(file) && file != "classes.txt")
       (names_images(folder / file) ? lists : others).push_back(file);
-  if (lists.empty() && (images > 0 || holds_flat_split(folder))) lists = others;  // of labels alone
+  if (lists.empty() && (images > 0 || holds_flat_images(folder))) lists = others;  // of labels alone
   if (lists.size() == 1 && (images > 0 || !content.folders.empty())) return {Layout::image_list, lists[0]};
   if (lists.empty() && images == 0 && !content.folders.empty()) return {Layout::image_folder, ""};
   std::string message =
@@ -210,15 +213,16 @@ std::pair<DatasetLayout, std::string> recognised_layout(const fs::path& folder) 
 
 std::vector<std::string> dataset_splits(const DatasetPlace& place) {
   const auto training_first = [](std::vector<std::string> splits) {
-    std::stable_partition(splits.begin(), splits.end(), [](const std::string& split) { return split == "train"; });
+    std::stable_partition(splits.begin(), splits.end(), is_training_split);
     return splits;
   };
   switch (place.layout) {
     case Layout::webdataset:
       return training_first(webdataset_splits(place.folder));
     case Layout::image_folder:
-    case Layout::image_list:
       return image_folder_splits(place.folder);
+    case Layout::image_list:
+      return splits_by_name(place.folder);
     case Layout::image_masks:
       return training_first(image_masks_splits(place.folder));
     case Layout::tiny_imagenet:
@@ -257,7 +261,7 @@ std::vector<std::string> classes_beside(const DatasetConfig& config, const Datas
   const std::vector<std::string> splits = dataset_splits(place);
   const bool trains = std::find(splits.begin(), splits.end(), first_split(config.train)) != splits.end();
   DatasetConfig there = config;
-  if (!trains) there.train = split;
+  if (!trains) there.train = is_training_split(splits.front()) ? splits.front() : split;
   return dataset_classes(there, place);
 }
 

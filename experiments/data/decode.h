@@ -7,8 +7,9 @@
 
 namespace normlab {
 
-// JPEG and PNG are recognised by content, not name. Pixels equal those of Pillow's convert("RGB"); see decode_jpeg and
-// decode_png. An InputError begins with `where`: neither format, damaged, or more than kMaxImagePixels.
+// JPEG and PNG are recognised by content, not name. Pixels equal those of Pillow's convert("RGB"), except of 16-bit
+// grayscale; see decode_jpeg and decode_png. An InputError begins with `where`: neither format, damaged, or more than
+// kMaxImagePixels.
 
 /// Size from the header.
 ImageSize image_file_size(FileBytes bytes, const std::string& where);

@@ -14,6 +14,8 @@ std::string lower_case(std::string text);
 bool is_folder(const std::filesystem::path& path);
 
 inline constexpr const char* kImageEndings[] = {".jpg", ".jpeg", ".png"};
+/// Beside a file of labels.
+inline constexpr const char* kImagesFolder = "images";
 /// True for these in any case.
 bool has_image_extension(const std::filesystem::path& file);
 

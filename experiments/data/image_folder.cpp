@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include "core/error.h"
 #include "core/visible_text.h"
@@ -10,18 +11,59 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSplits[] = {"train", "val", "valid", "validation", "dev", "test"};
+/// In the order of dataset_splits(). The first kPlain of each are splits whatever they hold.
+constexpr std::string_view kTraining[] = {"train", "training", "train_set", "training_set", "seg_train"};
+constexpr std::string_view kEvaluation[] = {"val",      "valid",      "validation", "dev",     "test",
+                                            "eval",     "evaluation", "testing",    "val_set", "validation_set",
+                                            "test_set", "seg_val",    "seg_test"};
+constexpr std::size_t kPlain = 5;  // of kEvaluation; of kTraining one
 
-/// A split with a capital letter would become a class, or would not be used.
-void refuse_capital_splits(const fs::path& folder) {
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string(), lower = lower_case(name);
-    if (name == lower || std::find(std::begin(kSplits), std::end(kSplits), lower) == std::end(kSplits)) continue;
-    if (is_folder(entry->path()))
-      throw InputError(concat(entry->path().string(), ": is a split or a class? Rename the folder of a split to ",
-                              lower, "; put the folders of classes into a folder train"));
+/// The folders that `names` call, in any letter case.
+std::vector<std::string> called(std::span<const std::string_view> names, const std::vector<std::string>& folders) {
+  std::vector<std::string> out;
+  for (const std::string_view name : names)
+    std::copy_if(folders.begin(), folders.end(), std::back_inserter(out),
+                 [&](const std::string& folder) { return lower_case(folder) == name; });
+  return out;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  constexpr std::size_t kShown = 8;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(words.size(), kShown); ++i) out += (out.empty() ? "" : ", ") + shown(words[i]);
+  return words.size() > kShown ? concat(out, " and ", words.size() - kShown, " more") : out;
+}
+
+bool holds_folders(const fs::path& folder) { return !folder_content(folder).folders.empty(); }
+
+/// Splits by name. A name that may be a class's, such as Train beside Bus, is refused if no folder holds folders.
+std::vector<std::string> named_splits(const fs::path& folder, const std::vector<std::string>& folders) {
+  std::vector<std::string> splits = called(kTraining, folders), others = called(kEvaluation, folders);
+  splits.insert(splits.end(), others.begin(), others.end());
+  const auto plain = [](const std::string& name) {
+    return name == kTraining[0] || std::find(kEvaluation, kEvaluation + kPlain, name) != kEvaluation + kPlain;
+  };
+  const auto odd = std::find_if_not(splits.begin(), splits.end(), plain);
+  if (odd == splits.end() || splits.size() == folders.size()) return splits;
+  if (std::none_of(splits.begin(), splits.end(),
+                   [&](const std::string& split) { return holds_folders(folder / split); }))
+    throw InputError(concat((folder / *odd).string(),
+                            ": is a split or a class? It holds no folders of classes, and other folders lie beside it. "
+                            "Put the folders of classes into a folder train"));
+  return splits;
+}
+
+/// Folders without images that all hold the same two or more folders, or fewer of them: the classes, in each split.
+bool hold_the_same(const fs::path& folder, const std::vector<std::string>& folders) {
+  std::vector<std::string> all;
+  for (const std::string& name : folders) {
+    FolderContent content = folder_content(folder / name);
+    if (content.folders.size() < 2 || std::any_of(content.files.begin(), content.files.end(), has_image_extension))
+      return false;
+    if (all.size() < content.folders.size()) all.swap(content.folders);
+    if (!std::includes(all.begin(), all.end(), content.folders.begin(), content.folders.end())) return false;
   }
+  return folders.size() > 1;
 }
 
 void refuse_tiny_imagenet(const fs::path& folder) {
@@ -32,23 +74,25 @@ void refuse_tiny_imagenet(const fs::path& folder) {
                             "class folders; use its parent folder with layout tiny_imagenet"));
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
-
 fs::path split_folder(const fs::path& folder, const std::string& split) {
   const std::vector<std::string> splits = image_folder_splits(folder);
-  if (std::find(splits.begin(), splits.end(), split) == splits.end()) {
-    const bool undivided = !is_folder(folder / splits.at(0));
+  const bool undivided = !is_folder(folder / splits.at(0));
+  if (std::find(splits.begin(), splits.end(), split) == splits.end())
     throw InputError(
         concat(folder.string(), ": has no split ", in_quotes(split), "; ",
                undivided ? "its folders are the classes of one split, \"train\"; use slices of it, such as "
                            "\"train[:80%]\" and \"train[80%:]\""
-                         : concat("it has ", joined(splits), "; name one of them in dataset.train and dataset.eval")));
+                         : concat("it has ", joined(splits), "; name one of them in dataset.train and dataset.eval",
+                                  is_split_name(splits[0]) ? ""
+                                                           : ", since they all hold the same folders (if they are the "
+                                                             "classes, put them into a folder train)")));
+  if (undivided) return folder;
+  fs::path place = folder / split;
+  while (true) {  // some archives hold train/train/CLASS
+    const FolderContent content = folder_content(place);
+    if (content.folders.size() != 1 || content.folders[0] != split || !content.files.empty()) return place;
+    place /= split;
   }
-  return is_folder(folder / split) ? folder / split : folder;
 }
 
 std::vector<std::string> class_folders(const fs::path& folder, const std::string& split, StrayFiles& strays) {
@@ -68,12 +112,21 @@ std::vector<std::string> class_folders(const fs::path& folder, const std::string
 
 }  // namespace
 
+bool is_split_name(const std::string& folder) {
+  return is_training_split(folder) || !called(kEvaluation, {folder}).empty();
+}
+bool is_training_split(const std::string& folder) { return !called(kTraining, {folder}).empty(); }
+
+std::vector<std::string> splits_by_name(const fs::path& folder) {
+  std::vector<std::string> splits = named_splits(folder, folder_content(folder).folders);
+  if (splits.empty()) splits.push_back("train");
+  return splits;
+}
+
 std::vector<std::string> image_folder_splits(const fs::path& folder) {
-  refuse_capital_splits(folder);
-  std::vector<std::string> splits;
-  for (const std::string_view split : kSplits) {
-    if (is_folder(folder / split)) splits.emplace_back(split);
-  }
+  const std::vector<std::string> folders = folder_content(folder).folders;
+  std::vector<std::string> splits = named_splits(folder, folders);
+  if (splits.empty() && hold_the_same(folder, folders)) return folders;
   if (splits.empty()) splits.push_back("train");
   return splits;
 }

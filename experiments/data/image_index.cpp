@@ -159,6 +159,18 @@ void drop_bad(const Loader& loader, IndexedImages& files, ImageSet& images) {
   files.keep(good);
 }
 
+/// Reads the first bytes of each file.
+std::vector<std::int64_t> find_gray16(const IndexedImages& files, int threads) {
+  std::vector<std::uint8_t> found(files.index().entries.size());
+  parallel_items(std::ssize(found), kBlock, threads, [&](std::size_t, std::int64_t i) {
+    found[static_cast<std::size_t>(i)] = is_gray16_png(files.head(i, kPngHead));
+  });
+  std::vector<std::int64_t> out;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (found[i] != 0) out.push_back(static_cast<std::int64_t>(i));
+  return out;
+}
+
 void list_shards(const ImageIndex& index, ImageSet& images) {
   if (index.archives.empty()) return;
   images.shards.resize(index.archives.size());
@@ -248,6 +260,7 @@ ImageSet load_images(ImageIndex index, const SliceRequest& request) {
     if (request.captions) images.captions.push_back(entry.caption);
   }
   list_shards(found, images);
+  if (!request.keep_encoded) images.gray16 = find_gray16(*files, request.threads);
   const auto masks = request.masks == MaskLabels::none ? nullptr : masks_of(found, request);
   images.masks = masks;
   if (masks && !images.pixels.empty())
@@ -264,11 +277,19 @@ ImageSet load_images(ImageIndex index, const SliceRequest& request) {
       hash.number(files->bytes(i));
       if (masks) hash.number(masks->bytes(i));
     });
+    if (!images.gray16
+             .empty()) {  // sizes in bytes do not tell how they are decoded, which older programs did otherwise
+      SetHash hash;
+      hash.text(images.hash);
+      hash.text("the upper byte of 16-bit grayscale");
+      images.hash = hash.hex();
+    }
   }
   images.provenance =
       concat(found.kind, ", ", found.folder.string(), ", ", request.slice.text, ": ", images.size(), " of ", all,
              " images", found.archives.empty() ? "" : concat(" from ", found.archives.size(), " shards"),
              images.bad_images.empty() ? "" : concat(", ", images.bad_images.size(), " bad ones left out"),
+             images.gray16.empty() ? "" : concat(", ", images.gray16.size(), " of 16-bit grayscale (upper byte)"),
              loader.sizes().empty() ? "" : concat(", ", loader.sizes()), ", ", decoder_versions());
   return images;
 }

@@ -59,10 +59,10 @@ struct ImageIndex {
 inline constexpr std::int64_t kMostBytesInMemory = std::int64_t{4} << 30;
 
 /// Sorts by key, then takes the slice and the subset. Images of one size that fit in kMostBytesInMemory are decoded
-/// now. All others stay encoded, with a `hash` over class names, keys, labels and sizes in bytes. The choice depends
-/// only on the files. With skip_bad every image is decoded once in either case, so that only decodable ones remain.
-/// InputError: a duplicate key, a bad slice or subset, a missing or undecodable file (with skip_bad, listed in
-/// `bad_images`), no images left.
+/// now. All others stay encoded, with a `hash` over class names, keys, labels and sizes in bytes, which also says
+/// whether some are 16-bit grayscale. The choice depends only on the files. With skip_bad every image is decoded once
+/// in either case, so that only decodable ones remain. InputError: a duplicate key, a bad slice or subset, a missing or
+/// undecodable file (with skip_bad, listed in `bad_images`), no images left.
 ImageSet load_images(ImageIndex index, const SliceRequest& request);
 
 /// Hexadecimal SHA-256 over class names, keys, labels and the files' bytes of an encoded set.

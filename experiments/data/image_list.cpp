@@ -185,6 +185,17 @@ std::vector<ListedLabel> lines_of_split(const LabelFile& file, const fs::path& f
   return lines;
 }
 
+/// Where the images of an undivided list are: beside the file of labels, else in images/ or the only folder.
+fs::path folder_of_images(const fs::path& folder, const LabelFile& file) {
+  const FolderContent content = folder_content(folder);
+  std::error_code error;
+  const bool here = file.names_files() ? fs::exists(folder / file.lines().front().image, error)
+                                       : std::any_of(content.files.begin(), content.files.end(), has_image_extension);
+  if (here) return folder;
+  if (is_folder(folder / kImagesFolder)) return folder / kImagesFolder;
+  return content.folders.size() == 1 ? folder / content.folders.front() : folder;
+}
+
 std::vector<ListedLabel> lines_in_order(const LabelFile& file, const std::vector<std::string>& images,
                                         const fs::path& folder) {
   std::vector<ListedLabel> lines = file.lines();
@@ -251,7 +262,7 @@ ImageSet read_image_list(const fs::path& folder, const std::string& labels, cons
     throw InputError(concat(folder.string(), ": has no folder ", in_quotes(request.slice.split),
                             "; its images are the split \"train\"; use slices of it"));
   LabelClasses classes = classes_of(folder, file, request.numbers, request.class_names);
-  const fs::path of_split = divided ? folder / request.slice.split : folder;
+  const fs::path of_split = divided ? folder / request.slice.split : folder_of_images(folder, file);
   std::vector<std::string> images;  // the folder may also contain the file of labels and class names
   for (const std::string& name : folder_content(of_split).files) {
     if (has_image_extension(name)) images.push_back(name);

@@ -46,7 +46,8 @@ struct ImageSet {
   std::string folder;      // of the dataset, for errors; empty if generated
   /// Per channel over all images, in units where 255 is 1; the deviation divides by n.
   std::vector<double> channel_mean, channel_std;
-  std::vector<BadImage> bad_images;  // ascending keys; only if the descriptor allows omitting them
+  std::vector<BadImage> bad_images;    // ascending keys; only if the descriptor allows omitting them
+  std::vector<std::int64_t> gray16{};  // ascending: images that are 16-bit grayscale, of which the upper byte is used
   /// Images of each shard, in stored order. Empty for data without shards.
   std::vector<std::vector<std::int64_t>> shards;
 

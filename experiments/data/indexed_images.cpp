@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -64,6 +65,19 @@ std::string IndexedImages::where(std::int64_t i) const {
 std::int64_t IndexedImages::bytes(std::int64_t i) const {
   const ImageEntry& entry = at(i);
   return entry.content.empty() ? entry.bytes : static_cast<std::int64_t>(entry.content.size());
+}
+
+std::vector<std::uint8_t> IndexedImages::head(std::int64_t i, std::size_t count) const {
+  const ImageEntry& entry = at(i);
+  const auto have = std::min(count, static_cast<std::size_t>(std::max<std::int64_t>(bytes(i), 0)));
+  if (!entry.content.empty()) return {entry.content.begin(), entry.content.begin() + std::ptrdiff_t(have)};
+  std::vector<std::uint8_t> first(have);
+  try {
+    if (have > 0) read_part(file(entry), entry.offset, first, where(i));
+  } catch (const InputError&) {  // whoever needs the file reports it
+    first.clear();
+  }
+  return first;
 }
 
 void IndexedImages::keep(const std::vector<bool>& good) {

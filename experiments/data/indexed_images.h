@@ -19,6 +19,8 @@ class IndexedImages final : public EncodedImages {
   std::string where(std::int64_t i) const override;
   /// Of the file or member; -1 if missing.
   std::int64_t bytes(std::int64_t i) const;
+  /// The first `count` bytes, or all; none of a file that cannot be read.
+  std::vector<std::uint8_t> head(std::int64_t i, std::size_t count) const;
   void keep(const std::vector<bool>& good);
   const ImageIndex& index() const { return index_; }
 

@@ -17,7 +17,13 @@ struct ImageMeasures {
   std::vector<std::int64_t> class_counts;         // [num_classes]
   std::vector<double> mean, deviation;            // per channel over all pixels, in units where 255 is 1; exact sums
   std::vector<BadImage> bad_images;               // ascending keys; includes images already omitted from the set
+  std::vector<std::string> digests;               // [images.size()], of size and pixels; "" of images that are bad
+  std::int64_t gray16 = 0;                        // images of 16-bit grayscale
+  int least_gray16 = 255, most_gray16 = 0;        // of the upper bytes of their pixels
 };
+
+/// Sentences on images of 16-bit grayscale, with advice if they use few of the levels of their upper byte; "" without.
+std::string words_on_gray16(const std::vector<const ImageMeasures*>& slices);
 
 /// Decodes every image once. Independent of the number of threads.
 ImageMeasures measure_images(const ImageSet& images, int threads);

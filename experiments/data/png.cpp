@@ -30,7 +30,7 @@ struct Session {
 
 struct Decoder : Session {
   FileBytes left;                    // not yet read by libpng
-  std::vector<std::uint8_t> stored;  // palette indices or 16-bit levels
+  std::vector<std::uint8_t> stored;  // palette indices, or the values of a mask
   std::vector<png_bytep> rows;
 
   explicit Decoder(FileBytes bytes) : left(bytes) {}
@@ -40,8 +40,8 @@ struct Decoder : Session {
   ImageSize size() const { return {png_get_image_height(png, info), png_get_image_width(png, info)}; }
 };
 
-/// libpng cannot convert palette indices and 16-bit grayscale to Pillow's RGB, so these are read as stored.
-enum class Stored { rgb, indices, gray16 };
+/// libpng cannot convert palette indices to Pillow's RGB, so these are read as stored.
+enum class Stored { rgb, indices };
 
 void heed_no_warning(png_structp, png_const_charp) {}  // they concern ignored parts of the file
 
@@ -69,9 +69,7 @@ bool read_header(Decoder& decoder) {
 
 Stored set_transforms(Decoder& decoder) {
   const int colors = png_get_color_type(decoder.png, decoder.info), bits = png_get_bit_depth(decoder.png, decoder.info);
-  const Stored stored = colors == PNG_COLOR_TYPE_PALETTE              ? Stored::indices
-                        : colors == PNG_COLOR_TYPE_GRAY && bits == 16 ? Stored::gray16
-                                                                      : Stored::rgb;
+  const Stored stored = colors == PNG_COLOR_TYPE_PALETTE ? Stored::indices : Stored::rgb;
   if (stored == Stored::indices) png_set_packing(decoder.png);
   if (stored == Stored::rgb) {
     if (colors == PNG_COLOR_TYPE_GRAY && bits < 8) png_set_expand_gray_1_2_4_to_8(decoder.png);
@@ -125,13 +123,6 @@ void to_rgb(const Palette& palette, const std::vector<std::uint8_t>& indices, Im
   for (const std::uint8_t index : indices) rgb = std::copy(palette[index].begin(), palette[index].end(), rgb);
 }
 
-void gray16_to_rgb(const std::vector<std::uint8_t>& levels, Image& out) {
-  for (std::size_t i = 0; i < out.pixels.size(); ++i) {
-    const std::size_t at = i / 3 * 2;
-    out.pixels[i] = levels[at] == 0 ? levels[at + 1] : 255;
-  }
-}
-
 /// libpng appends to `bytes`.
 struct Writer : Session {
   std::vector<std::uint8_t> bytes;
@@ -175,6 +166,11 @@ void open(Decoder& decoder, const std::string& where) {
 
 bool is_png(FileBytes bytes) { return bytes.size() >= 8 && png_sig_cmp(bytes.data(), 0, 8) == 0; }
 
+bool is_gray16_png(FileBytes bytes) {
+  constexpr std::size_t kDepth = 24, kColors = 25;  // of IHDR, the first chunk
+  return is_png(bytes) && bytes.size() >= kPngHead && bytes[kDepth] == 16 && bytes[kColors] == PNG_COLOR_TYPE_GRAY;
+}
+
 ImageSize png_size(FileBytes bytes, const std::string& where) {
   Decoder decoder(bytes);
   open(decoder, where);
@@ -195,7 +191,6 @@ void decode_png(FileBytes bytes, const std::string& where, Image& out) {
     decoder.rows[y] = (stored == Stored::rgb ? out.pixels.data() : decoder.stored.data()) + y * row_bytes;
   if (!read_pixels(decoder)) refuse(where, concat("the PNG is damaged: ", decoder.message));
   if (stored == Stored::indices) to_rgb(palette_of(decoder), decoder.stored, out);
-  if (stored == Stored::gray16) gray16_to_rgb(decoder.stored, out);
 }
 
 std::string png_version() { return "libpng " PNG_LIBPNG_VER_STRING; }

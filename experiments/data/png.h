@@ -10,12 +10,15 @@
 namespace normlab {
 
 bool is_png(FileBytes bytes);
+/// Whether a PNG is grayscale of 16 bits without alpha, by its first kPngHead bytes.
+inline constexpr std::size_t kPngHead = 26;
+bool is_gray16_png(FileBytes bytes);
 
 /// Size from the header.
 ImageSize png_size(FileBytes bytes, const std::string& where);
 /// Decodes to Pillow's convert("RGB"): palette colours (black beyond the palette's end), grayscale in all three
-/// channels, the upper byte of 16 bits (in grayscale without alpha, levels above 255 become 255). Ignores transparency
-/// and gamma. InputError begins with `where`: damage, a truncated file, more than kMaxImagePixels.
+/// channels, the upper byte of 16 bits (of grayscale without alpha too, where Pillow makes all levels above 255 equal).
+/// Ignores transparency and gamma. InputError begins with `where`: damage, a truncated file, more than kMaxImagePixels.
 void decode_png(FileBytes bytes, const std::string& where, Image& out);
 
 /// The values as stored, 0 to 255, of a grayscale PNG, or the indices of a palette. InputError begins with `where`: as

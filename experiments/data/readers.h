@@ -46,14 +46,21 @@ std::vector<std::string> idx_classes(const std::filesystem::path& folder, const 
 bool has_idx(const std::filesystem::path& folder);
 
 /// `folder`/SPLIT/CLASS/.../NAME.jpg (.jpeg, .png, in any case). The label is CLASS's position among the class folders
-/// in byte order, or in SliceRequest::class_names; the key is the path after SPLIT, which is train, val, valid,
-/// validation, dev or test. Without such folders those of `folder` are the classes and "train" is its only split.
-/// Follows links; skips names that begin with a dot and, beside class folders, README and the like. InputError: no such
-/// split (with the existing ones), a split with capital letters, a class folder without images or absent from the
+/// in byte order, or in SliceRequest::class_names; the key is the path after SPLIT. Splits are the folders whose name
+/// is_split_name(), or all folders if these hold the same folders, the classes. Without them those of `folder` are the
+/// classes and "train" is its only split. A split that holds only a folder of its own name is that folder. Follows
+/// links; skips names that begin with a dot and, beside class folders, README and the like. InputError: no such split
+/// (with the existing ones), a folder that may be a split or a class, a class folder without images or absent from the
 /// training split, any other file, a folder that contains itself, tiny-imagenet-200's val.
 ImageSet read_image_folder(const std::filesystem::path& folder, const SliceRequest& request);
 std::vector<std::string> image_folder_classes(const std::filesystem::path& folder, const std::string& split);
+/// Training first.
 std::vector<std::string> image_folder_splits(const std::filesystem::path& folder);
+/// The same for flat folders of images: by name alone.
+std::vector<std::string> splits_by_name(const std::filesystem::path& folder);
+/// train, training, seg_train, ..., in any letter case; of evaluation val, valid, dev, test, testing, eval, ...
+bool is_training_split(const std::string& folder);
+bool is_split_name(const std::string& folder);
 
 /// `folder`/images/SPLIT/.../NAME.jpg (.jpeg, .png) and `folder`/masks/SPLIT/.../NAME.png, whose pixels are labels as
 /// SliceRequest::masks says; classes.txt names the classes. InputError: no such split, an image without a mask, a mask
@@ -68,12 +75,13 @@ ImageSet read_tiny_imagenet(const std::filesystem::path& folder, const SliceRequ
 std::vector<std::string> tiny_imagenet_classes(const std::filesystem::path& folder, const std::string& class_order);
 bool has_tiny_imagenet(const std::filesystem::path& folder);
 
-/// A flat folder of images, `folder`/SPLIT or else `folder` itself, and a file of labels, `folder`/`labels`: lines
-/// "file label", separated by spaces, tabs or a comma, each perhaps in quotes, or one label per line for the images in
-/// byte order. With commas, a first line of two column names is skipped. What labels mean: read_labels() in
-/// experiments/data/label_reading.h. They count the file of SliceRequest::numbers, else classes.txt, else
-/// SliceRequest::class_names; without any of these the labels are the names. InputError names the line: a file listed
-/// twice or outside the folder, an invalid label, an image without a label, more labels than images.
+/// A flat folder of images, `folder`/SPLIT or else `folder` itself (or, where that lacks them, its folder "images" or
+/// its only folder), and a file of labels, `folder`/`labels`: lines "file label", separated by spaces, tabs or a comma,
+/// each perhaps in quotes, or one label per line for the images in byte order. With commas, a first line of two column
+/// names is skipped. What labels mean: read_labels() in experiments/data/label_reading.h. They count the file of
+/// SliceRequest::numbers, else classes.txt, else SliceRequest::class_names; without any of these the labels are the
+/// names. InputError names the line: a file listed twice or outside the folder, an invalid label, an image without a
+/// label, more labels than images.
 ImageSet read_image_list(const std::filesystem::path& folder, const std::string& labels, const SliceRequest& request);
 /// Whether one of the first two lines of `file` names an image and its label.
 bool names_images(const std::filesystem::path& file);

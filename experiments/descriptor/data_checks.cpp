@@ -83,6 +83,10 @@ class DataChecks {
         for (const Slice& slice : slices) {
           if (data().generated() && slice.split != "train" && slice.split != "test")
             throw InputError(concat("the splits of ", data().name, " are \"train\" and \"test\""));
+          if (data().stratified && slice.counts_images())
+            throw InputError(concat("slice ", in_quotes(text),
+                                    ": counts images, but a stratified slice takes a share of each class; write "
+                                    "percentages, or leave dataset.stratified out"));
           for (const std::vector<SliceCut>& cuts : slice.parts)
             for (const auto& [begin, end] : cuts)
               if (begin && end && begin->percent == end->percent && begin->value >= end->value)
@@ -159,8 +163,8 @@ class DataChecks {
       std::vector<std::int32_t> labels(static_cast<std::size_t>(*known_split_images(data(), slice.split)));
       for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>(i) % all;
       try {
-        for (const std::int64_t i :
-             select_images(slice, {data().per_class, data().fraction, data().subset_seed}, data().name, labels, names))
+        const Subset subset{data().per_class, data().fraction, data().subset_seed, {}, slice_rule(data())};
+        for (const std::int64_t i : select_images(slice, subset, data().name, labels, names))
           seen[static_cast<std::size_t>(labels[static_cast<std::size_t>(i)])] = true;
       } catch (const InputError& error) {
         return report_("dataset.per_class", error.what());

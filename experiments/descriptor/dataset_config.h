@@ -57,7 +57,9 @@ struct DatasetConfig {
   std::int64_t per_class = 0;
   double fraction = 1.0;
   std::uint64_t subset_seed = 0;
-  bool allow_absent_classes = false;
+  bool allow_absent_classes = false, allow_small_eval = false;
+  bool stratified = false;
+  std::uint64_t slice_seed = 0;
   SampleOrder order = SampleOrder::shuffled;
   std::int64_t shuffle_buffer = 10000;
   OnBadImage on_bad_image = OnBadImage::fail;
@@ -70,6 +72,8 @@ struct DatasetConfig {
   std::string class_order{};                  // "", "bytes", "natural" or a file
 
   bool generated() const { return name == "shapes" || name == "gratings"; }
+  /// Whether some slice is a part of its split.
+  bool cuts() const { return (train + eval + minival).find('[') != std::string::npos; }
   /// The classes of the data that `classes` or `class_groups` name; empty: all.
   std::vector<std::string> chosen_classes() const {
     std::vector<std::string> chosen = classes;
@@ -89,6 +93,7 @@ constexpr auto rows_of(const T*) {
   constexpr When<T> kFiles{[](const T& c) { return !c.generated(); }, "{name} is generated and has no {}"};
   constexpr std::string_view kOnlyShapes = "only shapes and gratings are generated; {name} has no {}";
   constexpr When<T> kGeneratedOnly{[](const T& c) { return c.generated(); }, kOnlyShapes};
+  constexpr When<T> kCut{[](const T& c) { return c.cuts(); }, "every slice is a whole split, so {} has no effect"};
   constexpr When<T> kShards{[](const T& c) { return c.layout == L::webdataset; }, "only layout webdataset has shards"};
   return std::tuple{
       field<&T::name>("gratings, shapes, cifar10 or another known data set; with `path`, a name of your own"),
@@ -128,7 +133,14 @@ constexpr auto rows_of(const T*) {
       field<&T::subset_seed>("seed by which per_class and fraction choose images")
           .when({[](const T& c) { return c.per_class > 0 || c.fraction < 1; },
                  "neither per_class nor fraction selects a part of the slice"}),
-      field<&T::allow_absent_classes>("allow a training slice that lacks a class"),
+      field<&T::allow_absent_classes>("allow a training slice that lacks a class, or a class whose pixels it lacks"),
+      field<&T::allow_small_eval>("allow an evaluation slice of fewer than 10 images").when(kFiles),
+      field<&T::stratified>(
+          "cut the percentages of a slice, such as \"train[:80%]\", from each class, so that all have their share")
+          .when(kCut)
+          .when({[](const T& c) { return c.masks == MaskLabels::none && !c.captions; },
+                 "only images with classes can be {}"}),
+      field<&T::slice_seed>("seed of the permutation of images that slices are ranges of").when(kCut),
       field<&T::order>("shuffled over the whole slice, or read shard by shard through a buffer")
           .when(kFiles)
           .when({[](const T& c) { return c.layout == L::webdataset || c.layout == L::known; }, kOnlyShapes}),

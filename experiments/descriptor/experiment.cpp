@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/base/suggest.h"
 #include "experiments/descriptor/benchmarks.h"
 #include "experiments/descriptor/canonical.h"
@@ -28,7 +29,8 @@ struct Row {
   std::vector<std::uint64_t> seeds;
   AxisValues values;
   std::vector<AxisValues> other_values;  // of the same row in later grids
-  JsonNode tree;                         // for tuned sweeps: the tree that values are laid over
+  const Grid* grid = nullptr;
+  JsonNode tree;  // for tuned sweeps: the tree that values are laid over
 };
 
 /// Axis values that select rows, and whether any row matched.
@@ -253,11 +255,13 @@ class Expansion {
     // Tells whether the trial to start from has a seed of its own.
     if (row.cell.start) identity += canonical_json(with_seed(row.config, row.cell.start, 1));
     row.seeds = seeds_of(grid);
+    row.grid = &grid;
     if (tuned_) row.tree = std::move(tree);
     const auto [known, added] = row_of_config_.try_emplace(std::move(identity), rows_.size());
     if (added) {
       rows_.push_back(std::move(row));
     } else {
+      note_repeated(row, rows_[known->second]);
       add_seeds(rows_[known->second], row.seeds);
       rows_[known->second].other_values.push_back(std::move(row.values));
     }
@@ -310,6 +314,15 @@ class Expansion {
     resolve_start(other);
     --start_depth_;
     return std::make_shared<StartRow>(StartRow{other.config, other.cell.label, start.from->seed, other.cell.start});
+  }
+
+  /// Not if another grid has the same axis values, to add seeds to them.
+  void note_repeated(const Row& row, const Row& first) {
+    if (row.cell.label == first.cell.label && row.grid != first.grid) return;
+    repeated_rows_.push_back(row.cell.label == first.cell.label
+                                 ? concat("row ", in_quotes(row.cell.label), " is given twice; it is trained once")
+                                 : concat("row ", in_quotes(row.cell.label), " has the same settings as ",
+                                          in_quotes(first.cell.label), "; they are one row, trained once"));
   }
 
   void add_seeds(Row& row, const std::vector<std::uint64_t>& seeds) {
@@ -365,6 +378,12 @@ class Expansion {
     out.axes = paths_;
     out.groups = benchmarks_.groups();
     out.duplicates = duplicates_;
+    constexpr std::size_t kNamed = 10;
+    if (const std::size_t all = repeated_rows_.size(); all > kNamed) {
+      repeated_rows_.resize(kNamed);
+      repeated_rows_.push_back(concat(all - kNamed, " more rows have the same settings as others"));
+    }
+    out.repeated_rows = std::move(repeated_rows_);
     out.two_stage = two_stage_;
     if (out.two_stage) out.two_stage->metric = metric_for(task_of(rows_.front().config.model), two_stage_->metric);
     require_two_stage_metric();
@@ -415,6 +434,7 @@ class Expansion {
   std::vector<Row> rows_;
   std::unordered_map<std::string, std::size_t> row_of_config_;
   std::size_t duplicates_ = 0;
+  std::vector<std::string> repeated_rows_;
   StartSources starts_;
   int start_depth_ = 0;
 };

@@ -93,6 +93,8 @@ struct Experiment {
   PaperConfig paper;
   TestedClaim claim;
   std::size_t duplicates = 0;  // repeated trials, which run once
+  /// "row \"a\" repeats \"b\": ..." for each row with the settings of another one, which it is a part of.
+  std::vector<std::string> repeated_rows{};
 
   // For trials that depend on results: next_stage() of experiments/sweep/stages.h fills in what is known so far.
   std::optional<TwoStageSeeds> two_stage;

@@ -22,7 +22,20 @@ std::optional<std::int64_t> chosen_split_images(const DatasetConfig& dataset, st
   return *images / all * classes;
 }
 
+/// Of a slice that is cut from each class.
+std::optional<std::int64_t> stratified_images(const DatasetConfig& dataset, const Slice& slice) {
+  const KnownDataset* known = find_dataset(dataset.name);
+  const std::optional<std::int64_t> images = known_split_images(dataset, slice.split);
+  if (known == nullptr || !known->balanced || !images || slice.counts_images()) return std::nullopt;
+  const std::int64_t all = known_classes(*known, dataset), more = *images % all;  // these classes have one image more
+  const auto chosen = std::ssize(dataset.chosen_classes()), classes = chosen == 0 ? all : chosen;
+  if (more > 0 && (chosen > 0 || !dataset.generated())) return std::nullopt;
+  const auto of_class = [&](std::int64_t size) { return size > 0 ? images_of_class(slice, dataset.name, size) : 0; };
+  return of_class(*images / all) * (classes - more) + (more > 0 ? of_class(*images / all + 1) * more : 0);
+}
+
 std::optional<std::int64_t> known_images(const DatasetConfig& dataset, const Slice& slice) {
+  if (dataset.stratified && !slice.whole()) return stratified_images(dataset, slice);
   if (!known_split_images(dataset, slice.split)) return counted_images(slice);
   const std::optional<std::int64_t> images = chosen_split_images(dataset, slice.split);
   if (!images) return std::nullopt;
@@ -95,11 +108,15 @@ SliceSizes known_slice_sizes(const DatasetConfig& dataset) {
   return {known_training_images(dataset), known_evaluation_images(dataset), known_minival_images(dataset)};
 }
 
+SliceRule slice_rule(const DatasetConfig& dataset) { return {dataset.stratified, dataset.slice_seed}; }
+
 std::string shared_images(const DatasetConfig& dataset, std::string_view a, std::string_view b) {
   for (const Slice& first : parse_slices(a))
     for (const Slice& second : parse_slices(b)) {
       if (first.split != second.split) continue;
-      std::string why = shared_images(first, second, chosen_split_images(dataset, first.split).value_or(0));
+      // Of a stratified slice the numbers are those of each class.
+      const std::int64_t images = dataset.stratified ? 0 : chosen_split_images(dataset, first.split).value_or(0);
+      std::string why = shared_images(first, second, images);
       if (!why.empty()) return why;
     }
   return "";

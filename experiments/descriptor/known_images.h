@@ -24,6 +24,10 @@ SliceSizes known_slice_sizes(const DatasetConfig& dataset);
 /// nullopt if only the files can tell.
 std::optional<std::int64_t> known_split_images(const DatasetConfig& dataset, std::string_view split);
 
+/// How its slices are cut.
+struct SliceRule;
+SliceRule slice_rule(const DatasetConfig& dataset);
+
 /// "" if two slices of a dataset are disjoint, otherwise why not.
 std::string shared_images(const DatasetConfig& dataset, std::string_view a, std::string_view b);
 

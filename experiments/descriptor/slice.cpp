@@ -111,7 +111,17 @@ std::optional<std::int64_t> counted_images(const Slice& slice) {
   return images;
 }
 
-std::vector<SliceSpan> spans_of(const Slice& slice, std::string_view dataset, std::int64_t samples) {
+bool Slice::counts_images() const {
+  for (const std::vector<SliceCut>& cuts : parts)
+    for (const auto& [begin, end] : cuts)
+      if ((begin && !begin->percent) || (end && !end->percent)) return true;
+  return false;
+}
+
+namespace {
+
+std::vector<SliceSpan> cut_spans(const Slice& slice, std::string_view dataset, std::int64_t samples,
+                                 bool may_be_empty) {
   const std::string where = concat("dataset ", in_quotes(dataset), ", slice ", in_quotes(slice.text), ": ");
   std::vector<SliceSpan> spans;
   for (const std::vector<SliceCut>& cuts : slice.parts) {
@@ -126,7 +136,7 @@ std::vector<SliceSpan> spans_of(const Slice& slice, std::string_view dataset, st
       const std::int64_t begin = position(cut.begin, 0), end = position(cut.end, images);
       const char* const what = &cut == cuts.data() ? "the split" : "the part before it";
       if (end > images) throw InputError(concat(where, "ends at ", end, ", but ", what, " has ", images, " images"));
-      if (begin >= end)
+      if (begin > end || (begin == end && !may_be_empty))
         throw InputError(concat(where, "is empty: from ", begin, " to ", end, " of ", images, " images"));
       span = {span.begin + begin, span.begin + end};
     }
@@ -140,14 +150,54 @@ std::vector<SliceSpan> spans_of(const Slice& slice, std::string_view dataset, st
   return spans;
 }
 
-std::vector<std::int64_t> slice_indices(const Slice& slice, std::string_view dataset, std::int64_t samples) {
+}  // namespace
+
+std::vector<SliceSpan> spans_of(const Slice& slice, std::string_view dataset, std::int64_t samples) {
+  return cut_spans(slice, dataset, samples, false);
+}
+
+std::int64_t images_of_class(const Slice& slice, std::string_view dataset, std::int64_t samples) {
+  std::int64_t images = 0;
+  for (const SliceSpan& span : cut_spans(slice, dataset, samples, true)) images += span.end - span.begin;
+  return images;
+}
+
+std::vector<std::int64_t> slice_indices(const Slice& slice, std::string_view dataset, std::int64_t samples,
+                                        std::uint64_t seed) {
   const std::vector<SliceSpan> spans = spans_of(slice, dataset, samples);
-  const std::vector<std::int64_t> order = permutation(stream_key(0, "slice", dataset), samples, 0);
+  const std::vector<std::int64_t> order = permutation(stream_key(seed, "slice", dataset), samples, 0);
   std::vector<std::int64_t> chosen;
   for (const SliceSpan& span : spans) chosen.insert(chosen.end(), order.begin() + span.begin, order.begin() + span.end);
   std::sort(chosen.begin(), chosen.end());
   return chosen;
 }
+
+namespace {
+
+/// Positions in `labels`, ascending, of a slice that is cut from each class.
+std::vector<std::int64_t> stratified_indices(const Slice& slice, std::string_view dataset,
+                                             const std::vector<std::int32_t>& labels, std::uint64_t seed) {
+  const std::string where = concat("dataset ", in_quotes(dataset), ", slice ", in_quotes(slice.text), ": ");
+  if (slice.counts_images())
+    throw InputError(
+        concat(where, "a stratified slice takes a share of each class; write percentages, such as \"train[:80%]\""));
+  std::vector<std::vector<std::int64_t>> of_class;
+  for (const std::int64_t i : permutation(stream_key(seed, "slice", dataset), std::ssize(labels), 0)) {
+    const auto label = static_cast<std::size_t>(labels[static_cast<std::size_t>(i)]);
+    if (label >= of_class.size()) of_class.resize(label + 1);
+    of_class[label].push_back(i);
+  }
+  std::vector<std::int64_t> chosen;
+  for (const std::vector<std::int64_t>& order : of_class)
+    if (!order.empty())
+      for (const SliceSpan& span : cut_spans(slice, dataset, std::ssize(order), true))
+        chosen.insert(chosen.end(), order.begin() + span.begin, order.begin() + span.end);
+  if (chosen.empty()) throw InputError(concat(where, "is empty: its share of each class is less than an image"));
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+}  // namespace
 
 void require_class_names(std::string_view dataset, const std::vector<std::string>& wanted,
                          std::span<const std::string> class_names) {
@@ -167,25 +217,26 @@ std::vector<std::int64_t> select_images(const Slice& slice, const Subset& subset
                                         std::span<const std::string> class_names) {
   const auto samples = static_cast<std::int64_t>(labels.size());
   const std::string where = concat("dataset ", in_quotes(dataset), ", slice ", in_quotes(slice.text), ": ");
-  std::vector<std::int64_t> chosen;
-  if (subset.classes.empty()) {
-    chosen = slice_indices(slice, dataset, samples);
-  } else {
-    std::vector<bool> wanted(class_names.size());
-    require_class_names(dataset, subset.classes, class_names);
-    for (const std::string& name : subset.classes)
-      wanted[static_cast<std::size_t>(std::find(class_names.begin(), class_names.end(), name) - class_names.begin())] =
-          true;
-    std::vector<std::int64_t> of_classes;
-    for (std::int64_t i = 0; i < samples; ++i)
-      if (wanted[static_cast<std::size_t>(labels[static_cast<std::size_t>(i)])]) of_classes.push_back(i);
-    for (const std::int64_t i : slice_indices(slice, dataset, std::ssize(of_classes)))
-      chosen.push_back(of_classes[static_cast<std::size_t>(i)]);
+  const auto label = [&](std::int64_t i) { return static_cast<std::size_t>(labels[static_cast<std::size_t>(i)]); };
+  std::vector<bool> of_subset(class_names.size(), subset.classes.empty());
+  require_class_names(dataset, subset.classes, class_names);
+  for (const std::string& name : subset.classes)
+    of_subset[static_cast<std::size_t>(std::find(class_names.begin(), class_names.end(), name) - class_names.begin())] =
+        true;
+  std::vector<std::int64_t> there_are;  // images of these classes
+  std::vector<std::int32_t> their_labels;
+  for (std::int64_t i = 0; i < samples; ++i) {
+    if (!of_subset[label(i)]) continue;
+    there_are.push_back(i);
+    their_labels.push_back(labels[static_cast<std::size_t>(i)]);
   }
+  std::vector<std::int64_t> chosen = subset.rule.stratified && !slice.whole()
+                                         ? stratified_indices(slice, dataset, their_labels, subset.rule.seed)
+                                         : slice_indices(slice, dataset, std::ssize(there_are), subset.rule.seed);
+  for (std::int64_t& i : chosen) i = there_are[static_cast<std::size_t>(i)];
   if (subset.whole()) return chosen;
   if (subset.per_class > 0 && subset.fraction < 1)
     throw InputError(concat(where, "per_class and fraction both set the number of images; leave one of them out"));
-  const auto label = [&](std::int64_t i) { return static_cast<std::size_t>(labels[static_cast<std::size_t>(i)]); };
   std::vector<std::int64_t> there(class_names.size());
   std::vector<bool> in_slice(labels.size());
   for (const std::int64_t i : chosen) {

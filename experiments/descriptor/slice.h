@@ -26,6 +26,8 @@ struct Slice {
   /// The sum of these parts, at least one. Each cuts the split, then what the cut before it left.
   std::vector<std::vector<SliceCut>> parts;
   bool whole() const { return parts.size() == 1 && parts.front().empty(); }
+  /// Whether some bound is a number of images.
+  bool counts_images() const;
 };
 
 /// A sum of parts, each `split`, `split[begin:end]` or `split[begin:end][begin:end]`; a bound is empty, a number of
@@ -46,11 +48,20 @@ struct SliceSpan {
   std::int64_t begin = 0, end = 0;
 };
 std::vector<SliceSpan> spans_of(const Slice& slice, std::string_view dataset, std::int64_t samples);
+/// The number of images that a stratified slice takes of a class with `samples` images, perhaps none.
+std::int64_t images_of_class(const Slice& slice, std::string_view dataset, std::int64_t samples);
 
 /// Ascending indices of a slice of `samples` images sorted by key: spans_of() a fixed permutation that depends only on
-/// the dataset's name. Percentages are rounded down to an image, so "[:99%]" and "[99%:]" are disjoint and complete.
+/// (seed, dataset). Percentages are rounded down to an image, so "[:99%]" and "[99%:]" are disjoint and complete.
 /// InputError as spans_of().
-std::vector<std::int64_t> slice_indices(const Slice& slice, std::string_view dataset, std::int64_t samples);
+std::vector<std::int64_t> slice_indices(const Slice& slice, std::string_view dataset, std::int64_t samples,
+                                        std::uint64_t seed = 0);
+
+/// How a slice is cut: from the permutation of `seed`, or, stratified, from that of each class.
+struct SliceRule {
+  bool stratified = false;
+  std::uint64_t seed = 0;
+};
 
 /// The same number of images per class, or a share of each class, not both. Slices count only images of `classes`.
 struct Subset {
@@ -58,6 +69,7 @@ struct Subset {
   double fraction = 1.0;       // in (0, 1]
   std::uint64_t seed = 0;
   std::vector<std::string> classes{};  // empty: all
+  SliceRule rule{};
   bool whole() const { return per_class == 0 && fraction >= 1; }
 };
 
@@ -69,8 +81,8 @@ void require_class_names(std::string_view dataset, const std::vector<std::string
 /// each below class_names.size(). Images are taken in the order of a permutation of the split that depends only on
 /// (seed, dataset), so a larger subset with the same seed contains the smaller. A fraction of the slice is rounded to
 /// an image. Each class gets its share, rounded down; the rest goes to the classes that lost most to rounding, the
-/// lower label first. InputError: as for slice_indices, both kinds of subset at once, or a class that has some images
-/// but fewer than per_class, or an unknown class.
+/// lower label first. InputError: as for slice_indices, a stratified slice that counts images, both kinds of subset at
+/// once, or a class that has some images but fewer than per_class, or an unknown class.
 std::vector<std::int64_t> select_images(const Slice& slice, const Subset& subset, std::string_view dataset,
                                         std::span<const std::int32_t> labels, std::span<const std::string> class_names);
 

@@ -23,6 +23,7 @@
 #include "experiments/sweep/worker.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/few_shot.h"
+#include "experiments/train/provenance.h"
 #include "experiments/train/trial_ranks.h"
 #include "experiments/weights/start.h"
 
@@ -30,13 +31,13 @@ namespace normlab {
 namespace {
 
 /// `here`: data_hash() of the data here.
-void require_hash(const ResultStore& store, const Trial& trial, const TrialResult& result, const std::string& here) {
+void require_hash(const ResultStore& store, const Trial& trial, const TrialResult& result, const std::string& here,
+                  const std::string& note) {
   if (const std::string* const there = result.stated("data_hash"); there != nullptr && *there != here)
     throw InputError(fmt::format(
         "{}: trial {} ({}) was trained on data with hash {}, but the data here has hash {}, and a table must not "
         "mix the two. Point --data at the data of the result, or use another --out{}",
-        store.trial(trial.id).path().string(), trial.id.substr(0, 12), trial.label, *there, here,
-        note_of_labels(trial.config.dataset)));
+        store.trial(trial.id).path().string(), trial.id.substr(0, 12), trial.label, *there, here, note));
 }
 
 /// Loads every data set that a pending trial needs, and checks that finished trials were trained on the same data.
@@ -48,6 +49,7 @@ DataSets load_data(const Experiment& experiment, const ResultStore& store, const
     const std::string key = data_key(config);
     if (!data.contains(key)) data.emplace(key, load_dataset(config, options.data, available_cores()));
     // Once, before any trial begins.
+    require_evaluation(config, data.at(key));
     require_classes(experiment.trials[t].config, data.at(key).train);
     require_shots(experiment.trials[t].config, data.at(key).train, "eval.fewshot.shots");
     if (const auto problem = problem_of_warmup(experiment.trials[t].config.train, data.at(key).train.size()))
@@ -58,7 +60,7 @@ DataSets load_data(const Experiment& experiment, const ResultStore& store, const
     if (found == data.end()) continue;
     const std::optional<TrialResult> result = store.trial(trial.id).load_result();
     if (!result || result->status == TrialEnd::failed) continue;
-    require_hash(store, trial, *result, data_hash(found->second));
+    require_hash(store, trial, *result, data_hash(found->second), note_of_data(trial.config.dataset, found->second));
   }
   return data;
 }
@@ -87,7 +89,7 @@ void check_lists(const Experiment& experiment, const ResultStore& store, const R
                                      error.what()));
       }
     }
-    require_hash(store, trial, *result, hashes.at(key));
+    require_hash(store, trial, *result, hashes.at(key), note_of_labels(trial.config.dataset));
   }
 }
 

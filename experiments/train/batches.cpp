@@ -49,20 +49,30 @@ void make_rounded(std::vector<Acc<T>>& wide, std::int64_t values, T* out, Make&&
   }
 }
 
+void require_classes(const TrialConfig& config, std::int64_t here, const std::string& folder) {
+  const std::int64_t classes = num_classes(config.model);
+  if (here == classes || (here < classes && config.dataset.allow_absent_classes)) return;
+  const KnownDataset* known = find_dataset(config.dataset.name);
+  const bool part = known != nullptr && known_classes(*known, config.dataset) == classes && here < classes;
+  throw InputError(fmt::format(
+      "model.num_classes: the dataset \"{}\"{} has {} classes, but the model has {}; {}{}", config.dataset.name,
+      folder.empty() ? "" : " in " + folder, here, classes,
+      part ? "give the part its own name with dataset.path and dataset.layout"
+           : fmt::format("set \"model.num_classes\" to {}, or leave it out", here),
+      here < classes ? ", or set \"dataset.allow_absent_classes\" to true to keep classes without images" : ""));
+}
+
 }  // namespace
 
 void require_classes(const TrialConfig& config, const ImageSet& train) {
-  const std::int64_t classes = num_classes(config.model);
-  if (train.num_classes == classes || (train.num_classes < classes && config.dataset.allow_absent_classes)) return;
-  const KnownDataset* known = find_dataset(config.dataset.name);
-  const bool part = known != nullptr && known_classes(*known, config.dataset) == classes && train.num_classes < classes;
-  throw InputError(fmt::format(
-      "model.num_classes: the dataset \"{}\"{} has {} classes, but the model has {}; {}{}", config.dataset.name,
-      train.folder.empty() ? "" : " in " + train.folder, train.num_classes, classes,
-      part ? "give the part its own name with dataset.path and dataset.layout"
-           : fmt::format("set \"model.num_classes\" to {}, or leave it out", train.num_classes),
-      train.num_classes < classes ? ", or set \"dataset.allow_absent_classes\" to true to keep classes without images"
-                                  : ""));
+  require_classes(config, train.num_classes, train.folder);
+}
+
+void require_fitting(const TrialConfig& config, const FoundSlices& found) {
+  if (found.classes > 0) require_classes(config, found.classes, found.folder);
+  if (!found.sizes.train) return;
+  if (const auto problem = problem_of_warmup(config.train, *found.sizes.train))
+    throw InputError(concat("train.", problem->key, ": ", problem->what));
 }
 
 void require_vocabulary(const TrialConfig& config, const Tokeniser& tokeniser) {

@@ -21,6 +21,8 @@ namespace normlab {
 
 /// InputError if the images have other classes than the model: more, or fewer without dataset.allow_absent_classes.
 void require_classes(const TrialConfig& config, const ImageSet& train);
+/// The same before images are decoded; InputError also for a warm-up that is longer than the training.
+void require_fitting(const TrialConfig& config, const FoundSlices& found);
 
 /// InputError if the model's text tower has fewer numbers than the vocabulary.
 void require_vocabulary(const TrialConfig& config, const Tokeniser& tokeniser);

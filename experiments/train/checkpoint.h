@@ -29,7 +29,7 @@ struct CheckpointInfo {
   std::int64_t resumed = 0;
   bool different_bits = false;           // some attempt resumed under another program
   std::string data_hash;                 // data_hash() of its training and evaluation data
-  std::string note_of_data{};            // note_of_labels(), for the error about other data; not stored
+  std::string note_of_data{};            // note_of_data(), for the error about other data; not stored
   std::string metrics_hash, state_hash;  // SHA-256 of metrics.jsonl so far; tensors_hash() of the tensors
   std::string collapse, early_stop;      // states of the rules that end a training early
   std::string held_probes{};             // TrialProbes::held()

@@ -33,6 +33,21 @@ std::map<std::string, std::string> provenance(const TrialOptions& options, const
   return known;
 }
 
+std::string gray16_note(const DataPair& data) {
+  const auto count = std::ssize(data.train.gray16) + std::ssize(data.eval.gray16) +
+                     (data.minival ? std::ssize(data.minival->gray16) : 0);
+  if (count == 0) return "";
+  return fmt::format(
+      "\n{} images here are 16-bit grayscale: the upper byte of a pixel is used, where older versions of "
+      "normlab made all values above 255 equal.",
+      count);
+}
+
+std::string note_of_data(const DatasetConfig& config, const DataPair& data) {
+  const std::string note = gray16_note(data);
+  return note.empty() ? note_of_labels(config) : note;
+}
+
 std::vector<std::string> describe_bad_images(const DataPair& data) {
   std::vector<std::string> lines;
   const auto add = [&](const char* slice, const ImageSet& set) {

@@ -18,4 +18,9 @@ std::map<std::string, std::string> provenance(const TrialOptions& options, const
 /// "train 00017.jpg: not a JPEG": all images of any slice that cannot be decoded, with the reason.
 std::vector<std::string> describe_bad_images(const DataPair& data);
 
+/// "" without 16-bit grayscale images; else a line feed and a sentence that says how older programs read them.
+std::string gray16_note(const DataPair& data);
+/// What may explain another data_hash() of equal files: gray16_note(), else note_of_labels().
+std::string note_of_data(const DatasetConfig& config, const DataPair& data);
+
 }  // namespace normlab

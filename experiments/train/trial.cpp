@@ -61,7 +61,7 @@ class TrialRun {
     info_.model = canonical_model_json(config.model);
     info_.bits = bits_identity(*options.backend, config.train.precision, options.gpu_shards);
     info_.data_hash = data_hash(data);
-    info_.note_of_data = note_of_labels(config.dataset);
+    info_.note_of_data = note_of_data(config.dataset, data);
     info_.trained_on = to_metadata({config, data.train.channel_mean, data.train.channel_std, data.train.class_names});
     info_.collapse = collapse_.state();
     info_.early_stop = early_stop_.state();
@@ -73,6 +73,7 @@ class TrialRun {
     if (!bad_images_.empty())
       files_.log(fmt::format("{} images cannot be decoded and are left out: {}", bad_images_.size(),
                              fmt::join(bad_images_, "; ")));
+    if (const std::string note = gray16_note(data_); !note.empty()) files_.log(note.substr(1));
     std::optional<ResumePoint> from = resume_point();
     ranks_.agree([&] { from ? resume(*from) : start(); });
     if (ranks_.shared(engine_.state().step) != engine_.state().step)

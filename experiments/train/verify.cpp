@@ -1,4 +1,5 @@
 #include "experiments/train/verify.h"
+#include "experiments/train/provenance.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -191,7 +192,8 @@ class Verification {
     if (start.attempt == 0 && result_)  // a checkpoint records its data and is refused with others
       if (const std::string* const hash = result_->stated("data_hash"); hash != nullptr && *hash != data_hash(data_))
         throw InputError(fmt::format("{}: was trained on data with hash {}, but the data here has hash {}{}",
-                                     trial_.path().string(), *hash, data_hash(data_), note_of_labels(config_.dataset)));
+                                     trial_.path().string(), *hash, data_hash(data_),
+                                     note_of_data(config_.dataset, data_)));
     const std::string here = bits_identity(*options_.backend, config_.train.precision, options_.gpu_shards);
     if (options_.allow_different_bits || bits.empty() || bits == here) return;
     throw InputError(

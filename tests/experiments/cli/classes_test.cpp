@@ -113,12 +113,13 @@ std::vector<Layout> layouts() {
   return {
       {"image_folder", R"(, "eval": "val")", rgb, "--slice val", write_folders},
       {"webdataset", "", rgb, "", write_shards},
-      {"cifar", "", R"("channels": 3, "image_size": 32, "patch_size": 8, )", "", write_cifar},
+      {"cifar", R"(, "allow_small_eval": true)", R"("channels": 3, "image_size": 32, "patch_size": 8, )", "",
+       write_cifar},
       {"idx", "", R"("channels": 1, "image_size": 8, "patch_size": 4, )", "", write_idx},
       {"tiny_imagenet", R"(, "eval": "val")", rgb, "--slice val", write_tiny_imagenet},
       {"image_list", labels, rgb, "--labels labels.txt",
        [](const fs::path& folder, int classes) { write_list(folder, classes, false); }},
-      {"image_list", labels + R"(, "train": "train[:20]", "eval": "train[20:]")", rgb,
+      {"image_list", labels + R"(, "train": "train[:14]", "eval": "train[14:]")", rgb,
        "--labels labels.txt --slice train",
        [](const fs::path& folder, int classes) { write_list(folder, classes, true); }},
   };
@@ -170,6 +171,62 @@ TEST_CASE("classes: data with another number of classes than the model are refus
       CHECK_FALSE(fs::exists(c.folder / "out" / "trials"));
     }
   }
+}
+
+TEST_CASE("classes: check and plan refuse another number of classes than the data here have, as run does") {
+  for (const Layout& layout : layouts()) {
+    CAPTURE(layout.name + layout.dataset);
+    const Case c(layout);
+    c.describe("d.json", 4);
+    const std::string said = c.run("run " + c.in("d.json") + " --out " + c.in("out")).err;
+    for (const char* command : {"check ", "plan "}) {
+      const Finished done = c.run(command + c.in("d.json"));
+      CHECK_MESSAGE(done.code == 2, done.out);
+      CHECK_SAYS(done.err, "has 3 classes, but the model has 4; set \"model.num_classes\" to 3, or leave it out");
+      CHECK(said.find(done.err.substr(done.err.find("model.num_classes"))) != std::string::npos);
+    }
+    const std::string nowhere = "NORMLAB_DATA=" + c.in("nothing") + " ";
+    fs::create_directories(c.folder / "nothing");
+    CHECK(run_program(c.folder, "check " + c.in("d.json"), nowhere).code == 0);
+    CHECK(run_program(c.folder, "plan --gflops 100 " + c.in("d.json"), nowhere).code == 0);
+  }
+}
+
+TEST_CASE("classes: an evaluation without meaning is refused before the first step") {
+  const Layout folders = layouts().front();
+  const Case c(folders);
+  const auto refused = [&](const std::string& what) {
+    for (const std::string command : {"check ", "plan ", "run "}) {
+      const Finished done = c.run(command + c.in("d.json") + (command == "check " ? "" : " --out " + c.in("out")));
+      CHECK_MESSAGE(done.code == 2, command, done.out);
+      CHECK_SAYS(done.err, what);
+    }
+    CHECK_FALSE(fs::exists(c.folder / "out" / "trials"));
+  };
+  const fs::path val = c.folder / "data" / "d" / "val";
+  for (const char* gone : {"ant/0.png", "ant/1.png", "bee/0.png"}) fs::remove(val / gone);
+  c.describe("d.json", 3);
+  refused("evaluation slice \"val\": has 9 images; the result of fewer than 10 says next to nothing");
+  c.describe("d.json", 3, R"(, "allow_small_eval": true)");
+  for (const char* command : {"check ", "plan ", "run "}) CHECK(c.run(command + c.in("d.json")).code == 0);
+  // Classes that training lacks.
+  write_file(val / "dog" / "0.png", image_of(3, 0));
+  c.describe("d.json", 3);
+  refused("val/dog: the training split has no class of this name");
+  fs::remove_all(val);
+  for (int i = 0; i < 12; ++i) write_file(val / "elk" / concat(i, ".png"), image_of(4, i));
+  fs::create_directories(c.folder / "data" / "d" / "train" / "elk");
+  write_file(c.folder / "data" / "d" / "train" / "elk" / "0.png", image_of(4, 40));
+  c.describe("d.json", 4,
+             R"(, "classes": ["ant", "bee", "cat", "elk"], "train": "train[:10]", "allow_absent_classes": true)");
+  for (int seed = 0; seed < 40; ++seed) {  // some slice of ten lacks the class of one image
+    const std::string set = concat(" --set dataset.slice_seed=", seed);
+    const Finished done = c.run("check " + c.in("d.json") + set);
+    if (done.code == 0) continue;
+    CHECK_SAYS(done.err, "no image has a class of the training slice \"train[:10]\", so none can be answered right");
+    return;
+  }
+  FAIL("each slice has the class");
 }
 
 TEST_CASE("classes: allow_absent_classes allows a model with more classes") {

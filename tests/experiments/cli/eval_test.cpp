@@ -29,7 +29,7 @@ class Training {
     write_file(folder / "photos.json", R"({
       "about": "a test",
       "dataset": {"name": "photos", "layout": "image_folder", "train": "train[:50%]", "minival": "train[50%:75%]",
-                  "eval": "train[75%:]", "mean": [0.4, 0.41, 0.37], "std": [0.2, 0.21, 0.22]},
+                  "eval": "train[75%:]", "allow_small_eval": true, "mean": [0.4, 0.41, 0.37], "std": [0.2, 0.21, 0.22]},
       "model": {"image_size": 16, "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
       "train": {"steps": 6, "batch_size": 6, "precision": "bf16_emulated", "ema": {"decay": 0.5},
                 "augment": {"crop": "stretch"}, "eval_transform": {"crop": "center", "crop_pct": 0.9}},

@@ -5,6 +5,7 @@
 
 #include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/program.h"
+#include "tests/experiments/data/deep_png.h"
 #include "tests/experiments/data/fixtures.h"
 
 using namespace normlab;
@@ -33,6 +34,13 @@ class Place {
     CAPTURE(run.err);
     CHECK(run.code == 0);
     return nlohmann::json::parse(text_of(folder / file));
+  }
+
+  void refused(const std::string& name, const std::string& message) const {
+    const Finished done = command("init sets/" + name);
+    CHECK(done.code == kBadInput);
+    CHECK_MESSAGE(has(done.err, message), done.err);
+    CHECK(!fs::exists(folder / (name + ".json")));
   }
 
   TemporaryFolder folder;
@@ -96,17 +104,152 @@ TEST_CASE("init: -o - prints the descriptor") {
   CHECK(place.command("init sets/icons -o -").out == text_of(place.folder / "icons.json"));
 }
 
-TEST_CASE("init: classes of one image may be absent from the training images") {
+TEST_CASE("init: classes of one image cannot be in training and evaluation") {
   const Place place;
   write_classes(place.sets / "single", 6, 1, 1);
-  CHECK(place.init("single")["dataset"]["allow_absent_classes"] == true);
-  CHECK(has(place.said, "some classes have no training image"));
+  place.refused("single",
+                "6 of 6 classes have one image (class 0, class 1, class 2, class 3, class 4, ...), so they cannot");
+  write_classes(place.sets / "few", 6, 3, 1);
+  place.refused("few",
+                "has 18 images. One in five of each class, 6, would be evaluated, and the result of fewer than 10");
+  write_classes(place.sets / "small" / "train", 2, 20, 1);
+  write_classes(place.sets / "small" / "val", 2, 4, 1);
+  place.refused("small", "val has 8 images that can be decoded, and the result of fewer than 10 says next to nothing");
+}
+
+TEST_CASE("init: each class has its share in training and evaluation") {
+  const Place place;
+  write_classes(place.sets / "pairs", 10, 2, 1);
+  const nlohmann::json d = place.init("pairs");
+  CHECK(d["dataset"]["stratified"] == true);
+  CHECK(d["dataset"]["slice_seed"] == 0);
+  CHECK(has(place.said, "train[:80%] 10 images, 1 of each class"));
+  CHECK(has(place.said, "train[80%:] 10 images, 1 of each class"));
+}
+
+TEST_CASE("init: Training and Testing are splits") {
+  for (const auto& [train, eval] :
+       {std::pair("Training", "Testing"), {"seg_train", "seg_test"}, {"TRAIN", "Validation"}}) {
+    const Place place;
+    write_classes(place.sets / "kaggle" / train, 3, 8, 1);
+    write_classes(place.sets / "kaggle" / eval, 3, 4, 1);
+    const nlohmann::json d = place.init("kaggle");
+    CHECK(d["dataset"]["train"] == train);
+    CHECK(d["dataset"]["eval"] == eval);
+    CHECK(has(place.said, "image_folder, 3 classes"));
+    const Finished info = place.command("data info sets/kaggle --layout image_folder");
+    CHECK(has(info.out, concat(train, ": image folder")));
+    CHECK(has(info.out, "classes   3; 8 to 8 images each"));
+    // By hand, as if the splits were classes.
+    const std::string by_hand =
+        " kaggle.json --data sets --set dataset.train='train[:80%]' --set dataset.eval='train[80%:]'";
+    for (const char* command : {"check", "plan", "run"}) {
+      const Finished refused = place.command(command + by_hand);
+      CHECK(refused.code == kBadInput);
+      CHECK_MESSAGE(has(refused.err, "kaggle: has no split \"train\""), refused.err);
+    }
+  }
+}
+
+TEST_CASE("init: folders that hold the same folders are no classes") {
+  const Place place;
+  for (const char* name : {"first", "second"}) write_classes(place.sets / "halves" / name, 3, 8, 1);
+  place.refused("halves", "its folders first, second all hold the same folders, so they are splits and not classes");
+  write_classes(place.sets / "wrapped" / "archive", 3, 8, 1);
+  place.refused("wrapped",
+                "has only one class; a training needs at least two. If the folders in archive are classes or "
+                "splits, run init for ");
+}
+
+TEST_CASE("init: labels beside a folder of images are found") {
+  const Place place;
+  std::string csv = "file,label\n", with_folder, alone;
+  for (int i = 0; i < 60; ++i) {
+    for (const char* set : {"csv", "paths", "alone"})
+      write_file(place.sets / set / "images" / concat(i + 10, ".png"), make_png(24, 24, static_cast<unsigned>(i)));
+    csv += concat(i + 10, ".png,", i % 2 == 0 ? "even" : "odd", "\n");
+    with_folder += concat("images/", i + 10, ".png ", i % 3, "\n");
+    alone += concat(i % 3, "\n");
+  }
+  write_file(place.sets / "csv" / "labels.csv", csv);
+  write_file(place.sets / "paths" / "list.txt", with_folder);
+  write_file(place.sets / "alone" / "labels.txt", alone);
+  const nlohmann::json d = place.init("csv");
+  CHECK(d["dataset"]["layout"] == "image_list");
+  CHECK(d["dataset"]["labels"] == "labels.csv");
+  CHECK(has(place.said, "train[:80%] 48 images, 24 of each class, 24x24 pixels"));
+  CHECK(place.init("paths")["dataset"]["labels"] == "list.txt");
+  CHECK(place.init("alone")["dataset"]["labels"] == "labels.txt");
+}
+
+TEST_CASE("init: equal images in training and evaluation, or under two labels, are named") {
+  const Place place;
+  write_classes(place.sets / "twins" / "train", 2, 12, 1);
+  write_classes(place.sets / "twins" / "val", 2, 12, 1);
+  for (int c = 0; c < 2; ++c)
+    for (int i = 0; i < 12; ++i)  // other pictures than those of train, but for two
+      write_file(place.sets / "twins" / "val" / concat("class ", c) / concat(i, ".png"),
+                 make_png(32, 32, static_cast<unsigned>(100 + 12 * c + i)));
+  const fs::path train = place.sets / "twins" / "train", val = place.sets / "twins" / "val";
+  fs::copy_file(train / "class 0" / "3.png", val / "class 0" / "a.png");
+  fs::copy_file(train / "class 1" / "4.png", val / "class 0" / "b.png");
+  fs::copy_file(train / "class 1" / "5.png", train / "class 0" / "5 again.png");
+  place.init("twins");
+  const std::string both =
+                        "2 images of val are also in train, 1 of them with another label: val/class 0/b.png is "
+                        "train/class 1/4.png; val/class 0/a.png is train/class 0/3.png\n",
+                    twice =
+                        "1 images of train repeat another one of it, 1 of them with another label: train/class "
+                        "1/5.png is train/class 0/5 again.png\n";
+  CHECK_MESSAGE(has(place.said, both), place.said);
+  CHECK_MESSAGE(has(place.said, twice), place.said);
+  const Finished info = place.command("data info sets/twins --layout image_folder");
+  CHECK(has(info.out, "equal: " + both));
+  CHECK(has(info.out, "equal: " + twice));
+  const Finished json = place.command("data info sets/twins --layout image_folder --format json");
+  CHECK(nlohmann::json::parse(json.out)["equal_images"].size() == 2);
+}
+
+TEST_CASE("init: the share of the most frequent class is told") {
+  const Place place;
+  write_classes(place.sets / "uneven", 3, 10, 1);
+  for (int i = 0; i < 90; ++i)
+    write_file(place.sets / "uneven" / "disc" / concat(i, ".png"), make_png(32, 32, static_cast<unsigned>(i)));
+  place.init("uneven");
+  CHECK_MESSAGE(has(place.said, "always answering \"disc\" gives 75.0% of train[80%:]"), place.said);
+  write_classes(place.sets / "even", 3, 20, 1);
+  place.init("even");
+  CHECK_FALSE(has(place.said, "always answering"));
+}
+
+TEST_CASE("init: 16-bit grayscale is told, with advice where it uses few levels") {
+  const Place place;
+  for (int i = 0; i < 60; ++i)
+    for (const char* set : {"scan", "xray"}) {
+      const unsigned level = std::string(set) == "scan" ? 300 : 1000 * static_cast<unsigned>(i % 2);
+      write_file(place.sets / set / concat("class ", i % 2) / concat(i, ".png"),
+                 make_deep_png(32, 32, 16, PNG_COLOR_TYPE_GRAY, level, level == 300 ? 105 : 2000));
+    }
+  place.init("scan");  // 300 to 3555
+  CHECK_MESSAGE(has(place.said,
+                    "60 images are 16-bit grayscale, of which the upper byte of each pixel is used: values of "
+                    "256 to 3583 keep only 13 of 256 levels. Multiply all values by 16 (numpy: a * 16) and "
+                    "write the files again."),
+                place.said);
+  const std::string trial = fs::directory_iterator(place.folder / "results" / "trials")->path();
+  CHECK(has(text_of(fs::path(trial) / "attempt-1" / "log"),
+            "60 images here are 16-bit grayscale: the upper byte of a pixel is used"));
+  place.init("xray");
+  CHECK_MESSAGE(has(place.said, "60 images are 16-bit grayscale, of which the upper byte of each pixel is used.\n"),
+                place.said);
+  const Finished info = place.command("data info sets/scan --layout image_folder");
+  CHECK(has(info.out, "gray16    60 images are 16-bit grayscale"));
 }
 
 TEST_CASE("init: shards under a known data set's name get another name") {
   const Place place;
   Members members;
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 12; ++i) {
     members.push_back({concat(i, ".png"), make_png(24, 24, static_cast<unsigned>(i))});
     members.push_back({concat(i, ".cls"), std::to_string(i % 2)});
   }
@@ -122,7 +265,7 @@ TEST_CASE("init: shards under a known data set's name get another name") {
 TEST_CASE("init: a list of labels is found") {
   const Place place;
   std::string labels;
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 50; ++i) {
     write_file(place.sets / "listed" / concat(i, ".png"), make_png(24, 24, static_cast<unsigned>(i)));
     labels += concat(i, ".png ", i % 2 == 0 ? "even" : "odd", "\n");
   }
@@ -132,13 +275,13 @@ TEST_CASE("init: a list of labels is found") {
 
 TEST_CASE("init: files about the folder and other texts do not make a folder of classes a list") {
   const Place place;
-  for (const char* name : {"divided/train", "divided/val", "flat"}) write_classes(place.sets / name, 2, 10, 1);
+  for (const char* name : {"divided/train", "divided/val", "flat"}) write_classes(place.sets / name, 2, 30, 1);
   for (const char* name : {"divided/README.md", "divided/sizes.csv", "flat/README.md", "flat/LICENSE"})
     write_file(place.sets / name, "About these images.\n");
   CHECK(place.init("divided")["dataset"]["eval"] == "val");
   CHECK(place.init("flat")["dataset"]["layout"] == "image_folder");
   std::string labels;
-  for (int i = 0; i < 10; ++i) labels += concat("class ", i % 2, "/", i, ".png,", i < 5 ? "low" : "high", "\n");
+  for (int i = 0; i < 60; ++i) labels += concat("class ", i % 2, "/", i / 2, ".png,", i < 30 ? "low" : "high", "\n");
   write_file(place.sets / "flat" / "labels.csv", labels);
   const Finished made = place.command("init sets/flat -o -");
   CHECK_MESSAGE(has(made.out, "\"layout\": \"image_list\""), made.err);
@@ -153,28 +296,26 @@ TEST_CASE("init: a folder beside train that is no split is named") {
 
 TEST_CASE("init: what is no data set is refused") {
   const Place place;
-  const auto refused = [&](const std::string& name, const std::string& message) {
-    const Finished done = place.command("init sets/" + name);
-    CAPTURE(done.err);
-    CHECK(done.code == kBadInput);
-    CHECK(has(done.err, message));
-    CHECK(!fs::exists(place.folder / (name + ".json")));
-  };
-  refused("nowhere", "no such folder");
+  place.refused("nowhere", "no such folder");
   write_file(place.sets / "texts" / "a.txt", "a");
   write_file(place.sets / "texts" / "b.txt", "b");
-  refused("texts", "0 images and 2 other files");
+  place.refused("texts", "0 images and 2 other files");
   fs::create_directories(place.sets / "pairs" / "images" / "train");
   fs::create_directories(place.sets / "pairs" / "masks" / "train");
-  refused("pairs", "images/ and masks/ are the layout image_masks");
+  place.refused("pairs", "images/ and masks/ are the layout image_masks");
   write_classes(place.sets / "one", 1, 3, 1);
-  refused("one", "one class");
+  place.refused("one", "one class");
   write_classes(place.sets / "later" / "val", 2, 3, 1);
-  refused("later", "has no split \"train\" to train on, only val");
+  place.refused("later", "has no split \"train\" to train on, only val");
   write_file(place.sets / "shard" / "classes.txt", "a\nb\n");
-  write_tar(place.sets / "shard" / "train-000000.tar", {{"0.png", make_png(24, 24, 1)}, {"0.cls", "0"}});
-  refused("shard", "all pixels of its training images have the same value in some channel");
-  for (const char* name : {"a/0.png", "b/0.png"})
-    write_file(place.sets / "broken" / name, make_png(20, 20, 5).substr(0, 60));
-  refused("broken", "none of its training images can be decoded");
+  Members members;
+  for (int i = 0; i < 60; ++i) {
+    members.push_back({concat(i, ".png"), make_png(24, 24, 1)});
+    members.push_back({concat(i, ".cls"), std::to_string(i % 2)});
+  }
+  write_tar(place.sets / "shard" / "train-000000.tar", members);
+  place.refused("shard", "all pixels of its training images have the same value in some channel");
+  for (int i = 0; i < 60; ++i)
+    write_file(place.sets / "broken" / concat(i % 2 == 0 ? "a/" : "b/", i, ".png"), make_png(20, 20, 5).substr(0, 60));
+  place.refused("broken", "none of its training images can be decoded");
 }

@@ -38,7 +38,7 @@ void write_pair(const fs::path& root, const std::string& split, int number) {
 struct Folder : TemporaryFolder {
   Folder() {
     for (int i = 0; i < 12; ++i) write_pair(path() / "data", "train", i);
-    for (int i = 0; i < 4; ++i) write_pair(path() / "data", "test", i);
+    for (int i = 0; i < 12; ++i) write_pair(path() / "data", "test", i);
     std::ofstream(path() / "data" / "own" / "classes.txt") << "ground\nsquare\n";
     std::ofstream(path() / "d.json") << R"({"about": "squares",
       "dataset": {"name": "own", "layout": "image_masks", "masks": "from_one", "mean": [0.4, 0.4, 0.4],
@@ -119,6 +119,52 @@ TEST_CASE("program: a killed segmentation ends with the bits of an uninterrupted
   killed.wait();
   REQUIRE(run_program(folder, words + " --out " + (folder / "r").string()).code == 0);
   CHECK(metrics("r") == metrics("whole"));
+}
+
+TEST_CASE("program: masks that lack a class, or every class, are refused before the first step") {
+  for (const bool one_size : {true, false}) {  // decoded at the start, or in their files
+    CAPTURE(one_size);
+    const Folder folder;
+    const auto masks = [&](const std::string& split, const std::vector<std::uint8_t>& values) {
+      for (int i = 0; i < 12; ++i) {
+        const std::int64_t side = one_size || i % 2 == 0 ? 16 : 20;
+        Image image;
+        image.resize(side, side);
+        for (std::size_t p = 0; p < image.pixels.size(); ++p) image.pixels[p] = static_cast<std::uint8_t>(p * 7 + i);
+        Mask mask;
+        mask.resize(side, side);
+        for (std::size_t p = 0; p < mask.labels.size(); ++p) mask.labels[p] = values[p % values.size()];
+        write_png(folder / "data" / "own" / "images" / split / concat("p", i, ".png"), image);
+        write_png(folder / "data" / "own" / "masks" / split / concat("p", i, ".png"), mask);
+      }
+    };
+    const auto refused = [&](const std::string& set, const std::string& what) {
+      for (const std::string command : {"check ", "plan ", "run "}) {
+        const Finished done = run_program(folder, command + folder.descriptor() + " --set train.epochs=1 " + set +
+                                                      (command == "check " ? "" : " --out " + (folder / "r").string()));
+        CHECK_MESSAGE(done.code == 2, command, done.out, done.err);
+        CHECK_MESSAGE(says(done.err, what), done.err);
+      }
+      CHECK(!fs::exists(folder / "r" / "trials"));
+    };
+    const std::string as_stored = "--set dataset.masks=classes ", allowed = "--set dataset.allow_absent_classes=true ";
+    masks("train", {0, 255});
+    masks("test", {0, 1});
+    refused(as_stored,
+            "training slice \"train\": no pixel of its masks is square; pixels of 255 are ignored: was 1 meant? "
+            "The values of a mask are the numbers of classes; take a larger slice or set allow_absent_classes");
+    const Finished run = folder.call("run " + folder.descriptor() + " --set train.epochs=1 " + as_stored + allowed);
+    CHECK_MESSAGE(run.code == 0, run.err);
+    fs::remove_all(folder / "r");
+    refused("", "all pixels of its 12 masks are ignored; with \"masks\": \"from_one\" pixels of 0 are ignored too");
+    masks("train", {255});
+    refused(as_stored + allowed, "all pixels of its 12 masks are ignored; pixels of 255 are ignored: was 1 meant?");
+    masks("train", {0, 1});
+    masks("test", {255});
+    refused(as_stored, "evaluation slice \"test\": all pixels of its 12 masks are ignored");
+    masks("test", {0});  // an evaluation may lack a class
+    CHECK(folder.call("run " + folder.descriptor() + " --set train.epochs=1 " + as_stored).code == 0);
+  }
 }
 
 TEST_CASE("program: data info counts no images per class of pixels") {

@@ -38,6 +38,13 @@ def png(width, height, bits, colors, rows, *more):
     return b"\x89PNG\r\n\x1a\n" + header + b"".join(more) + data + chunk(b"IEND", b"")
 
 
+def rgb(image):
+    """convert("RGB"), but the upper byte of 16-bit grayscale, whose levels above 255 Pillow makes equal."""
+    if image.mode.startswith("I;16") or image.mode == "I":
+        return np.repeat((np.asarray(image).astype(np.int64) >> 8).astype(np.uint8)[..., None], 3, axis=2)
+    return np.asarray(image.convert("RGB"))
+
+
 def files():
     base = Image.fromarray(picture(45, 61))
     def jpeg(name, image, **settings):
@@ -75,7 +82,7 @@ def main():
     print(f"# Pillow {__version__}; lines: decode NAME height width hash, file bytes in hexadecimal; "
           "resize METHOD top left height width out_height out_width hash")
     for name, data in files():
-        pixels = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+        pixels = rgb(Image.open(io.BytesIO(data)))
         print("decode", name, *pixels.shape[:2], fnv(pixels), data.hex())
     image = picture(45, 61)
     for name, method in (("nearest", 0), ("bilinear", 2), ("bicubic", 3), ("lanczos", 1)):

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "experiments/data/readers.h"
+#include "tests/experiments/data/deep_png.h"
 #include "tests/experiments/data/fixtures.h"
 
 using namespace normlab;
@@ -136,14 +137,89 @@ TEST_CASE("image_folder: common names of the validation split are splits") {
   }
 }
 
-TEST_CASE("image_folder: a split with a capital letter is neither a class nor passed over") {
+TEST_CASE("image_folder: splits have many names, in any letter case") {
+  for (const auto& [train, eval] : {std::pair("Training", "Testing"),
+                                    {"Train", "Val"},
+                                    {"TRAIN", "TEST"},
+                                    {"seg_train", "seg_test"},
+                                    {"training_set", "test_set"},
+                                    {"train", "Evaluation"}}) {
+    CAPTURE(train);
+    const Folder folder;
+    if (std::string(train) != "train") fs::rename(folder / "train", folder / train);
+    fs::rename(folder / "val", folder / eval);
+    CHECK(image_folder_splits(folder.path()) == std::vector<std::string>{train, eval});
+    CHECK(folder.read(train).keys == Folder().read("train").keys);
+    CHECK(folder.read(train).hash == Folder().read("train").hash);
+    CHECK(folder.read(eval).size() == 4);
+    if (std::string(train) != "train")
+      CHECK_SAYS(folder.said(), concat("has no split \"train\"; it has ", train, ", ", eval, "; name one of them"));
+  }
+}
+
+TEST_CASE("image_folder: a name that is a class's or a split's is refused where no folder holds folders") {
+  const TempFolder vehicles;
+  for (const char* name : {"Bus", "Car", "Train"}) write_file(vehicles / name / "1.png", make_png(4, 4, 1));
+  const auto said = [&] { return input_error([&] { read_image_folder(vehicles.path(), request_for("train")); }); };
+  CHECK_SAYS(said(), "Train: is a split or a class? It holds no folders of classes");
+  fs::create_directory(vehicles / "train");
+  for (const char* name : {"Bus", "Car", "Train"}) fs::rename(vehicles / name, vehicles / "train" / name);
+  CHECK(read_image_folder(vehicles.path(), request_for("train")).class_names.size() == 3);
+}
+
+TEST_CASE("image_folder: folders that all hold the same folders are splits") {
+  const TempFolder folder;
+  for (const char* name : {"2019/cat", "2019/dog", "2019/fox", "2020/cat", "2020/dog"})
+    write_file(folder / name / "1.png", make_png(4, 4, 1));
+  CHECK(image_folder_splits(folder.path()) == std::vector<std::string>{"2019", "2020"});
+  CHECK(read_image_folder(folder.path(), request_for("2019")).class_names.size() == 3);
+  CHECK_SAYS(
+      input_error([&] { read_image_folder(folder.path(), request_for("train[:80%]")); }),
+      "has no split \"train\"; it has 2019, 2020; name one of them in dataset.train and dataset.eval, since they "
+      "all hold the same folders (if they are the classes, put them into a folder train)");
+  // Folders of a class are no splits if they differ, or if images lie beside them.
+  write_file(folder / "2020" / "owl" / "1.png", make_png(4, 4, 1));
+  CHECK(image_folder_splits(folder.path()) == std::vector<std::string>{"train"});
+  fs::remove_all(folder / "2020" / "owl");
+  write_file(folder / "2020" / "1.png", make_png(4, 4, 1));
+  CHECK(read_image_folder(folder.path(), request_for("train")).class_names.size() == 2);
+}
+
+TEST_CASE("image_folder: a split within a folder of its own name is found") {
   const Folder folder;
-  fs::rename(folder / "val", folder / "Val");
-  CHECK_SAYS(folder.said(),
-             "/Val: is a split or a class? Rename the folder of a split to val; put the folders of "
-             "classes into a folder train");
-  fs::rename(folder / "train", folder / "Train");
-  CHECK_SAYS(folder.said(), "is a split or a class?");
+  fs::create_directory(folder / "seg_train");
+  fs::rename(folder / "train", folder / "seg_train" / "seg_train");
+  fs::rename(folder / "val", folder / "seg_test");
+  CHECK(folder.read("seg_train").keys == Folder().read("train").keys);
+}
+
+TEST_CASE("image_folder: 16-bit grayscale images that stay in files are told by the hash") {
+  const auto hash = [](const std::string& name, int depth, int colors) {
+    const TempFolder folder;
+    for (const char* size : {"one", "two"})
+      write_file(folder / "a" / concat(size, name), make_deep_png(size[0] == 'o' ? 4 : 5, 4, depth, colors, 700));
+    const ImageSet images = read_image_folder(folder.path(), request_for("train"));
+    REQUIRE(images.encoded);
+    const bool gray16 = depth == 16 && colors == 0;
+    CHECK(images.gray16 == (gray16 ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{}));
+    CHECK((images.provenance.find("2 of 16-bit grayscale (upper byte)") != std::string::npos) == gray16);
+    SetHash plain;  // as it was without regard to the depth
+    plain.text("encoded");
+    for (const std::int64_t n : {2, 3, 1}) plain.number(n);
+    plain.text("a");
+    for (std::int64_t i = 0; i < 2; ++i) {
+      plain.text(images.key(i));
+      plain.number(0);
+      plain.number(std::int64_t(fs::file_size(images.encoded->where(i))));
+    }
+    const bool same = images.hash == plain.hex();
+    CHECK(same == !gray16);
+  };
+  hash(".png", 16, 0);
+  hash(".JPG", 16, 0);  // content counts, not names
+  hash(".png", 16, 2);
+  hash(".png", 16, 4);
+  hash(".png", 8, 0);
 }
 
 TEST_CASE("image_folder: files about the folder may lie beside the folders of classes") {

@@ -44,6 +44,7 @@ struct Pairs : TempFolder {
   static DatasetConfig config(MaskLabels masks = MaskLabels::classes) {
     DatasetConfig c = named("own", "", DatasetLayout::image_masks);
     c.masks = masks;
+    c.allow_absent_classes = true;
     c.mean = {0.5, 0.5, 0.5};
     c.std = {0.5, 0.5, 0.5};
     return c;

@@ -10,6 +10,7 @@
 
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/json_tree.h"
+#include "experiments/descriptor/known_images.h"
 #include "tests/experiments/descriptor/descriptor_files.h"
 
 using namespace normlab;
@@ -112,6 +113,62 @@ TEST_CASE("descriptor: a row of several grids runs the seeds of all of them") {
   CHECK(seeds_of(e, 2) == Seeds{1, 2, 3});
   CHECK(e.duplicates == 2);
   for (const Cell& row : e.rows) CHECK(row.baseline == 0);
+}
+
+TEST_CASE("descriptor: rows with the settings of another row are named") {
+  DescriptorFiles files;
+  const auto repeated = [&](const std::string& sweep) {
+    return files.load(R"({"sweep": )" + sweep + "}").repeated_rows;
+  };
+  using Lines = std::vector<std::string>;
+  CHECK(
+      repeated(
+          R"({"model.placement": ["pre_pre", "preres_pre", {"base": "pre_pre", "attn": {"out": "layer_norm"}}]})") ==
+      Lines{"row \"pre_pre + attn.out=layer_norm\" has the same settings as \"preres_pre\"; they are one row, trained "
+            "once"});
+  CHECK(repeated(R"({"train.optimizer.lr": [0.001, 1e-3, 0.002]})") ==
+        Lines{"row \"1e-3\" has the same settings as \"0.001\"; they are one row, trained once"});
+  CHECK(repeated(R"({"model.placement": ["dpn", "dpn"]})") == Lines{"row \"dpn\" is given twice; it is trained once"});
+  // A row of two grids gets the seeds of both, under one name.
+  CHECK(
+      repeated(R"([{"model.placement": ["dpn"], "seeds": [0]}, {"model.placement": ["dpn"], "seeds": [1]}])").empty());
+  CHECK(repeated(R"([{"model.placement": ["pre_pre"]}, {"model.placement": [{"base": "pre_pre"}]}])").size() <= 1);
+  std::string many = "0.001";
+  for (int i = 0; i < 20; ++i) many += ", 0.001";
+  const Lines lines = repeated(R"({"train.optimizer.lr": [)" + many + "]}");
+  REQUIRE(lines.size() == 11);
+  CHECK(lines.back() == "10 more rows have the same settings as others");
+}
+
+TEST_CASE("descriptor: stratified slices cut percentages of images with classes") {
+  DescriptorFiles files;
+  const auto said = [&](const std::string& dataset) { return files.problems(R"({"dataset": {)" + dataset + "}}"); };
+  const auto has = [&](const std::string& dataset, const char* part) {
+    CHECK_MESSAGE(said(dataset).find(part) != std::string::npos, said(dataset));
+  };
+  has(R"("name": "cifar10", "path": "x", "layout": "image_folder", "train": "train[:80]", "eval": "train[80%:]", "stratified": true)",
+      "/dataset/train: slice \"train[:80]\": counts images, but a stratified slice takes a share of each class");
+  has(R"("name": "cifar10", "path": "x", "layout": "image_folder", "eval": "val", "stratified": true)",
+      "/dataset/stratified: every slice is a whole split, so stratified has no effect");
+  has(R"("name": "cifar10", "path": "x", "layout": "image_folder", "eval": "val", "slice_seed": 1)",
+      "/dataset/slice_seed: every slice is a whole split, so slice_seed has no effect");
+  has(R"("name": "cifar10", "train": "train[:80%]", "eval": "train[70%:]", "stratified": true)", "shares images with");
+  has(R"("name": "gratings", "allow_small_eval": true)", "gratings is generated and has no allow_small_eval");
+  const auto images = [&](const std::string& dataset) {
+    return *known_training_images(
+        files.load(R"({"train": {"batch_size": 8}, "dataset": {)" + dataset + "}}").trials[0].config.dataset);
+  };
+  CHECK(images(R"("name": "cifar10", "train": "train[:33%]", "eval": "train[33%:]", "stratified": true)") == 16500);
+  // 105 images of 10 classes: five have 11, of which 33% are 3, and five 10, also 3.
+  CHECK(images(R"("train": "train[:33%]", "eval": "train[33%:]", "train_images": 105, "stratified": true)") == 30);
+  CHECK(images(R"("train": "train[:33%]", "eval": "train[33%:]", "train_images": 105)") == 34);
+  const auto id = [&](const std::string& dataset) {
+    return files.load(R"({"dataset": {)" + dataset + "}}").trials[0].id;
+  };
+  const std::string plain = R"("train": "train[:80%]", "eval": "train[80%:]")";
+  CHECK(id(plain) == id(plain + R"(, "stratified": false, "slice_seed": 0)"));
+  CHECK(id(plain) != id(plain + R"(, "stratified": true)"));
+  CHECK(id(plain) != id(plain + R"(, "slice_seed": 1)"));
 }
 
 TEST_CASE("descriptor: a row of several grids has the baseline of each") {

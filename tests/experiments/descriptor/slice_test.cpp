@@ -176,3 +176,52 @@ TEST_CASE("slice: a class without images does not limit a subset") {
   const std::vector<std::string> names{"a", "b"};
   CHECK(select_images(parse_slice("train"), {.per_class = 2}, "d", labels, names).size() == 2);
 }
+
+TEST_CASE("slice: a stratified slice has its share of each class, and the rest has the rest") {
+  for (const std::uint64_t seed : {0, 1, 2}) {
+    const Subset rule{.rule = {.stratified = true, .seed = seed}};
+    const auto train = subset("train[:80%]", rule), eval = subset("train[80%:]", rule);
+    CHECK(counts(train) == Counts{80, 32, 8});
+    CHECK(counts(eval) == Counts{20, 8, 2});
+    std::vector<std::int64_t> both;
+    std::merge(train.begin(), train.end(), eval.begin(), eval.end(), std::back_inserter(both));
+    CHECK(both == indices("train", 150));  // each image once
+    CHECK(std::is_sorted(train.begin(), train.end()));
+    CHECK(subset("train[:40%]+train[60%:]", rule).size() == 120);
+    CHECK(counts(subset("train[80%:][:50%]", rule)) == Counts{10, 4, 1});
+  }
+  // 10 images of "c": 33% are 3, and of two images, one image or none each class keeps what is left.
+  CHECK(counts(subset("train[:33%]", {.rule = {.stratified = true}})) == Counts{33, 13, 3});
+}
+
+TEST_CASE("slice: the seed of slices draws other images, stratified or not") {
+  const auto plain = [](std::uint64_t seed) { return subset("train[:50%]", {.rule = {.seed = seed}}); };
+  const auto fair = [](std::uint64_t seed) {
+    return subset("train[:50%]", {.rule = {.stratified = true, .seed = seed}});
+  };
+  CHECK(plain(0) == indices("train[:50%]", 150));  // as without a seed
+  CHECK(plain(1) != plain(0));
+  CHECK(fair(1) != fair(0));
+  CHECK(fair(0) != plain(0));
+  CHECK(subset("train", {.rule = {.stratified = true, .seed = 3}}) == indices("train", 150));
+}
+
+TEST_CASE("slice: a stratified slice of classes with few images") {
+  const std::vector<std::string> names{"a", "b", "c", "d"};
+  const std::vector<std::int32_t> labels{0, 1, 1, 2, 2, 2};  // one, two, three images, none
+  const Subset rule{.rule = {.stratified = true}};
+  const auto take = [&](const char* slice) {
+    return select_images(parse_slice(slice), rule, "d", labels, names).size();
+  };
+  CHECK(take("train[:80%]") == 0 + 1 + 2);
+  CHECK(take("train[80%:]") == 1 + 1 + 1);
+  CHECK_SAYS(input_error([&] { take("train[:30%]"); }), "is empty: its share of each class is less than an image");
+  CHECK_SAYS(input_error([&] { take("train[:2]"); }), "a stratified slice takes a share of each class; write percent");
+}
+
+TEST_CASE("slice: a stratified slice of chosen classes") {
+  const Subset rule{.classes = {"c", "a"}, .rule = {.stratified = true}};
+  CHECK(counts(subset("train[:80%]", rule)) == Counts{80, 0, 8});
+  const Subset tenth{.fraction = 0.5, .rule = {.stratified = true}};
+  CHECK(counts(subset("train[:80%]", tenth)) == Counts{40, 16, 4});
+}
