@@ -75,11 +75,12 @@ struct BatchSlice {
 };
 struct BatchNormSettings {
   double eps, momentum;
-  std::int64_t statistics_batch;  // images per statistic; 0: the whole batch
+  std::int64_t statistics_batch;                 // images per statistic; 0: the whole batch
+  std::int64_t step_images = 0, part_begin = 0;  // see BatchNormDims
 };
 /// Training: x [images, ..., C] with statistics per channel over all images and tokens of the batch, however it is cut
-/// into shards. Updates the running tensors [C] in place by PyTorch's rule (unbiased variance) from the first
-/// statistics group. Throws InputError if a channel would have a single value.
+/// into shards. Moves the running tensors [C] in place with unbiased variances, as PyTorch does: by the first group of
+/// statistics, or by the mean of all groups of the step. Throws InputError if a channel would have a single value.
 Var batch_norm(const Var& x, const Var& gamma, const Var& beta, Tensor running_mean, Tensor running_var,
                const BatchSlice& slice, const BatchNormSettings& settings);
 /// Evaluation: gamma (x - running_mean) / sqrt(running_var + eps) + beta.

@@ -52,10 +52,26 @@ struct GroupNormDims {
 struct BatchNormDims {
   std::int64_t images, rows_per_image, cols, first_image, batch, statistics_batch;
   double eps, momentum;
-  constexpr std::int64_t group_size() const {
+  /// The batch is the part from image `part_begin` on of a step of `step_images`, all of whose groups move the running
+  /// values together. 0: the first group of each part moves them.
+  std::int64_t step_images = 0, part_begin = 0;
+  NORMLAB_HOST_DEVICE constexpr std::int64_t group_size() const {
     return statistics_batch > 0 && statistics_batch < batch ? statistics_batch : batch;
   }
-  constexpr std::int64_t groups() const { return (batch + group_size() - 1) / group_size(); }
+  NORMLAB_HOST_DEVICE constexpr std::int64_t groups() const { return (batch + group_size() - 1) / group_size(); }
+  /// Images of a group; the last one may have fewer.
+  NORMLAB_HOST_DEVICE constexpr std::int64_t images_of(std::int64_t group) const {
+    const std::int64_t left = batch - group * group_size();
+    return left < group_size() ? left : group_size();
+  }
+  constexpr std::int64_t smallest_group() const { return images_of(groups() - 1); }
+  /// running = kept() running + sum of share(g) times the statistic of group g, over moving_groups(). Over the parts of
+  /// a step that adds up to (1 - momentum) running + momentum times the mean of all groups, weighted by their images.
+  NORMLAB_HOST_DEVICE constexpr std::int64_t moving_groups() const { return step_images > 0 ? groups() : 1; }
+  NORMLAB_HOST_DEVICE constexpr double kept() const { return step_images > 0 && part_begin > 0 ? 1 : 1 - momentum; }
+  NORMLAB_HOST_DEVICE constexpr double share(std::int64_t group) const {
+    return step_images > 0 ? momentum * (double(images_of(group)) / double(step_images)) : momentum;
+  }
 };
 /// A token grid [batch, height, width, cols], cyclically shifted by shift_y tokens up and shift_x left, then cut into
 /// square windows. A side that the window does not divide is padded with zero tokens at the bottom and right.
@@ -202,8 +218,8 @@ struct MaskDraw {
   KERNEL(bhyt_backward(NormDims, double kappa, const NormBackward&, Tensor alpha, Gradient dalpha))                   \
   /* Batch norm over shards (Ioffe and Szegedy 2015), which meet once forward and once backward. Every shard */       \
   /* receives mean and rstd [groups, cols] of the whole batch. Statistics are taken per image and combined in */      \
-  /* image order, so the cut into shards changes no bit. running_mean and running_var [cols] are updated from the */  \
-  /* first group, with unbiased variance (PyTorch). */                                                                \
+  /* image order, so the cut into shards changes no bit. running_mean and running_var [cols] move as the dims say, */ \
+  /* with unbiased variances (PyTorch). */                                                                            \
   KERNEL(batch_norm(BatchNormDims, Collective&, const NormForward&, Tensor running_mean, Tensor running_var))         \
   KERNEL(batch_norm_backward(BatchNormDims, Collective&, const NormBackward&))                                        \
   /* Recomputes y from the mean and rstd of batch_norm. */                                                            \

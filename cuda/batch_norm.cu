@@ -88,26 +88,30 @@ __global__ void __launch_bounds__(kColumnThreads) centre(Groups groups, const do
 }
 
 template <class P>
-__device__ void move(P& running, double momentum, double value) {
-  running = P((1 - momentum) * double(running) + momentum * value);
+__device__ void move(P& running, double kept, double by) {
+  running = P(kept * double(running) + by);
 }
-/// Mean and rstd of a group, and the running ones from the first group. The rounded centre is corrected by the sum of
-/// the centred values.
+/// Mean and rstd of all groups, and the running ones, which need the groups in order. The rounded centre is corrected
+/// by the sum of the centred values. The grid is one row of tiles.
 template <class A, class P>
-__global__ void __launch_bounds__(kColumnThreads)
-    statistics(Groups groups, double eps, double momentum, const double* partial, A* mean, A* rstd, P* running_mean,
-               P* running_var) {
+__global__ void __launch_bounds__(kColumnThreads) statistics(Groups groups, BatchNormDims d, const double* partial,
+                                                             A* mean, A* rstd, P* running_mean, P* running_var) {
   const TileColumn at(groups.cols);
-  const double off = sum_of_group(groups, partial, 0, at.row, at.c);
-  const double square = sum_of_group(groups, partial, 1, at.row, at.c);
+  double new_mean = 0, new_var = 0;
+  for (std::int64_t g = 0; g < groups.count; ++g) {
+    const double off = sum_of_group(groups, partial, 0, g, at.c), square = sum_of_group(groups, partial, 1, g, at.c);
+    if (!at.writes(groups.cols)) continue;
+    const std::int64_t i = g * groups.cols + at.c;
+    const double n = double(groups.size(g)), m = double(mean[i]) + off / n, m2 = square - off * off / n;
+    mean[i] = A(m);
+    rstd[i] = A(1.0 / std::sqrt(m2 / n + d.eps));
+    if (g >= d.moving_groups()) continue;
+    new_mean += d.share(g) * m;
+    new_var += d.share(g) * (m2 / (n - 1));
+  }
   if (!at.writes(groups.cols)) return;
-  const std::int64_t i = at.row * groups.cols + at.c;
-  const double n = double(groups.size(at.row)), m = double(mean[i]) + off / n, m2 = square - off * off / n;
-  mean[i] = A(m);
-  rstd[i] = A(1.0 / std::sqrt(m2 / n + eps));
-  if (at.row > 0) return;
-  move(running_mean[i], momentum, m);
-  move(running_var[i], momentum, m2 / (n - 1));
+  move(running_mean[at.c], d.kept(), new_mean);
+  move(running_var[at.c], d.kept(), new_var);
 }
 
 /// y = factor (x - mean) + beta over a run.
@@ -269,7 +273,7 @@ void CudaBackend::batch_norm(BatchNormDims d, Collective& shards, const NormForw
     sum_chunks<1, T>(op, groups, groups.chunk_rows, whole, Values<T>{in}, partial, stream_);
     launch(op, centre<A>, a_group_a_row(groups), stream_, groups, partial, m);
     sum_chunks<2, T>(op, groups, groups.chunk_rows, whole, Centred<T>{d.cols, in, m}, partial, stream_);
-    launch(op, statistics<A, P>, a_group_a_row(groups), stream_, groups, d.eps, d.momentum, partial, m, s,
+    launch(op, statistics<A, P>, {ceil_div(d.cols, kWarp), kColumnThreads}, stream_, groups, d, partial, m, s,
            running_mean.data<P>(), running_var.data<P>());
   });
   batch_norm_again(d, n);

@@ -2,6 +2,7 @@
 
 #include "core/backend.h"
 #include "nn/freeze.h"
+#include "nn/model.h"
 #include "nn/text_tower.h"
 
 #include <algorithm>
@@ -27,6 +28,21 @@ std::unique_ptr<Model> make_model_to_train(ParameterSet& parameters, const Model
   auto model = make_model(parameters, config);
   parameters.freeze(frozen_by(settings.freeze, parameters.parameters()));
   return model;
+}
+
+/// Those that training moves; `part`: images of a part of a step.
+std::vector<RunningStatistic> running_statistics(const ModelConfig& config, const EngineSettings& settings,
+                                                 const ParameterSet& parameters, std::int64_t part) {
+  std::vector<RunningStatistic> out;
+  for (const BatchStatistic& norm : batch_statistics(config, settings.freeze)) {
+    const NormSpec& spec = *norm.spec;
+    if (spec.momentum == 0) continue;  // never moves
+    const bool of_parts = spec.running == RunningFrom::first_group;
+    const std::int64_t updates = of_parts ? (settings.max_batch + part - 1) / part : 1;
+    for (const auto& [last, initial] : {std::pair(".running_mean", kInitialMean), {".running_var", kInitialVariance}})
+      out.push_back({parameters.find_buffer(norm.name + last), 1 - spec.momentum, initial, updates});
+  }
+  return out;
 }
 
 }  // namespace
@@ -60,7 +76,10 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
       backend_, parameters_, settings.optimizer,
       update_factors(config, parameters_.parameters(), settings.optimizer.layer_decay, settings.optimizer.multipliers),
       settings.clip_form, ranks, lanes);
-  if (settings.ema.decay > 0) average_ = std::make_unique<WeightAverage>(backend_, parameters_, settings.ema);
+  if (settings.ema.decay > 0)
+    average_ = std::make_unique<WeightAverage>(
+        backend_, parameters_, settings.ema,
+        running_statistics(config, settings, parameters_, cut_.part_images(settings.max_batch)));
   state_.host.clip_norm = settings.clip_norm;
   backend_.synchronize();  // cleared memory is writable from here on
 }

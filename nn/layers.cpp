@@ -92,8 +92,8 @@ Norm::Norm(ParameterSet& parameters, const Place& place, const SiteRow& row, con
     bias_ = fixed(".bias", {width});
   }
   if (parts.statistics == Statistics::batch) {
-    running_mean_ = parameters.add_buffer(name_ + ".running_mean", place, width, 0.0);
-    running_var_ = parameters.add_buffer(name_ + ".running_var", place, width, 1.0);
+    running_mean_ = parameters.add_buffer(name_ + ".running_mean", place, width, kInitialMean);
+    running_var_ = parameters.add_buffer(name_ + ".running_var", place, width, kInitialVariance);
   }
 }
 
@@ -176,7 +176,10 @@ Var Norm::normed(const Var& x, const Var& gamma, const Var& beta, const Context&
       const Tensor mean = ctx.parameters.buffer(running_mean_), var = ctx.parameters.buffer(running_var_);
       if (!ctx.training || ctx.parameters.is_frozen(gamma_))
         return batch_norm_frozen(x, gamma, beta, mean, var, spec_.eps);
-      return batch_norm(x, gamma, beta, mean, var, ctx.slice, {spec_.eps, spec_.momentum, spec_.statistics_batch});
+      const bool by_all = spec_.running == RunningFrom::all_groups;
+      const std::int64_t step_images = ctx.step_images > 0 ? ctx.step_images : ctx.slice.batch;
+      return batch_norm(x, gamma, beta, mean, var, ctx.slice,
+                        {spec_.eps, spec_.momentum, spec_.statistics_batch, by_all ? step_images : 0, ctx.part_begin});
     }
   }
   return x;

@@ -78,6 +78,9 @@ class Factor {
   int id_ = -1;
 };
 
+/// Running statistics of a batch norm that no batch has moved.
+inline constexpr double kInitialMean = 0.0, kInitialVariance = 1.0;
+
 /// The norm of a site; kind none is the identity. Parameters `SITE.gamma`, `SITE.beta`, `SITE.alpha`, `SITE.shift` as
 /// the kind has them; batch norm has buffers `SITE.running_mean`, `SITE.running_var`; whiten has `SITE.weight` [width,
 /// width] and `SITE.bias`, which are never trained.

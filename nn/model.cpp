@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nn/freeze.h"
 #include "nn/swin.h"
 #include "nn/vit.h"
 
@@ -9,9 +10,26 @@ namespace normlab {
 
 namespace {
 
-std::vector<BlockSizes> text_sizes(const ModelConfig& config) {
-  return has_text(config) ? block_sizes(text_tower(std::get<ViTConfig>(config))) : std::vector<BlockSizes>();
-}
+/// What lies around each place of a network.
+class Surroundings {
+ public:
+  explicit Surroundings(const ModelConfig& config) : config_(config), images_(block_sizes(config)) {
+    if (has_text(config)) texts_ = block_sizes(text_tower(std::get<ViTConfig>(config)));
+  }
+  const Placement& placement(const Place& at) const {
+    return of_text(at) ? std::get<ViTConfig>(config_).text.placement : placement_of(config_);
+  }
+  const BlockSizes& sizes(const Place& at) const {
+    const std::vector<BlockSizes>& blocks = of_text(at) ? texts_ : images_;
+    const auto layer = std::size_t(at.block < 0 ? at.layer : at.layer - 1);  // patch merging has the sizes of its stage
+    return blocks[std::min(layer, blocks.size() - 1)];
+  }
+
+ private:
+  static bool of_text(const Place& at) { return at.stage == kTextStage; }
+  const ModelConfig& config_;
+  std::vector<BlockSizes> images_, texts_;
+};
 
 }  // namespace
 
@@ -20,20 +38,40 @@ bool uses_batch_norm(const ModelConfig& config) {
   return has_text(config) && uses_batch_norm(std::get<ViTConfig>(config).text.placement);
 }
 
+std::vector<BatchStatistic> batch_statistics(const ModelConfig& config, std::span<const std::string> freeze) {
+  if (!uses_batch_norm(config)) return {};
+  ParameterSet declared;
+  make_model(declared, config);
+  const std::vector<bool> frozen = freezing(freeze, declared.parameters()).marks;
+  const Surroundings around(config);
+  std::vector<BatchStatistic> out;
+  for (std::size_t p = 0; p < frozen.size(); ++p) {
+    const ParameterInfo& info = declared.parameters()[p];
+    constexpr std::string_view kGain = ".gamma";
+    if (info.site == nullptr || frozen[p] || !info.name.ends_with(kGain)) continue;
+    const Placement& placement = around.placement(info.place);
+    const NormSpec& spec = norm_at(placement, *info.site, info.place.layer - 1);
+    if (spec.kind != NormKind::batch_norm) continue;
+    const BlockSizes& sizes = around.sizes(info.place);
+    const bool patches = info.site->is(&StemSites::posembed_out) && !placement.stem.posembed_out_includes_class;
+    const std::int64_t heads = sees_one_head(*info.site, placement) ? sizes.num_heads : 1;
+    out.push_back({info.name.substr(0, info.name.size() - kGain.size()), &spec,
+                   rows_of(patches ? Rows::patches : info.site->rows, sizes) * heads});
+  }
+  return out;
+}
+
 ModelCost model_cost(const ModelConfig& config) {
   ParameterSet declared;
   make_model(declared, config);
-  const std::vector<BlockSizes> images = block_sizes(config), texts = text_sizes(config);
+  const Surroundings around(config);
   ModelCost cost{.parameters = declared.count()};
   for (const ParameterInfo& info : declared.parameters()) {
-    if (info.fixed && info.shape.rank() == 2) cost.macs += info.shape.size() * images.front().patches;  // whitening
-    if (!info.decays) continue;  // the rest handles weights of linear layers, each with its neighbouring norms
     const Place& at = info.place;
-    const bool of_text = at.stage == kTextStage;
-    const Placement& placement = of_text ? std::get<ViTConfig>(config).text.placement : placement_of(config);
-    const std::vector<BlockSizes>& blocks = of_text ? texts : images;
-    const auto layer = std::size_t(at.block < 0 ? at.layer : at.layer - 1);  // patch merging has the sizes of its stage
-    const BlockSizes& sizes = blocks[std::min(layer, blocks.size() - 1)];
+    const BlockSizes& sizes = around.sizes(at);
+    if (info.fixed && info.shape.rank() == 2) cost.macs += info.shape.size() * sizes.patches;  // whitening, in the stem
+    if (!info.decays) continue;  // the rest handles weights of linear layers, each with its neighbouring norms
+    const Placement& placement = around.placement(at);
     const bool of_patches = info.role == Role::head && task_of(config) == Task::segment;
     cost.macs += info.shape.size() * rows_of(of_patches ? Rows::patches : row_of(info.role).rows, sizes);
     if (info.role == Role::q) cost.macs += 2 * sizes.attended * sizes.window * sizes.embed_dim;

@@ -44,13 +44,19 @@ enum class NormKind : std::uint8_t {
   whiten
 };
 
+/// What moves the running statistics of a batch norm. all_groups: once a step, the mean of the statistics of all
+/// groups, weighted by their images (Keras with virtual_batch_size). first_group: the first group of each part that
+/// passes the network; of a batch in one part, what rank 0 keeps in distributed training.
+enum class RunningFrom : std::uint8_t { all_groups, first_group };
+
 /// The norm at one site.
 struct NormSpec {
   NormKind kind = NormKind::none;
   double eps = 1e-6;                  // unless the kind has another
   double momentum = 0.1;              // batch_norm: weight of the new value in the running statistics (PyTorch)
   std::int64_t statistics_batch = 0;  // batch_norm: images per statistic; 0 is the whole batch
-  double alpha_init = 0.5;            // unless the kind has another; dyisru: 0 is the width
+  RunningFrom running = RunningFrom::all_groups;  // batch_norm
+  double alpha_init = 0.5;                        // unless the kind has another; dyisru: 0 is the width
   double beta_init = 0.0;
   double gamma_init = 1.0;
   std::int64_t groups = 1;                // group_norm: of neighbouring channels; divides the width
@@ -61,8 +67,8 @@ struct NormSpec {
   bool operator==(const NormSpec&) const = default;
 };
 /// A member of NormSpec that only some kinds use.
-using NormSetting =
-    std::variant<double NormSpec::*, std::int64_t NormSpec::*, PointwisePhi NormSpec::*, bool NormSpec::*>;
+using NormSetting = std::variant<double NormSpec::*, std::int64_t NormSpec::*, PointwisePhi NormSpec::*,
+                                 bool NormSpec::*, RunningFrom NormSpec::*>;
 
 /// What each mean and variance is taken over: none, a row, a group of channels of an image, or a channel of the batch.
 /// For batch statistics the shards meet, and evaluation uses running statistics.
@@ -96,7 +102,7 @@ inline constexpr NormParts kNormKinds[] = {
      .gamma = true,
      .beta = true,
      .statistics = Statistics::batch,
-     .settings = {&NormSpec::eps, &NormSpec::momentum, &NormSpec::statistics_batch},
+     .settings = {&NormSpec::eps, &NormSpec::momentum, &NormSpec::statistics_batch, &NormSpec::running},
      .eps = 1e-5},
     {.word = "dyt",
      .sign = "DyT",

@@ -41,9 +41,7 @@ namespace {
 
 bool any_norm(const Placement& placement, FunctionRef<bool(const NormSpec&)> is) {
   bool found = false;
-  const auto see = [&](const SiteRow&, const NormSpec& spec) { found = found || is(spec); };
-  visit_sites(placement, see);
-  for (const BlockRange& range : placement.blocks) visit_sites(range, see);
+  visit_all_sites(placement, [&](const SiteRow&, const NormSpec& spec) { found = found || is(spec); });
   return found;
 }
 

@@ -122,6 +122,12 @@ void visit_sites(Sites& sites, Visitor&& see) {
   for (const SiteRow& row : kSites)
     if (auto* spec = norm_in(sites, row)) see(row, *spec);
 }
+/// The same for a placement and all its ranges of blocks.
+template <class P, class Visitor>
+void visit_all_sites(P& placement, Visitor&& see) {
+  visit_sites(placement, see);
+  for (auto& range : placement.blocks) visit_sites(range, see);
+}
 /// The norm at a site; for sites in blocks, that of block `block`.
 const NormSpec& norm_at(const Placement& placement, const SiteRow& site, std::int64_t block);
 

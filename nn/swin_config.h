@@ -38,9 +38,10 @@ struct SwinConfig {
   /// Blocks of all stages: the depth that LayerScale and Sub-LN use.
   std::int64_t depth() const;
   std::int64_t patch_pixels() const { return patch_size * patch_size * channels; }
-  /// Drop-path rate of block i, counted through all stages.
+  /// Drop-path rate of block i, counted through all stages: timm's linspace(0, drop_path, depth()), so that a single
+  /// block has none.
   double drop_path_rate(std::int64_t i) const {
-    return depth() > 1 ? drop_path * double(i) / double(depth() - 1) : drop_path;
+    return depth() > 1 ? drop_path * double(i) / double(depth() - 1) : 0.0;
   }
   bool operator==(const SwinConfig&) const = default;
 };
@@ -63,7 +64,8 @@ constexpr auto rows_of(const T*) {
       field<&T::gelu>("form of the GELU"),
       field<&T::dropout>(kDropoutDoc, kRate),
       field<&T::attention_dropout>("rate on the attention weights", kRate),
-      field<&T::drop_path>("rate of the last block; rises linearly from 0 at the first", kRate),
+      field<&T::drop_path>("rate of the last block; rises linearly from 0 at the first, so a single block has none",
+                           kRate),
       field<&T::short_forms>("do not compute branches that drop_path drops")
           .when({[](const T& c) { return c.drop_path > 0; }, "without drop_path there is nothing to skip"}),
       field<&T::head_bias_init>("initial value of the head's bias"),

@@ -57,10 +57,8 @@ struct ViTConfig {
   std::int64_t patch_pixels() const { return patch_size * patch_size * channels; }
   /// Whether the class token (and the distillation token) has its own position.
   bool class_position() const { return pool == Pool::token && pos_embed == PosEmbed::learned && pos_embed_class; }
-  /// Drop-path rate of block i.
-  double drop_path_rate(std::int64_t i) const {
-    return depth > 1 ? drop_path * double(i) / double(depth - 1) : drop_path;
-  }
+  /// Drop-path rate of block i: timm's linspace(0, drop_path, depth), so that a single block has none.
+  double drop_path_rate(std::int64_t i) const { return depth > 1 ? drop_path * double(i) / double(depth - 1) : 0.0; }
   bool operator==(const ViTConfig&) const = default;
 };
 template <std::same_as<ViTConfig> T>
@@ -90,7 +88,8 @@ constexpr auto rows_of(const T*) {
       field<&T::gelu>("form of the GELU"),
       field<&T::dropout>(kDropoutDoc, kRate),
       field<&T::attention_dropout>("rate on the attention weights", kRate),
-      field<&T::drop_path>("rate of the last block; rises linearly from 0 at the first", kRate),
+      field<&T::drop_path>("rate of the last block; rises linearly from 0 at the first, so a single block has none",
+                           kRate),
       field<&T::short_forms>("do not compute branches that drop_path drops and, with pool token, compute only the "
                              "class token in the last block")
           .when({[](const T& c) { return c.drop_path > 0 || c.pool == Pool::token; },

@@ -20,10 +20,17 @@ Var batch_norm(const Var& x, const Var& gamma, const Var& beta, Tensor running_m
   if (slice.images < 1 || x.shape().rows() % slice.images != 0)
     throw InputError(
         concat("batch_norm: x is ", x.shape().str(), ", whose rows are not a multiple of ", slice.images, " images"));
-  const BatchNormDims dims{slice.images, x.shape().rows() / slice.images, cols,         slice.first_image,
-                           slice.batch,  settings.statistics_batch,       settings.eps, settings.momentum};
-  if (dims.group_size() * dims.rows_per_image < 2 ||
-      (dims.batch % dims.group_size() && dims.batch % dims.group_size() * dims.rows_per_image < 2))
+  const BatchNormDims dims{slice.images,
+                           x.shape().rows() / slice.images,
+                           cols,
+                           slice.first_image,
+                           slice.batch,
+                           settings.statistics_batch,
+                           settings.eps,
+                           settings.momentum,
+                           settings.step_images,
+                           settings.part_begin};
+  if (dims.smallest_group() * dims.rows_per_image < 2)
     throw InputError(concat("batch_norm: x is ", x.shape().str(),
                             ", one value per channel, which has no variance; use a larger batch or statistics_batch"));
   Tape& tape = x.tape();

@@ -118,7 +118,8 @@ void batch_norm_statistics(BatchNormDims d, Collective& shards, const T* x, Para
                      numbers + (i * 2 + 1) * d.cols);
   Results<A> results{{mean, rstd}};
   const auto combine = [&](std::span<const Collective::Bytes> all, std::span<void* const> here) {
-    double *m = scratch<double>(Slot::b, 2 * d.cols), *m2 = m + d.cols;
+    double *m = scratch<double>(Slot::b, 4 * d.cols), *m2 = m + d.cols, *new_mean = m2 + d.cols;
+    double* const new_var = new_mean + d.cols;
     const Results<A>& out = results_of<A>(here[0]);
     combine_groups<A>(d, all, here, [&](std::int64_t group, std::span<const double* const> images) {
       // All images have the same number of rows, so the mean is that of their means.
@@ -132,15 +133,18 @@ void batch_norm_statistics(BatchNormDims d, Collective& shards, const T* x, Para
         out.of[0][group * d.cols + c] = A(m[c]);
         out.of[1][group * d.cols + c] = A(1.0 / std::sqrt(m2[c] / n + d.eps));
       }
-      if (group > 0) return;
-      const auto move = [&](Param<T>& running, double value) {
-        running = Param<T>((1 - d.momentum) * double(running) + d.momentum * value);
-      };
+      if (group >= d.moving_groups()) return;
+      const double share = d.share(group);
       for (std::int64_t c = 0; c < d.cols; ++c) {
-        move(running_mean[c], m[c]);
-        move(running_var[c], m2[c] / (n - 1));
+        new_mean[c] = (group > 0 ? new_mean[c] : 0.0) + share * m[c];
+        new_var[c] = (group > 0 ? new_var[c] : 0.0) + share * (m2[c] / (n - 1));
       }
     });
+    const auto move = [&](Param<T>& running, double by) { running = Param<T>(d.kept() * double(running) + by); };
+    for (std::int64_t c = 0; c < d.cols; ++c) {
+      move(running_mean[c], new_mean[c]);
+      move(running_var[c], new_var[c]);
+    }
   };
   shards.meet(bytes_of(numbers, d.images * 2 * d.cols), &results, combine);
 }

@@ -15,7 +15,9 @@
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/trial_seconds.h"
 #include "experiments/data/dataset_place.h"
+#include "experiments/descriptor/batch_statistics.h"
 #include "experiments/descriptor/canonical.h"
+#include "experiments/descriptor/known_images.h"
 #include "experiments/descriptor/slice.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/train/batches.h"
@@ -43,6 +45,7 @@ struct Check {
     check_splits(experiment);
     check_data(experiment, unchecked);
     check_slices(experiment);
+    check_batches(experiment, unchecked);
     check_starts(experiment, unchecked);
     print_text("{}: fine, {}, {}\n", options.file, plural(experiment.rows.size(), "row"),
                trials_words(experiment, trials_ahead(experiment)));
@@ -127,6 +130,23 @@ struct Check {
         if (const auto tokeniser =
                 found([&] { return tokeniser_of(dataset, options.data_root()); }, unchecked, of("the vocabulary")))
           require_vocabulary(trial.config, *tokeniser);
+    }
+  }
+
+  /// Where the size of an epoch's last batch matters and only the files tell it.
+  void check_batches(const Experiment& experiment, std::vector<std::string>& unchecked) const {
+    std::vector<std::pair<DatasetConfig, std::optional<std::int64_t>>> counted;
+    for (const Trial& trial : experiment.trials) {
+      const DatasetConfig& dataset = trial.config.dataset;
+      if (known_training_images(dataset) || !statistics_need_images(trial.config)) continue;
+      auto known = std::find_if(counted.begin(), counted.end(), [&](const auto& one) { return one.first == dataset; });
+      if (known == counted.end()) {
+        const auto count = [&] { return *find_slices(dataset, options.data_root(), available_cores()).sizes.train; };
+        known = counted.insert(known, {dataset, found(count, unchecked,
+                                                      concat("the last batch of an epoch; the images of ",
+                                                             in_quotes(dataset.name), " cannot be counted here"))});
+      }
+      if (known->second) require_trainable(trial.config, *known->second);
     }
   }
 

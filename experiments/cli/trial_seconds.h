@@ -25,7 +25,8 @@ std::string trials_words(const Experiment& experiment, const TrialsAhead& ahead)
 /// The cost of trials. A positive `gflops` (of one core) replaces the measurement.
 class TrialSeconds {
  public:
-  /// Of these trials of the experiment, by index. InputError for a trial that its data do not fit, if they are here.
+  /// Of these trials of the experiment, by index. InputError for one that `run` would refuse for its data, if they are
+  /// here, or for its number of images.
   TrialSeconds(const Experiment& experiment, const std::vector<std::size_t>& trials, const DescriptorOptions& options,
                double gflops);
   TrialCost cost(const TrialConfig& config) { return trial_cost(config, slices(config.dataset).sizes); }

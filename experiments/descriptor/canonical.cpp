@@ -1,6 +1,7 @@
 #include "experiments/descriptor/canonical.h"
 
 #include "experiments/base/sha256.h"
+#include "experiments/descriptor/batch_statistics.h"
 #include "experiments/descriptor/fields.h"
 #include "experiments/descriptor/keys.h"
 #include "experiments/descriptor/problems.h"
@@ -59,9 +60,11 @@ void add_fields(JsonNode& object, const T& value, const T& defaults, TreeOptions
   });
 }
 
-/// Only the kind's word if nothing else needs to be written.
+/// Only the kind's word if nothing else needs to be written. Texts without `running` are by versions whose running
+/// statistics followed the first group.
 JsonNode tree(const NormSpec& spec, TreeOptions options) {
-  const NormSpec defaults = options.kind == ModelKind::swin ? swin_norm(spec.kind) : norm_of(spec.kind);
+  NormSpec defaults = options.kind == ModelKind::swin ? swin_norm(spec.kind) : norm_of(spec.kind);
+  defaults.running = RunningFrom::first_group;
   JsonNode object = json_object();
   add_fields(object, spec, defaults, options);
   const bool word = spec.kind == NormKind::none || (!options.everything && object.members.empty());
@@ -177,9 +180,9 @@ JsonNode model_tree(const ModelConfig& model, const KnownDataset* implied, bool 
   return std::visit([&](const auto& c) { return config_tree(c, implied, {everything, kind_of(model)}); }, model);
 }
 
-JsonNode trial_tree(const TrialConfig& given, bool everything) {
-  TrialConfig config = given;
+JsonNode trial_tree(TrialConfig config, bool everything) {
   config.eval.metrics.clear();
+  if (!everything) settle_running(config, RunningFrom::first_group);
   const TreeOptions options{everything, kind_of(config.model)};
   const TrialConfig defaults;
   JsonNode root = json_object();
@@ -238,7 +241,9 @@ std::string canonical_json(const TrialConfig& config) {
 }
 
 std::string canonical_model_json(const ModelConfig& model) {
-  JsonNode root = model_tree(model, nullptr, kChanges);
+  ModelConfig network = model;
+  set_running(network, RunningFrom::first_group);  // of a training, so not written
+  JsonNode root = model_tree(network, nullptr, kChanges);
   drop_empty(root);
   return write_json(root, JsonStyle::compact);
 }

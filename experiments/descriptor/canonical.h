@@ -13,7 +13,7 @@ namespace normlab {
 /// size, channels and classes unless the dataset's name implies them.
 std::string canonical_json(const TrialConfig& config);
 
-/// Always with image size, channels and classes.
+/// Always with image size, channels and classes, never with `running` of batch norms.
 std::string canonical_model_json(const ModelConfig& model);
 
 /// The row that equals the model's placement, or "".

@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/descriptor/batch_statistics.h"
 #include "experiments/descriptor/known_images.h"
 #include "experiments/descriptor/slice.h"
 #include "experiments/descriptor/step_count.h"
@@ -30,11 +31,13 @@ class DataChecks {
       classes();
       shots();
     }
-    if (const std::optional<std::int64_t> images = known_training_images(data())) {
+    const std::optional<std::int64_t> images = known_training_images(data());
+    if (images) {
       auto problem = problem_of_steps(trial_.train, *images);
       if (!problem) problem = problem_of_warmup(trial_.train, *images);
-      if (problem) report_("train." + problem->key, concat(problem->key, ": ", problem->what));
+      if (problem) return report_("train." + problem->key, concat(problem->key, ": ", problem->what));
     }
+    if (const auto problem = problem_of_statistics(trial_, images)) report_(problem->key, problem->what);
   }
 
  private:

@@ -300,6 +300,7 @@ void FieldReader::value(const JsonNode& node, ModelConfig& out, Range) {
     swin.placement = swin_placement(placement_of(out));
     model(node, swin);
     simplify_blocks(swin.placement, swin.depth());
+    without_idle_drop_path(swin);
     out = swin;
   } else {
     ViTConfig vit = std::get<ViTConfig>(out);
@@ -311,6 +312,7 @@ void FieldReader::value(const JsonNode& node, ModelConfig& out, Range) {
     simplify_init(vit);
     simplify_blocks(vit.placement, vit.depth);
     simplify_blocks(vit.text.placement, vit.text.depth);
+    without_idle_drop_path(vit);
     out = vit;
   }
 }

@@ -210,8 +210,23 @@ class FieldReader {
   template <class Config>
   void model(const JsonNode& node, Config& out);
   void refuse_merge(const JsonNode& node);
-  /// A norm of that kind with the model's defaults.
-  NormSpec default_norm(NormKind kind) const { return kind_ == ModelKind::swin ? swin_norm(kind) : norm_of(kind); }
+  /// A norm of that kind with the model's defaults, in a canonical text with those of its first version.
+  NormSpec default_norm(NormKind kind) const {
+    NormSpec spec = kind_ == ModelKind::swin ? swin_norm(kind) : norm_of(kind);
+    if (mode_ == ReadMode::canonical && kind == NormKind::batch_norm) spec.running = RunningFrom::first_group;
+    return spec;
+  }
+  /// Leaves out drop-path where a single block has none. Canonical texts of earlier versions, where it had, keep it and
+  /// their ids.
+  template <class Config>
+  void without_idle_drop_path(Config& out) const {
+    if (mode_ == ReadMode::canonical || block_count(out) > 1 || out.drop_path == 0) return;
+    const Config defaults = defaults_beside(out);
+    out.drop_path = defaults.drop_path;
+    for_each_field<Config>([&](const auto& row) {
+      if (row.unmet(out) != nullptr) out.*row.member = defaults.*row.member;
+    });
+  }
 
   PlacementRows& rows_;
   Problems& problems_;

@@ -21,6 +21,9 @@ constexpr auto rows_of(const T*) {
                           kPositive),
       norm_field<&T::momentum>("batch_norm: weight of the new value in the running statistics", kShare),
       norm_field<&T::statistics_batch>("batch_norm: images that each statistic covers; 0: the whole batch", kFromZero),
+      norm_field<&T::running>(
+          "batch_norm: what moves the running statistics; all_groups: once a step, the mean of the statistics of all "
+          "groups, weighted by their images; first_group: the first group of each part"),
       norm_field<&T::alpha_init>(
           "initial value of alpha; 0.5 for dyt, derf and pointwise, 1 for seednorm, 2 for bhyt; for dyisru, where 0 is "
           "the site's width, it must not be negative"),

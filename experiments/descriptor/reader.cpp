@@ -1,6 +1,7 @@
 #include "experiments/descriptor/reader.h"
 
 #include "core/visible_text.h"
+#include "experiments/descriptor/batch_statistics.h"
 #include "experiments/descriptor/field_reader.h"
 #include "experiments/descriptor/trial_checks.h"
 
@@ -126,9 +127,7 @@ void check_statistics(const Report& report, const TrialConfig& trial) {
       report("placement",
              concat("statistics_batch ", spec.statistics_batch, " of ", site, " does not divide ", part_text));
   };
-  const Placement& placement = placement_of(trial.model);
-  visit_sites(placement, see);
-  for (const BlockRange& range : placement.blocks) visit_sites(range, see);
+  visit_all_sites(placement_of(trial.model), see);
 }
 
 }  // namespace
@@ -195,6 +194,7 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
     check_statistics(at_model, trial);
     check_training(trial, at_key);
   }
+  if (reader.reported() == 0) settle_running(trial, RunningFrom::all_groups);  // or equal trials would differ
   // Only for descriptors: trials stored by earlier versions must remain readable.
   if (mode == ReadMode::descriptor && reader.reported() == 0) {
     check_meaning(trial, at_key);

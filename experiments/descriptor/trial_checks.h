@@ -31,7 +31,8 @@ void check_meaning(const TrialConfig& trial, const Report& report);
 
 /// Reports in advance what reading the data would refuse: invalid, empty, overlong or overlapping slices; classes
 /// without an image; few-shot evaluation of more images per class than there are; a batch larger than the training
-/// set; a training without a step; means and deviations that are not one per channel.
+/// set; a training without a step; batch norms that see one value per channel; means and deviations that are not one
+/// per channel.
 void check_data(const TrialConfig& trial, const Report& report);
 
 }  // namespace normlab

@@ -10,6 +10,7 @@
 #include "core/ranks.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/data/dataset_place.h"
+#include "experiments/descriptor/batch_statistics.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/results/event_file.h"
 #include "experiments/results/store.h"
@@ -52,8 +53,7 @@ DataSets load_data(const Experiment& experiment, const ResultStore& store, const
     require_evaluation(config, data.at(key));
     require_classes(experiment.trials[t].config, data.at(key).train);
     require_shots(experiment.trials[t].config, data.at(key).train, "eval.fewshot.shots");
-    if (const auto problem = problem_of_warmup(experiment.trials[t].config.train, data.at(key).train.size()))
-      throw InputError(concat("train.", problem->key, ": ", problem->what));
+    require_trainable(experiment.trials[t].config, data.at(key).train.size());
   }
   for (const Trial& trial : experiment.trials) {
     const auto found = data.find(data_key(trial.config.dataset));

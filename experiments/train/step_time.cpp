@@ -25,6 +25,7 @@
 #include "experiments/data/image_index.h"
 #include "experiments/data/picked_images.h"
 #include "experiments/data/tokeniser.h"
+#include "experiments/descriptor/batch_statistics.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/train/evaluation.h"
 #include "experiments/train/trial.h"
@@ -82,6 +83,7 @@ Sample sample_of(const TrialConfig& whole) {
   if (longer() > 2)
     train.batch_size = std::max<std::int64_t>(1, static_cast<std::int64_t>(2 * double(train.batch_size) / longer()));
   if (has_text(whole.model)) train.batch_size = std::max<std::int64_t>(2, train.batch_size);
+  while (train.batch_size < part && problem_of_statistics(sample.config, {})) ++train.batch_size;
   sample.scale = macs / double(model_cost(sample.config.model).macs_with_norms());
   shorten(sample.config);
   return sample;

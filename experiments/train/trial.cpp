@@ -57,6 +57,7 @@ class TrialRun {
         early_stop_(config.train.early_stop),
         probes_(options.probes, config),
         bad_images_(describe_bad_images(data)) {
+    if (config.start.given() && engine_.average() != nullptr) engine_.average()->start_from_statistics();
     info_.trial_id = id;
     info_.model = canonical_model_json(config.model);
     info_.bits = bits_identity(*options.backend, config.train.precision, options.gpu_shards);

@@ -248,7 +248,7 @@ namespace {
 /// Everything that batch norm in groups of several blocks writes; the last group is smaller.
 std::vector<double> batch_norm_in_groups(const TestDevice& device) {
   constexpr std::int64_t images = 5, rows_per_image = 150, rows = images * rows_per_image, cols = 37, groups = 3;
-  constexpr BatchNormDims d{images, rows_per_image, cols, 0, images, 2, 1e-5, 0.1};
+  constexpr BatchNormDims d{images, rows_per_image, cols, 0, images, 2, 1e-5, 0.1, 2 * images, images};
   Arena arena(device.memory());
   SingleShard alone;
   const auto filled = [&](const Shape& shape, double fill) {
@@ -280,6 +280,68 @@ TEST_CASE("norms: batch norm in groups follows the CPU's to rounding") {
     for (std::size_t i = 0; i < got.size(); ++i)
       most = std::max(most, std::abs(got[i] - expected[i]) / (1 + std::abs(expected[i])));
     CHECK(most < 1e-12);
+  });
+}
+
+namespace {
+/// Running mean and variance, [2] each, after parts of a step of five images of three rows. `statistics_batch` images
+/// share statistics. by_all: all groups of the step move the running values.
+std::vector<double> running_after(std::int64_t part, std::int64_t statistics_batch, bool by_all) {
+  constexpr std::int64_t images = 5, rows = 3, cols = 2;
+  Arena arena(current_device().memory());
+  const auto of = [&](const Shape& shape, std::initializer_list<double> values = {}) {
+    const Tensor t = arena.empty(shape, DType::f64);
+    std::copy(values.begin(), values.end(), t.data<double>());
+    return t;
+  };
+  const Tensor x = of({images * rows, cols}), y = of({images * rows, cols});
+  for (std::int64_t i = 0; i < x.size(); ++i) x.data<double>()[i] = double(37 * i % 101) / 16 - 3;
+  const Tensor gamma = of({cols}, {1, 1}), beta = of({cols}, {0, 0}), running_mean = of({cols}, {0.5, -0.25}),
+               running_var = of({cols}, {2.0, 1.5}), mean = of({images, cols}), rstd = of({images, cols});
+  SingleShard alone;
+  for (std::int64_t begin = 0; begin < images; begin += part) {
+    const std::int64_t n = std::min(part, images - begin);
+    const BatchNormDims d{n, rows, cols, 0, n, statistics_batch, 1e-5, 0.1, by_all ? images : 0, begin};
+    current_device().backend.batch_norm(d, alone, {x.slice(begin * rows, n * rows), gamma, beta, y, mean, rstd},
+                                        running_mean, running_var);
+  }
+  current_device().backend.synchronize();
+  return {value(running_mean, 0), value(running_mean, 1), value(running_var, 0), value(running_var, 1)};
+}
+
+bool near(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](double x, double y) { return std::abs(x - y) < 1e-14 * (1 + std::abs(y)); });
+}
+}  // namespace
+
+// The numbers are those of torch.nn.BatchNorm1d (PyTorch 2.15, double): momentum 0.1, or for all groups the averages,
+// weighted by images, of one of momentum 1 for each group. numpy gives the same.
+TEST_CASE("norms: the groups of a step move the running values of a batch norm together") {
+  on_each_device([] {
+    const std::vector<double> groups{0.44166666666666665, -0.2125, 2.1929583333333333, 1.7113958333333334};
+    CHECK(near(running_after(5, 2, true), groups));
+    CHECK(near(running_after(2, 0, true), groups));  // parts are groups
+    CHECK(near(running_after(4, 2, true), groups));
+  });
+}
+
+TEST_CASE("norms: groups of all images have the running mean of the whole batch") {
+  on_each_device([] {
+    const std::vector<double> whole{0.44166666666666665, -0.2125, 2.154110863095238, 1.702232142857143};
+    CHECK(near(running_after(5, 0, true), whole));
+    CHECK(near(running_after(5, 0, false), whole));
+    CHECK(running_after(5, 0, true) == running_after(5, 0, false));  // to the bit
+  });
+}
+
+TEST_CASE("norms: the first group of each part moves the running values of a batch norm") {
+  on_each_device([] {
+    const std::vector<double> first{0.46458333333333335, -0.2947916666666667, 2.2851041666666667, 1.7049088541666668};
+    CHECK(near(running_after(5, 2, false), first));
+    const std::vector<double> of_parts{0.36162500000000003, -0.11919791666666665, 2.45511796875, 2.1759813802083334};
+    CHECK(near(running_after(2, 0, false), of_parts));
+    CHECK(near(running_after(2, 2, false), of_parts));
   });
 }
 

@@ -51,9 +51,13 @@ TEST_CASE("ranks: batch norm, whose statistics are over all ranks") {
 TEST_CASE("ranks: a batch norm over groups of images, in parts of a batch") {
   Case c;
   ViTConfig model = small_vit("bn");
-  c.model = model;
   c.settings.accumulate = 3;
-  check_ranks(c);
+  for (const RunningFrom running : {RunningFrom::all_groups, RunningFrom::first_group}) {
+    model.placement.final.statistics_batch = 4;
+    model.placement.final.running = running;
+    c.model = model;
+    check_ranks(c);
+  }
 }
 
 TEST_CASE("ranks: Swin, drop-path, dropout and an average of the weights") {

@@ -81,15 +81,63 @@ TEST_CASE("weight_average: it follows the values from the first weights on") {
   }
 }
 
-TEST_CASE("weight_average: it follows the running statistics from the first ones on") {
+TEST_CASE("weight_average: given statistics are averaged from the first ones on") {
   for (const std::int64_t every : {1, 2}) {
     CAPTURE(every);
     Run run(small_vit("bn_ffnbn"), DType::f64, 0.75, every);
+    run.engine.average()->start_from_statistics();
     const ParameterSet& set = run.engine.parameters();
     const std::vector<double> expected = run.followed(every, [&] { return numbers(set.flat_buffers()); });
     const std::vector<double> statistics = numbers(run.engine.average()->buffers());
     CHECK(furthest(statistics, expected) < 1e-14);
     CHECK(statistics != numbers(set.flat_buffers()));
+  }
+}
+
+// By hand: momentum 0.1, so that after s steps a share of 0.9^s is the initial 0 or 1, which no image gave.
+TEST_CASE("weight_average: running statistics are averaged without their initial values") {
+  for (const std::int64_t every : {1, 2}) {
+    CAPTURE(every);
+    Run run(small_vit("bn_ffnbn"), DType::f64, 0.75, every);
+    const ParameterSet& set = run.engine.parameters();
+    const std::vector<double> initial = numbers(set.flat_buffers());
+    std::vector<double> expected;
+    for (int s = 1; s <= 5; ++s) {
+      run.step();
+      if (s % every != 0) continue;
+      std::vector<double> now = numbers(set.flat_buffers());
+      const double share = std::pow(0.9, s);
+      for (std::size_t i = 0; i < now.size(); ++i) now[i] = (now[i] - share * initial[i]) / (1 - share);
+      if (expected.empty()) expected = now;
+      for (std::size_t i = 0; i < now.size(); ++i) expected[i] = 0.75 * expected[i] + 0.25 * now[i];
+    }
+    CHECK(furthest(numbers(run.engine.average()->buffers()), expected) < 1e-13);
+  }
+}
+
+TEST_CASE("weight_average: of equal steps at rate 0 it has the statistics of the batch") {
+  for (const auto& [running, accumulate] :
+       {std::pair{RunningFrom::all_groups, 1}, {RunningFrom::all_groups, 3}, {RunningFrom::first_group, 3}}) {
+    ViTConfig c = small_vit("pre_pre");
+    c.placement.stem.patch_in = norm_of(NormKind::batch_norm);
+    c.placement.stem.patch_in.running = running;
+    c.placement.stem.patch_in.momentum = 0.3;
+    EngineSettings settings = settings_for(DType::f64, 0.9, 1);
+    settings.accumulate = accumulate;
+    ShardPool pool(1);
+    Engine engine(cpu_backend(), pool, c, settings);
+    initialise(engine.parameters(), c, 3);
+    Batch data(c, 6, DType::f64);
+    const std::int64_t part = data.images.size() / 3;  // three equal parts
+    for (int p = 1; p < 3; ++p) std::copy_n(data.images.data<double>(), part, data.images.data<double>() + p * part);
+    engine.train_step(data.images, data.labels);
+    const std::vector<double> once = numbers(engine.average()->buffers());
+    for (int step = 0; step < 3; ++step) engine.train_step(data.images, data.labels);
+    CHECK(furthest(numbers(engine.average()->buffers()), once) < 1e-13);
+    const std::vector<double> biased = numbers(engine.parameters().flat_buffers());
+    CHECK(furthest(biased, once) > 1e-3);
+    for (int step = 0; step < 100; ++step) engine.train_step(data.images, data.labels);
+    CHECK(furthest(numbers(engine.parameters().flat_buffers()), once) < 1e-13);
   }
 }
 
