@@ -1,12 +1,14 @@
 // What every model's configuration can report: its cost and its problems.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
 #include "nn/dropout_rates.h"
+#include "nn/limits.h"
 #include "nn/sites.h"
 
 namespace normlab {
@@ -25,19 +27,14 @@ struct ConfigProblem {
   std::string key, message;
 };
 
-// Far above every model of the papers, and low enough that counts of parameters and multiply-adds fit 63 bits.
-namespace limits {
-inline constexpr std::int64_t kSide = 1 << 16, kTokens = 1 << 16, kWidth = 1 << 16;
-inline constexpr std::int64_t kChannels = 1 << 10, kMlp = 1 << 17, kClasses = 1 << 22;
-}  // namespace limits
-
 class ConfigChecks {
  public:
   void report(const std::string& key, const std::string& message) { problems_.push_back({key, message}); }
-  void size(const char* key, std::int64_t value, std::int64_t low, std::int64_t high) {
-    if (value >= low && value <= high) return;
+  void size(const std::string& key, std::int64_t value, Range range) {
+    if (double(value) >= range.low && double(value) <= range.high) return;
     sizes_fit_ = false;
-    report(key, concat(key, " must be from ", low, " to ", high, ", got ", value));
+    report(key,
+           concat(key, " must be from ", std::int64_t(range.low), " to ", std::int64_t(range.high), ", got ", value));
   }
   void rate(const std::string& key, double value) {
     if (!(value >= 0.0 && value < 1.0)) report(key, concat(key, " must be at least 0 and below 1, got ", value));
@@ -45,12 +42,7 @@ class ConfigChecks {
   /// Checks the settings that every model has.
   template <class Config>
   void shared(const Config& c) {
-    size("image_size", c.image_size[0], 1, limits::kSide);
-    if (c.image_size[1] != c.image_size[0]) size("image_size", c.image_size[1], 1, limits::kSide);
-    size("channels", c.channels, 1, limits::kChannels);
-    size("patch_size", c.patch_size, 1, limits::kSide);
-    size("embed_dim", c.embed_dim, 1, limits::kWidth);
-    size("num_classes", c.num_classes, 1, limits::kClasses);
+    for_each_field<Config>([&](const auto& row) { sizes(std::string(row.key), c.*row.member, row.range); });
     if (c.dropout.equal())
       rate("dropout", c.dropout.stem);
     else
@@ -112,6 +104,18 @@ class ConfigChecks {
   std::vector<ConfigProblem> take() { return std::move(problems_); }
 
  private:
+  /// The whole numbers of a struct of settings.
+  void sizes(const std::string& key, std::int64_t value, Range range) { size(key, value, range); }
+  void sizes(const std::string& key, const std::array<std::int64_t, 2>& value, Range range) {
+    size(key, value[0], range);
+    if (value[1] != value[0]) size(key, value[1], range);
+  }
+  void sizes(const std::string& key, const std::vector<std::int64_t>& values, Range range) {
+    for (const std::int64_t value : values) size(key, value, range);
+  }
+  template <class Other>
+  void sizes(const std::string&, const Other&, Range) {}
+
   std::vector<ConfigProblem> problems_;
   bool sizes_fit_ = true;
 };

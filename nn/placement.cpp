@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nn/limits.h"
+
 namespace normlab {
 namespace {
 
@@ -319,7 +321,7 @@ Placement NamedPlacement::at(std::int64_t depth) const {
 
 void simplify_blocks(Placement& placement, std::int64_t depth) {
   if (placement.in_percent) resolve_percent(placement, depth);
-  if (placement.blocks.empty() || placement.blocks.back().last >= depth || depth > kMaxDepth) return;
+  if (placement.blocks.empty() || placement.blocks.back().last >= depth || depth > limits::kDepth) return;
   std::vector<BlockRange> runs;
   for (std::int64_t i = 0; i < depth; ++i) {
     const BlockRange block{i, i, placement.attention_sites(i), placement.mlp_sites(i)};

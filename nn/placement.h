@@ -247,9 +247,6 @@ std::string block_range_name(std::int64_t first, std::int64_t last);
 /// Ascending numbers as runs: "0-3,7".
 std::string runs_name(const std::vector<std::int64_t>& numbers);
 
-/// The largest depth of any network.
-inline constexpr std::int64_t kMaxDepth = 1 << 10;
-
 /// A norm, or none, at each site of a network, and its gains. nn/sites.h says what each site sees.
 struct Placement {
   StemSites stem{};

@@ -5,11 +5,6 @@
 #include <numeric>
 
 namespace normlab {
-namespace {
-
-constexpr std::int64_t kMaxStages = 8, kMaxWindow = 256, kMaxRatio = 16;
-
-}  // namespace
 
 std::int64_t SwinConfig::depth() const {
   // Checks also call this, with depths that are not validated yet.
@@ -78,15 +73,11 @@ std::vector<BlockSizes> block_sizes(const SwinConfig& c) {
 std::vector<ConfigProblem> validate(const SwinConfig& c) {
   ConfigChecks checks;
   checks.shared(c);
-  checks.size("window", c.window, 1, kMaxWindow);
-  checks.size("mlp_ratio", c.mlp_ratio, 1, kMaxRatio);
-  bool lists_fit = !c.depths.empty() && c.stages() <= kMaxStages && c.num_heads.size() == c.depths.size();
-  if (c.depths.empty() || c.stages() > kMaxStages)
-    checks.report("depths", concat("depths must have 1 to ", kMaxStages, " stages, got ", c.stages()));
+  bool lists_fit = !c.depths.empty() && c.stages() <= limits::kStages && c.num_heads.size() == c.depths.size();
+  if (c.depths.empty() || c.stages() > limits::kStages)
+    checks.report("depths", concat("depths must have 1 to ", limits::kStages, " stages, got ", c.stages()));
   else if (!lists_fit)
     checks.report("num_heads", concat("num_heads has ", c.num_heads.size(), " stages, but depths has ", c.stages()));
-  for (const std::int64_t depth : c.depths) checks.size("depths", depth, 1, kMaxDepth);
-  for (const std::int64_t heads : c.num_heads) checks.size("num_heads", heads, 1, limits::kWidth);
   if (lists_fit) checks.blocks(c.placement, c.depth());
   if (!checks.sizes_fit() || !lists_fit) return checks.take();  // the following code divides and multiplies them
 

@@ -48,17 +48,18 @@ struct SwinConfig {
 template <std::same_as<SwinConfig> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{
-      field<&T::image_size>("pixels per side, or [height, width]; the dataset's if omitted"),
-      field<&T::channels>("channels of an image; the dataset's if omitted"),
-      field<&T::patch_size>("pixels per side"),
-      field<&T::window>("tokens per side; at most the shorter side of a stage"),
+      field<&T::image_size>("pixels per side, or [height, width]; the dataset's if omitted",
+                            limits::sizes(limits::kSide)),
+      field<&T::channels>("channels of an image; the dataset's if omitted", limits::sizes(limits::kChannels)),
+      field<&T::patch_size>("pixels per side", limits::sizes(limits::kSide)),
+      field<&T::window>("tokens per side; at most the shorter side of a stage", limits::sizes(limits::kWindow)),
       field<&T::window_padding>("when a shifted grid that windows do not divide is padded: before the shift, as in "
                                 "torchvision, or after it, as in timm, so that opposite edges see each other"),
-      field<&T::embed_dim>("width of the first stage; doubles with each stage"),
-      field<&T::depths>("number of blocks of each stage"),
-      field<&T::num_heads>("attention heads of each stage"),
-      field<&T::mlp_ratio>("width of the hidden layer / width of the stage"),
-      field<&T::num_classes>("number of classes; the dataset's if omitted"),
+      field<&T::embed_dim>("width of the first stage; doubles with each stage", limits::sizes(limits::kWidth)),
+      field<&T::depths>("number of blocks of each stage", limits::sizes(limits::kDepth)),
+      field<&T::num_heads>("attention heads of each stage", limits::sizes(limits::kWidth)),
+      field<&T::mlp_ratio>("width of the hidden layer / width of the stage", limits::sizes(limits::kMlpRatio)),
+      field<&T::num_classes>("number of classes; the dataset's if omitted", limits::sizes(limits::kClasses)),
       field<&T::qkv_bias>("query, key and value have biases"),
       field<&T::reduction_bias>("the linear layer of patch merging has a bias"),
       field<&T::gelu>("form of the GELU"),

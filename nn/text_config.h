@@ -4,9 +4,12 @@
 #include <cstdint>
 
 #include "core/field.h"
+#include "nn/limits.h"
 #include "nn/placement.h"
 
 namespace normlab {
+
+inline constexpr Range kVocabularies = limits::sizes(limits::kClasses, 2);
 
 /// A Transformer over words, as in LiT ("LiT: Zero-Shot Transfer with Locked-image text Tuning", Zhai et al. 2021):
 /// learned positions, the blocks of a ViT, and a linear layer from the last token to the width of the images' features.
@@ -26,13 +29,13 @@ struct TextConfig {
 template <std::same_as<TextConfig> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{
-      field<&T::vocabulary>("words that the tower can tell apart, the end mark included; 257 for bytes", kFromOne),
+      field<&T::vocabulary>("words that the tower can tell apart, the end mark included; 257 for bytes", kVocabularies),
       field<&T::length>("tokens of a text; the last one is always the end mark, and longer texts are cut",
                         {.low = 2, .high = 1 << 16}),
-      field<&T::embed_dim>("width of a token"),
-      field<&T::depth>("number of blocks"),
-      field<&T::num_heads>("attention heads"),
-      field<&T::mlp_dim>("width of the hidden layer"),
+      field<&T::embed_dim>("width of a token", limits::sizes(limits::kWidth)),
+      field<&T::depth>("number of blocks", limits::sizes(limits::kDepth)),
+      field<&T::num_heads>("attention heads", limits::sizes(limits::kWidth)),
+      field<&T::mlp_dim>("width of the hidden layer", limits::sizes(limits::kMlp)),
       field<&T::temperature>("initial factor of the cosines, which is learned", kPositive),
       field<&T::bias>("initial value of the bias, which is learned; only the sigmoid loss has one"),
       field<&T::placement>("the name of a placement, or its sites, of the text tower; stem.patch_in does not exist")};

@@ -30,10 +30,6 @@ ViTConfig text_tower(const ViTConfig& config) {
 std::vector<ConfigProblem> validate(const ViTConfig& c) {
   ConfigChecks checks;
   checks.shared(c);
-  checks.size("depth", c.depth, 1, kMaxDepth);
-  checks.size("num_heads", c.num_heads, 1, limits::kWidth);
-  checks.size("mlp_dim", c.mlp_dim, 1, limits::kMlp);
-  checks.size("rep_size", c.rep_size, 0, limits::kWidth);
   checks.blocks(c.placement, c.depth);
 
   if (!checks.sizes_fit()) return checks.take();  // the following code divides and multiplies them
@@ -64,7 +60,7 @@ std::vector<ConfigProblem> validate(const ViTConfig& c) {
     checks.report("init.head", "only a classifier's head can be drawn otherwise; leave it out");
   if (c.task == Task::contrast) {
     for (const ConfigProblem& problem : validate(text_tower(c))) checks.report("text." + problem.key, problem.message);
-    checks.size("text.vocabulary", c.text.vocabulary, 2, limits::kClasses);
+    checks.size("text.vocabulary", c.text.vocabulary, kVocabularies);
     if (c.text.placement.stem.patch_in.kind != NormKind::none)
       checks.report("text.placement", "stem.patch_in is a site of images; a text tower has none");
     if (c.distill_token) checks.report("distill_token", "a text tower takes the place of the heads; leave it out");

@@ -64,14 +64,15 @@ struct ViTConfig {
 template <std::same_as<ViTConfig> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{
-      field<&T::image_size>("pixels per side, or [height, width]; the dataset's if omitted"),
-      field<&T::channels>("channels of an image; the dataset's if omitted"),
-      field<&T::patch_size>("pixels per side"),
-      field<&T::embed_dim>("width of a token"),
-      field<&T::depth>("number of blocks"),
-      field<&T::num_heads>("attention heads"),
-      field<&T::mlp_dim>("width of the hidden layer; 4 embed_dim if omitted"),
-      field<&T::num_classes>("number of classes; the dataset's if omitted"),
+      field<&T::image_size>("pixels per side, or [height, width]; the dataset's if omitted",
+                            limits::sizes(limits::kSide)),
+      field<&T::channels>("channels of an image; the dataset's if omitted", limits::sizes(limits::kChannels)),
+      field<&T::patch_size>("pixels per side", limits::sizes(limits::kSide)),
+      field<&T::embed_dim>("width of a token", limits::sizes(limits::kWidth)),
+      field<&T::depth>("number of blocks", limits::sizes(limits::kDepth)),
+      field<&T::num_heads>("attention heads", limits::sizes(limits::kWidth)),
+      field<&T::mlp_dim>("width of the hidden layer; 4 embed_dim if omitted", limits::sizes(limits::kMlp)),
+      field<&T::num_classes>("number of classes; the dataset's if omitted", limits::sizes(limits::kClasses)),
       field<&T::task>("classify: the class of an image; segment: the class of each pixel, by the head on every patch "
                       "token, whose logits are resized to the image; contrast: which of a batch's texts belongs to an "
                       "image, by a text tower in place of the head"),
@@ -84,7 +85,8 @@ constexpr auto rows_of(const T*) {
           .when({[](const T& c) { return c.pool == Pool::token; },
                  "a distillation token needs a class token; set pool to \"token\""}),
       field<&T::qkv_bias>("query, key and value have biases"),
-      field<&T::rep_size>("width of a dense + tanh layer before the head; 0: no such layer"),
+      field<&T::rep_size>("width of a dense + tanh layer before the head; 0: no such layer",
+                          limits::sizes(limits::kWidth, 0)),
       field<&T::gelu>("form of the GELU"),
       field<&T::dropout>(kDropoutDoc, kRate),
       field<&T::attention_dropout>("rate on the attention weights", kRate),

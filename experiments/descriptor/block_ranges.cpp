@@ -4,6 +4,7 @@
 
 #include "core/visible_text.h"
 #include "experiments/descriptor/field_reader.h"
+#include "nn/limits.h"
 
 namespace normlab {
 namespace {
@@ -60,9 +61,9 @@ void FieldReader::blocks(const JsonNode& node, Placement& out) {
                                    ", but the ranges ", ranges.empty() ? "of the base" : "before it", " are not"));
       continue;
     }
-    if (last >= kMaxDepth) {
+    if (last >= limits::kDepth) {
       report(member.key_at,
-             concat("no network has block ", last, "; the last block of the deepest network is ", kMaxDepth - 1));
+             concat("no network has block ", last, "; the last block of the deepest network is ", limits::kDepth - 1));
       continue;
     }
     const auto other = std::find_if(ranges.begin(), ranges.end(),

@@ -271,7 +271,7 @@ class Expansion {
   void resolve_start(Row& row) {
     StartConfig& start = row.config.start;
     if (start.at.source == nullptr) return;  // there is no "start"
-    if (!start.given())
+    if (start.file.empty() && !start.from)
       return problems_.add(start.at, "expected \"file\" or \"from\", which say where the weights are");
     if (start.from) {
       row.cell.start = start.from->descriptor.empty()

@@ -168,7 +168,13 @@ void FieldReader::value(const JsonNode& node, StartConfig& out, Range) {
     const JsonMember* const descriptor = from->value.find("descriptor");
     out.at = descriptor == nullptr ? from->value.at : descriptor->value.at;
   }
-  if (from != nullptr && !keys.sha256.empty()) report(node.at, "only a file has a \"sha256\"");
+  if (const JsonMember* const hash = node.is_object() ? node.find("sha256") : nullptr) {
+    if (from != nullptr) report(hash->value.at, "only a file has a \"sha256\"");
+    const bool hex = keys.sha256.find_first_not_of("0123456789abcdef") == keys.sha256.npos;
+    if (hash->value.is_string() && (keys.sha256.size() != 64 || !hex))
+      report(hash->value.at,
+             concat("expected a SHA-256, 64 digits from 0 to 9 and a to f, got ", describe(hash->value)));
+  }
   if (from != nullptr && keys.names != StartNames::stated)
     report(node.at, "only a file has \"names\"; a trial's weights have those of normlab");
 }

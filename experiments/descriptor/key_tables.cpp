@@ -28,10 +28,12 @@ std::string words(Type<std::int64_t>, Range range) { return number_words("intege
 std::string words(Type<std::uint64_t>, Range) { return "integer >= 0"; }
 std::string words(Type<std::optional<std::int64_t>>, Range range) { return number_words("integer", range); }
 std::string words(Type<std::string>, Range) { return "string"; }
-std::string words(Type<std::array<std::int64_t, 2>>, Range) { return "integer or [integer, integer]"; }
+std::string words(Type<std::array<std::int64_t, 2>>, Range range) {
+  return number_words("integer or [integer, integer]", range);
+}
 std::string words(Type<std::array<double, 2>>, Range) { return "[number, number]"; }
 std::string words(Type<std::vector<double>>, Range) { return "list of numbers"; }
-std::string words(Type<std::vector<std::int64_t>>, Range) { return "list of integers"; }
+std::string words(Type<std::vector<std::int64_t>>, Range range) { return number_words("list of integers", range); }
 std::string words(Type<std::vector<std::string>>, Range) { return "list of strings"; }
 template <class E>
 requires std::is_enum_v<E> std::string words(Type<std::vector<E>>, Range) {

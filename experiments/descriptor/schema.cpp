@@ -53,8 +53,8 @@ JsonNode shape(Type<std::int64_t>, Range range) { return number("integer", range
 JsonNode shape(Type<std::uint64_t>, Range) { return from("integer", 0); }
 JsonNode shape(Type<std::optional<std::int64_t>>, Range range) { return number("integer", range); }
 JsonNode shape(Type<std::string>, Range) { return type("string"); }
-JsonNode shape(Type<std::array<std::int64_t, 2>>, Range) {
-  return if_type("array", pair_of(type("integer")), type("integer"));
+JsonNode shape(Type<std::array<std::int64_t, 2>>, Range range) {
+  return if_type("array", pair_of(number("integer", range)), number("integer", range));
 }
 JsonNode shape(Type<std::array<double, 2>>, Range range) { return pair_of(number("number", range)); }
 JsonNode shape(Type<std::vector<double>>, Range range) { return list_of(number("number", range)); }
@@ -75,7 +75,9 @@ JsonNode shape(Type<StartFrom>, Range) {
   return closed_object(std::move(members));
 }
 JsonNode shape(Type<StartConfig>, Range) {
-  return if_type("object", closed_object(properties<StartKeys>()), any_of({type("null"), type("string")}));
+  JsonNode keys = properties<StartKeys>();
+  keys.find("sha256")->value.add("pattern", "^[0-9a-f]{64}$");
+  return if_type("object", closed_object(std::move(keys)), any_of({type("null"), type("string")}));
 }
 JsonNode shape(Type<NormSpec>, Range) { return reference("norm"); }
 JsonNode shape(Type<Placement>, Range) { return reference("placement"); }

@@ -91,8 +91,8 @@ TEST_CASE("descriptor: a size that does not fit is told with its key") {
         "d.json:1:23: /model/variant: patches of 5 do not divide an image of 32 x 32");
   CHECK(files.problems(R"({"sweep": {"model.num_heads": [3, 5]}})") ==
         "d.json:1:35: /sweep/model.num_heads/1: 5 heads do not divide embed_dim 192");
-  CHECK(files.problems(R"({"model": {"embed_dim": 9223372036854775807}})").find("embed_dim must be from 1 to 65536") !=
-        std::string::npos);
+  CHECK(files.problems(R"({"model": {"embed_dim": 9223372036854775807}})")
+            .find("/model/embed_dim: must be at most 65536, got 9223372036854775807") != std::string::npos);
   CHECK(files.problems(R"({"model": {"depth": 9223372036854775808}})") ==
         "d.json:1:21: /model/depth: the integer 9223372036854775808 is too large");
 }

@@ -5,6 +5,7 @@
 
 #include "experiments/base/text_layout.h"
 #include "experiments/descriptor/schema.h"
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/python.h"
 #include "tests/experiments/descriptor/descriptor_files.h"
 
@@ -119,6 +120,59 @@ TEST_CASE("schema: unusual forms that check accepts are valid to jsonschema") {
   const auto found = complaints(descriptors);
   for (std::size_t i = 0; i < found.size(); ++i)
     CHECK_MESSAGE(found[i].empty(), right[i], ": ", found[i].empty() ? "" : found[i].front());
+}
+
+TEST_CASE("schema: check and jsonschema refuse a size out of its bounds by the same numbers") {
+  struct Size {
+    const char *kind, *key, *low, *high;  // the first value below the bounds, and the first above
+  };
+  const Size sizes[] = {{"vit", "image_size", "0", "65537"},
+                        {"vit", "channels", "0", "1025"},
+                        {"vit", "patch_size", "0", "65537"},
+                        {"vit", "embed_dim", "-3", "65537"},
+                        {"vit", "depth", "-1", "1025"},
+                        {"vit", "num_heads", "0", "65537"},
+                        {"vit", "mlp_dim", "0", "131073"},
+                        {"vit", "rep_size", "-1", "65537"},
+                        {"vit", "num_classes", "0", "4194305"},
+                        {"vit", "image_size", "[0, 32]", "[32, 65537]"},
+                        {"swin", "image_size", "0", "65537"},
+                        {"swin", "channels", "0", "1025"},
+                        {"swin", "patch_size", "0", "65537"},
+                        {"swin", "window", "0", "257"},
+                        {"swin", "embed_dim", "0", "65537"},
+                        {"swin", "depths", "[2, 0]", "[2, 1025]"},
+                        {"swin", "num_heads", "[0, 2]", "[2, 65537]"},
+                        {"swin", "mlp_ratio", "0", "17"},
+                        {"swin", "num_classes", "-1", "4194305"}};
+  DescriptorFiles files;
+  nlohmann::json descriptors = nlohmann::json::array();
+  std::vector<std::string> bounds;
+  for (const Size& size : sizes)
+    for (const char* value : {size.low, size.high}) {
+      const std::string model = concat(R"({"kind": ")", size.kind, "\", \"", size.key, "\": ", value, "}");
+      for (const std::string& text :
+           {R"({"model": )" + model + "}", concat(R"({"model": {"kind": ")", size.kind, R"("}, "sweep": {"model.)",
+                                                  size.key, "\": [", value, "]}}")}) {
+        CAPTURE(text);
+        const std::string found = files.problems(text);
+        CHECK_MESSAGE(has(found, value == size.low ? "must be at least " : "must be at most "), found);
+        descriptors.push_back(nlohmann::json::parse(text));
+        const std::size_t from = found.find("must be at ") + std::string("must be at least ").size();
+        bounds.push_back(found.substr(from, found.find(',', from) - from));
+      }
+    }
+  descriptors.push_back(nlohmann::json::parse(R"({"model": {"task": "contrast", "text": {"vocabulary": 1}}})"));
+  bounds.emplace_back("2");
+  CHECK(has(files.problems(descriptors.back().dump()), "must be at least 2"));
+  descriptors.push_back(nlohmann::json::parse(R"({"start": {"file": "w.npz", "sha256": "NaN"}})"));
+  bounds.emplace_back("[0-9a-f]");
+  const auto found = complaints(descriptors);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CAPTURE(descriptors[i].dump());
+    CHECK_MESSAGE(found[i].size() == 1, joined(found[i], "\n"));
+    if (!found[i].empty()) CHECK_MESSAGE(has(found[i].front(), bounds[i]), found[i].front(), bounds[i]);
+  }
 }
 
 TEST_CASE("schema: check and jsonschema refuse a typo by its name") {

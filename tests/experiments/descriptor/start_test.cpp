@@ -3,8 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cctype>
+
 #include "experiments/base/sha256.h"
 #include "experiments/descriptor/canonical.h"
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/descriptor/descriptor_files.h"
 
 using namespace normlab;
@@ -40,14 +43,28 @@ TEST_CASE("start: a trial without one has the id that it always had") {
 TEST_CASE("start: a missing file is an error unless its hash is given") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"start": {"file": "w.npz"}})").starts_with("d.json:1:20: /start/file: there is no file "));
-  CHECK(files.problems(R"({"start": {"file": "w.npz", "sha256": "12ab"}})").empty());
+  CHECK(files.problems(R"({"start": {"file": "w.npz", "sha256": ")" + sha256_hex("any") + "\"}}").empty());
+}
+
+TEST_CASE("start: what is no SHA-256, or names no file, is refused by its key") {
+  DescriptorFiles files;
+  const std::string right = sha256_hex("any");
+  std::string capitals = right;
+  for (char& c : capitals) c = char(std::toupper(static_cast<unsigned char>(c)));
+  for (const std::string& wrong : {std::string("NaN"), std::string(), right.substr(1), right + "0", capitals}) {
+    CAPTURE(wrong);
+    const std::string found = files.problems(R"({"start": {"file": "w.npz", "sha256": ")" + wrong + "\"}}");
+    CHECK_MESSAGE(has(found, "/start/sha256: expected a SHA-256, 64 digits from 0 to 9 and a to f, got "), found);
+  }
+  const std::string alone = files.problems(R"({"start": {"sha256": ")" + right + "\"}}");
+  CHECK_MESSAGE(has(alone, "/start: expected \"file\" or \"from\", which say where the weights are"), alone);
 }
 
 TEST_CASE("start: a file with another hash than the given one is an error") {
   DescriptorFiles files;
   files.write("w.npz", "some bytes");
-  CHECK(files.problems(R"({"start": {"file": "w.npz", "sha256": "12ab"}})").find("has the SHA-256 ") !=
-        std::string::npos);
+  CHECK(has(files.problems(R"({"start": {"file": "w.npz", "sha256": ")" + sha256_hex("others") + "\"}}"),
+            " has the SHA-256 "));
 }
 
 TEST_CASE("start: the hash of a model in several files covers all of them") {
