@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "experiments/base/text_layout.h"
 
 namespace normlab {
 namespace {
@@ -46,9 +47,22 @@ Share read_share(const std::string& text, const std::function<const char*(const 
     if (const auto task = read("SLURM_ARRAY_TASK_ID")) {
       const std::size_t least = read("SLURM_ARRAY_TASK_MIN").value_or(0);
       const std::size_t step = std::max<std::size_t>(1, read("SLURM_ARRAY_TASK_STEP").value_or(1));
+      const auto tasks = read("SLURM_ARRAY_TASK_COUNT"), most = read("SLURM_ARRAY_TASK_MAX");
       if (*task < least) refuse(fmt::format("task {} is below SLURM_ARRAY_TASK_MIN={}", *task, least));
+      // sbatch --array=3 repeats one task of an array, whose numbers Slurm no longer tells.
+      const bool whole = (!tasks || !count || *tasks == *count) &&
+                         (!tasks || !most || *most < least || (*most - least) / step + 1 == *tasks) &&
+                         (count || least <= 1);
+      if (!whole) {
+        const std::string of = count ? std::to_string(*count) : "N";
+        throw InputError(fmt::format(
+            "--share {}: this is not a whole array{} but {} from {}{}, so the share cannot be told from the task's "
+            "number; give it: --share {}/{} if the whole array begins at 1, {}/{} if at 0",
+            text, count ? fmt::format(" of {} tasks", of) : "", tasks ? plural(*tasks, "task") : "tasks", least,
+            most ? fmt::format(" to {}", *most) : "", *task, of, *task + 1, of));
+      }
       number = (*task - least) / step + 1;
-      if (!count) count = read("SLURM_ARRAY_TASK_COUNT");
+      if (!count) count = tasks;
     } else if (const auto index = read("JOB_COMPLETION_INDEX")) {
       number = *index + 1;
     } else {

@@ -20,7 +20,8 @@ struct Share {
 
 /// "3/16"; "auto": Slurm's SLURM_ARRAY_TASK_ID, in an array of SLURM_ARRAY_TASK_COUNT tasks; "auto/16": that, or
 /// JOB_COMPLETION_INDEX of a Kubernetes Indexed Job, which does not tell how many there are. `variable` reads the
-/// environment and may return null. InputError with what is wrong.
+/// environment and may return null. InputError with what is wrong, also for a part of an array that is submitted again:
+/// another number of tasks than N, numbers with gaps or, without N, a first task above 1.
 Share read_share(const std::string& text, const std::function<const char*(const char*)>& variable = std::getenv);
 
 /// The ids of the share's trials. By the order of all ids, so sizes differ by at most one trial.
