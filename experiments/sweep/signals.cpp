@@ -72,14 +72,20 @@ static void handle_cpu_limit() {
   setrlimit(RLIMIT_CPU, &limit);
 }
 
+static bool ignored(int number) {
+  struct sigaction action {};
+  return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 void catch_stop_signals() {
   handle_cpu_limit();
   for (const int number : {SIGINT, SIGTERM, SIGUSR1}) handle(number, on_signal);
+  if (!ignored(SIGHUP)) handle(SIGHUP, on_signal);  // nohup ignores it
   handle(SIGXCPU, on_cpu_limit);
 }
 
 void catch_worker_signals() {
-  for (const int number : {SIGINT, SIGUSR1}) handle(number, SIG_IGN);
+  for (const int number : {SIGINT, SIGUSR1, SIGHUP}) handle(number, SIG_IGN);
   handle(SIGTERM, on_worker_signal);
   handle(SIGXCPU, on_cpu_limit);
 }

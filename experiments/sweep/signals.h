@@ -1,6 +1,6 @@
-// Ctrl-C, SIGTERM and SIGUSR1 (a cluster's notice) ask a run to write a checkpoint and stop at the next step. A second
-// signal, at least a second later, ends the process and its workers at once. The CPU time limit also stops the run,
-// which then ends with an environment error.
+// Ctrl-C, SIGTERM, SIGUSR1 (a cluster's notice) and SIGHUP (a closed terminal) ask a run to write a checkpoint and stop
+// at the next step. A second signal, at least a second later, ends the process and its workers at once. The CPU time
+// limit also stops the run, which then ends with an environment error.
 #pragma once
 
 #include <sys/types.h>
@@ -11,10 +11,12 @@ namespace normlab {
 
 /// Writes beyond the file size limit or to a closed pipe then fail, as on a full disk, instead of ending the process.
 void ignore_signals_of_writes();
-/// Installs the handlers for SIGINT, SIGTERM, SIGUSR1 and SIGXCPU in the process that hands out trials.
+/// Installs the handlers for SIGINT, SIGTERM, SIGUSR1, SIGHUP and SIGXCPU in the process that hands out trials. SIGHUP
+/// stays ignored under nohup.
 void catch_stop_signals();
 /// Installs the handlers of a worker. SIGTERM, from any sender and however often, stops it at the next step; the system
-/// also sends it if the parent dies. SIGINT and SIGUSR1, which reach the whole process group, are left to the parent.
+/// also sends it if the parent dies. SIGINT, SIGUSR1 and SIGHUP, which reach the whole process group, are left to the
+/// parent.
 void catch_worker_signals();
 
 /// Registers the workers that a second signal kills, at most kMaxWorkers (the largest --workers) at a time.
@@ -30,7 +32,7 @@ inline constexpr const char* kCpuLimitWords =
     "the limit on CPU time is reached (ulimit -t); finished results are safe: raise the limit and start the same "
     "command again";
 const std::atomic<bool>& stop_flag();
-/// 130 after SIGINT, 143 after SIGTERM, 138 after SIGUSR1; 0 without a signal.
+/// 130 after SIGINT, 143 after SIGTERM, 138 after SIGUSR1, 129 after SIGHUP; 0 without a signal.
 int stop_exit_code();
 
 }  // namespace normlab

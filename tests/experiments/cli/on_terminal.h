@@ -7,6 +7,7 @@
 
 #include <cctype>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/experiments/cli/program.h"
@@ -50,6 +51,8 @@ class OnTerminal {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
   void signal(int number) const { kill(pid_, number); }
+  /// Closes the terminal, as a closed window or a lost connection does.
+  void hang_up() { close(std::exchange(terminal_, -1)); }
 
  private:
   pid_t pid_ = -1;

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
+#include "tests/experiments/cli/on_terminal.h"
 #include "tests/experiments/cli/small_sweep.h"
 
 using namespace normlab;
@@ -30,7 +31,7 @@ TEST_CASE("signals: a run that is stopped leaves a checkpoint of each trial") {
   REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "whole")).code == 0);
   const std::string arguments = "run " + file + " --out " + in_folder(folder, "stopped") + " --workers 2 --threads 1";
   const ResultStore store(folder / "stopped");
-  for (const int number : {SIGINT, SIGTERM, SIGUSR1})
+  for (const int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP})
     for (const bool group : {true, false}) {
       CAPTURE(number);
       CAPTURE(group);
@@ -52,6 +53,32 @@ TEST_CASE("signals: a run that is stopped leaves a checkpoint of each trial") {
   const Finished last = run_program(folder, arguments);
   CHECK_MESSAGE(last.code == 0, last.err);
   CHECK(whole_results(folder / "whole") == whole_results(folder / "stopped"));
+}
+
+TEST_CASE("signals: a run whose terminal is closed leaves a checkpoint") {
+  const TemporaryFolder folder;
+  const std::string arguments = "run " + long_sweep(folder) + " --out " + in_folder(folder, "r") + " --workers 2";
+  const ResultStore store(folder / "r");
+  OnTerminal program(arguments, 80, 24);
+  REQUIRE(comes_true([&] { return trains(store); }));
+  program.hang_up();
+  program.wait();
+  CHECK(owners(store).empty());
+  CHECK(in_the_middle(store));
+  const Finished last = run_program(folder, arguments);
+  CHECK_MESSAGE(last.code == 0, last.err);
+}
+
+TEST_CASE("signals: under nohup a run outlives its terminal") {
+  const TemporaryFolder folder;
+  const std::string arguments = "run " + long_sweep(folder) + " --out " + in_folder(folder, "r") + " --workers 2";
+  const ResultStore store(folder / "r");
+  const Program program(folder, arguments, "trap '' HUP; ");
+  REQUIRE(comes_true([&] { return trains(store); }));
+  program.signal_all(SIGHUP);
+  const Finished finished = program.wait();
+  CHECK_MESSAGE(finished.code == 0, finished.err);
+  CHECK(finished.err.find("2 of 2 trials done") != std::string::npos);
 }
 
 TEST_CASE("signals: two of the same at once count as one") {
