@@ -157,7 +157,7 @@ class ForkedRanks final : public Ranks {
       int status = 0;
       while (waitpid(children_[i], &status, 0) < 0 && errno == EINTR) {
       }
-      if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) report_death(int(i) + 1, children_[i], status);
+      if (status != 0) report_death(int(i) + 1, children_[i], status);
     }
     children_.clear();
   }
@@ -222,16 +222,12 @@ class ForkedRanks final : public Ranks {
       siginfo_t info{};
       if (waitid(P_PID, static_cast<id_t>(children_[i]), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
         continue;
-      if (info.si_code != CLD_EXITED) report_death(int(i) + 1, children_[i], info.si_status);
+      const int status = info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0) : W_EXITCODE(0, info.si_status);
+      if (status != 0) report_death(int(i) + 1, children_[i], status);
     }
   }
   void report_death(int rank, pid_t pid, int status) {
-    const int number = WIFSIGNALED(status) ? WTERMSIG(status) : status;
-    const char* const why = number == SIGKILL ? "; memory may have run out" : "";
-    const std::string text =
-        concat("rank ", rank, " of ", size_, " (process ", pid, ") was ended by signal ", number, " (",
-               strsignal(number), why, "); the same command resumes from the last checkpoint");
-    tell(Failure::environment, text.c_str());
+    tell(Failure::environment, rank_death(rank, size_, pid, status).c_str());
   }
 
   const int size_;
@@ -243,6 +239,15 @@ class ForkedRanks final : public Ranks {
 };
 
 }  // namespace
+
+std::string rank_death(int rank, int count, int process, int status) {
+  const std::string who = concat("rank ", rank, " of ", count, " (process ", process, ") "),
+                    advice = "the same command resumes from the last checkpoint";
+  if (!WIFSIGNALED(status)) return concat(who, "ended with code ", WEXITSTATUS(status), "; ", advice);
+  const int number = WTERMSIG(status);
+  return concat(who, "was ended by signal ", number, " (", strsignal(number),
+                number == SIGKILL ? "; memory may have run out" : "", "); ", advice);
+}
 
 void fork_ranks(int count, FunctionRef<void(Ranks&)> body) {
   if (count == 1) return body(single_rank());

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/forked_ranks.h"
 #include "experiments/base/files.h"
 #include "experiments/base/system_calls.h"
 #include "experiments/sweep/shared_gpu.h"
@@ -44,20 +45,21 @@ std::string words_of(int status) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(const WorkerSettings& settings, const std::vector<std::size_t>& pending, RunSummary& summary)
+Dispatcher::Dispatcher(const WorkerSettings& settings, const std::vector<std::size_t>& pending, RunSummary& summary,
+                       ProgressLog* log)
     : settings_(settings),
       options_(*settings.options),
       summary_(summary),
       cores_(available_cores()),
       look_seconds_(std::clamp(options_.lease_seconds / 10, 0.1, 2.0)),
       queue_(pending.begin(), pending.end()),
+      log_(log),
       log_file_(worker_log(*settings.store, getpid())) {
   const int wanted = options_.workers > 0                 ? options_.workers
                      : options_.device == DeviceKind::cpu ? std::max(1, cores_ / options_.ranks)
                                                           : 1;
   worker_count_ = std::min<std::size_t>(static_cast<std::size_t>(wanted), pending.size());
   summary_.workers = std::max(summary_.workers, worker_count_);
-  if (!options_.json_progress.empty()) log_ = std::make_unique<ProgressLog>(options_.json_progress);
   if (options_.json_progress != "-" && !options_.quiet) printer_ = std::make_unique<ProgressPrinter>();
   make_folders(log_file_.parent_path());
   plan_work(pending);
@@ -285,17 +287,22 @@ void Dispatcher::end_trial(std::size_t t, pid_t worker, WorkerEvent event, const
   if (log_ && event != WorkerEvent::busy) log_->trial_end(trial(t), worker, word_of(event), text);
 }
 
-/// A worker that ended without a report: its trial is marked as failed, and a new worker replaces it.
+/// A worker that ended without a report. Its trial is marked as failed, and a new worker replaces it. If it was the
+/// first rank of a trial, the run ends instead, as it does for every other rank.
 void Dispatcher::worker_died(Worker& w) {
   const pid_t pid = w.process.pid;
   const WorkerEnd end = end_of(w);
   const auto t = std::exchange(w.trial, -1);
   if (t >= 0 && !stopping_ && !stop_requested()) {
-    const std::string message = end.by_cpu_limit ? kCpuLimitWords : words_of(end.status);
+    const bool rank = options_.ranks > 1;
+    const std::string message = end.by_cpu_limit ? kCpuLimitWords
+                                : rank           ? rank_death(0, options_.ranks, pid, end.status)
+                                                 : words_of(end.status);
     // A worker that was told to stop exits normally, and may have been sent a trial in between.
     const bool in_order = WIFEXITED(end.status) && WEXITSTATUS(end.status) == 0;
     const auto index = static_cast<std::size_t>(t);
-    end_trial(index, pid, in_order ? WorkerEvent::stopped : death(index, pid, message, !end.by_cpu_limit), message);
+    end_trial(index, pid, in_order ? WorkerEvent::stopped : death(index, pid, message, !end.by_cpu_limit && !rank),
+              message);
   }
   replace(w);
 }

@@ -18,7 +18,9 @@ namespace normlab {
 class Dispatcher {
  public:
   /// `pending`: indices into experiment.trials; settings.data must contain their data. Counts are added to `summary`.
-  Dispatcher(const WorkerSettings& settings, const std::vector<std::size_t>& pending, RunSummary& summary);
+  /// `log` may be null.
+  Dispatcher(const WorkerSettings& settings, const std::vector<std::size_t>& pending, RunSummary& summary,
+             ProgressLog* log);
 
   /// EnvironmentError if the machine is at fault (for example a full disk); running trials have then been stopped.
   void run();
@@ -82,7 +84,7 @@ class Dispatcher {
   bool stopping_ = false;
   std::string broken_;
   std::unique_ptr<ProgressPrinter> printer_;  // null if standard error carries ProgressLog
-  std::unique_ptr<ProgressLog> log_;
+  ProgressLog* const log_;
   const std::filesystem::path log_file_;
 };
 

@@ -14,8 +14,8 @@ namespace normlab {
 
 class ProgressLog {
  public:
-  /// Appends to the file; "-" is standard error. EnvironmentError if it cannot be opened. Later lines that cannot be
-  /// written are lost, so that a reader cannot stop a training.
+  /// Appends to the file, whose missing folders are created; "-" is standard error. EnvironmentError if it cannot be
+  /// opened. Later lines that cannot be written are lost, so that a reader cannot stop a training.
   explicit ProgressLog(const std::string& path);
 
   void begin(const Experiment& experiment, const RunSummary& summary, int workers);

@@ -188,7 +188,7 @@ static void write_events(const Experiment& experiment, const ResultStore& store,
 
 /// Trains these trials if they lack a result, except those in `tried`. Returns whether others can begin afterwards.
 static bool run_trials(const Experiment& experiment, const ResultStore& store, const RunOptions& options,
-                       std::set<std::string>& tried, RunSummary& summary) {
+                       std::set<std::string>& tried, RunSummary& summary, ProgressLog* log) {
   summary.trials = experiment.trials.size();
   const auto [pending, retried, waiting] = pending_trials(experiment, store, options, tried, summary);
   summary.waiting = waiting;
@@ -202,17 +202,17 @@ static bool run_trials(const Experiment& experiment, const ResultStore& store, c
   catch_stop_signals();
   const WorkerSettings settings{
       .experiment = &experiment, .store = &store, .data = &data, .options = &options, .retried = &retried};
-  Dispatcher(settings, pending, summary).run();
+  Dispatcher(settings, pending, summary, log).run();
   return waiting > 0;
 }
 
-static RunSummary run_stages(const Experiment& descriptor, const RunOptions& options) {
+static RunSummary run_stages(const Experiment& descriptor, const RunOptions& options, ProgressLog* log) {
   const ResultStore store(options.out);
   RunSummary summary;
   std::set<std::string> tried;
   Experiment experiment = next_stage(descriptor, store, Record::yes);
   while (true) {
-    const bool others_wait = run_trials(experiment, store, options, tried, summary);
+    const bool others_wait = run_trials(experiment, store, options, tried, summary, log);
     if (!options.share.whole()) {
       summary.more_to_come = experiment.more_to_come || summary.waiting > 0;
       return summary;
@@ -228,11 +228,13 @@ static RunSummary run_stages(const Experiment& descriptor, const RunOptions& opt
 }
 
 RunSummary run_experiment(const Experiment& descriptor, const RunOptions& options) {
-  const RunSummary summary = run_stages(descriptor, options);
-  if (summary.workers == 0 && !options.json_progress.empty()) {  // nothing was left to train, so no Dispatcher wrote it
-    ProgressLog log(options.json_progress);
-    log.begin(descriptor, summary, 0);
-    log.end(summary);
+  // Opened once: the reader of a pipe would end after the first stage.
+  std::optional<ProgressLog> log;
+  if (!options.json_progress.empty()) log.emplace(options.json_progress);
+  const RunSummary summary = run_stages(descriptor, options, log ? &*log : nullptr);
+  if (summary.workers == 0 && log) {  // nothing was left to train, so no Dispatcher wrote it
+    log->begin(descriptor, summary, 0);
+    log->end(summary);
   }
   return summary;
 }

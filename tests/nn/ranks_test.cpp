@@ -227,6 +227,25 @@ TEST_CASE("ranks: a killed rank ends all with a message") {
       ") was ended by signal 9 (Killed; memory may have run out); the same command resumes from the last checkpoint"));
 }
 
+TEST_CASE("ranks: a rank that ends by itself while others wait ends all") {
+  const auto message = [](bool waits) -> std::string {
+    try {
+      fork_ranks(3, [&](Ranks& ranks) {
+        ranks.barrier();
+        if (ranks.rank() == 1) _exit(3);  // as where memory runs out and nothing may be thrown
+        if (waits) ranks.barrier();
+      });
+    } catch (const EnvironmentError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  for (const bool waits : {true, false}) {
+    CHECK(message(waits).starts_with("rank 1 of 3 (process "));
+    CHECK(message(waits).ends_with(") ended with code 3; the same command resumes from the last checkpoint"));
+  }
+}
+
 TEST_CASE("ranks: too many are refused") {
   CHECK_THROWS_WITH_AS(fork_ranks(0, [](Ranks&) {}), "--ranks 0: is not between 1 and 256", InputError);
 }
