@@ -1,5 +1,7 @@
 #include "core/visible_text.h"
 
+#include <algorithm>
+
 namespace normlab {
 namespace {
 
@@ -59,22 +61,33 @@ std::size_t count_characters(std::string_view text) {
   return count;
 }
 
-/// In one line, with only the ends of a long text.
-std::string in_one_line(std::string_view text, bool quotes) {
-  constexpr std::size_t kHead = kMostShown * 2 / 3, kTail = kMostShown - 1 - kHead;
-  const std::size_t all = count_characters(text);
-  std::string result(quotes ? "\"" : "");
+std::string length_words(std::size_t characters) { return " (" + std::to_string(characters) + " characters)"; }
+
+/// Calls `take` with the rest of the text at each character, which it shortens by that character. If there are more
+/// than `most`, only with those at the ends, and "…" is added to `result` between them.
+template <class Take>
+std::size_t take_ends(std::string_view text, std::size_t most, std::string& result, Take&& take) {
+  const std::size_t head = most * 2 / 3, tail = most - 1 - head, all = count_characters(text);
   for (std::size_t i = 0; i < all; ++i) {
-    if (all > kMostShown && i >= kHead && i < all - kTail) {
-      if (i == kHead) result += "…";
+    if (all > most && i >= head && i < all - tail) {
+      if (i == head) result += "…";
       const std::size_t bytes = first_character(text).bytes;
       text.remove_prefix(bytes == 0 ? 1 : bytes);
       continue;
     }
-    text.remove_prefix(show_character(text, false, quotes, result));
+    take(text);
   }
+  return all;
+}
+
+/// In one line, with only the ends of a long text.
+std::string in_one_line(std::string_view text, bool quotes) {
+  std::string result(quotes ? "\"" : "");
+  const std::size_t all = take_ends(text, kMostShown, result, [&](std::string_view& rest) {
+    rest.remove_prefix(show_character(rest, false, quotes, result));
+  });
   if (quotes) result += '"';
-  if (all > kMostShown) result += " (" + std::to_string(all) + " characters)";
+  if (all > kMostShown) result += length_words(all);
   return result;
 }
 
@@ -101,6 +114,26 @@ std::string visible(std::string_view text) { return spelt_out(text, true); }
 std::string visible_line(std::string_view text) { return spelt_out(text, false); }
 
 std::string shown(std::string_view text) { return in_one_line(text, false); }
+
+std::string with_short_lines(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    if (line.size() <= kMostInLine) {
+      result += line;
+    } else {
+      const std::size_t all = take_ends(line, kMostInLine, result, [&](std::string_view& rest) {
+        const std::size_t bytes = std::max<std::size_t>(first_character(rest).bytes, 1);
+        result += rest.substr(0, bytes);
+        rest.remove_prefix(bytes);
+      });
+      if (all > kMostInLine) result += length_words(all);
+    }
+    text.remove_prefix(line.size());
+    if (!text.empty()) result += '\n', text.remove_prefix(1);
+  }
+  return result;
+}
 
 std::string in_quotes(std::string_view text) { return in_one_line(text, true); }
 

@@ -31,4 +31,10 @@ std::string shown(std::string_view text);
 /// The same in double quotes, with a backslash before each " and \ of the text: "\"abc…xyz\" (1000000 characters)".
 std::string in_quotes(std::string_view text);
 
+/// The most characters that a line of a message shows: some list what they know, or two settings of a network.
+inline constexpr std::size_t kMostInLine = 2000;
+
+/// `text` with the middle of each longer line replaced by "…" and the line's length after it, as in shown().
+std::string with_short_lines(std::string_view text);
+
 }  // namespace normlab

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/base/files.h"
 #include "experiments/base/system_calls.h"
 
@@ -55,7 +57,8 @@ std::string RegularFile::read(std::size_t most) const {
 }
 
 void RegularFile::fail(std::string_view why) const {
-  throw InputError(concat(file_.string(), ": cannot be read: ", why, advice_.empty() ? "" : "; ", advice_));
+  const std::string name = file_.native().size() < PATH_MAX ? file_.string() : shown(file_.native());
+  throw InputError(concat(name, ": cannot be read: ", why, advice_.empty() ? "" : "; ", advice_));
 }
 
 void RegularFile::fail(int error_number) const {

@@ -91,7 +91,7 @@ void open_standard_streams() {
 
 void tell_text(std::string_view text) noexcept {
   try {
-    write_all(STDERR_FILENO, for_people(text, STDERR_FILENO), false);
+    write_all(STDERR_FILENO, for_people(with_short_lines(visible(text)), STDERR_FILENO), false);
   } catch (...) {  // no memory to make it visible: print nothing
   }
 }

@@ -15,7 +15,7 @@ namespace normlab {
 /// to them still fail.
 void open_standard_streams();
 
-/// To standard error, for people.
+/// To standard error, for people; a line of more than kMostInLine characters loses its middle.
 void tell_text(std::string_view text) noexcept;
 /// To standard output, for people. EnvironmentError on failure.
 void print_visible(std::string_view text);

@@ -1,5 +1,6 @@
 #include "experiments/sweep/trial_seed.h"
 
+#include "core/visible_text.h"
 #include "experiments/base/suggest.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/descriptor/known_images.h"
@@ -131,7 +132,7 @@ void SeedReader::require_metric() const {
                    "\" to the descriptor's eval.metrics, and train again into another --out: ids stay the same")
       : meant.empty() ? ""
                       : concat("; did you mean \"", meant, "\"?");
-  throw InputError(concat("--metric ", options_.metric, ": no result has it", hint, "; the results have ",
+  throw InputError(concat("--metric ", shown(options_.metric), ": no result has it", hint, "; the results have ",
                           joined(short_list(known_), ", ")));
 }
 

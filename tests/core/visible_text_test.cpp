@@ -69,3 +69,17 @@ TEST_CASE("visible text: characters are counted before they are spelt out") {
   for (int i = 0; i < 66; ++i) tail += "\\x1b";
   CHECK(in_quotes(std::string("é") + std::string(300, '\x1b')) == head + "…" + tail + "\" (301 characters)");
 }
+
+TEST_CASE("visible text: a long line of a message loses its middle, the lines around it do not") {
+  const std::string line(kMostInLine, 'x'), around = "before\n";
+  CHECK(with_short_lines(around + line + "\n\nafter") == around + line + "\n\nafter");
+  const std::string cut = with_short_lines(around + "begin" + std::string(1'000'000, 'x') + "end\nafter\n");
+  CHECK(cut.starts_with("before\nbeginxx"));
+  CHECK(cut.ends_with("xxend (1000008 characters)\nafter\n"));
+  CHECK(cut.find("x…x") != std::string::npos);
+  CHECK(cut.size() < kMostInLine + 60);
+  std::string wide;
+  for (std::size_t i = 0; i < kMostInLine; ++i) wide += "é";
+  CHECK(with_short_lines(wide) == wide);
+  CHECK(with_short_lines(wide + "é").ends_with("é (2001 characters)"));
+}
