@@ -225,6 +225,8 @@ class ClaimJudge {
         throw InputError(
             concat(where, ": has no time ", of ? test.over : test.of, ", which ", test.place, " asks for"));
       ratios.values[line] = std::log(*of) - std::log(*over);
+      if (const auto number = document.find("repetition"); number != document.end() && number->is_number_unsigned())
+        last_repetition_ = std::max(last_repetition_, number->get<std::size_t>());
       note_device(document, where);
     }
     timed_ = true;
@@ -272,7 +274,7 @@ class ClaimJudge {
     }
     if (!timed_) return;
     for (const Estimate& e : line_.estimates) line_.done = std::max(line_.done, e.n);
-    line_.runs = std::max(line_.claim.repeat, line_.done);
+    line_.runs = std::max({line_.claim.repeat, line_.done, last_repetition_});  // a line may have been removed
   }
 
   const Experiment& experiment_;
@@ -280,7 +282,8 @@ class ClaimJudge {
   const std::filesystem::path& timings_;
   double level_ = kClaimLevel;
   bool timed_ = false;
-  std::set<std::size_t> rows_;  // that the tests depend on
+  std::size_t last_repetition_ = 0;  // of those in the file that are numbered
+  std::set<std::size_t> rows_;       // that the tests depend on
   LedgerLine line_;
 };
 

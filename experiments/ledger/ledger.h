@@ -36,8 +36,8 @@ struct LedgerLine {
 std::optional<bool> finished_learning(const std::vector<MetricsLine>& curve);
 
 /// `experiment` has a claim. `timings` is a file with one line per repetition, a document of `bench --format json` or
-/// {"runs": [...]} for several, all of one device; it may be missing. InputError with the test's place for wrong
-/// filters and metrics, and for timings that are damaged or lack a number.
+/// {"runs": [...]} for several, all of one device, with the number of the "repetition"; it may be missing. InputError
+/// with the test's place for wrong filters and metrics, and for timings that are damaged or lack a number.
 LedgerLine judge_claim(const Experiment& experiment, const ResultStore& store, const std::filesystem::path& timings);
 
 /// The number in a document of `bench --format json` that `name` selects: "train_ratio", or in a list

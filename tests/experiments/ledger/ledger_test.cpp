@@ -226,6 +226,22 @@ TEST_CASE("ledger: timings are ratios of two numbers of each line") {
   CHECK_THROWS_WITH_AS(made.line(), doctest::Contains("times.jsonl:4: has no time rows[norm=b, n=2].ms"), InputError);
 }
 
+TEST_CASE("ledger: a repetition that was removed from a file is missed") {
+  const MadeUpClaim made(R"({"kind": "timing", "of": "b", "over": "a", "range": [null, 1]})",
+                         R"("scale": "timing", "bench": ["norms"], "repeat": 3, )");
+  const auto write = [&](int removed) {
+    std::ofstream file(made.folder / "times.jsonl");
+    for (int i = 1; i <= 9; ++i)
+      if (i != removed) file << nlohmann::json{{"a", 2}, {"b", 1 + 0.01 * i}, {"repetition", i}} << "\n";
+  };
+  write(0);
+  CHECK(made.line().verdict == Verdict::holds);
+  write(4);
+  const LedgerLine line = made.line();
+  CHECK(line.verdict == Verdict::not_run);
+  CHECK(has(ledger_text({line}, 80), "Found: 8 of 9 repetitions ended"));
+}
+
 TEST_CASE("ledger: timings on a GPU have a line of their own, which is not counted") {
   const MadeUpClaim made(R"({"kind": "timing", "of": "runs[n=2].ms", "over": "runs[n=1].ms", "range": [null, 1]})",
                          R"("scale": "timing", "bench": ["step", "step"], "repeat": 2, )");
