@@ -99,17 +99,41 @@ std::string without_folders(std::string text, std::string_view end) {
   return text.replace(from, text.rfind('/', stop) - from, "DATA");
 }
 
+/// The folder around that of the data, of "WebDataset, /home/ada/sets/cifar10, train: ...", with "/" at its end; "" if
+/// it is not named.
+std::string folder_of_data(const std::string& data) {
+  const std::size_t first = data.find(", "), split = data.rfind(", ", data.find(": "));
+  if (first == data.npos || split == data.npos || split <= first) return "";
+  const std::string folder = data.substr(first + 2, split - first - 2);
+  return folder.substr(0, folder.find_last_of('/') + 1);
+}
+
+/// "home/ada/cats/1.jpg is 8x8" as "DATA/1.jpg is 8x8", wherever `folder` begins a path.
+std::string without_folder(std::string text, const std::string& folder) {
+  constexpr std::string_view kData = "DATA/";
+  if (folder.size() < 2) return text;
+  for (std::size_t at = 0; (at = text.find(folder, at)) != text.npos; ++at)
+    if (at == 0 || std::string_view(" \"'(").find(text[at - 1]) != std::string_view::npos)
+      text.replace(at, folder.size(), kData);
+  return text;
+}
+
 /// Replaces the host's name, and the folders in "WebDataset, /home/ada/sets/cifar10, train: ...", in the message and in
 /// the reasons of bad images.
 void make_anonymous(nlohmann::ordered_json& result) {
+  std::string folder;
   for (auto& [key, value] : result.at("provenance").items()) {
     if (key == "host") value = "anonymous";
-    if (key == "data") value = without_folders(value.get<std::string>(), "");
+    if (key != "data") continue;
+    folder = folder_of_data(value.get<std::string>());
+    value = without_folders(without_folder(value.get<std::string>(), folder), "");
   }
-  if (const auto message = result.find("message"); message != result.end() && message->is_string())
-    *message = without_folders(message->get<std::string>(), ": ");
+  const auto hide = [&](nlohmann::ordered_json& text) {
+    text = without_folders(without_folder(text.get<std::string>(), folder), ": ");
+  };
+  if (const auto message = result.find("message"); message != result.end() && message->is_string()) hide(*message);
   if (const auto bad = result.find("bad_images"); bad != result.end())
-    for (auto& image : bad->at("images")) image = without_folders(image.get<std::string>(), ": ");
+    for (auto& image : bad->at("images")) hide(image);
   if (result.contains("sha256")) seal_json(result);
 }
 

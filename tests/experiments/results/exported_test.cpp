@@ -151,6 +151,31 @@ TEST_CASE("exported: an anonymous line names neither host nor folders") {
   CHECK(export_line(five.trial(3), true, true) == five.failed);
 }
 
+TEST_CASE("exported: an anonymous line names no folder of data below the current one") {
+  const FiveTrials five;
+  TrialResult result = *five.trial(0).load_result();
+  result.provenance["data"] =
+      "image folder, home/ada/my pets/train, train: 12 of 14 images, images differ in size: home/ada/my "
+      "pets/train/cat/1.png is 41x40 pixels, home/ada/my pets/train/cat/0.png is 40x40, libpng 1.6.39";
+  result.bad_images = {"val dog/2.png: home/ada/my pets/val/dog/2.png: is empty"};
+  result.message = "home/ada/my pets/val/dog/3.png: is damaged";
+  const TrialFolder trial = five.trial(4);
+  trial.write_config(full_json(five.experiment.trials[4].config));
+  result.id = five.experiment.trials[4].id;
+  result.seed = 4;
+  result.files.clear();
+  trial.publish_result(result);
+  const std::string line = export_line(trial, false, true);
+  CHECK(!has(line, "home/ada"));
+  const TrialResult read = *five.read(line).at(result.id).result;
+  CHECK(
+      read.provenance.at("data") ==
+      "image folder, DATA/train, train: 12 of 14 images, images differ in size: DATA/train/cat/1.png is 41x40 pixels, "
+      "DATA/train/cat/0.png is 40x40, libpng 1.6.39");
+  CHECK(read.bad_images == std::vector<std::string>{"val dog/2.png: DATA/val/dog/2.png: is empty"});
+  CHECK(read.message == "DATA/val/dog/3.png: is damaged");
+}
+
 TEST_CASE("exported: a file without curves is refused where curves are needed") {
   const FiveTrials five;
   const std::string id = five.experiment.trials[0].id;
