@@ -37,13 +37,4 @@ inline std::string with_interval(const Figure& value, const Figure& half_width) 
 /// <tag class="name">escaped text</tag>
 std::string html_element(std::string_view tag, std::string_view text, std::string_view name = "");
 
-/// Values are compact JSON, "" on a side that lacks the setting.
-struct SettingDifference {
-  std::string path;  // "model.placement.stem.patch_in"
-  std::string base, other;
-};
-
-/// In the order of the field tables, without seeds.
-std::vector<SettingDifference> config_differences(const TrialConfig& base, const TrialConfig& other);
-
 }  // namespace normlab

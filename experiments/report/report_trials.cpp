@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/descriptor/canonical.h"
+#include "experiments/descriptor/config_difference.h"
 #include "experiments/report/report_parts.h"
 #include "experiments/results/markup.h"
 

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unordered_set>
 
 #include "core/error.h"
 #include "experiments/base/files.h"
 #include "experiments/base/strict_json.h"
+#include "experiments/base/text_layout.h"
+#include "experiments/results/trial_files.h"
 
 namespace normlab {
 namespace {
@@ -27,6 +30,15 @@ std::string first_few(const List& list, Words&& words) {
   std::string out;
   for (std::size_t i = 0; i < std::min(list.size(), kShown); ++i) out += concat(i > 0 ? "; " : "", words(list[i]));
   return list.size() > kShown ? concat(out, " and ", list.size() - kShown, " more") : out;
+}
+
+/// "train.optimizer.lr 0.001 -> 0.003; train.epochs 6.0 -> 8.0 and 2 more"
+std::string settings_text(const std::vector<SettingDifference>& settings) {
+  constexpr std::size_t kWidest = 60;
+  const auto value = [](const std::string& json) { return json.empty() ? "-" : shorten_middle(json, kWidest); };
+  return first_few(settings, [&](const SettingDifference& difference) {
+    return concat(difference.path, ' ', value(difference.base), " -> ", value(difference.other));
+  });
 }
 
 constexpr const char* kAdvice = "; it only lists trials: delete this file, and the next run writes it again";
@@ -138,6 +150,21 @@ PlanChange plan_change(const Experiment& experiment, const ResultStore& store) {
   }
   for (const PlannedTrial& trial : former->trials)
     if (!now.contains(trial.id)) change.dropped.push_back(trial);
+  std::set<std::pair<std::string, Purpose>> compared;
+  for (const std::size_t t : change.added) {
+    const Trial& trial = experiment.trials[t];
+    const std::string& row = experiment.rows[trial.row].label;
+    const auto replaced = std::find_if(change.dropped.begin(), change.dropped.end(), [&](const PlannedTrial& planned) {
+      return planned.row == row && planned.purpose == trial.purpose;
+    });
+    if (replaced == change.dropped.end() || !compared.insert({row, trial.purpose}).second) continue;
+    try {
+      for (SettingDifference& d : config_differences(read_trial_config(store.trial(replaced->id)), trial.config))
+        if (std::find(change.settings.begin(), change.settings.end(), d) == change.settings.end())
+          change.settings.push_back(std::move(d));
+    } catch (const Error&) {  // removed, or it did not begin
+    }
+  }
   return change;
 }
 
@@ -154,17 +181,20 @@ std::string describe(const PlanChange& change, const Experiment& experiment) {
                first_few(change.dropped,
                          [](const PlannedTrial& t) { return concat(t.row, ", ", t.purpose_words(), "seed ", t.seed); }),
                ")");
+  if (!change.settings.empty()) out += "; settings that differ: " + settings_text(change.settings);
   return out.empty() ? "" : "since the last run " + out;
 }
 
 std::string other_settings_note(const Experiment& experiment, const ResultStore& store) {
-  std::vector<PlannedTrial> finished = plan_change(experiment, store).dropped;
+  PlanChange change = plan_change(experiment, store);
+  std::vector<PlannedTrial>& finished = change.dropped;
   std::erase_if(finished, [&](const PlannedTrial& trial) { return !store.trial(trial.id).result_text(); });
   if (finished.empty()) return "";
   return concat(finished.size(), finished.size() == 1 ? " trial" : " trials", " of the last run of ", experiment.stem,
                 finished.size() == 1 ? " has a result and is" : " have results and are", " not in this plan (",
                 first_few(finished, [](const PlannedTrial& t) { return concat(t.row, ", seed ", t.seed); }),
-                "): that run had other settings, from --set or in the file");
+                "): that run had other settings, from --set or in the file", change.settings.empty() ? "" : ": ",
+                settings_text(change.settings));
 }
 
 }  // namespace normlab

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/words.h"
+#include "experiments/descriptor/config_difference.h"
 #include "experiments/descriptor/experiment.h"
 #include "experiments/results/store.h"
 
@@ -43,16 +44,19 @@ std::vector<PlanFile> read_plan_files(const ResultStore& store);
 struct PlanChange {
   std::vector<std::size_t> added;     // indices of trials that the former plan lacks
   std::vector<PlannedTrial> dropped;  // trials that only the former plan has; they stay on disk
+  /// Of rows that both plans have with other trials: from the former plan to this one. Without rows whose former trials
+  /// cannot be read.
+  std::vector<SettingDifference> settings;
   bool empty() const { return added.empty() && dropped.empty(); }
 };
 PlanChange plan_change(const Experiment& experiment, const ResultStore& store);
 
 /// The change in words, "" for none: "since its last run 2 trials are new (dpn, seed 3; dpn, seed 4); 1 is no longer
-/// part of it and stays on disk (pre_pre, seed 0)".
+/// part of it and stays on disk (pre_pre, seed 0); settings that differ: train.optimizer.lr 0.001 -> 0.003".
 std::string describe(const PlanChange& change, const Experiment& experiment);
 
-/// A hint for a plan with missing trials: "3 finished trials of the last run of long are not in this plan (...); a
-/// --set of that run is missing here, or one here was not there". "" if there are none.
+/// A hint for a plan with missing trials: "3 trials of the last run of long have results and are not in this plan
+/// (...): that run had other settings, from --set or in the file: train.epochs 6 -> 8". "" if there are none.
 std::string other_settings_note(const Experiment& experiment, const ResultStore& store);
 
 }  // namespace normlab

@@ -1,4 +1,4 @@
-#include "experiments/report/report_parts.h"
+#include "experiments/descriptor/config_difference.h"
 
 #include <doctest/doctest.h>
 
