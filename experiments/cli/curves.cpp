@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
@@ -21,7 +23,10 @@ struct Curves {
     require_metric(curves, wanted, "--metric");
     print_bytes(curves_csv(curves.metrics.front(), seeds));
     for (const CurveProblem& problem : curves.problems) tell("{}\n", problem.text());
-    return static_cast<int>(curves.outcome());
+    const std::string without = curves.without_words();
+    if (without.empty()) return static_cast<int>(curves.outcome());
+    tell("{}\n", without);
+    return static_cast<int>(std::max(curves.outcome(), ExitCode::bad_input));
   }
 };
 

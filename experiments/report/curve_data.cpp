@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/visible_text.h"
 #include "experiments/base/suggest.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/descriptor/metric_names.h"
@@ -52,6 +53,13 @@ ExitCode ExperimentCurves::outcome() const {
   return gravest;
 }
 
+std::string ExperimentCurves::without_words() const {
+  if (without == 0) return "";
+  return fmt::format(
+      "{} of {} with a result came without learning curves; export them again with `normlab export --full`", without,
+      plural(finished, "trial"));
+}
+
 ExperimentCurves read_curves(const Experiment& experiment, const ResultStore& store,
                              const std::vector<std::string>& metrics) {
   ExperimentCurves curves;
@@ -69,6 +77,11 @@ ExperimentCurves read_curves(const Experiment& experiment, const ResultStore& st
       try {
         const TrialFolder folder = store.trial(trial.id);
         status = folder.status();
+        curves.finished += status.finished();
+        if (status.finished() && !has_curve(folder, *status.result)) {
+          ++curves.without;
+          continue;
+        }
         lines = trial_metrics(folder, status);
       } catch (const Error& error) {
         curves.problems.push_back({trial.label, error.what(), error.code()});
@@ -94,7 +107,7 @@ void require_metric(const ExperimentCurves& curves, const std::string& metric, c
   if (curves.known.empty() || std::binary_search(curves.known.begin(), curves.known.end(), metric)) return;
   const std::vector<std::string_view> names(curves.known.begin(), curves.known.end());
   const std::string_view near = nearest(metric, names);
-  throw InputError(fmt::format("{} {}: no trial has this metric{}; known are {}", option, metric,
+  throw InputError(fmt::format("{} {}: no trial has this metric{}; known are {}", option, shown(metric),
                                near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near),
                                joined(short_list({curves.known.begin(), curves.known.end()}), ", ")));
 }

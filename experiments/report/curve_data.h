@@ -56,6 +56,9 @@ struct ExperimentCurves {
   std::vector<MetricCurves> metrics;  // in the order requested
   std::vector<std::string> known;     // names of all metrics that any trial has, sorted
   std::vector<CurveProblem> problems;
+  std::size_t finished = 0, without = 0;  // trials with a result, and those of them that came without a curve
+  /// A sentence about these, "" for none.
+  std::string without_words() const;
   /// The exit code of a command that shows the curves: the most serious fault.
   ExitCode outcome() const;
 };

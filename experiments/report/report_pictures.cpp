@@ -256,7 +256,9 @@ std::string gains_section(const ReportInput& input) {
 std::string curves_section(const ReportInput& input) {
   std::string html = "<section id=\"curves\">\n<h2>Learning curves</h2>\n";
   const std::vector<CurvePlot> plots = curve_plots(input);
-  if (plots.empty())
+  if (const std::string without = input.curves.without_words(); !without.empty())
+    html += html_element("p", without + ".");
+  else if (plots.empty())
     html += html_element("p", input.curves.known.empty() ? "No trial has written metrics yet."
                                                          : "No shown row has values of the metrics to draw.");
   for (std::size_t p = 0; p < plots.size(); ++p) {
