@@ -2,11 +2,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace normlab {
 
 /// Source version ("-dirty" with local changes) and compiler with flags, from the Makefile.
 std::string build_version();
+/// Whether a version is of sources that no commit holds.
+inline bool is_uncommitted(std::string_view version) { return version.ends_with("-dirty"); }
 std::string build_flags();
 
 /// The CPUs it was compiled for, as the compiler's -march names them: "native", or a level such as "x86-64-v3".

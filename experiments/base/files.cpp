@@ -23,7 +23,8 @@
 namespace normlab {
 namespace {
 
-constexpr int kTries = 10;  // attempts to create a file that another process keeps removing
+constexpr int kTries = 10;      // attempts to create a file that another process keeps removing
+constexpr int kMostLinks = 40;  // that Linux follows in a path
 
 std::string_view advice(int error_number) {
   switch (error_number) {
@@ -206,15 +207,36 @@ std::vector<std::filesystem::path> list_folder(const std::filesystem::path& fold
   return paths;
 }
 
-std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> files;
-  for (const auto& path : list_folder(folder))
-    if (std::filesystem::is_directory(path)) {
-      const auto more = files_below(path);
-      files.insert(files.end(), more.begin(), more.end());
-    } else {
+namespace {
+
+bool is_within(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+/// `around`: the folder and those that led to it, without links.
+void add_files_below(const std::filesystem::path& folder, std::vector<std::filesystem::path>& around,
+                     std::vector<std::filesystem::path>& files) {
+  std::error_code error;
+  for (const auto& path : list_folder(folder)) {
+    if (!std::filesystem::is_directory(path, error)) {
       files.push_back(path);
+      continue;
     }
+    const std::filesystem::path whole = std::filesystem::canonical(path, error);
+    if (error) throw_system_error("read", path, error.value());
+    if (std::any_of(around.begin(), around.end(), [&](const auto& other) { return is_within(other, whole); })) continue;
+    around.push_back(whole);
+    add_files_below(path, around, files);
+    around.pop_back();
+  }
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder) {
+  std::error_code missing;
+  std::vector<std::filesystem::path> around{std::filesystem::canonical(folder, missing)}, files;
+  if (missing != std::errc::no_such_file_or_directory) add_files_below(folder, around, files);
   return files;
 }
 
@@ -261,12 +283,6 @@ int rename_file(const std::filesystem::path& from, const std::filesystem::path& 
   return known && there && before.st_ino == after.st_ino && before.st_dev == after.st_dev ? 0 : error_number;
 }
 
-void write_through(const std::filesystem::path& path, std::string_view bytes) {
-  Descriptor file(open_retrying(path, O_WRONLY));
-  if (file.get() < 0) throw_system_error("open", path, errno);
-  if (!write_whole(file.get(), bytes) || file.close_checked() != 0) throw_system_error("write", path, errno);
-}
-
 void write_atomically(const std::filesystem::path& path, std::string_view bytes) {
   for (int i = 1;; ++i) {
     Temporary temporary(path, bytes);
@@ -277,6 +293,58 @@ void write_atomically(const std::filesystem::path& path, std::string_view bytes)
     break;
   }
   sync_folder(folder_of(path));
+}
+
+std::filesystem::path target_of(std::filesystem::path path) {
+  std::error_code error;
+  for (int links = 0; std::filesystem::is_symlink(path, error); ++links) {
+    if (links == kMostLinks) throw_system_error("write", path, ELOOP);
+    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+    if (error) throw_system_error("read the link", path, error.value());
+    path = path.parent_path() / target;  // an absolute target replaces the path
+  }
+  return path;
+}
+
+std::optional<int> named_stream(std::filesystem::path path) {
+  std::error_code error;
+  const std::filesystem::path own = std::filesystem::canonical("/proc/self/fd", error);
+  for (int links = 0; !error && links < kMostLinks; ++links) {
+    const std::string name = path.filename().string();
+    int number = -1;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (parsed.ec == std::errc() && parsed.ptr == name.data() + name.size() &&
+        std::filesystem::canonical(folder_of(path), error) == own && !error)
+      return number;
+    error.clear();
+    if (!std::filesystem::is_symlink(path, error)) return std::nullopt;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+    path = path.parent_path() / target;
+  }
+  return std::nullopt;
+}
+
+bool is_stream(const std::filesystem::path& path) {
+  struct stat status {};
+  return named_stream(path) || (uninterrupted([&] { return ::stat(path.c_str(), &status); }) == 0 &&
+                                !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
+}
+
+void write_file_or_stream(const std::filesystem::path& path, std::string_view bytes) {
+  if (const std::optional<int> stream = named_stream(path)) {
+    // Opened again, a file that the shell appends to would be written from its start.
+    if (!write_whole(*stream, bytes)) throw_system_error("write", path, errno);
+    return;
+  }
+  if (is_stream(path)) {
+    Descriptor file(open_retrying(path, O_WRONLY));
+    if (file.get() < 0) throw_system_error("open", path, errno);
+    if (!write_whole(file.get(), bytes) || file.close_checked() != 0) throw_system_error("write", path, errno);
+    return;
+  }
+  const std::filesystem::path target = target_of(path);
+  if (target.has_parent_path()) make_folders(target.parent_path());
+  write_atomically(target, bytes);
 }
 
 bool publish(const std::filesystem::path& path, std::string_view bytes) {

@@ -31,7 +31,7 @@ bool make_folder(const std::filesystem::path& folder);
 
 /// The folder's entries, sorted by name; empty if the folder does not exist. EnvironmentError if it cannot be read.
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder);
-/// The files in it and in all its subfolders, sorted by path.
+/// The files in it and in all its subfolders, sorted by path. A link to a folder around it, as "up" to "..", is skipped.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder);
 
 /// Returns once the names in the folder are on disk.
@@ -49,8 +49,18 @@ std::filesystem::path temporary_name(const std::filesystem::path& target);
 /// fsync of the folder, which must exist.
 void write_atomically(const std::filesystem::path& path, std::string_view bytes);
 
-/// Writes to an existing device, pipe or socket without replacing it. EnvironmentError on failure.
-void write_through(const std::filesystem::path& path, std::string_view bytes);
+/// The target of a link, even if it does not exist yet; `path` if it is not a link. EnvironmentError for a circle.
+std::filesystem::path target_of(std::filesystem::path path);
+
+/// The stream of this process that the path names, such as 1 for /dev/stdout and 5 for /dev/fd/5 or /proc/self/fd/5.
+std::optional<int> named_stream(std::filesystem::path path);
+
+/// Whether bytes pass through the file instead of staying in it: a device, a pipe, a socket or a named_stream().
+bool is_stream(const std::filesystem::path& path);
+
+/// Writes a file that a user has named. A stream takes the bytes and stays what it is; links are followed. A regular
+/// file is replaced atomically, with missing folders created. EnvironmentError on failure.
+void write_file_or_stream(const std::filesystem::path& path, std::string_view bytes);
 
 /// Like write_atomically, but the first of several processes wins, also over NFS (experiments/base/first_wins.h).
 /// False, with nothing changed, if `path` exists.

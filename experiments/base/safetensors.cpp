@@ -132,11 +132,16 @@ void save_safetensors(const std::filesystem::path& path, std::map<std::string, s
   write_atomically(path, write_safetensors_bytes(std::move(metadata), std::move(tensors)));
 }
 
-void save_sealed_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
-                             std::vector<TensorView> tensors) {
+std::string write_sealed_safetensors_bytes(std::map<std::string, std::string> metadata,
+                                           std::vector<TensorView> tensors) {
   if (!metadata.contains(kStateHashKey)) metadata[kStateHashKey] = tensors_hash(tensors);
   metadata[kHeaderHashKey] = header_hash(metadata, tensors);
-  save_safetensors(path, std::move(metadata), std::move(tensors));
+  return write_safetensors_bytes(std::move(metadata), std::move(tensors));
+}
+
+void save_sealed_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
+                             std::vector<TensorView> tensors) {
+  write_atomically(path, write_sealed_safetensors_bytes(std::move(metadata), std::move(tensors)));
 }
 
 void require_sealed_safetensors(const SafetensorsFile& file, const std::filesystem::path& path) {

@@ -80,7 +80,10 @@ inline constexpr const char* kHeaderHashKey = "normlab.header_sha256";
 /// A finished trial's weights and averages without the optimiser's state (keep "weights").
 inline constexpr const char* kWeightsFile = "weights.safetensors";
 
-/// save_safetensors() with both hashes. A kStateHashKey already in the metadata is not computed again.
+/// write_safetensors_bytes() with both hashes. A kStateHashKey already in the metadata is not computed again.
+std::string write_sealed_safetensors_bytes(std::map<std::string, std::string> metadata,
+                                           std::vector<TensorView> tensors);
+/// save_safetensors() of these.
 void save_sealed_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                              std::vector<TensorView> tensors);
 

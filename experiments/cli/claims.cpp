@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -84,6 +85,8 @@ struct ClaimsCommand {
   }
 
  private:
+  std::map<std::filesystem::path, Experiment> loaded_;
+
   /// NN-name.json, in the order of their numbers; those of `numbers` only, if any.
   std::vector<std::filesystem::path> descriptors() const {
     if (!std::filesystem::is_directory(folder))
@@ -109,14 +112,19 @@ struct ClaimsCommand {
   }
 
   /// Claims with probes before the others, so that a trial that both need is trained with its probes.
-  std::vector<std::filesystem::path> probing_first(std::vector<std::filesystem::path> files) const {
-    std::stable_partition(files.begin(), files.end(),
-                          [&](const auto& file) { return !descriptor.load(file.string()).probes.empty(); });
+  std::vector<std::filesystem::path> probing_first(std::vector<std::filesystem::path> files) {
+    std::stable_partition(files.begin(), files.end(), [&](const auto& file) { return !loaded(file).probes.empty(); });
     return files;
   }
 
-  Experiment load(const std::filesystem::path& file, const ResultStore& store) const {
-    Experiment experiment = next_stage(descriptor.load(file.string()), store);
+  /// Read once: a descriptor that is edited while its trials run is not judged.
+  const Experiment& loaded(const std::filesystem::path& file) {
+    const auto [found, first] = loaded_.try_emplace(file);
+    if (first) found->second = descriptor.load(file.string());
+    return found->second;
+  }
+  Experiment load(const std::filesystem::path& file, const ResultStore& store) {
+    Experiment experiment = next_stage(loaded(file), store);
     if (experiment.claim.empty()) throw InputError(fmt::format("{}: has no \"claim\"", file.string()));
     return experiment;
   }
@@ -139,7 +147,7 @@ struct ClaimsCommand {
   }
 
   /// What a claim lacks, and its cost. A trial counts for the first claim that needs it.
-  int print_plan(const std::vector<std::filesystem::path>& files) const {
+  int print_plan(const std::vector<std::filesystem::path>& files) {
     const ResultStore store = descriptor.store();
     std::set<std::string> counted;
     double total = 0;
@@ -172,7 +180,7 @@ struct ClaimsCommand {
   }
 
   int run_missing(const std::filesystem::path& file) {
-    const Experiment experiment = descriptor.load(file.string());
+    const Experiment& experiment = loaded(file);
     if (experiment.claim.tests.empty()) return 0;
     if (!experiment.claim.bench.empty()) return time_missing(experiment);
     options.out = descriptor.out;
@@ -193,7 +201,9 @@ struct ClaimsCommand {
       nlohmann::json runs = nlohmann::json::array();
       for (const std::string& bench : experiment.claim.bench)
         runs.push_back(bench_document(bench, file, options.device));
-      LineFile(file).append((runs.size() == 1 ? runs[0] : nlohmann::json{{"runs", runs}}).dump());
+      nlohmann::json line = runs.size() == 1 ? runs[0] : nlohmann::json{{"runs", runs}};
+      line["repetition"] = have + 1;
+      LineFile(file).append(line.dump());
       tell("{}: {} of {}\n", experiment.stem, have + 1, plural(experiment.claim.repeat, "repetition"));
     }
     return 0;
@@ -264,7 +274,9 @@ void add_claims(Command& app) {
       .needs(run);
   add_device(command, claims.options.device).needs(run);
   command.add_choice("--format", claims.format, "output format");
-  command.add_option("-o,--output", claims.output, "file to write; -: standard output").show_default();
+  command.add_option("-o,--output", claims.output, "file to write; -: standard output")
+      .show_default()
+      .output(Output::stream);
   command.footer(
       "A verdict is computed from results and concerns the scale and the length of training that were run. Exit code "
       "2: some results cannot be read or lack a measurement; standard error names them.");

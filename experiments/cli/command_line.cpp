@@ -75,6 +75,21 @@ Option Option::one_of(const std::vector<std::string>& words) const {
 Option Option::check(std::function<std::string(const std::string&)> complaint) const {
   return Option(option_->check(validator("", std::move(complaint))));
 }
+Option Option::path() const {
+  return check([](const std::string& value) { return value.empty() ? "must not be empty; give a path" : ""; });
+}
+Option Option::output(Output kind) const {
+  option_->type_name(kind == Output::folder ? "FOLDER" : "FILE");
+  if (kind == Output::stream) return path();
+  return path().check([folder = kind == Output::folder](const std::string& value) {
+    if (value == "-")
+      return concat("must be a ", folder ? "folder" : "file", ", not standard output; ./- has this name");
+    std::error_code error;
+    const std::filesystem::file_status there = std::filesystem::status(value, error);
+    const bool other = folder && std::filesystem::exists(there) && !std::filesystem::is_directory(there);
+    return other ? concat(in_quotes(value), " is not a folder; give another one") : "";
+  });
+}
 Option Option::comma_separated() const { return Option(option_->delimiter(',')); }
 Option Option::one_each() const { return Option(option_->allow_extra_args(false)); }
 Option Option::or_alone(std::string_view value) const {
@@ -211,11 +226,22 @@ std::string path_of(const CLI::App* command) {
 std::string complaint_of(const CLI::App* command, const CLI::ParseError& error) {
   while (!command->get_subcommands().empty()) command = command->get_subcommands().back();
   const std::string what = error.what(), name = what.substr(0, what.find(':'));
+  for (const CLI::Option* option : command->get_options())  // as the help names it
+    if (option->get_positional() && what == concat(option->get_name(), " is required"))
+      return concat(name_of(*option), " is required; see ", path_of(command), " --help");
   const bool lacks_command = error.get_name() == "RequiredError" && command->get_require_subcommand_min() > 0;
   return concat(lacks_command                            ? std::string("a command is required")
                 : error.get_name() == "ArgumentMismatch" ? concat(name, ": a value is required")
                                                          : what,
                 "; see ", path_of(command), " --help");
+}
+
+void describe_options(const CLI::App& command, const std::string& path, std::vector<DescribedOption>& to) {
+  for (const CLI::Option* option : command.get_options())
+    if (option->get_items_expected_max() > 0)
+      to.push_back({path, name_of(*option), type_of(*option).first, option->get_description()});
+  for (const CLI::App* part : command.get_subcommands([](const CLI::App*) { return true; }))
+    describe_options(*part, concat(path, path.empty() ? "" : " ", part->get_name()), to);
 }
 
 /// CLI11 would blame the words after an unknown option, and say of an unknown command that one is missing.
@@ -258,6 +284,12 @@ CommandLine::CommandLine(const char* program, const char* what, const std::strin
   });
 }
 CommandLine::~CommandLine() = default;
+
+std::vector<DescribedOption> CommandLine::options() const {
+  std::vector<DescribedOption> all;
+  describe_options(*program_, "", all);
+  return all;
+}
 
 std::optional<int> CommandLine::read(const std::vector<std::string>& words) {
   refuse_unknown_words(app_, words);

@@ -20,6 +20,9 @@ class Option;
 
 namespace normlab {
 
+/// What an option names for a command to write: a file, a file or with "-" a standard stream, or a folder.
+enum class Output { file, stream, folder };
+
 /// An option or a positional argument. Its rules apply to each value; the help shows them.
 class Option {
  public:
@@ -38,6 +41,10 @@ class Option {
   Option one_of(const std::vector<std::string>& words) const;
   /// `complaint` returns what is wrong with a value, or "".
   Option check(std::function<std::string(const std::string& value)> complaint) const;
+  /// A path, so an empty text is refused.
+  Option path() const;
+  /// A path that the command writes to. The help shows FILE or FOLDER.
+  Option output(Output kind) const;
   /// Several values in one word, separated by commas.
   Option comma_separated() const;
   /// One value per occurrence: the word after it is another argument.
@@ -117,6 +124,12 @@ class Command {
   Action* action_;
 };
 
+/// An option or argument that takes a value, as the help describes it.
+struct DescribedOption {
+  std::string command, name;  // "data preview", "-o, --output"; an argument in capitals
+  std::string type, what;     // "FILE", "FOLDER", "TEXT", "N", "X" or "WORD"; the description
+};
+
 class CommandLine : public Command {
  public:
   CommandLine(const char* program, const char* what, const std::string& version);
@@ -127,6 +140,8 @@ class CommandLine : public Command {
   /// Sets the option variables. If the words (those after the program's name) only ask for help, prints it and returns
   /// the exit code. InputError if they are invalid; for an unknown option with the nearest match.
   std::optional<int> read(const std::vector<std::string>& words);
+  /// Of all commands that have been added.
+  std::vector<DescribedOption> options() const;
   int carry_out() const { return action_of_command_(); }
 
  private:

@@ -59,7 +59,8 @@ int carry_out(int argc, char** argv) {
                   "normlab " + build_version() + " (" + build_level() + ")");
   app.footer(
       "Exit codes: 0 done, 1 a trial failed or a value is not finite, 2 bad input, 3 the machine (disk, library, CPU, "
-      "GPU), 130, 138 or 143 stopped by a signal; docs/commands.md has the details.\nResults go to standard output, "
+      "GPU), 129, 130, 138 or 143 stopped by a signal; docs/commands.md has the details.\nResults go to standard "
+      "output, "
       "messages to standard error. `normlab help COMMAND` explains a command.");
   app.examples({"normlab run experiments/placements_gratings.json", "normlab help table"});
   std::string blas_env = "clear";

@@ -104,7 +104,7 @@ int ConvertCommand::operator()() const {
   std::map<std::string, std::string> metadata;
   if (!report.positions.empty()) metadata[kPositionsKey] = report.positions;
   if (const auto trained = file.metadata.find(kTrainedOnKey); trained != file.metadata.end()) metadata.insert(*trained);
-  write_weight_file(target_of(out), tensors, wanted, network->model, std::move(metadata));
+  write_weight_file(out, tensors, wanted, network->model, std::move(metadata));
   print_text("{} ({}): {} tensors written, {} parameters\n", out, to_string(wanted), tensors.size(),
              network->weights.count());
   for (const std::string& advice : scheme_advice(wanted, network->model)) print_text("  note       {}\n", advice);
@@ -119,7 +119,8 @@ void add_convert(Command& app) {
   const std::vector<std::string> schemes{"normlab", "timm", "big_vision", "augreg"};
   command.add_option("in", options.in, "file to read, .safetensors or .npz").required();
   command.add_option("out", options.out, "file to write, .npz for big_vision and augreg, otherwise .safetensors")
-      .required();
+      .required()
+      .output(Output::file);
   command.add_option("--from", options.from, "program whose tensor names IN has; needed unless IN states it")
       .one_of(schemes);
   command.add_option("--to", options.to, "program whose tensor names OUT gets").one_of(schemes).show_default();

@@ -50,7 +50,7 @@ void add_data_pack(Command& data) {
   auto [command, pack] =
       data.add_command<PackCommand>("pack", "pack a data set into WebDataset shards of JPEGs, resized if asked");
   pack.source.add_to(command);
-  command.add_option("--out", pack.out, "folder for the shards and classes.txt").required();
+  command.add_option("--out", pack.out, "folder for the shards and classes.txt").required().output(Output::folder);
   command.add_number("--size", pack.settings.size,
                      "shrink each image's shorter side to this many pixels; 0: keep the sizes", 0, 65500);
   command

@@ -53,7 +53,9 @@ struct Preview {
     ImageScratch scratch;
     for (std::int64_t step = 0; static_cast<std::int64_t>(cells.size()) < images && step < source.steps().total; ++step)
       add_step(source, step, pair.train, buffer, scratch, cells);
-    write_png(out, preview_sheet(cells, columns));
+    const std::vector<std::uint8_t> png = png_bytes(preview_sheet(cells, columns));
+    write_output(out, {reinterpret_cast<const char*>(png.data()), png.size()}, inputs);
+    if (out == "-") return 0;
     tell("wrote {}: {} images of \"{}\" with seed {}, each as stored and as the network sees it\n", out, cells.size(),
          experiment.trials.front().label, config.seed);
     return 0;
@@ -108,7 +110,9 @@ void add_data_preview(Command& data) {
       "draw the first training images of a descriptor, as stored and after augmentation, into a PNG file; masks tint "
       "them");
   preview.descriptor.add_file(command);
-  command.add_option("-o,--output", preview.out, "PNG file to write").required();
+  command.add_option("-o,--output", preview.out, "PNG file to write; -: standard output")
+      .required()
+      .output(Output::stream);
   command.add_number("--images", preview.images, "number of images", 1, 1024);
   command.add_number("--columns", preview.columns, "pairs of images per row", 1, 64);
   command.add_option("--seed", preview.seed,

@@ -30,7 +30,9 @@ struct DescriptorOptions {
                     "path=value to override a key of the descriptor, as --set train.epochs=2; may be repeated")
         .one_each();
   }
-  Option add_out(Command& command) { return command.add_option("--out", out, "folder of the results").show_default(); }
+  Option add_out(Command& command) {
+    return command.add_option("--out", out, "folder of the results").show_default().path();
+  }
   /// --out, or --from instead.
   void add_out_or_from(Command& command) {
     command.add_option("--from", from, "read the results from an archive of `normlab export` instead of a folder")

@@ -159,16 +159,19 @@ struct EvalCommand {
       if (has_image_extension(key)) path.replace_extension();
       return path += ".png";
     };
-    for (std::int64_t image = 0; masks && image < data.eval.size(); ++image)
+    std::map<std::filesystem::path, std::int64_t> writer;
+    for (std::int64_t image = 0; masks && image < data.eval.size(); ++image) {
       require_output(path_of(image), {data.train.folder});
+      const auto [other, first] = writer.try_emplace(path_of(image), image);
+      if (!first)
+        throw InputError(fmt::format("{}: would be the mask of {} and of {}; rename one of the images",
+                                     path_of(image).string(), data.eval.key(other->second), data.eval.key(image)));
+    }
     const auto write = [&](std::int64_t image, const Mask& predicted) {
-      const std::filesystem::path path = path_of(image);
-      std::error_code failed;
-      std::filesystem::create_directories(path.parent_path(), failed);  // write_png reports a failure
       Mask stored = predicted;
       if (config.dataset.masks == MaskLabels::from_one)
         for (std::uint8_t& label : stored.labels) ++label;
-      write_png(path, stored);
+      write_png(path_of(image), stored);
     };
     EvaluatedSlice slice_facts;
     const std::map<std::string, double> metrics =
@@ -359,16 +362,25 @@ void add_eval(Command& app) {
              .add_option("--without-block", options.without_block,
                          "leave out this block, counted from 0: its input is its output")
              .range(0, 1 << 20));
-  command.add_option("--logits", options.logits, "write the logits to this .npy file, float32 [N, classes]");
-  command.add_option("--predictions", options.predictions,
-                     "write the answers to this CSV file: file, true class, answer, its probability; - for standard "
-                     "output, which a folder of images without classes gets by default");
-  command.add_option("--confusion", options.confusion,
-                     "write how many images of each class (rows) get each answer (columns) to this CSV file");
-  command.add_option(
-      "--masks", options.masks,
-      "task segment: write the predicted classes to this folder, a PNG for each image, in the numbers of "
-      "the data's own masks");
+  command
+      .add_option("--logits", options.logits,
+                  "write the logits to this .npy file, float32 [N, classes]; -: standard output")
+      .output(Output::stream);
+  command
+      .add_option("--predictions", options.predictions,
+                  "write the answers to this CSV file: file, true class, answer, its probability; -: standard "
+                  "output, which a folder of images without classes gets by default")
+      .output(Output::stream);
+  command
+      .add_option("--confusion", options.confusion,
+                  "write how many images of each class (rows) get each answer (columns) to this CSV file; -: standard "
+                  "output")
+      .output(Output::stream);
+  command
+      .add_option("--masks", options.masks,
+                  "task segment: write the predicted classes to this folder, a PNG for each image, in the numbers of "
+                  "the data's own masks")
+      .output(Output::folder);
   command.add_number("--batch", options.batch, "images per batch", 1, 1 << 20);
   change(command
              .add_option("--normalize", source.normalize,

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "core/error.h"
+#include "experiments/base/build_info.h"
 #include "experiments/base/files.h"
 #include "experiments/base/terminal.h"
 #include "experiments/base/text_layout.h"
@@ -64,7 +65,8 @@ struct Export {
       for (const auto& path : list_folder(store.out() / "experiments")) stems.push_back(path.filename().string());
     }
     std::string lines;
-    std::size_t trials = 0, bare = 0;
+    std::size_t trials = 0, bare = 0, uncommitted = 0;
+    std::string version;
     for (const std::string& id : ids) {
       const TrialFolder trial = store.trial(id);
       const std::optional<TrialResult> result = trial.load_result();
@@ -72,6 +74,8 @@ struct Export {
       const bool curve = full && (result->status == TrialEnd::failed || has_curve(trial, *result));
       lines += export_line(trial, curve, anonymous);
       ++trials;
+      if (const std::string* stated = result->stated("version"); stated != nullptr && is_uncommitted(*stated))
+        ++uncommitted, version = *stated;
       bare += full && !curve;
     }
     for (const std::string& stem : stems)
@@ -84,6 +88,11 @@ struct Export {
     if (file != "-")
       tell("wrote {}: {} of {}{}\n", file.string(), trials, plural(ids.size(), "trial"),
            trials < ids.size() ? "; the others have no result" : "");
+    if (uncommitted > 0)
+      tell(
+          "{} of a program from sources that were not committed ({}), which no reader can build; before you publish, "
+          "commit, build and train again\n",
+          plural(uncommitted, "trial"), version);
     if (bare > 0)
       tell("{} without a curve, merged from an archive that was written without --full\n", plural(bare, "trial"));
     return 0;
@@ -110,7 +119,8 @@ void add_export(Command& app) {
                    "archive: add each trial's curves, which `curves`, `report` and --select need");
   command.add_flag("--anonymous", options.anonymous,
                    "archive: leave out the host's name and the path to the data's folder");
-  command.add_option("-o,--output", options.file, "file to write (default for csv and jsonl: standard output)");
+  command.add_option("-o,--output", options.file, "file to write; -: standard output (default for csv and jsonl: -)")
+      .output(Output::stream);
   command.footer(
       "Each line of an archive holds a trial's settings, its result with the seal, and a seal of the line. It leaves "
       "out checkpoints, states and correct.bits. If a result is damaged, no archive is written and the message names "

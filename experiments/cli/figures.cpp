@@ -113,7 +113,7 @@ void add_figures(Command& app) {
       "figures", "draw what the trials measured: each figure as SVG, with its numbers as CSV and as a table");
   figures.descriptor.add_file(command);
   figures.descriptor.add_out_or_from(command);
-  command.add_option("-o,--output", figures.folder, "folder to write to").show_default();
+  command.add_option("-o,--output", figures.folder, "folder to write to").show_default().output(Output::folder);
   command.add_option("--only", figures.only, "figures to draw, by name, separated by commas (default: all)")
       .comma_separated();
   command.add_number("--last", figures.last, "gradients, updates: how many of the last measured steps to average", 1,

@@ -101,7 +101,7 @@ void add_find(Command& app) {
   auto [command, find] =
       app.add_command<Find>("find", "show the trial that an id names, its state, and the experiments that use it");
   command.add_option("id", find.prefix, "a trial's id, or its first digits").required();
-  command.add_option("--out", find.out, "folder of the results").show_default();
+  command.add_option("--out", find.out, "folder of the results").show_default().path();
   command.footer("If only one id begins with these digits, the trial's settings follow.");
   command.examples({"normlab find 3f53cbbd", "normlab find 3f --out results"});
 }

@@ -11,6 +11,7 @@
 #include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/data_source.h"
+#include "experiments/cli/output_file.h"
 #include "experiments/data/dataset.h"
 #include "experiments/data/equal_images.h"
 #include "experiments/data/image_files.h"
@@ -71,8 +72,7 @@ struct InitCommand {
     if (!is_folder(path)) throw InputError(concat(folder, ": no such folder"));
     const std::string name = path.filename().string();
     const fs::path file = output.empty() ? fs::path(name + ".json") : fs::path(output);
-    if (output != "-" && fs::exists(file))
-      throw InputError(concat(file.string(), ": exists already; give another file with -o"));
+    require_new_output(file);
     source.dataset = path.string();
     std::tie(source.layout, source.labels) = recognised_layout(path);
     DataSource::Opened opened = source.open();
@@ -90,11 +90,7 @@ struct InitCommand {
     if (classes.size() < 2) refuse_one_class(path);
     require_useful(splits, classes);
     const std::string text = descriptor(opened, splits, classes);
-    if (output == "-") {
-      print_bytes(text);
-    } else if (!publish(file, text)) {
-      throw InputError(concat(file.string(), ": exists already; give another file with -o"));
-    }
+    write_new_output(file, text);
     report(path, file, splits, classes, words_on_equal_images(measured));
     return 0;
   }
@@ -253,7 +249,7 @@ struct InitCommand {
     if (const std::string words = words_on_gray16(measures); !words.empty()) tell("  {}\n", words);
     for (const std::string& words : equal) tell("  {}\n", words);
     if (absent_) tell("  some classes have no training image, so the descriptor sets \"allow_absent_classes\"\n");
-    if (output == "-") return;
+    if (output == "-" || is_stream(file)) return;
     const std::string descriptor = shell_quoted(file.string()),
                       data = " --data " + shell_quoted(path.parent_path().string());
     tell("wrote {}\n  normlab check {}{}\n  normlab plan {}{}\n  normlab run {}{}\n", visible_line(file.string()),
@@ -295,8 +291,10 @@ void add_init(Command& app) {
                   "with WebDataset shards, or "
                   "with images and a file of labels (docs/data.md)")
       .required();
-  command.add_option("-o", init.output,
-                     "descriptor to write; -: standard output (default: FOLDER.json in the current folder)");
+  command
+      .add_option("-o", init.output,
+                  "descriptor to write; -: standard output (default: FOLDER.json in the current folder)")
+      .output(Output::stream);
   init.source.threads = available_cores();
   command.add_number("--threads", init.source.threads, "how many cores to use", 1, 1024).show_default("all cores");
   command.footer(

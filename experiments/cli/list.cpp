@@ -90,7 +90,7 @@ struct List {
 void add_list(Command& app) {
   auto [command, list] =
       app.add_command<List>("list", "list the experiments in a folder of results and the states of their trials");
-  command.add_option("--out", list.out, "folder of the results").show_default();
+  command.add_option("--out", list.out, "folder of the results").show_default().path();
   command.add_choice("--format", list.format, "output format", {"text", "json"});
   command.footer(
       "The list shows each descriptor as it was last run. Trials that it no longer contains stay on disk and are "

@@ -34,7 +34,9 @@ void add_merge(Command& app) {
           "folders of results, such as those of `normlab run --share`; archives of `normlab export`, or folders "
           "of archives")
       .required();
-  command.add_option("--out", merge.out, "folder to copy to; it may have results already").required();
+  command.add_option("--out", merge.out, "folder to copy to; it may have results already")
+      .required()
+      .output(Output::folder);
   command.footer(
       "Nothing is copied if equal trials have different results, if the sources record different decisions about an "
       "experiment, or if a file of a source is damaged. For that, every file of the results is read and hashed. If "

@@ -1,5 +1,7 @@
 #include "experiments/cli/output_file.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "core/error.h"
@@ -18,25 +20,15 @@ bool is_inside(const std::filesystem::path& file, const std::filesystem::path& f
 
 }  // namespace
 
-std::filesystem::path target_of(std::filesystem::path path) {
-  std::error_code error;
-  for (int links = 0; links < 40 && std::filesystem::is_symlink(path, error); ++links) {
-    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
-    if (error) break;
-    path = path.parent_path() / target;  // an absolute target replaces the path
-  }
-  return path;
-}
-
 void require_output(const std::filesystem::path& path, const Inputs& inputs) {
-  if (path == "-") return;
+  if (path == "-" || is_stream(path)) return;
   std::error_code error;
   const std::filesystem::path target = std::filesystem::weakly_canonical(target_of(path), error);
   const std::filesystem::file_status status = std::filesystem::status(target, error);
-  if (std::filesystem::is_other(status)) return;
   const auto refuse = [&](std::string_view what) {
-    throw InputError(concat(path.string(), ": ", what, "; give another file to write"));
+    throw InputError(concat(shown(path.string()), ": ", what, "; give another file to write"));
   };
+  if (std::filesystem::is_directory(status)) refuse("is a folder");
   for (const std::filesystem::path& input : inputs) {
     if (!std::filesystem::exists(status)) break;
     if (std::filesystem::equivalent(target, input, error)) refuse("is read by this command, which would replace it");
@@ -50,13 +42,24 @@ void require_output(const std::filesystem::path& path, const Inputs& inputs) {
 
 void write_output(const std::filesystem::path& path, std::string_view bytes, const Inputs& inputs) {
   require_output(path, inputs);
-  if (path == "-") return print_bytes(bytes);
-  const std::filesystem::path target = target_of(path);
+  if (path == "-" || named_stream(path) == STDOUT_FILENO) return print_bytes(bytes);  // after what is printed already
+  write_file_or_stream(path, bytes);
+}
+
+[[noreturn]] static void refuse_existing(const std::filesystem::path& path) {
+  throw InputError(concat(shown(path.string()), ": exists already; give another file with -o"));
+}
+
+void require_new_output(const std::filesystem::path& path) {
   std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(target, error);
-  if (std::filesystem::is_other(status)) return write_through(target, bytes);
+  if (path != "-" && !is_stream(path) && std::filesystem::exists(path, error)) refuse_existing(path);
+}
+
+void write_new_output(const std::filesystem::path& path, std::string_view bytes) {
+  if (path == "-" || is_stream(path)) return write_output(path, bytes, {});
+  const std::filesystem::path target = target_of(path);
   if (target.has_parent_path()) make_folders(target.parent_path());
-  write_atomically(target, bytes);
+  if (!publish(target, bytes)) refuse_existing(path);
 }
 
 void tell_written(const std::filesystem::path& path) {

@@ -103,17 +103,21 @@ struct ProbeCommand {
     for (const SignalProbe::Layer& layer : p.reading.signal) width = std::max(width, layer.name.size());
     print_text("{:<{}}  {:>11}  {:>11}  {:>11}  {:>11}\n", "layer", width, "AFSM", "AFV", "AFVR", "grad norm");
     std::vector<GradientNorm> rest = p.reading.gradients;
+    double largest = 0;
     for (const SignalProbe::Layer& layer : p.reading.signal) {
       const auto gradient =
           std::find_if(rest.begin(), rest.end(), [&](const auto& n) { return n.layer == layer.name; });
       print_text("{:<{}}  {:>11.5g}  {:>11.5g}  {:>11.5g}  {:>11.5g}\n", layer.name, width, layer.stream[at].afsm,
                  layer.stream[at].afv, layer.branch[at].afv, gradient->norm);
+      largest = std::max(largest, gradient->norm);
       rest.erase(gradient);
     }
     std::vector<std::string> others;
     for (const GradientNorm& n : rest) others.push_back(fmt::format("{} {:.5g}", n.layer, n.norm));
     print_text("\n");
     for (const std::string& line : wrapped("grad norm of " + joined(others, ", "), 80)) print_text("{}\n", line);
+    if (weights.empty() && largest == 0)
+      print_text("The head starts at zero, so no gradient reaches these layers yet; see --weights.\n");
     print_text("\n");
   }
 

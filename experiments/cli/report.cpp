@@ -83,6 +83,7 @@ struct Report {
                             live && !finished ? *watch : 0,
                             measurements};
     for (const std::string& problem : report_problems(input)) say(problem);
+    if (const std::string without = read.without_words(); !without.empty()) say(without);
     write_output(file, report_html(input), inputs);
     say_written(file);
     for (const PictureFile& picture : pictures.empty() ? std::vector<PictureFile>() : report_pictures(input)) {
@@ -134,7 +135,9 @@ void add_report(Command& app) {
       "report", "write a report as one HTML file: question, table, gains, learning curves, configs and provenance");
   report.descriptor.add_file(command);
   report.descriptor.add_out_or_from(command);
-  command.add_option("-o,--output", report.file, "HTML file to write").show_default();
+  command.add_option("-o,--output", report.file, "HTML file to write; -: standard output")
+      .show_default()
+      .output(Output::stream);
   command
       .add_option("--watch", report.watch,
                   "rewrite the file every N seconds until all trials have ended; an open page reloads itself")
@@ -143,7 +146,7 @@ void add_report(Command& app) {
         const bool number = !value.empty() && value.find_first_not_of("0123456789") == value.npos;
         return number && value.size() < 6 && value != "0" ? "" : "must be a whole number of seconds above 0";
       });
-  command.add_option("--svg", report.pictures, "folder to write the plots to as SVG files");
+  command.add_option("--svg", report.pictures, "folder to write the plots to as SVG files").output(Output::folder);
   command
       .add_option("--curves", report.curves,
                   "metric to plot by step; may be repeated (default: the table's metric and train/loss)")

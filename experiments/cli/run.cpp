@@ -3,12 +3,14 @@
 
 #include "core/cpu/blas.h"
 #include "core/forked_ranks.h"
+#include "experiments/base/build_info.h"
 #include "experiments/base/first_wins.h"
 #include "experiments/base/terminal.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/device_option.h"
+#include "experiments/cli/output_file.h"
 #include "experiments/results/progress.h"
 #include "experiments/results/table.h"
 #include "experiments/sweep/launched.h"
@@ -37,6 +39,7 @@ struct RunCommand {
     options.retry_failed = std::count(retry.begin(), retry.end(), "failed") > 0;
     options.retry_diverged = std::count(retry.begin(), retry.end(), "diverged") > 0;
     if (!share.empty()) options.share = read_share(share);
+    if (!options.json_progress.empty()) require_output(options.json_progress, descriptor.inputs(&experiment));
     std::optional<LaunchedRun> launched;
     if (const auto launch = find_launch()) {
       std::unique_ptr<Mpi> mpi = start_mpi(*launch);
@@ -89,6 +92,11 @@ struct RunCommand {
     const ResultStore store(options.out);
     const Experiment planned = next_stage(experiment, store);
     if (words) {
+      if (is_uncommitted(build_version()))
+        tell(
+            "this program is built from sources that were not committed ({}); commit and build again before a run "
+            "that you publish\n",
+            build_version());
       if (options.device == DeviceKind::cpu)
         tell("{}: {}, OpenBLAS {} ({}), {}\n", experiment.stem, plural(planned.trials.size(), "trial"),
              blas_info().core, blas_info().flavour, plural(std::size_t(available_cores()), "core"));
@@ -103,7 +111,7 @@ struct RunCommand {
     const auto begin = std::chrono::steady_clock::now();
     const RunSummary summary = run_experiment(experiment, options);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    const Experiment run = descriptor.load_staged();
+    const Experiment run = next_stage(experiment, store);  // the descriptor may have been edited meanwhile
     if (words) tell_summary(summary, seconds, missing_measurements_note(run, store));
     if (options.quiet) return 0;
     const TableModel table = sweep_table_model(run, store, {});
@@ -124,7 +132,10 @@ struct RunCommand {
     if (summary.waiting > 0)
       tell("{} not begun: the trial to start from has no weights yet\n", plural(summary.waiting, "trial"));
     if (summary.elsewhere > 0)
-      tell("{} are left to other processes because of --no-wait or --max-trials\n", summary.elsewhere);
+      tell("{} left to other processes{}\n", plural(summary.elsewhere, "trial"),
+           options.no_wait                                                 ? " because of --no-wait"
+           : options.max_trials > 0 && summary.begun >= options.max_trials ? " because of --max-trials"
+                                                                           : "");
     if (!options.share.whole())
       tell("share {}: {} of other shares; copy the results of all shares into one folder with `normlab merge`{}\n",
            options.share.text(), plural(summary.other_shares, "trial"),
@@ -139,7 +150,7 @@ void add_run(Command& app) {
   auto [command, run] = app.add_command<RunCommand>(
       "run", "train the trials of a descriptor that are not done yet, then print the result table");
   run.descriptor.add_file(command);
-  run.descriptor.add_out(command);
+  run.descriptor.add_out(command).output(Output::folder);
   command
       .add_option("--workers", run.options.workers,
                   "how many trials to train at once (default: one per core, or one on a GPU)")
@@ -170,8 +181,10 @@ void add_run(Command& app) {
   add_device(command, run.options.device);
   add_gpu_shards(command, run.options.gpu_shards,
                  "shards that a batch is cut into on GPUs, which ranks divide; changes the bits (default: the ranks)");
-  command.add_option("--tensorboard", run.options.tensorboard,
-                     "folder for TensorBoard event files, with a subfolder per trial");
+  command
+      .add_option("--tensorboard", run.options.tensorboard,
+                  "folder for TensorBoard event files, with a subfolder per trial")
+      .output(Output::folder);
   command.add_flag("--allow-different-bits", run.options.allow_different_bits,
                    "resume from checkpoints of another binary or BLAS core, and mark the results");
   command.add_number("--lease", run.options.lease_seconds,
@@ -195,13 +208,16 @@ void add_run(Command& app) {
       "--share", run.share,
       "train only this part of the trials, as 3/16, without a folder in common with the others; auto: by "
       "SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX; auto/16: of 16");
-  command.add_option(
-      "--json-progress", run.options.json_progress,
-      "append the progress to this file, one JSON object per line; -: to standard error, without other messages");
+  command
+      .add_option(
+          "--json-progress", run.options.json_progress,
+          "append the progress to this file, one JSON object per line; -: to standard error, without other messages")
+      .output(Output::stream);
   command.footer(
-      "After Ctrl-C, SIGTERM, SIGUSR1 or a crash, run the same command again to resume from the last checkpoints. To "
-      "share the work, run it in other shells too, or on other hosts with the same folder. `normlab status` shows the "
-      "progress.");
+      "After Ctrl-C, SIGTERM, SIGUSR1, a closed terminal (SIGHUP) or a crash, run the same command again to resume "
+      "from "
+      "the last checkpoints. To share the work, run it in other shells too, or on other hosts with the same folder. "
+      "`normlab status` shows the progress.");
   command.examples({"normlab run experiments/placements_gratings.json --workers 2",
                     "normlab run experiments/placements_cifar10.json --data ~/data --set train.epochs=2"});
 }

@@ -100,7 +100,7 @@ void add_verify(Command& app) {
   command.add_option("run", verify.run, "a trial's folder, or its id or the first digits of it");
   command.add_flag("--files", verify.files,
                    "compare all files in --out with their recorded hashes and with each other; trains nothing");
-  command.add_option("--out", verify.out, "folder of the results").show_default();
+  command.add_option("--out", verify.out, "folder of the results").show_default().path();
   command.add_number("--steps", verify.options.steps, "number of steps to train", std::int64_t{1},
                      std::int64_t{1} << 50);
   command

@@ -10,7 +10,7 @@ namespace normlab {
 
 void WeightsSource::add_to(Command& command) {
   command.add_option("trial", trial, "a trial's folder, or its id or the first digits of it");
-  command.add_option("--out", out, "folder of the results").show_default();
+  command.add_option("--out", out, "folder of the results").show_default().path();
   command.add_option("--weights", file, "weights instead of a trial's: a checkpoint, or a file from `normlab convert`");
   command.add_flag("--ema", ema, "use the averaged weights of a checkpoint");
   command.add_option("--model", model,

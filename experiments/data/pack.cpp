@@ -3,11 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "core/error.h"
 #include "core/random.h"
 #include "core/visible_text.h"
+#include "experiments/base/files.h"
 #include "experiments/base/parallel.h"
 #include "experiments/base/regular_file.h"
 #include "experiments/data/archive.h"
@@ -78,10 +78,7 @@ void write_class_names(const fs::path& file, const std::vector<std::string>& nam
       throw InputError(concat(file.string(), ": exists already, with other classes; choose another folder"));
     return;
   }
-  std::ofstream out(file, std::ios::binary);
-  out << text;
-  out.flush();
-  if (!out) throw EnvironmentError(concat(file.string(), ": cannot be written"));
+  write_file_or_stream(file, text);
 }
 
 }  // namespace

@@ -4,11 +4,11 @@
 #include <array>
 #include <csetjmp>
 #include <cstring>
-#include <fstream>
 
 #include <png.h>
 
 #include "core/error.h"
+#include "experiments/base/files.h"
 
 namespace normlab {
 
@@ -226,11 +226,8 @@ std::vector<std::uint8_t> written(ImageSize size, int colors, const std::vector<
   return std::move(writer.bytes);
 }
 
-void write_file(const std::filesystem::path& path, const std::vector<std::uint8_t>& bytes) {
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (!file) throw EnvironmentError(concat(path.string(), ": cannot be written"));
+std::string_view text_of(const std::vector<std::uint8_t>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace
@@ -242,7 +239,11 @@ std::vector<std::uint8_t> png_bytes(const Mask& mask) {
   return written({mask.height, mask.width}, PNG_COLOR_TYPE_GRAY, mask.labels);
 }
 
-void write_png(const std::filesystem::path& path, const Image& image) { write_file(path, png_bytes(image)); }
-void write_png(const std::filesystem::path& path, const Mask& mask) { write_file(path, png_bytes(mask)); }
+void write_png(const std::filesystem::path& path, const Image& image) {
+  write_file_or_stream(path, text_of(png_bytes(image)));
+}
+void write_png(const std::filesystem::path& path, const Mask& mask) {
+  write_file_or_stream(path, text_of(png_bytes(mask)));
+}
 
 }  // namespace normlab

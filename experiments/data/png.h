@@ -30,7 +30,7 @@ std::string png_version();  // "libpng 1.6.39"
 /// 8-bit RGB, or 8-bit grayscale.
 std::vector<std::uint8_t> png_bytes(const Image& image);
 std::vector<std::uint8_t> png_bytes(const Mask& mask);
-/// EnvironmentError if the file cannot be written.
+/// write_file_or_stream() (experiments/base/files.h).
 void write_png(const std::filesystem::path& path, const Image& image);
 void write_png(const std::filesystem::path& path, const Mask& mask);
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "core/visible_text.h"
+#include "experiments/base/files.h"
 #include "experiments/base/regular_file.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/keys.h"
@@ -170,10 +171,9 @@ void write_weight_file(const std::filesystem::path& path, const Tensors& tensors
   if (stored_as_npz(scheme)) return write_npz(path, tensors);
   metadata[kModelKey] = canonical_model_json(config);
   metadata[kNamesKey] = to_string(scheme);
-  if (scheme == NameScheme::normlab)
-    save_sealed_safetensors(path, std::move(metadata), tensors.views());
-  else  // other programs do not use the hashes
-    save_safetensors(path, std::move(metadata), tensors.views());
+  const bool sealed = scheme == NameScheme::normlab;  // other programs do not use the hashes
+  write_file_or_stream(
+      path, (sealed ? write_sealed_safetensors_bytes : write_safetensors_bytes)(std::move(metadata), tensors.views()));
 }
 
 }  // namespace normlab

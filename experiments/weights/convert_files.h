@@ -58,7 +58,8 @@ void load_weights(const std::filesystem::path& path, const ModelConfig& config, 
 /// Metadata key: how positions were resized.
 inline constexpr const char* kPositionsKey = "normlab.positions";
 
-/// Writes the tensors. A safetensors file also records the naming scheme, the network and `metadata`.
+/// write_file_or_stream() (experiments/base/files.h) with the tensors. A safetensors file also records the naming
+/// scheme, the network and `metadata`.
 void write_weight_file(const std::filesystem::path& path, const Tensors& tensors, NameScheme scheme,
                        const ModelConfig& config, std::map<std::string, std::string> metadata = {});
 

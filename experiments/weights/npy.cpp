@@ -269,7 +269,7 @@ std::string write_npy_bytes(const TensorView& tensor) {
 }
 
 void write_npy(const std::filesystem::path& path, const TensorView& tensor) {
-  write_atomically(path, write_npy_bytes(tensor));
+  write_file_or_stream(path, write_npy_bytes(tensor));
 }
 
 }  // namespace normlab

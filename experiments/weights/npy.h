@@ -27,7 +27,7 @@ HostTensor parse_npy(std::string name, const std::string& where, std::span<const
 /// not fit the shape, or for a shape whose text exceeds 64 KiB.
 std::string write_npy_bytes(const TensorView& tensor);
 
-/// Writes the file atomically, without the tensor's name. EnvironmentError if that fails.
+/// write_file_or_stream() (experiments/base/files.h), without the tensor's name.
 void write_npy(const std::filesystem::path& path, const TensorView& tensor);
 
 }  // namespace normlab

@@ -70,7 +70,7 @@ std::string write_npz_bytes(const std::vector<TensorView>& tensors) {
 }
 
 void write_npz(const std::filesystem::path& path, const Tensors& tensors) {
-  write_atomically(path, write_npz_bytes(tensors.views()));
+  write_file_or_stream(path, write_npz_bytes(tensors.views()));
 }
 
 }  // namespace normlab

@@ -22,7 +22,8 @@ Tensors parse_npz(std::span<const std::byte> bytes, const std::string& file);
 /// equal bytes. InputError if read_npz() would not accept it.
 std::string write_npz_bytes(const std::vector<TensorView>& tensors);
 
-/// Writes the file atomically. EnvironmentError if that fails; an existing file is then unchanged.
+/// write_file_or_stream() (experiments/base/files.h). EnvironmentError if that fails; an existing file is then
+/// unchanged.
 void write_npz(const std::filesystem::path& path, const Tensors& tensors);
 
 }  // namespace normlab

@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "tests/experiments/base/child_process.h"
+#include "tests/experiments/base/own_device.h"
 #include "tests/experiments/base/temporary_folder.h"
 #include "tests/system_calls.h"
 
@@ -78,13 +79,20 @@ TEST_CASE("files: an atomic write on a full disk keeps the old file") {
 }
 
 TEST_CASE("files: the error of a full disk names the file and the remedy") {
+  const TemporaryFolder folder;
+  const std::string full = (folder / "full").string();
+  if (!make_device(full, kFullDevice)) {
+    MESSAGE("skipped: no device can be made");
+    return;
+  }
   try {
-    LineFile("/dev/full").append("line");
-    FAIL("/dev/full took a line");
+    LineFile(full).append("line");
+    FAIL("a full device took a line");
   } catch (const EnvironmentError& error) {
     CHECK(std::string(error.what()) ==
-          "cannot append to /dev/full: No space left on device; free some space, then run the same command "
-          "again; finished results are untouched");
+          "cannot append to " + full +
+              ": No space left on device; free some space, then run the same command again; finished results are "
+              "untouched");
     CHECK(error.code() == ExitCode::environment);
   }
 }
@@ -284,4 +292,31 @@ TEST_CASE("files: an error of the system names the path and the remedy") {
     CHECK_THROWS_WITH_AS(throw_system_error("write", "here/x", expected.first),
                          doctest::Contains("cannot write here/x: "), EnvironmentError);
   }
+}
+
+TEST_CASE("files: those below a folder are found through links, and once") {
+  const TemporaryFolder folder;
+  namespace fs = std::filesystem;
+  fs::create_directories(folder / "a/sub");
+  fs::create_directories(folder / "b");
+  for (const char* name : {"a/1", "a/sub/2", "b/3", "outside"}) std::ofstream(folder / name) << name;
+  fs::create_directory_symlink("..", folder / "a/up");
+  fs::create_directory_symlink("../..", folder / "a/sub/up");
+  fs::create_directory_symlink(".", folder / "a/here");
+  fs::create_directory_symlink("../b", folder / "a/other");
+  fs::create_directory_symlink("../a", folder / "b/back");
+  std::vector<std::string> found;
+  for (const fs::path& path : files_below(folder / "a"))
+    found.push_back(path.lexically_relative(folder.path()).string());
+  CHECK(found == std::vector<std::string>{"a/1", "a/other/3", "a/sub/2"});
+  CHECK(files_below(folder / "none").empty());
+}
+
+TEST_CASE("files: a circle of links is no file to write") {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("b", folder / "a");
+  std::filesystem::create_symlink("a", folder / "b");
+  CHECK_THROWS_WITH_AS(write_file_or_stream(folder / "a", "x"), doctest::Contains("links form a loop"),
+                       EnvironmentError);
+  CHECK(std::filesystem::is_symlink(folder / "a"));
 }

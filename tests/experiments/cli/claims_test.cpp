@@ -64,6 +64,7 @@ TEST_CASE("claims: a run trains and times what is missing, once, and judges it")
   CHECK(claims[1]["verdict"] == "holds here");
   CHECK(claims[1]["estimates"][0]["n"] == 2);
   CHECK(has(claims[1]["command"].get<std::string>(), "normlab bench norms --shape 8x16"));
+  CHECK(count(text_of(made.out / "bench/12-speed.bench.jsonl"), "\"repetition\":2") == 1);
 
   // The same from archives, in any folder below the one given.
   const fs::path archive = made.folder / "archive/claims";

@@ -46,7 +46,7 @@ TEST_CASE("command line: a wrong or missing value names the option and what it t
   CHECK(refused("run --lease soon x.json") == "--lease: must be 0.5 to 86400, not \"soon\"" + help);
   CHECK(refused("run x.json --workers") == "--workers: a value is required" + help);
   CHECK(refused("run --device gpu x.json") == "--device: must be cpu or cuda, not \"gpu\"" + help);
-  CHECK(refused("run") == "descriptor is required" + help);
+  CHECK(refused("run") == "DESCRIPTOR is required" + help);
   CHECK(refused("") == "a command is required; see normlab --help\n");
   CHECK(refused("bench") == "a command is required; see normlab bench --help\n");
   CHECK(refused("bench step --seconds 0") == "--seconds: must be above 0, not \"0\"; see normlab bench step --help\n");

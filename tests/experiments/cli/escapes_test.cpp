@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/visible_text.h"
+#include "experiments/cli/command_line.h"
+#include "experiments/cli/commands.h"
 #include "experiments/data/archive.h"
 #include "tests/experiments/cli/small_sweep.h"
 #include "tests/experiments/data/fixtures.h"
@@ -113,6 +115,51 @@ TEST_CASE("escapes: words of the command line are harmless in the error") {
     check_program(folder, "table " + file + " --sort " + word, 2);
     check_program(folder, "find " + word, 2);
     check_program(folder, "verify " + word, 2);
+  }
+}
+
+TEST_CASE("escapes: 100 kB in any option or argument give a short message") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder), out = " --out " + in_folder(folder, "r");
+  REQUIRE(run_program(folder, "run " + file + out).code == 0);
+  const std::string id = ResultStore(folder / "r").trial_ids().front();
+  std::filesystem::create_directories(folder / "photos/train/a");
+  const std::string photos = in_folder(folder, "photos"), trial = in_folder(folder, "r/trials/" + id),
+                    weights = in_folder(folder, "r/trials/" + id + "/attempt-1/checkpoint.safetensors");
+  // What each command needs beside the option. Arguments are replaced as a whole.
+  const std::map<std::string, std::vector<std::string>> needed = {
+      {"init", {photos}},
+      {"convert", {weights, in_folder(folder, "x.safetensors")}},
+      {"eval", {trial}},
+      {"fewshot", {trial}},
+      {"find", {id + out}},
+      {"verify", {trial}},
+      {"data info", {photos}},
+      {"data pack", {photos}},
+      {"bench data", {photos}},
+      {"diff", {file, file}},
+      {"merge", {in_folder(folder, "r")}}};
+  const std::string text = quoted_for_shell(std::string(100'000, '['));
+  CommandLine app("normlab", "", "");
+  add_commands(app, {"--help"});
+  for (const DescribedOption& option : app.options()) {
+    if (option.command.starts_with("bench")) continue;  // measures for seconds
+    const auto found = needed.find(option.command);
+    std::vector<std::string> arguments = found == needed.end() ? std::vector<std::string>{file} : found->second;
+    std::string words = option.command;
+    if (option.name.starts_with("-")) {
+      for (const std::string& argument : arguments) words += " " + argument;
+      words += " " + option.name.substr(0, option.name.find(',')) + " " + text;
+    } else {
+      words += " " + text;
+      if (option.command == "convert" || option.command == "diff") words += " " + arguments.back();
+    }
+    const Finished done = run_program(folder, words);
+    CAPTURE(option.command);
+    CAPTURE(option.name);
+    CHECK((done.code == 0 || done.code == 1 || done.code == 2 || done.code == 3));
+    check_harmless(option.command + " " + option.name, done.err);
+    CHECK(done.err.size() < 10'000);
   }
 }
 

@@ -1,6 +1,7 @@
 // The table of docs/commands.md: exit codes after bad input, missing parts of the machine and limits.
 #include <doctest/doctest.h>
 
+#include "tests/experiments/base/own_device.h"
 #include "tests/experiments/cli/small_sweep.h"
 
 using namespace normlab;
@@ -118,9 +119,10 @@ TEST_CASE("exit codes: odd places for results cause no internal error") {
   const TemporaryFolder& folder = here.folder;
   std::ofstream(folder / "a-file") << "x";
   fs::create_symlink("circle", folder / "circle");
+  make_device(folder / "device", kNullDevice);
   for (const std::string& place :
        {in_folder(folder, "a-file"), in_folder(folder, "circle"), in_folder(folder, std::string(300, 'n')),
-        std::string("/dev/null"), in_folder(folder, "a-file/below"), std::string("''")}) {
+        in_folder(folder, "device"), in_folder(folder, "a-file/below"), std::string("''")}) {
     here.check(here.reads(here.file, " --out " + place), {0, 2, 3});
     here.check({"find " + here.id + " --out " + place, "clean --out " + place, "verify " + here.id + " --out " + place},
                {0, 2, 3});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "experiments/base/build_info.h"
 #include "experiments/base/files.h"
 #include "experiments/results/store.h"
 #include "tests/experiments/base/text.h"
@@ -117,8 +118,16 @@ TEST_CASE("export: a file without curves has a table but no curves") {
   CHECK(two.call("table " + two.file + from).code == 0);
   const Finished bare = two.call("curves " + two.file + from);
   CHECK(bare.code == 2);
-  CHECK_MESSAGE(has(bare.err, "two.jsonl:1: has no curve; export the trial again with `normlab export --full`"),
-                bare.err);
+  const std::string words =
+      "2 of 2 trials with a result came without learning curves; export them again with `normlab export --full`";
+  CHECK(bare.err == words + "\n");
+  const std::string page = (two.folder / "bare.html").string();
+  const Finished report = two.call("report " + two.file + from + " -o " + page);
+  CHECK_MESSAGE(report.code == 0, report.err);
+  CHECK(report.err == words + "\nwrote " + page + "\n");
+  const std::string html = text_of(page);
+  CHECK_FALSE(has(html, "Results that could not be read"));
+  CHECK(has(html, "<h2>Learning curves</h2>\n<p>2 of 2 trials with a result came without learning curves; "));
 }
 
 TEST_CASE("export: a trial merged without its curve is exported without it") {
@@ -130,6 +139,30 @@ TEST_CASE("export: a trial merged without its curve is exported without it") {
   CHECK_MESSAGE(exported.code == 0, exported.err);
   CHECK(has(exported.err, "2 trials without a curve, merged from an archive that was written without --full"));
   CHECK(text_of(again) == text_of(two.jsonl));
+}
+
+TEST_CASE("export: trials of a program from an uncommitted tree are warned of") {
+  const Trained& two = trained();
+  const fs::path out = two.folder / "dirty";
+  fs::copy(two.out, out, fs::copy_options::recursive);
+  const ResultStore store(out);
+  const auto version = [&](const std::string& id, const std::string& text) {
+    TrialResult result = *store.trial(id).load_result();
+    result.provenance["version"] = text;
+    std::ofstream(store.trial(id).path() / "result.json") << write_trial_result(result);
+  };
+  for (const std::string& id : store.trial_ids()) version(id, "0.2.0+1234abcd");
+  const std::string words =
+      "export " + two.file + " --out " + out.string() + " -o " + (two.folder / "d.jsonl").string();
+  CHECK_FALSE(has(two.call(words).err, "committed"));
+  version(store.trial_ids().front(), "0.2.0+1234abcd-dirty");
+  const Finished warned = two.call(words);
+  CHECK_MESSAGE(warned.code == 0, warned.err);
+  CHECK(has(warned.err,
+            "1 trial of a program from sources that were not committed (0.2.0+1234abcd-dirty), which no reader can "
+            "build; before you publish, commit, build and train again\n"));
+  const Finished run = two.call("run " + two.file + " --out " + out.string());
+  CHECK(has(run.err, "is built from sources that were not committed") == is_uncommitted(build_version()));
 }
 
 TEST_CASE("export: a bootstrap from a file is refused") {

@@ -3,12 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/base/files.h"
 #include "experiments/base/safetensors.h"
-#include "experiments/results/store.h"
-#include "tests/experiments/base/text.h"
-#include "tests/experiments/cli/program.h"
-#include "tests/experiments/cli/two_trials.h"
+#include "tests/experiments/cli/trained_files.h"
 
 using namespace normlab;
 namespace fs = std::filesystem;
@@ -17,48 +13,6 @@ namespace {
 
 const char* const kRead = "is read by this command";
 const char* const kTrial = "is in the folder of a trial";
-
-/// Four trials with an archive of their results; the descriptor extends another file and has a claim.
-struct Trained {
-  Trained() {
-    fs::create_directories(folder / "claims");
-    std::ofstream(folder / "claims/base.json") << kTwoTrials;
-    std::ofstream(folder / "claims/1-two.json") << R"({"extends": "base.json",
-      "sweep": {"train.optimizer.lr": [0.001, 0.1]}, "baseline": {"train.optimizer.lr": 0.001},
-      "claim": {"source": "A paper", "says": "It learns.", "scale": "twin",
-                "tests": [{"kind": "gain", "metric": "train/loss", "where": "lr = 0.1", "outside": [-1e-6, 1e-6]}]}})";
-    succeeds("run claims/1-two.json --threads 1 --out out");
-    succeeds("export claims/1-two.json --out out --full -o archives/two.jsonl");
-    trial = "out/trials/" + ResultStore(folder / "out").trial_ids().front();
-    checkpoint = trial + "/attempt-1/checkpoint.safetensors";
-    fs::create_symlink(fs::absolute(folder / checkpoint), folder / "link.safetensors");
-    fs::create_symlink(fs::absolute(folder / "claims/base.json"), folder / "link.json");
-  }
-  Finished call(const std::string& words) const {
-    return run_program(folder, words, "cd '" + folder.path().string() + "'; ");
-  }
-  void succeeds(const std::string& words) const {
-    const Finished done = call(words);
-    REQUIRE_MESSAGE(done.code == 0, words, ": ", done.err);
-  }
-  /// The command ends with code 2 and changes no file.
-  void refuses(const std::string& words, const std::string& file, const std::string& why) const {
-    CAPTURE(words);
-    const std::map<std::string, std::string> before = files();
-    const Finished done = call(words);
-    CHECK(done.code == 2);
-    CHECK_MESSAGE(has(done.err, file + ": " + why), done.err);
-    CHECK(files() == before);
-  }
-  std::map<std::string, std::string> files() const {
-    std::map<std::string, std::string> all;
-    for (const char* part : {"claims", "out", "archives", "copies", "data"})
-      for (const fs::path& file : files_below(folder / part)) all[file.string()] = text_of(file);
-    return all;
-  }
-  TemporaryFolder folder;
-  std::string trial, checkpoint;
-};
 
 const Trained& trained() {
   static const Trained once;
@@ -120,13 +74,11 @@ TEST_CASE("output: descriptors, archives and results are not replaced by tables,
   CHECK(text_of(t.folder / "copies/strip.csv") == text_of(t.folder / archive));
 }
 
-TEST_CASE("output: other files, links and devices are written as before") {
+TEST_CASE("output: other files and links are written as before") {
   const Trained& t = trained();
   const std::string csv = "export --format csv claims/1-two.json --out out -o ";
   const std::string table = t.call(csv + "-").out;
   CHECK(has(table, "eval/accuracy"));
-  t.succeeds(csv + "/dev/null");
-  CHECK(fs::is_character_file("/dev/null"));
   for (int again = 0; again < 2; ++again) t.succeeds(csv + "new/table.csv");
   fs::create_symlink("new/table.csv", t.folder / "table");
   std::ofstream(t.folder / "new/table.csv") << "old";
@@ -135,4 +87,39 @@ TEST_CASE("output: other files, links and devices are written as before") {
   CHECK(text_of(t.folder / "new/table.csv") == table);
   t.succeeds("export --format csv out -o out/all.csv");  // beside the trials
   t.succeeds("export --format csv claims/1-two.json --from archives -o archives/table.csv");
+}
+
+TEST_CASE("output: what does not fit on a disk leaves no half file") {
+  const Trained& t = trained();
+  const std::string two = "claims/1-two.json";
+  std::ofstream(t.folder / "kept.png") << "kept";
+  for (const std::string& words :
+       {"data preview " + two + " --images 64 -o ", "report " + two + " --out out -o ", "convert " + t.checkpoint + " ",
+        "eval " + fs::path(t.trial).filename().string() + " --out out --logits "}) {
+    CAPTURE(words);
+    const std::string ending = words.starts_with("convert") ? ".safetensors" : ".png";
+    for (const std::string& name : {"full" + ending, "kept" + ending}) {
+      if (name.starts_with("kept")) std::ofstream(t.folder / name) << "kept";
+      // A block of 512 bytes acts as a full disk.
+      const Finished full =
+          run_program(t.folder, words + name, "cd '" + t.folder.path().string() + "'; trap '' XFSZ; ulimit -f 1; ");
+      CHECK_MESSAGE(full.code == 3, full.err);
+      CHECK_MESSAGE(has(full.err, "cannot write " + name), full.err);
+      CHECK(fs::exists(t.folder / name) == name.starts_with("kept"));
+      if (name.starts_with("kept")) CHECK(text_of(t.folder / name) == "kept");
+    }
+  }
+  for (const auto& entry : fs::directory_iterator(t.folder.path()))
+    CHECK(!entry.path().filename().string().ends_with(".tmp"));
+}
+
+TEST_CASE("output: a link to the folder around archives is not followed") {
+  const Trained& t = trained();
+  fs::create_directories(t.folder / "linked");
+  fs::copy_file(t.folder / "archives/two.jsonl", t.folder / "linked/two.jsonl");
+  fs::create_directory_symlink("..", t.folder / "linked/up");
+  const std::string table = "table claims/1-two.json --from ";
+  const Finished linked = t.call(table + "linked");
+  CHECK_MESSAGE(linked.code == 0, linked.err);
+  CHECK(linked.out == t.call(table + "archives/two.jsonl").out);
 }

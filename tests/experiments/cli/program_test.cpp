@@ -238,7 +238,7 @@ TEST_CASE("program: a result folder that cannot be made is named") {
   const std::string file = write(folder, "small.json", kSmall);
   write(folder, "blocked", "a file where a folder should be");
   const Finished blocked = run_program(folder, "run " + file + " --out " + in(folder, "blocked"));
-  CHECK(blocked.code == 3);
+  CHECK(blocked.code == 2);
   CHECK_MESSAGE(blocked.err.find("blocked") != std::string::npos, blocked.err);
 }
 

@@ -51,7 +51,7 @@ TEST_CASE("workers: of two with one trial, the second waits for the first") {
   REQUIRE(comes_true([&] { return owners(store).size() == 1; }));
   const Finished passing = run_program(folder, arguments + " --no-wait");
   CHECK_MESSAGE(passing.code == 0, passing.err);
-  CHECK_MESSAGE(passing.err.find("1 are left to other processes") != std::string::npos, passing.err);
+  CHECK_MESSAGE(passing.err.find("1 trial left to other processes") != std::string::npos, passing.err);
   const Program second(folder, arguments);
   const Finished a = first.wait(), b = second.wait();
   CHECK_MESSAGE(a.code == 0, a.err);
@@ -76,7 +76,7 @@ TEST_CASE("workers: a failed trial that another process has claimed is left to i
   REQUIRE(claim);
   const Finished left = run_program(folder, arguments + " --no-wait");
   CHECK_MESSAGE(left.code == 0, left.err);
-  CHECK_MESSAGE(left.err.find("1 are left to other processes") != std::string::npos, left.err);
+  CHECK_MESSAGE(left.err.find("1 trial left to other processes") != std::string::npos, left.err);
 }
 
 TEST_CASE("workers: one that is paused for longer than its lease harms nothing") {

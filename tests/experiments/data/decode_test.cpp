@@ -232,10 +232,12 @@ TEST_CASE("png: an image that is written is read again") {
   CHECK(again.width == 7);
 }
 
-TEST_CASE("png: a path that cannot be written to is an error") {
+TEST_CASE("png: missing folders are made, and a path below a file is an error") {
   const TempFolder folder;
   Image image;
   image.resize(5, 7);
-  CHECK_THROWS_WITH_AS(write_png(folder / "none" / "x.png", image), doctest::Contains("x.png: cannot be written"),
-                       EnvironmentError);
+  write_png(folder / "new" / "x.png", image);
+  CHECK(std::filesystem::exists(folder / "new" / "x.png"));
+  CHECK_THROWS_WITH_AS(write_png(folder / "new" / "x.png" / "y.png", image),
+                       doctest::Contains("x.png: Not a directory"), EnvironmentError);
 }
