@@ -31,7 +31,8 @@ bool make_folder(const std::filesystem::path& folder);
 
 /// The folder's entries, sorted by name; empty if the folder does not exist. EnvironmentError if it cannot be read.
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder);
-/// The files in it and in all its subfolders, sorted by path. A link to a folder around it, as "up" to "..", is skipped.
+/// The files in it and in all its subfolders, sorted by path. A link to a folder around it, as "up" to "..", is
+/// skipped.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder);
 
 /// Returns once the names in the folder are on disk.

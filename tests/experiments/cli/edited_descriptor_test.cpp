@@ -97,14 +97,14 @@ TEST_CASE("edited: a run names the settings that differ from those of the last o
   const Finished many = run_program(folder,
                                     run +
                                         " --set train.epochs=2 --set train.batch_size=10 --set model.depth=1 --set "
-                                        "train.clip_norm=1 --set train.label_smoothing=0.1",
+                                        "model.qkv_bias=false --set train.optimizer.weight_decay=0.123",
                                     cd);
   CHECK_MESSAGE(has(many.err, "settings that differ: model.depth 2 -> 1; "), many.err);
   CHECK_MESSAGE(has(many.err, " and 1 more\n"), many.err);
   const Finished same = run_program(folder,
                                     run +
                                         " --set train.epochs=2 --set train.batch_size=10 --set model.depth=1 --set "
-                                        "train.clip_norm=1 --set train.label_smoothing=0.1",
+                                        "model.qkv_bias=false --set train.optimizer.weight_decay=0.123",
                                     cd);
   CHECK(!has(same.err, "differ"));
   // Without the former trials, nothing is said about their settings.

@@ -154,7 +154,7 @@ TEST_CASE("escapes: 100 kB in any option or argument give a short message") {
       words += " " + text;
       if (option.command == "convert" || option.command == "diff") words += " " + arguments.back();
     }
-    const Finished done = run_program(folder, words);
+    const Finished done = run_program(folder, words, "cd '" + folder.path().string() + "'; ");
     CAPTURE(option.command);
     CAPTURE(option.name);
     CHECK((done.code == 0 || done.code == 1 || done.code == 2 || done.code == 3));

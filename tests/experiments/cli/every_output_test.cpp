@@ -57,7 +57,7 @@ struct Place : Trained {
       "masks": "classes", "mean": [0.5, 0.5, 0.5], "std": [0.3, 0.3, 0.3]},
       "model": {"task": "segment", "image_size": 16, "patch_size": 8, "embed_dim": 8, "depth": 1, "num_heads": 1},
       "train": {"steps": 2, "batch_size": 2}})";
-    std::ofstream(folder / "quick.json") << R"({"dataset": {"name": "shapes", "train_images": 40, "eval_images": 20},
+    std::ofstream(folder / "quick.json") << R"({"dataset": {"name": "shapes", "train_images": 200, "eval_images": 50},
       "model": {"patch_size": 8, "embed_dim": 8, "depth": 1, "num_heads": 1}, "train": {"steps": 1, "batch_size": 20}})";
     succeeds("run segment.json --data data --threads 1 --out segments");
     masks = ResultStore(folder / "segments").trial_ids().front();
@@ -84,7 +84,7 @@ struct Place : Trained {
          {.words = "data pack photos --layout image_folder --slice train --out", .member = "classes.txt"}},
         {"figures -o, --output", {.words = "figures " + two + " --out out --only strip -o", .member = "strip.svg"}},
         {"export -o, --output", {.words = "export " + two + " --out out --format csv -o", .input = two}},
-        {"merge --out", {.words = "merge archives/two.jsonl --out", .member = "experiments"}},
+        {"merge --out", {.words = "merge archives/two.jsonl --out", .member = "trials"}},
     };
   }
   /// A new folder for one case, and the name of a file or folder in it.
@@ -98,16 +98,15 @@ struct Place : Trained {
   /// What a reader of the pipe gets from the command, which ends with 0.
   std::string through_pipe(const Named& output, const std::string& pipe, const std::string& to) const {
     REQUIRE(::mkfifo((folder / pipe).c_str(), 0600) == 0);
-    const Finished done =
-        run_program(folder, output.words + " '" + to + "'",
-                    "cd '" + folder.path().string() + "'; timeout 60 cat '" + pipe + "' > '" + pipe + ".read' & ");
+    const std::string into = (folder / "read").string();
+    fs::remove(into);
+    const Finished done = run_program(folder, output.words + " '" + to + "'",
+                                      "cd '" + folder.path().string() + "'; { timeout 60 cat '" + pipe + "' > '" +
+                                          into + ".part'; mv '" + into + ".part' '" + into + "'; } & ");
     CHECK_MESSAGE(done.code == 0, done.err);
     CHECK(fs::is_fifo(fs::symlink_status(folder / pipe)));
-    std::string read;
-    for (int i = 0; i < 500 && read.empty(); ++i) {
-      read = text_of(folder / (pipe + ".read"));
-      if (read.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+    for (int i = 0; i < 500 && !fs::exists(into); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const std::string read = text_of(into);
     CHECK(!read.empty());
     return read;
   }
@@ -244,8 +243,9 @@ TEST_CASE("every output: streams, links, folders and inputs") {
     // The shell's own stream: appended to, and neither replaced nor written from its start.
     const std::string log = p.fresh(output) + ".log";
     std::ofstream(path(log)) << "kept\n";
-    fs::create_symlink("/proc/self/fd/7", path(log + output.ending));
-    const Finished appended = run_program(p.folder, output.words + " '" + log + output.ending + "'",
+    const std::string stream = log + "-link" + output.ending;
+    fs::create_symlink("/proc/self/fd/7", path(stream));
+    const Finished appended = run_program(p.folder, output.words + " '" + stream + "'",
                                           "cd '" + p.folder.path().string() + "'; exec 7>>'" + log + "'; ");
     CHECK_MESSAGE(appended.code == 0, appended.err);
     CHECK(text_of(path(log)).starts_with("kept\n"));

@@ -175,6 +175,6 @@ TEST_CASE("live view: a --json-progress file that cannot be opened ends with 3")
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set train.epochs=60 --set seeds=1");
   CHECK(run_program(folder, "run " + file + " --out " + in_folder(folder, "c") + " --json-progress " +
-                                in_folder(folder, "missing/p"))
+                                in_folder(folder, "small.json/p"))
             .code == 3);
 }

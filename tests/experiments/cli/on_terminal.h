@@ -21,6 +21,7 @@ class OnTerminal {
     winsize size{rows, columns, 0, 0};
     pid_ = forkpty(&terminal_, nullptr, nullptr, &size);
     if (pid_ == 0) {
+      ::signal(SIGHUP, SIG_DFL);
       setenv("TERM", "xterm", 1);
       execl("/bin/sh", "sh", "-c", ("exec " + program_path() + " " + arguments).c_str(), static_cast<char*>(nullptr));
       _exit(127);

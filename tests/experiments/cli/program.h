@@ -49,6 +49,7 @@ class Program {
     pid_ = fork();
     if (pid_ == 0) {
       setenv("XDG_CACHE_HOME", (folder.path() / "cache").c_str(), 1);  // what it measures stays here
+      signal(SIGHUP, SIG_DFL);                                         // also where the tests run under nohup
       setpgid(0, 0);  // a Ctrl-C of the test reaches this run and its workers, not the test
       unsetenv("COLUMNS");
       execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));

@@ -147,31 +147,30 @@ TEST_CASE("schema: check and jsonschema refuse a size out of its bounds by the s
                         {"swin", "num_classes", "-1", "4194305"}};
   DescriptorFiles files;
   nlohmann::json descriptors = nlohmann::json::array();
-  std::vector<std::string> bounds;
+  std::vector<std::string> bounds;  // that both name; "" where the schema names the axis alone
+  const auto add = [&](const std::string& text, const std::string& words, bool named) {
+    CAPTURE(text);
+    const std::string found = files.problems(text);
+    const std::size_t at = found.find(words);
+    CHECK_MESSAGE(at != found.npos, found);
+    const std::size_t from = at + words.size();
+    descriptors.push_back(nlohmann::json::parse(text));
+    bounds.push_back(named && at != found.npos ? found.substr(from, found.find(',', from) - from) : "");
+  };
   for (const Size& size : sizes)
     for (const char* value : {size.low, size.high}) {
-      const std::string model = concat(R"({"kind": ")", size.kind, "\", \"", size.key, "\": ", value, "}");
-      for (const std::string& text :
-           {R"({"model": )" + model + "}", concat(R"({"model": {"kind": ")", size.kind, R"("}, "sweep": {"model.)",
-                                                  size.key, "\": [", value, "]}}")}) {
-        CAPTURE(text);
-        const std::string found = files.problems(text);
-        CHECK_MESSAGE(has(found, value == size.low ? "must be at least " : "must be at most "), found);
-        descriptors.push_back(nlohmann::json::parse(text));
-        const std::size_t from = found.find("must be at ") + std::string("must be at least ").size();
-        bounds.push_back(found.substr(from, found.find(',', from) - from));
-      }
+      const std::string words = value == size.low ? "must be at least " : "must be at most ";
+      const std::string kind = concat(R"({"model": {"kind": ")", size.kind, "\"");
+      add(concat(kind, ", \"", size.key, "\": ", value, "}}"), words, true);
+      add(concat(kind, R"(}, "sweep": {"model.)", size.key, "\": [", value, "]}}"), words, false);
     }
-  descriptors.push_back(nlohmann::json::parse(R"({"model": {"task": "contrast", "text": {"vocabulary": 1}}})"));
-  bounds.emplace_back("2");
-  CHECK(has(files.problems(descriptors.back().dump()), "must be at least 2"));
-  descriptors.push_back(nlohmann::json::parse(R"({"start": {"file": "w.npz", "sha256": "NaN"}})"));
-  bounds.emplace_back("[0-9a-f]");
+  add(R"({"model": {"task": "contrast", "text": {"vocabulary": 1}}})", "must be at least ", true);
+  add(R"({"start": {"file": "w.npz", "sha256": "NaN"}})", "expected a SHA-256", false);
   const auto found = complaints(descriptors);
   for (std::size_t i = 0; i < found.size(); ++i) {
     CAPTURE(descriptors[i].dump());
     CHECK_MESSAGE(found[i].size() == 1, joined(found[i], "\n"));
-    if (!found[i].empty()) CHECK_MESSAGE(has(found[i].front(), bounds[i]), found[i].front(), bounds[i]);
+    if (!found[i].empty()) CHECK_MESSAGE(found[i].front().ends_with(bounds[i]), found[i].front(), bounds[i]);
   }
 }
 

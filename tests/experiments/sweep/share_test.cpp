@@ -82,10 +82,14 @@ TEST_CASE("share: a part of an array that is submitted again trains no other sha
           "this is not a whole array of 3 tasks but 1 task from 3 to 3, so the share cannot be told from the task's "
           "number; give it: --share 3/3 if the whole array begins at 1",
           task("3", "3", "3", "1"));  // 3
-  refused("auto", "give it: --share 3/N if the whole array begins at 1, 4/N if at 0", task("3", "3", "3", "1"));
+  refused("auto", "give it: --share 3/N if the whole array begins at 1, --share 4/N if the whole array begins at 0",
+          task("3", "3", "3", "1"));
   refused("auto/16", "not a whole array of 16 tasks but 4 tasks from 0 to 3", task("3", "0", "3", "4"));  // 0-3
   refused("auto", "not a whole array but 2 tasks from 0 to 7", task("7", "0", "7", "2"));                 // 0,7
-  refused("auto/2", "not a whole array of 2 tasks", task("7", "0", "7", "2"));
+  refused("auto/2",
+          "not a whole array of 2 tasks but 2 tasks from 0 to 7, so the share cannot be told from the "
+          "task's number; give it, as --share 3/16",
+          task("7", "0", "7", "2"));
   refused("auto", "not a whole array but 4 tasks from 4 to 7", task("5", "4", "7", "4"));  // 4-7
   CHECK(read("auto/4", {{"SLURM_ARRAY_TASK_ID", "3"}, {"SLURM_ARRAY_TASK_MIN", "1"}}).text() == "3/4");
 }
