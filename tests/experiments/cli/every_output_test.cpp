@@ -78,6 +78,8 @@ struct Place : Trained {
         {"convert OUT",
          {.words = "convert copies/vit.safetensors", .input = "copies/vit.safetensors", .ending = ".safetensors"}},
         {"eval --logits", {.words = "eval " + id + " --out out --logits", .input = checkpoint}},
+        {"eval --predictions", {.words = "eval " + id + " --out out --predictions", .input = checkpoint}},
+        {"eval --confusion", {.words = "eval " + id + " --out out --confusion", .input = checkpoint}},
         {"eval --masks", {.words = "eval " + masks + " --out segments --data-root data --masks", .member = "p0.png"}},
         {"data preview -o, --output", {.words = "data preview " + two + " --images 2 -o", .input = two}},
         {"data pack --out",
