@@ -64,6 +64,9 @@ int mkdir(const char* path, mode_t mode) noexcept {
 int rename(const char* from, const char* to) noexcept {
   return answered(Call::rename, [&] { return ::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0); });
 }
+int renameat2(int, const char* from, int, const char* to, unsigned flags) noexcept {
+  return answered(Call::exchange, [&] { return ::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags); });
+}
 int link(const char* from, const char* to) noexcept {
   return answered(Call::link, [&] { return ::syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0); });
 }

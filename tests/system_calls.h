@@ -4,7 +4,7 @@
 
 namespace normlab {
 
-enum class Call { write, pwrite, open_new, fsync, mkdir, rename, link, unlink, ftruncate, close, send };
+enum class Call { write, pwrite, open_new, fsync, mkdir, rename, exchange, link, unlink, ftruncate, close, send };
 
 /// An answer: a write goes through in half.
 inline constexpr int kShort = 10'000;

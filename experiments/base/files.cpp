@@ -62,6 +62,7 @@ class Descriptor {
  public:
   explicit Descriptor(int value) : value_(value) {}
   Descriptor(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
   Descriptor& operator=(const Descriptor&) = delete;
   ~Descriptor() {
     if (value_ >= 0) ::close(value_);
@@ -130,15 +131,55 @@ void remove_some_temporaries(const std::filesystem::path& folder, Which&& which)
   }
 }
 
-/// The process on this host that made a name with temporary_name(); 0 for other names.
-pid_t local_writer(const std::string& name) {
-  const auto count = name.rfind('.', name.size() - kTemporarySuffix.size() - 1);
-  const auto process = count == name.npos || count == 0 ? name.npos : name.rfind('.', count - 1);
-  if (process == name.npos || !std::string_view(name).substr(0, process).ends_with("." + host_name())) return 0;
-  pid_t writer = 0;
-  const char* end = name.data() + count;
-  const auto parsed = std::from_chars(name.data() + process + 1, end, writer);
-  return parsed.ec == std::errc() && parsed.ptr == end ? writer : 0;
+Descriptor open_regular(const std::filesystem::path& path) {
+  const int descriptor = open_at_once(path);
+  if (descriptor < 0) return Descriptor(-1);
+  Descriptor file(descriptor);
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) throw_system_error("read", path, errno);
+  if (S_ISDIR(status.st_mode)) throw_system_error("read", path, EISDIR);
+  if (const std::string_view other = what_else(status); !other.empty())
+    throw InputError(concat(path.string(), ": is ", other, ", not a regular file"));
+  return file;
+}
+
+/// A network file system may still list a name whose file is gone.
+bool is_gone(int error_number) { return error_number == ENOENT || error_number == ESTALE; }
+
+std::uint64_t size_of(const Descriptor& file, const std::filesystem::path& path) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw_system_error("read", path, errno);
+  return std::uint64_t(status.st_size);
+}
+
+void read_pieces(const Descriptor& file, const std::filesystem::path& path,
+                 const std::function<void(std::string_view)>& take) {
+  std::string piece(std::size_t(1) << 20, '\0');
+  while (true) {
+    const ssize_t n = uninterrupted([&] { return ::read(file.get(), piece.data(), piece.size()); });
+    if (n < 0) throw_system_error("read", path, errno);
+    if (n == 0) return;
+    take(std::string_view(piece).substr(0, std::size_t(n)));
+  }
+}
+
+/// `above`: the folders around it.
+void add_files_below(const std::filesystem::path& folder, std::vector<std::pair<dev_t, ino_t>>& above,
+                     std::vector<std::filesystem::path>& files) {
+  struct stat status {};
+  if (uninterrupted([&] { return ::stat(folder.c_str(), &status); }) != 0 && !is_gone(errno))
+    throw_system_error("list", folder, errno);
+  const std::pair identity(status.st_dev, status.st_ino);
+  if (std::find(above.begin(), above.end(), identity) != above.end()) return;  // a link to a folder around it
+  above.push_back(identity);
+  for (const auto& path : list_folder(folder)) {
+    std::error_code unknown;
+    if (std::filesystem::is_directory(path, unknown))
+      add_files_below(path, above, files);
+    else
+      files.push_back(path);
+  }
+  above.pop_back();
 }
 
 }  // namespace
@@ -156,42 +197,41 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 std::optional<std::string> read_file_if_there(const std::filesystem::path& path) {
-  const Descriptor file(open_at_once(path));
-  // A network file system may still list a name whose file is gone.
-  if (file.get() < 0 && (errno == ENOENT || errno == ESTALE)) return std::nullopt;
+  const Descriptor file = open_regular(path);
+  if (file.get() < 0 && is_gone(errno)) return std::nullopt;
   if (file.get() < 0) throw_system_error("open", path, errno);
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) throw_system_error("read", path, errno);
-  if (S_ISDIR(status.st_mode)) throw_system_error("read", path, EISDIR);
-  if (const std::string_view other = what_else(status); !other.empty())
-    throw InputError(concat(path.string(), ": is ", other, ", not a regular file"));
-  return read_open_file(file.get(), path, std::size_t(status.st_size), RegularFile::kAll);
+  return read_open_file(file.get(), path, std::size_t(size_of(file, path)), RegularFile::kAll);
 }
 
 void read_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& take) {
-  const Descriptor file(open_retrying(path, O_RDONLY));
+  const Descriptor file = open_regular(path);
   if (file.get() < 0) throw_system_error("open", path, errno);
-  std::string piece(std::size_t(1) << 20, '\0');
-  while (true) {
-    const ssize_t n = uninterrupted([&] { return ::read(file.get(), piece.data(), piece.size()); });
-    if (n < 0) throw_system_error("read", path, errno);
-    if (n == 0) return;
-    take(std::string_view(piece).substr(0, std::size_t(n)));
-  }
+  read_pieces(file, path, take);
 }
 
 std::optional<std::string> read_end_if_there(const std::filesystem::path& path, std::uint64_t bytes) {
-  const Descriptor file(open_retrying(path, O_RDONLY));
-  if (file.get() < 0 && (errno == ENOENT || errno == ESTALE)) return std::nullopt;
+  const Descriptor file = open_regular(path);
+  if (file.get() < 0 && is_gone(errno)) return std::nullopt;
   if (file.get() < 0) throw_system_error("open", path, errno);
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) throw_system_error("read", path, errno);
-  const std::uint64_t size = std::uint64_t(status.st_size), begin = size - std::min(size, bytes);
+  const std::uint64_t size = size_of(file, path), begin = size - std::min(size, bytes);
   std::string end(std::size_t(size - begin), '\0');
   const ssize_t done = read_at(file.get(), end.data(), end.size(), off_t(begin));
   if (done < 0) throw_system_error("read", path, errno);
   end.resize(std::size_t(done));  // the file may have been truncated since
   return end;
+}
+
+bool copy_regular_file(const std::filesystem::path& from, const std::filesystem::path& to) {
+  const Descriptor source = open_regular(from);
+  if (source.get() < 0 && is_gone(errno)) return false;
+  if (source.get() < 0) throw_system_error("open", from, errno);
+  Descriptor target(open_retrying(to, O_WRONLY | O_CREAT | O_EXCL));
+  if (target.get() < 0) throw_system_error("create", to, errno);
+  read_pieces(source, from, [&](std::string_view piece) {
+    if (!write_whole(target.get(), piece)) throw_system_error("write", to, errno);
+  });
+  if (sync_retrying(target.get()) != 0 || target.close_checked() != 0) throw_system_error("write", to, errno);
+  return true;
 }
 
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder) {
@@ -207,36 +247,10 @@ std::vector<std::filesystem::path> list_folder(const std::filesystem::path& fold
   return paths;
 }
 
-namespace {
-
-bool is_within(const std::filesystem::path& path, const std::filesystem::path& folder) {
-  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
-}
-
-/// `around`: the folder and those that led to it, without links.
-void add_files_below(const std::filesystem::path& folder, std::vector<std::filesystem::path>& around,
-                     std::vector<std::filesystem::path>& files) {
-  std::error_code error;
-  for (const auto& path : list_folder(folder)) {
-    if (!std::filesystem::is_directory(path, error)) {
-      files.push_back(path);
-      continue;
-    }
-    const std::filesystem::path whole = std::filesystem::canonical(path, error);
-    if (error) throw_system_error("read", path, error.value());
-    if (std::any_of(around.begin(), around.end(), [&](const auto& other) { return is_within(other, whole); })) continue;
-    around.push_back(whole);
-    add_files_below(path, around, files);
-    around.pop_back();
-  }
-}
-
-}  // namespace
-
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder) {
-  std::error_code missing;
-  std::vector<std::filesystem::path> around{std::filesystem::canonical(folder, missing)}, files;
-  if (missing != std::errc::no_such_file_or_directory) add_files_below(folder, around, files);
+  std::vector<std::filesystem::path> files;
+  std::vector<std::pair<dev_t, ino_t>> above;
+  add_files_below(folder, above, files);
   return files;
 }
 
@@ -271,6 +285,18 @@ std::filesystem::path temporary_name(const std::filesystem::path& target) {
   static std::atomic<std::uint64_t> counter{0};
   return folder_of(target) /
          concat('.', target.filename().string(), '.', host_name(), '.', ::getpid(), '.', ++counter, kTemporarySuffix);
+}
+
+pid_t local_writer(const std::filesystem::path& temporary) {
+  const std::string name = temporary.filename().string();
+  if (!name.ends_with(kTemporarySuffix)) return 0;
+  const auto count = name.rfind('.', name.size() - kTemporarySuffix.size() - 1);
+  const auto process = count == name.npos || count == 0 ? name.npos : name.rfind('.', count - 1);
+  if (process == name.npos || !std::string_view(name).substr(0, process).ends_with("." + host_name())) return 0;
+  pid_t writer = 0;
+  const char* end = name.data() + count;
+  const auto parsed = std::from_chars(name.data() + process + 1, end, writer);
+  return parsed.ec == std::errc() && parsed.ptr == end ? writer : 0;
 }
 
 int rename_file(const std::filesystem::path& from, const std::filesystem::path& to) {

@@ -2,6 +2,8 @@
 // path, cause and advice.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -19,7 +21,8 @@ namespace normlab {
 std::string read_file(const std::filesystem::path& path);
 /// nullopt if the file does not exist, even if it is removed just now.
 std::optional<std::string> read_file_if_there(const std::filesystem::path& path);
-/// Passes the file to `take` in pieces of at most a megabyte. EnvironmentError if it cannot be read.
+/// Passes the file to `take` in pieces of at most a megabyte. EnvironmentError if it cannot be read; InputError if it
+/// is no regular file.
 void read_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& take);
 /// The last `bytes` of the file, or all of a shorter file; nullopt if it does not exist.
 std::optional<std::string> read_end_if_there(const std::filesystem::path& path, std::uint64_t bytes);
@@ -31,8 +34,8 @@ bool make_folder(const std::filesystem::path& folder);
 
 /// The folder's entries, sorted by name; empty if the folder does not exist. EnvironmentError if it cannot be read.
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder);
-/// The files in it and in all its subfolders, sorted by path. A link to a folder around it, as "up" to "..", is
-/// skipped.
+/// The files in it and in all its subfolders, sorted by path. Links are followed, but not to a folder around them, as
+/// "up" to "..".
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder);
 
 /// Returns once the names in the folder are on disk.
@@ -46,9 +49,16 @@ inline constexpr std::string_view kTemporarySuffix = ".tmp";
 /// A name beside `target` that only this process uses: ".result.json.HOST.PID.COUNT.tmp".
 std::filesystem::path temporary_name(const std::filesystem::path& target);
 
+/// The process on this host that made a name with temporary_name(); 0 for other names.
+pid_t local_writer(const std::filesystem::path& temporary);
+
 /// Replaces `path` atomically: readers see the old or the new file, even after a crash. Temporary file, fsync, rename,
 /// fsync of the folder, which must exist.
 void write_atomically(const std::filesystem::path& path, std::string_view bytes);
+
+/// Copies the file, or the one that a link leads to, to the new file `to`, and syncs it. False if there is none.
+/// InputError if it is no regular file.
+bool copy_regular_file(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// The target of a link, even if it does not exist yet; `path` if it is not a link. EnvironmentError for a circle.
 std::filesystem::path target_of(std::filesystem::path path);

@@ -2,7 +2,7 @@
 // Calls of all processes of a run are numbered together, from main() on, in the order in which they are made.
 //
 //   FAULTS_STATE   file of 4096 bytes, zero at first: how often each call was made, and how often one failed
-//   FAULTS_CALL    write pwrite fsync rename link open mkdir ftruncate close read alloc
+//   FAULTS_CALL    write pwrite fsync rename exchange link open mkdir ftruncate close read alloc
 //   FAULTS_ERROR   ENOSPC EIO EINTR short ENOMEM, or another errno by its number
 //   FAULTS_AT      the number of the call that fails; none: all are counted and none fails
 //   FAULTS_STAY    1: all later ones fail too
@@ -25,9 +25,23 @@
 
 namespace {
 
-enum Call { kWrite, kPwrite, kFsync, kRename, kLink, kOpen, kMkdir, kFtruncate, kClose, kRead, kAlloc, kCalls };
-constexpr const char* kNames[] = {"write", "pwrite",    "fsync", "rename", "link", "open",
-                                  "mkdir", "ftruncate", "close", "read",   "alloc"};
+enum Call {
+  kWrite,
+  kPwrite,
+  kFsync,
+  kRename,
+  kExchange,
+  kLink,
+  kOpen,
+  kMkdir,
+  kFtruncate,
+  kClose,
+  kRead,
+  kAlloc,
+  kCalls
+};
+constexpr const char* kNames[] = {"write", "pwrite", "fsync",     "rename", "exchange", "link",
+                                  "open",  "mkdir",  "ftruncate", "close",  "read",     "alloc"};
 constexpr int kShort = -1;
 
 /// The file FAULTS_STATE; tests/faults/run knows the order.
@@ -294,6 +308,10 @@ int openat64(int folder, const char* path, int flags, ...) __attribute__((alias(
 int rename(const char* from, const char* to) noexcept {
   if (fails(kRename)) return -1;
   return named("rename", from, to, [&] { return ::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0); });
+}
+int renameat2(int, const char* from, int, const char* to, unsigned flags) noexcept {
+  if (fails(kExchange)) return -1;
+  return named("exchange", from, to, [&] { return ::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags); });
 }
 int link(const char* from, const char* to) noexcept {
   if (fails(kLink)) return -1;

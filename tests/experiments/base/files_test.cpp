@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -180,6 +181,35 @@ TEST_CASE("files: only the temporaries of ended processes are abandoned") {
   remove_abandoned_temporaries(folder.path());
   CHECK(entries(folder.path()) == 4);
   CHECK(std::filesystem::exists(folder / foreign));
+}
+
+TEST_CASE("files: a copy is of what a link leads to, and of files alone") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "a") << std::string(3'000'000, 'a');
+  std::filesystem::create_symlink("a", folder / "link");
+  CHECK(copy_regular_file(folder / "link", folder / "b"));
+  CHECK(!std::filesystem::is_symlink(folder / "b"));
+  CHECK(read_file(folder / "b") == read_file(folder / "a"));
+  CHECK(!copy_regular_file(folder / "missing", folder / "c"));
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH_AS(copy_regular_file(folder / "pipe", folder / "c"), doctest::Contains("is a pipe"), InputError);
+  CHECK_THROWS_AS(read_pieces(folder / "pipe", [](std::string_view) {}), InputError);  // without waiting for a writer
+  CHECK_THROWS_AS(read_end_if_there(folder / "pipe", 10), InputError);
+  CHECK(!std::filesystem::exists(folder / "c"));
+  answer = [](Call call) { return call == Call::write ? ENOSPC : 0; };
+  CHECK_THROWS_WITH_AS(copy_regular_file(folder / "a", folder / "d"),
+                       doctest::Contains("No space left on device; free some space"), EnvironmentError);
+  answer = nullptr;
+}
+
+TEST_CASE("files: a link to a folder around it is passed over") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "a/b");
+  std::ofstream(folder / "a/b/file") << "x";
+  std::filesystem::create_symlink(folder / "a/b", folder / "c");
+  CHECK(files_below(folder.path()) == std::vector{folder / "a/b/file", folder / "c/file"});
+  std::filesystem::create_symlink("..", folder / "a/b/up");
+  CHECK(files_below(folder.path()) == std::vector{folder / "a/b/file", folder / "c/file"});
 }
 
 TEST_CASE("files: a call whose answer is lost has still been made") {
