@@ -19,7 +19,6 @@ namespace normlab {
 namespace {
 
 constexpr std::string_view kAttemptPrefix = "attempt-";
-constexpr std::int64_t kMaxAttempt = 1'000'000'000;
 
 /// Fields 3 (state) and 22 (start time) of /proc/PID/stat; none if there is no such process.
 struct ProcessStatus {
@@ -68,13 +67,23 @@ std::string claim_text(const Owner& owner) {
   return json.dump() + "\n";
 }
 
-/// Creates the folder of the first unused attempt after `attempt`.
+/// Creates the folder of the first unused attempt after `attempt`; 0 if the trial's folder is gone.
 std::int64_t make_next_attempt(const std::filesystem::path& trial_folder, std::int64_t attempt) {
-  while (true) {
-    const auto folder = attempt_folder(trial_folder, ++attempt);
+  while (++attempt <= kMostAttempts) {
+    const auto folder = attempt_folder(trial_folder, attempt);
     if (make_folder(folder)) return attempt;
+    if (errno == ENOENT) return 0;
     if (errno != EEXIST) throw_system_error("create the folder", folder, errno);
   }
+  throw InputError(concat(trial_folder.string(), ": has ", kMostAttempts,
+                          " attempts, and more are not made; remove this folder, and the next run trains it again"));
+}
+
+void remove_attempt_without_files(const std::filesystem::path& attempt_folder) {
+  for (const auto& path : list_folder(attempt_folder))
+    if (path.filename() != "lease") return;
+  remove_file(attempt_folder / "lease");
+  ::rmdir(attempt_folder.c_str());
 }
 
 Owner parse_claim(const std::string& text, const std::filesystem::path& path) {
@@ -89,7 +98,7 @@ Owner parse_claim(const std::string& text, const std::filesystem::path& path) {
     owner.pid = pid_t(pid);
     owner.start_time = object.unsigned_integer("start_time");
     owner.attempt = object.integer("attempt");
-    if (owner.attempt < 1 || owner.attempt > kMaxAttempt) object.fail("attempt", "expected the number of an attempt");
+    if (owner.attempt < 1 || owner.attempt > kMostAttempts) object.fail("attempt", "expected the number of an attempt");
     if (object.has("pid_namespace")) owner.pid_namespace = object.string("pid_namespace");
     if (object.has("lease_seconds")) {
       owner.lease_seconds = object.number("lease_seconds");
@@ -138,17 +147,24 @@ std::filesystem::path attempt_folder(const std::filesystem::path& trial_folder, 
   return trial_folder / concat(kAttemptPrefix, attempt);
 }
 
-std::int64_t last_attempt(const std::filesystem::path& trial_folder) {
-  std::int64_t last = 0;
+std::vector<std::int64_t> attempts_in(const std::filesystem::path& trial_folder) {
+  std::vector<std::int64_t> attempts;
   for (const auto& path : list_folder(trial_folder)) {
     const std::string name = path.filename().string();
     if (name.rfind(kAttemptPrefix, 0) != 0) continue;
     std::int64_t number = 0;
     const char* end = name.data() + name.size();
     const auto parsed = std::from_chars(name.data() + kAttemptPrefix.size(), end, number);
-    if (parsed.ec == std::errc() && parsed.ptr == end && number <= kMaxAttempt) last = std::max(last, number);
+    if (parsed.ec == std::errc() && parsed.ptr == end && number >= 1 && number <= kMostAttempts)
+      attempts.push_back(number);
   }
-  return last;
+  std::sort(attempts.begin(), attempts.end());
+  return attempts;
+}
+
+std::int64_t last_attempt(const std::filesystem::path& trial_folder) {
+  const std::vector<std::int64_t> attempts = attempts_in(trial_folder);
+  return attempts.empty() ? 0 : attempts.back();
 }
 
 std::string lease_of(const std::filesystem::path& trial_folder, const Owner& owner) {
@@ -193,12 +209,20 @@ std::optional<Claim> Claim::acquire(const std::filesystem::path& trial_folder, d
   Owner owner = this_process();
   owner.lease_seconds = std::clamp(lease_seconds, kShortestLease, kLongestLease);
   owner.attempt = make_next_attempt(trial_folder, std::max(last_attempt(trial_folder), former ? former->attempt : 0));
+  if (owner.attempt == 0) return std::nullopt;
   const auto folder = normlab::attempt_folder(trial_folder, owner.attempt);
   const std::string text = claim_text(owner);
-  auto heartbeat = std::make_unique<Heartbeat>(trial_folder / "claim", text, folder, owner.lease_seconds);
-  if (!publish(trial_folder / "claim", text)) {
-    remove_file(folder / "lease");
-    ::rmdir(folder.c_str());
+  std::unique_ptr<Heartbeat> heartbeat;
+  try {
+    heartbeat = std::make_unique<Heartbeat>(trial_folder / "claim", text, folder, owner.lease_seconds);
+    if (!publish(trial_folder / "claim", text)) {
+      remove_attempt_without_files(folder);
+      return std::nullopt;
+    }
+  } catch (const EnvironmentError&) {
+    // `normlab merge` may have put another folder in the place of this one, which then has a result.
+    std::error_code unknown;
+    if (std::filesystem::exists(folder, unknown) || unknown) throw;
     return std::nullopt;
   }
   heartbeat->start();
@@ -232,6 +256,15 @@ void Claim::release() {
   }
   heartbeat_.reset();
   break_claim(trial_folder_, owner_);
+}
+
+void Claim::withdraw() {
+  const auto folder = attempt_folder();
+  try {
+    release();
+    remove_attempt_without_files(folder);
+  } catch (const Error&) {  // as in the destructor
+  }
 }
 
 }  // namespace normlab

@@ -10,10 +10,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "experiments/results/lease.h"
 
 namespace normlab {
+
+/// Attempts have numbers from 1 to this, so that what reads them all has an end.
+inline constexpr std::int64_t kMostAttempts = 10'000;
 
 /// Identifies one process for all time: a process id is reused, but not with the same start time.
 struct Owner {
@@ -41,8 +45,8 @@ std::optional<Owner> read_claim(const std::filesystem::path& trial_folder);
 class Claim {
  public:
   /// Claims the trial if it has no owner or a dead one, and creates a new attempt's folder. None if a live process, a
-  /// process of another host or a faster one owns it. InputError for an owner on another host without a lease, whose
-  /// state cannot be determined.
+  /// process of another host or a faster one owns it, or if the folder was replaced meanwhile. InputError for an owner
+  /// on another host without a lease, whose state cannot be determined.
   static std::optional<Claim> acquire(const std::filesystem::path& trial_folder, double lease_seconds = kLeaseSeconds);
 
   Claim(Claim&& other) = default;
@@ -56,10 +60,16 @@ class Claim {
   /// True once another process has taken the trial over, for example after a long pause. Further work is
   /// then discarded.
   bool lost() const { return heartbeat_ && heartbeat_->lost(); }
+  /// The same, looked up at once. Also true if the trial's folder is gone.
+  bool lost_now() const { return heartbeat_ && heartbeat_->lost_now(); }
+  /// Whether that folder has this claim, for example under a new name.
+  bool is_in(const std::filesystem::path& folder) const { return read_claim(folder) == owner_; }
   /// Publishes the note in the lease for other processes to read.
   void note(const LeaseNote& note) const;
   /// Removes the claim if it is still this process's.
   void release();
+  /// Releases a claim under which no attempt was made, and removes the attempt's folder if it has only its lease.
+  void withdraw();
 
  private:
   Claim(std::filesystem::path trial_folder, Owner owner, bool taken_over, std::unique_ptr<Heartbeat> heartbeat);
@@ -79,7 +89,9 @@ std::string lease_of(const std::filesystem::path& trial_folder, const Owner& own
 /// trial_folder/attempt-K
 std::filesystem::path attempt_folder(const std::filesystem::path& trial_folder, std::int64_t attempt);
 
-/// The highest K of the attempt-K folders; 0 if there are none.
+/// Each K, up to kMostAttempts, of the attempt-K folders, in ascending order.
+std::vector<std::int64_t> attempts_in(const std::filesystem::path& trial_folder);
+/// The highest; 0 if there are none.
 std::int64_t last_attempt(const std::filesystem::path& trial_folder);
 
 }  // namespace normlab

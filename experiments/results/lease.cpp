@@ -150,6 +150,12 @@ bool Heartbeat::lost() {
   return lost_;
 }
 
+bool Heartbeat::lost_now() {
+  const std::lock_guard lock(mutex_);
+  if (!lost_) beat();
+  return lost_;
+}
+
 void Heartbeat::beat() {
   if (!still_ours()) {
     lost_ = true;

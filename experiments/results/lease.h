@@ -56,6 +56,8 @@ class Heartbeat {
   /// True once the claim is gone or belongs to another process. Checks at once if the thread has not checked for half
   /// the lease time, for example after a pause of the process.
   bool lost();
+  /// The same, but checks in any case.
+  bool lost_now();
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -24,8 +24,7 @@ constexpr const char* kDivergedFile = "diverged.json";
 /// be writing: publish() then tries again, or the process notices the loss.
 void remove_all_temporaries(const std::filesystem::path& trial) {
   remove_temporaries(trial);
-  for (std::int64_t attempt = last_attempt(trial); attempt > 0; --attempt)
-    remove_temporaries(attempt_folder(trial, attempt));
+  for (const std::int64_t attempt : attempts_in(trial)) remove_temporaries(attempt_folder(trial, attempt));
 }
 
 /// Adds the contents of the archive `path` to those of the archives before it.
@@ -50,16 +49,11 @@ void add(ExportedResults& all, ExportedResults more, const std::filesystem::path
 
 }  // namespace
 
-void require_plain_name(std::string_view what, const std::string& name) {
-  const bool plain =
-      !name.empty() && name.front() != '.' && name.find('/') == name.npos && name.find('\0') == name.npos;
-  if (!plain) throw InputError(concat(what, " ", in_quotes(name), " is not a plain name"));
-}
-
 std::optional<std::string> joined_notes(const std::filesystem::path& folder, const nlohmann::json& a,
                                         const nlohmann::json& b) {
   const auto rows_of = [](const nlohmann::json& note) { return note.value("rows", nlohmann::json()); };
   const auto by_rule = [](const nlohmann::json& note) { return note.value("by_rule", false); };
+  if (folder.filename() == kPlanFolder) return a.dump();
   if (folder.filename() != "tabled" || !rows_of(a).is_array() || !rows_of(b).is_array() ||
       a.value("seeds", nlohmann::json()) != b.value("seeds", nlohmann::json()))
     return std::nullopt;
@@ -71,14 +65,20 @@ std::optional<std::string> joined_notes(const std::filesystem::path& folder, con
 
 void TrialFolder::write_config(std::string_view json) const {
   make_folders(path_);
-  publish(path_ / "config.json", json);
+  if (const auto path = path_ / kConfigFile; !std::filesystem::exists(path)) publish(path, json);
 }
 
-std::string TrialFolder::read_config() const { return read_file(path_ / "config.json"); }
+std::string TrialFolder::read_config() const {
+  const auto path = path_ / kConfigFile;
+  auto text = read_file_if_there(path);
+  if (!text)
+    throw InputError(concat(path.string(), ": is missing; `normlab run` of the trial's descriptor writes it again"));
+  return *std::move(text);
+}
 
 std::optional<TrialResult> TrialFolder::load_result() const {
   if (exported_ != nullptr) return exported_->result;
-  const auto path = path_ / "result.json";
+  const auto path = path_ / kResultFile;
   const auto text = read_file_if_there(path);
   if (!text) return std::nullopt;
   TrialResult result = parse_trial_result(*text, path.string());
@@ -88,7 +88,7 @@ std::optional<TrialResult> TrialFolder::load_result() const {
   return result;
 }
 
-std::optional<std::string> TrialFolder::result_text() const { return read_file_if_there(path_ / "result.json"); }
+std::optional<std::string> TrialFolder::result_text() const { return read_file_if_there(path_ / kResultFile); }
 
 bool TrialFolder::finished() const {
   const auto result = load_result();
@@ -97,7 +97,7 @@ bool TrialFolder::finished() const {
 
 bool TrialFolder::publish_result(const TrialResult& result) const {
   make_folders(path_);
-  const auto path = path_ / "result.json";
+  const auto path = path_ / kResultFile;
   const std::string text = write_trial_result(result);
   while (!publish(path, text)) {
     const auto former = load_result();
@@ -121,10 +121,11 @@ void TrialFolder::tidy() const {
   remove_all_temporaries(path_);  // including those of a process that was killed before it claimed anything
 }
 
-bool TrialFolder::has_checkpoint(std::int64_t last) const {
-  for (std::int64_t attempt = last; attempt > 0; --attempt) {
-    if (std::filesystem::exists(checkpoint(attempt))) return true;
-    if (std::filesystem::exists(attempt_folder(path_, attempt) / kDivergedFile)) break;  // restarted
+bool TrialFolder::has_checkpoint() const {
+  const std::vector<std::int64_t> attempts = attempts_in(path_);
+  for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
+    if (std::filesystem::exists(checkpoint(*attempt))) return true;
+    if (std::filesystem::exists(attempt_folder(path_, *attempt) / kDivergedFile)) break;  // restarted
   }
   return false;
 }
@@ -151,7 +152,7 @@ TrialStatus TrialFolder::status() const {
     status.state = TrialState::running;
     status.owner = owner;
     status.message = concat("process ", owner->pid, " on ", owner->host);
-  } else if (!status.result && (status.progress > 0 || has_checkpoint(attempt))) {
+  } else if (!status.result && (status.progress > 0 || has_checkpoint())) {
     status.state = TrialState::stopped;
   }
   return status;
@@ -164,7 +165,7 @@ std::optional<Claim> TrialFolder::claim(double lease_seconds, const std::optiona
   const auto text = result_text();
   if (!text) return claim;
   if (text == retried) {
-    const auto path = path_ / "result.json";
+    const auto path = path_ / kResultFile;
     const bool diverged = parse_trial_result(*text, path.string()).status == TrialEnd::diverged;
     const auto kept = claim->attempt_folder() / (diverged ? kDivergedFile : kFailedFile);
     if (const auto taken = take_away(path)) {
@@ -175,17 +176,14 @@ std::optional<Claim> TrialFolder::claim(double lease_seconds, const std::optiona
     }
     return claim;
   }
-  // The former owner finished between the two checks. The new attempt is empty and not needed.
-  const auto folder = claim->attempt_folder();
-  claim->release();
-  std::error_code ignored;
-  std::filesystem::remove(folder / "lease", ignored);
-  std::filesystem::remove(folder, ignored);
+  claim->withdraw();  // the former owner finished between the two checks
   return std::nullopt;
 }
 
 std::optional<ResumePoint> TrialFolder::latest_checkpoint(std::vector<std::string>& problems) const {
-  for (std::int64_t attempt = last_attempt(path_); attempt > 0; --attempt) {
+  const std::vector<std::int64_t> attempts = attempts_in(path_);
+  for (auto at = attempts.rbegin(); at != attempts.rend(); ++at) {
+    const std::int64_t attempt = *at;
     const auto path = checkpoint(attempt);
     const bool anew = std::filesystem::exists(attempt_folder(path_, attempt) / kDivergedFile);
     if (!std::filesystem::exists(path)) {

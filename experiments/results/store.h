@@ -54,14 +54,17 @@ struct ResumePoint {
 
 /// NAME.bench.jsonl holds timings of `bench`, not trials.
 inline constexpr std::string_view kTimingsSuffix = ".bench";
-
-/// InputError unless the name stays inside its folder; `what` begins the message.
-void require_plain_name(std::string_view what, const std::string& name);
+/// In archives, STEM/plan holds the note plan.json, which a folder of results has in OUT/experiments/STEM.
+inline constexpr std::string_view kPlanFolder = "plan", kPlanFile = "plan.json";
 
 /// Joins two notes of one name in `folder`, as text. Notes in STEM/tabled say which rows were shown; the joined note
-/// has the rows of both. None for notes of decisions, which cannot be joined.
+/// has the rows of both; of two plans (STEM/plan), `a` counts. None for notes of decisions, which cannot be joined.
 std::optional<std::string> joined_notes(const std::filesystem::path& folder, const nlohmann::json& a,
                                         const nlohmann::json& b);
+
+/// Files of a trial's folder, the last two of an attempt's.
+inline constexpr const char *kConfigFile = "config.json", *kResultFile = "result.json", *kMetricsFile = "metrics.jsonl",
+                            *kCheckpointFile = "checkpoint.safetensors";
 
 struct ExportedTrial;  // exported.h
 struct ExportedResults;
@@ -74,14 +77,15 @@ class TrialFolder {
   /// The entry of an exported file if the trial comes from one. The trial then has no folder: path() is only a name,
   /// and nothing can be written. Null otherwise.
   const ExportedTrial* exported() const { return exported_; }
-  std::filesystem::path metrics(std::int64_t attempt) const { return attempt_folder(path_, attempt) / "metrics.jsonl"; }
+  std::filesystem::path metrics(std::int64_t attempt) const { return attempt_folder(path_, attempt) / kMetricsFile; }
   std::filesystem::path checkpoint(std::int64_t attempt) const {
-    return attempt_folder(path_, attempt) / "checkpoint.safetensors";
+    return attempt_folder(path_, attempt) / kCheckpointFile;
   }
   std::filesystem::path log(std::int64_t attempt) const { return attempt_folder(path_, attempt) / "log"; }
 
-  /// Writes config.json unless it exists.
+  /// Writes config.json, with the folder, unless it exists.
   void write_config(std::string_view json) const;
+  /// InputError if it is missing.
   std::string read_config() const;
 
   /// None if there is no result yet. InputError if the file is damaged or of a newer version, or if it has no seal and
@@ -107,6 +111,8 @@ class TrialFolder {
   std::optional<Claim> claim(double lease_seconds = kLeaseSeconds,
                              const std::optional<std::string>& retried = {}) const;
 
+  /// Whether latest_checkpoint() has a checkpoint to consider, damaged or not.
+  bool has_checkpoint() const;
   /// The latest attempt with a readable checkpoint and metrics that reach as far. Attempts before a divergence that is
   /// being retried are excluded, since they would diverge again. Each skipped attempt adds a line to `problems`, for
   /// the log and the user.
@@ -115,8 +121,6 @@ class TrialFolder {
   void copy_metrics(const ResumePoint& from, std::int64_t attempt) const;
 
  private:
-  /// Whether latest_checkpoint() has a checkpoint to consider among the attempts up to `last`, damaged or not.
-  bool has_checkpoint(std::int64_t last) const;
   std::filesystem::path path_;
   const ExportedTrial* exported_;
 };

@@ -1,5 +1,6 @@
 #include "experiments/results/trial_files.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -18,8 +19,6 @@ namespace normlab {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kRemovedFile = "removed.json";
 
 [[noreturn]] void contradict(const Witnesses& at, const std::string& ours, const std::string& theirs) {
   throw InputError(concat(at.result, " contradicts ", at.other, ", so one of them is damaged: ", ours, " here, ",
@@ -125,7 +124,13 @@ TrialConfig read_trial_config(const TrialFolder& trial) {
 }
 
 std::int64_t result_attempt(const TrialFolder& trial, const TrialResult& result) {
-  return result.attempt > 0 ? result.attempt : last_attempt(trial.path());
+  if (result.attempt > 0) return result.attempt;
+  const std::vector<std::int64_t> attempts = attempts_in(trial.path());
+  // A process that was killed while it held the claim leaves an attempt without metrics.
+  const auto last = std::find_if(attempts.rbegin(), attempts.rend(), [&](std::int64_t attempt) {
+    return attempt == attempts.front() || fs::exists(trial.metrics(attempt));
+  });
+  return last == attempts.rend() ? 0 : *last;
 }
 
 FileSeals seal_attempt(const TrialFolder& trial, std::int64_t attempt, bool checkpoint) {
@@ -227,8 +232,15 @@ std::set<std::string> removed_files(const fs::path& attempt_folder) {
   const fs::path path = attempt_folder / kRemovedFile;
   if (!fs::exists(path)) return {};
   const nlohmann::json note = read_note(path);
-  const nlohmann::json* list = ObjectReader(note, path.string()).optional("removed");
-  return list == nullptr ? std::set<std::string>() : list->get<std::set<std::string>>();
+  ObjectReader object(note, path.string());
+  const nlohmann::json* list = object.optional("removed");
+  if (list == nullptr) return {};
+  std::set<std::string> names;
+  for (const nlohmann::json& name : *list) {
+    if (!name.is_string()) object.fail("removed", "expected a list of names");
+    names.insert(name.get<std::string>());
+  }
+  return names;
 }
 
 }  // namespace normlab

@@ -18,7 +18,7 @@ namespace normlab {
 /// The trial's settings from its folder. InputError if they do not match its id.
 TrialConfig read_trial_config(const TrialFolder& trial);
 
-/// The attempt that the result belongs to; the last one if an early version did not record it.
+/// The attempt that the result belongs to; the last one with metrics if an early version did not record it.
 std::int64_t result_attempt(const TrialFolder& trial, const TrialResult& result);
 
 /// Seals of the final files in an ended attempt's folder: all but log, lease and times, and the checkpoint only if
@@ -55,6 +55,8 @@ void require_listed(const std::filesystem::path& file, const std::string& trial_
 std::uint64_t require_checkpoint_metrics(const SafetensorsFile& file, const std::filesystem::path& checkpoint,
                                          const std::filesystem::path& metrics);
 
+/// In an attempt's folder: which files of its result's list are removed on purpose.
+inline constexpr const char* kRemovedFile = "removed.json";
 /// Records in the attempt's folder, before removal, that these files of its result's list are removed on purpose.
 void note_removed(const std::filesystem::path& attempt_folder, const std::set<std::string>& names);
 /// The recorded names; InputError if the note is damaged.

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <tuple>
 
 #include "core/error.h"
 #include "core/nonfinite.h"
 #include "core/visible_text.h"
 #include "experiments/base/strict_json.h"
 #include "experiments/descriptor/metric_names.h"
+#include "experiments/results/claim.h"
 #include "experiments/results/loss_meaning.h"
 #include "experiments/results/metrics_log.h"
 
@@ -62,6 +64,7 @@ FileSeals take_files(const nlohmann::json* json, const std::string& file) {
   FileSeals files;
   if (json == nullptr || !json->is_object()) throw InputError(concat(file, ": \"files\": expected an object"));
   for (const auto& [name, entry] : json->items()) {
+    require_plain_name(file + ": \"files\": the file", name);
     ObjectReader object(entry, concat(file, ": \"files\": ", in_quotes(name)));
     files[name] = {object.unsigned_integer("bytes"), object.string("sha256")};
     object.finish();
@@ -82,9 +85,10 @@ void require_possible(const ObjectReader& object, const TrialResult& result) {
   }
   require_range(object, "wall_seconds", result.wall_seconds, kMostSeconds);
   require_range(object, "images_per_second", result.images_per_second, kMostSpeed);
-  for (const auto& [key, value] : {std::pair{"steps", result.steps}, std::pair{"attempt", result.attempt}})
-    if (object.has(key) && !(value >= 1 && double(value) <= kExact))  // 0 is not written
-      object.fail(key, concat(value, " is outside 1 to ", kExact));
+  for (const auto& [key, value, most] :
+       {std::tuple{"steps", result.steps, kExact}, {"attempt", result.attempt, double(kMostAttempts)}})
+    if (object.has(key) && !(value >= 1 && double(value) <= most))  // 0 is not written
+      object.fail(key, concat(value, " is outside 1 to ", most));
   require_range(object, "resumed", double(result.resumed), kExact);
   if (result.status == TrialEnd::failed && !result.metrics.empty())
     object.fail("metrics", "a trial that failed has no metrics");
@@ -242,13 +246,23 @@ TrialResult parse_trial_result(std::string_view text, const std::string& file) {
   }
 }
 
+void require_plain_name(std::string_view what, const std::string& name) {
+  const bool plain =
+      !name.empty() && name.front() != '.' && name.find('/') == name.npos && name.find('\0') == name.npos;
+  if (!plain) throw InputError(concat(what, " ", in_quotes(name), " is not a plain name"));
+}
+
+void require_same_result(const PlacedResult& a, const PlacedResult& b) {
+  if (a.result.status == TrialEnd::failed || b.result.status == TrialEnd::failed) return;
+  if (const std::string what = difference(a.result, b.result); !what.empty())
+    throw InputError(concat(a.where, " and ", b.where, ": are the same trial with different results: ", what,
+                            "; compare the two with `normlab verify`, and leave one of them out"));
+}
+
 bool counts_instead(const PlacedResult& other, const PlacedResult& first) {
   const bool ended = other.result.status != TrialEnd::failed;
   if (ended != (first.result.status != TrialEnd::failed)) return ended;
-  const std::string what = ended ? difference(first.result, other.result) : "";
-  if (!what.empty())
-    throw InputError(concat(first.where, " and ", other.where, ": are the same trial with different results: ", what,
-                            "; compare the two with `normlab verify`, and leave one of them out"));
+  require_same_result(first, other);
   if (other.has_curve != first.has_curve) return other.has_curve;
   return ended && other.result.metrics.size() > first.result.metrics.size();
 }

@@ -67,15 +67,20 @@ struct TrialResult {
   }
 };
 
+/// InputError unless the name stays inside its folder; `what` begins the message.
+void require_plain_name(std::string_view what, const std::string& name);
+
 /// A result of a trial among several sources.
 struct PlacedResult {
   const TrialResult& result;
   bool has_curve;
   std::string where;
 };
+/// InputError if both are finished results of one trial and differ in more than times, machines, metrics that only
+/// eval.metrics adds, and losses that one of them measured otherwise (loss_meaning.h).
+void require_same_result(const PlacedResult& a, const PlacedResult& b);
 /// Whether `other` counts instead of `first`, a result of the same trial: a finished one before a failed one, then one
-/// with a curve, then one with metrics that only eval.metrics adds. InputError if both are finished and differ in more
-/// than times, machines, such metrics, and losses that one of them measured otherwise (loss_meaning.h).
+/// with a curve, then one with metrics that only eval.metrics adds. InputError as require_same_result().
 bool counts_instead(const PlacedResult& other, const PlacedResult& first);
 
 inline constexpr std::string_view kUnsealedWords =

@@ -56,9 +56,9 @@ class FilesCheck {
     std::optional<TrialResult> result;
     const bool has_result = take(trial.path() / "result.json");
     if (has_result) check([&] { result = trial.load_result(); });
-    const std::int64_t last = last_attempt(trial.path());
+    const std::vector<std::int64_t> attempts = attempts_in(trial.path());
     // A process that was killed right after creating the folder leaves it empty.
-    if (take(trial.path() / "config.json") || has_result || last > 0) check([&] { read_trial_config(trial); });
+    if (take(trial.path() / "config.json") || has_result || !attempts.empty()) check([&] { read_trial_config(trial); });
     std::optional<Owner> owner;
     check([&] { owner = read_claim(trial.path()); });
     const bool runs = owner && !is_dead(*owner);
@@ -67,7 +67,7 @@ class FilesCheck {
       check_result(trial, *result);
     else if (!has_result || result)
       ++report_.unfinished, report_.running += runs ? 1 : 0;
-    for (std::int64_t attempt = 1; attempt <= last; ++attempt)
+    for (const std::int64_t attempt : attempts)
       if (!runs || attempt != owner->attempt) check_attempt(trial, attempt);
   }
 

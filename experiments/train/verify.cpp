@@ -34,7 +34,7 @@ struct Start {
 /// checkpoint was saved with are missing or damaged.
 std::vector<Start> find_starts(const TrialFolder& trial) {
   std::vector<Start> starts{{}};
-  for (std::int64_t attempt = 1; attempt <= last_attempt(trial.path()); ++attempt) {
+  for (const std::int64_t attempt : attempts_in(trial.path())) {
     const fs::path checkpoint = trial.checkpoint(attempt);
     if (!fs::exists(checkpoint)) continue;
     std::optional<SafetensorsFile> file;
@@ -57,7 +57,7 @@ using Records = std::map<std::int64_t, StateRecord>;
 /// that does not match its seal.
 Records find_records(const TrialFolder& trial, std::optional<std::string>& difference) {
   Records records;
-  for (std::int64_t attempt = 1; attempt <= last_attempt(trial.path()); ++attempt) {
+  for (const std::int64_t attempt : attempts_in(trial.path())) {
     const fs::path path = attempt_folder(trial.path(), attempt) / kStatesFile;
     if (fs::exists(path)) require_listed(path, "");
     for (const StateRecord& record : read_state_records(path)) {

@@ -223,8 +223,26 @@ TEST_CASE("trial result: numbers that no training gives are refused without a se
   CHECK(refusal_with("/wall_seconds", 1e300) != "");
   CHECK(refusal_with("/images_per_second", -1) != "");
   CHECK(refusal_with("/steps", -1) != "");
-  CHECK(refusal_with("/attempt", 0).find("0 is outside 1 to 1e+15") != std::string::npos);
+  CHECK(refusal_with("/attempt", 0).find("0 is outside 1 to 10000") != std::string::npos);
+  CHECK(refusal_with("/attempt", 10000) == "");
+  CHECK(refusal_with("/attempt", 10001) != "");
   CHECK(refusal_with("/resumed", -1) != "");
+}
+
+TEST_CASE("trial result: a file of another folder is refused even if the result is sealed") {
+  for (const char* name : {"metrics.jsonl", "a b..c"}) {
+    TrialResult sealed = example();
+    sealed.files[name] = {1, std::string(64, '0')};
+    CHECK(refusal(write_trial_result(sealed)) == "");
+  }
+  for (const char* name : {"../../x", "/etc/passwd", "a/b", "..", ".hidden", ""}) {
+    TrialResult sealed = example();
+    sealed.files[name] = {1, std::string(64, '0')};
+    CHECK_MESSAGE(refusal(write_trial_result(sealed)).find("is not a plain name") != std::string::npos, name);
+  }
+  TrialResult sealed = example();
+  sealed.attempt = 10'000'000;
+  CHECK(refusal(write_trial_result(sealed)).find("10000000 is outside 1 to 10000") != std::string::npos);
 }
 
 TEST_CASE("trial result: keys that contradict the status or each other are refused") {
