@@ -115,6 +115,7 @@ Pending pending_trials(const Experiment& experiment, const ResultStore& store, c
                                     (result->status == TrialEnd::diverged && options.retry_diverged));
     if (result && !retried) {
       folder.tidy();
+      if (result->status != TrialEnd::failed) folder.write_config(full_json(experiment.trials[t].config));
       ++(result->status == TrialEnd::failed ? summary.failed_before : summary.done_before);
       continue;
     }

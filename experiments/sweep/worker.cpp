@@ -128,8 +128,9 @@ class TrialWork {
     }
     const bool trouble = report.event == WorkerEvent::broken || report.event == WorkerEvent::refused ||
                          report.event == WorkerEvent::failed;
-    // The process that took the trial over may have removed this attempt's files, which is not the disk's fault.
-    if (trouble && claim.lost()) report = answer(WorkerEvent::busy);
+    // The process that took the trial over may have removed this attempt's files, or somebody the trial's folder, which
+    // is not the disk's fault.
+    if (trouble && claim.lost_now()) report = answer(WorkerEvent::busy);
     if (report.event == WorkerEvent::failed) publish_failure(folder_, trial_, report.text);
     log(fmt::format("ends: {}{}{}", word_of(report.event), report.text[0] != 0 ? ": " : "", report.text));
     return report;

@@ -1,5 +1,7 @@
 #include "experiments/train/attempt_files.h"
 
+#include <cerrno>
+
 #include "experiments/base/build_info.h"
 #include "experiments/base/sha256.h"
 #include "experiments/results/trial_files.h"
@@ -64,11 +66,13 @@ void AttemptFiles::save(Engine& engine, CheckpointInfo& info) {
 
 bool AttemptFiles::publish(TrialResult result, KeepCheckpoint keep) {
   if (!writes_) return true;
-  write_kept_weights(folder_, keep);
+  write_kept_weights(folder_, keep, attempt_);
   metrics_->sync();
   states_->sync();
   sync_folder(attempt_folder(folder_.path(), attempt_));
   result.files = seal_attempt(folder_, attempt_, keep == KeepCheckpoint::last);
+  if (const auto metrics = folder_.metrics(attempt_); !result.files.contains(metrics.filename()))
+    throw_system_error("seal", metrics, ENOENT);  // somebody has just deleted the folder
   if (!folder_.publish_result(result)) {
     log("another process published a result first; that result is kept");
     return false;

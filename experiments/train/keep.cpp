@@ -1,5 +1,6 @@
 #include "experiments/train/keep.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -28,18 +29,21 @@ void append(std::vector<Removal>& removals, std::vector<Removal> more) {
   removals.insert(removals.end(), more.begin(), more.end());
 }
 
-std::optional<std::int64_t> last_with_checkpoint(const TrialFolder& trial, std::int64_t last) {
-  for (std::int64_t attempt = last; attempt > 0; --attempt)
-    if (fs::exists(trial.checkpoint(attempt))) return attempt;
-  return std::nullopt;
+/// The attempt whose checkpoint is kept: the result's, or without one there, the last that has one.
+std::optional<std::int64_t> kept_attempt(const TrialFolder& trial, std::int64_t of_result) {
+  if (fs::exists(trial.checkpoint(of_result))) return of_result;
+  const std::vector<std::int64_t> attempts = attempts_in(trial.path());
+  const auto last = std::find_if(attempts.rbegin(), attempts.rend(),
+                                 [&](std::int64_t attempt) { return fs::exists(trial.checkpoint(attempt)); });
+  return last == attempts.rend() ? std::nullopt : std::optional(*last);
 }
 
 std::vector<Removal> files_of(const TrialFolder& trial, KeepCheckpoint keep) {
   std::vector<Removal> removals;
-  const std::int64_t last = last_attempt(trial.path());
-  const std::optional<std::int64_t> kept = last_with_checkpoint(trial, last);
+  const std::optional<TrialResult> result = trial.load_result();
+  const std::optional<std::int64_t> kept = kept_attempt(trial, result ? result_attempt(trial, *result) : 0);
   append(removals, temporary_files(trial.path()));
-  for (std::int64_t attempt = 1; attempt <= last; ++attempt) {
+  for (const std::int64_t attempt : attempts_in(trial.path())) {
     const fs::path folder = attempt_folder(trial.path(), attempt);
     append(removals, temporary_files(folder));
     if (keep != KeepCheckpoint::last || attempt != kept) add(removals, trial.checkpoint(attempt));
@@ -97,6 +101,11 @@ std::string without_weights(const TrialFolder& trial, const std::optional<TrialR
                 "; set \"checkpoint\": {\"keep\": \"last\"} or \"weights\", ", kAgain);
 }
 
+struct Withdrawn {
+  Claim& claim;
+  ~Withdrawn() { claim.withdraw(); }
+};
+
 }  // namespace
 
 std::vector<Removal> temporary_files(const fs::path& folder) {
@@ -122,18 +131,23 @@ std::vector<Removal> superfluous_files(const TrialFolder& trial, KeepCheckpoint 
 }
 
 std::vector<Removal> apply_keep(const TrialFolder& trial, KeepCheckpoint keep) {
-  std::vector<Removal> removals = superfluous_files(trial, keep);
-  if (removals.empty()) return removals;
-  write_kept_weights(trial, keep);
+  if (superfluous_files(trial, keep).empty()) return {};
+  std::optional<Claim> claim = Claim::acquire(trial.path());
+  if (!claim) return {};
+  const Withdrawn withdrawn{*claim};
+  const std::optional<TrialResult> result = trial.load_result();
+  if (!result || result->status == TrialEnd::failed) return {};
+  write_kept_weights(trial, keep, result_attempt(trial, *result));
+  const std::vector<Removal> removals = files_of(trial, keep);
   note_listed(trial, removals);
+  if (claim->lost_now()) return {};  // after a pause; the files may be those of another process by now
   for (const Removal& removal : removals) remove_file(removal.path);
   return removals;
 }
 
-void write_kept_weights(const TrialFolder& trial, KeepCheckpoint keep) {
+void write_kept_weights(const TrialFolder& trial, KeepCheckpoint keep, std::int64_t attempt) {
   if (keep != KeepCheckpoint::weights) return;
-  if (const auto attempt = last_with_checkpoint(trial, last_attempt(trial.path())))
-    write_weights(trial.checkpoint(*attempt));
+  if (const auto kept = kept_attempt(trial, attempt)) write_weights(trial.checkpoint(*kept));
 }
 
 void remove_superfluous_as_owner(const TrialFolder& trial, KeepCheckpoint keep) {

@@ -117,6 +117,29 @@ TEST_CASE("workers: one that is paused for longer than its lease harms nothing")
   }
 }
 
+TEST_CASE("workers: a trial whose folder is deleted is trained again, and the others go on") {
+  const TemporaryFolder folder;
+  const std::string file =
+      small_sweep(folder, "--set train.epochs=60 --set 'checkpoint={\"steps\": 20, \"seconds\": 1000}'");
+  REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "whole")).code == 0);
+  for (const bool whole_trial : {true, false}) {
+    CAPTURE(whole_trial);
+    const std::string name = whole_trial ? "trial" : "attempt";
+    const ResultStore store(folder / name);
+    const Program program(folder, "run " + file + " --out " + in_folder(folder, name) + " --workers 1");
+    REQUIRE(comes_true([&] { return in_the_middle(store); }));
+    for (const std::string& id : store.trial_ids())
+      if (const auto owner = read_claim(store.trial(id).path())) {
+        std::error_code ignored;
+        const auto trial = store.trial(id).path();
+        std::filesystem::remove_all(whole_trial ? trial : attempt_folder(trial, owner->attempt), ignored);
+      }
+    const Finished ended = program.wait();
+    CHECK_MESSAGE(ended.code == 0, ended.err);
+    CHECK(whole_results(folder / name) == whole_results(folder / "whole"));
+  }
+}
+
 TEST_CASE("workers: one that is killed between two trials fails neither") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "experiments/base/files.h"
 #include "experiments/base/safetensors.h"
 #include "experiments/train/checkpoint.h"
 #include "tests/experiments/train/small_trial.h"
@@ -122,4 +123,32 @@ TEST_CASE("keep: no file of a claimed trial is superfluous") {
   CHECK(!superfluous_files(weights, KeepCheckpoint::none).empty());
   const Claim other = *Claim::acquire(weights.path());
   CHECK(superfluous_files(weights, KeepCheckpoint::none).empty());
+}
+
+TEST_CASE("keep: the checkpoint of the result's attempt is kept, whichever attempt comes later") {
+  const TemporaryFolder out;
+  const TrialFolder last = run_keeping(KeepCheckpoint::last, out / "last");
+  make_folders(attempt_folder(last.path(), 3));  // of a process that another one was faster than
+  std::filesystem::copy(last.checkpoint(2), last.checkpoint(3));
+  apply_keep(last, KeepCheckpoint::last);
+  CHECK(std::filesystem::exists(last.checkpoint(2)));
+  CHECK(!std::filesystem::exists(last.checkpoint(3)));
+  std::filesystem::copy(last.checkpoint(2), last.checkpoint(3));
+  apply_keep(last, KeepCheckpoint::weights);
+  CHECK(std::filesystem::exists(weights_file(last)));
+  CHECK(kept_weights(last) == weights_file(last));
+}
+
+TEST_CASE("keep: a claim to clean leaves no attempt, and other processes' claims are respected") {
+  const TemporaryFolder out;
+  const TrialFolder last = run_keeping(KeepCheckpoint::last, out / "last");
+  const std::vector<std::int64_t> attempts = attempts_in(last.path());
+  {
+    const std::optional<Claim> other = Claim::acquire(last.path());
+    CHECK(apply_keep(last, KeepCheckpoint::none).empty());
+    CHECK(std::filesystem::exists(last.checkpoint(2)));
+  }
+  CHECK(apply_keep(last, KeepCheckpoint::none).size() == 1);
+  CHECK(attempts_in(last.path()).size() == attempts.size() + 1);  // the other's
+  CHECK(!read_claim(last.path()));
 }
