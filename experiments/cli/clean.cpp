@@ -1,22 +1,16 @@
 #include "core/error.h"
 #include "experiments/base/files.h"
+#include "experiments/base/first_wins.h"
+#include "experiments/base/folders.h"
 #include "experiments/base/terminal.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/results/trial_copies.h"
 #include "experiments/train/keep.h"
 
 namespace normlab {
 namespace {
-
-/// Folders that interrupted merges left beside the trials.
-std::vector<std::filesystem::path> parts_of_merges(const ResultStore& store) {
-  std::vector<std::filesystem::path> parts = list_folder(store.out() / "trials");
-  std::erase_if(parts, [](const std::filesystem::path& path) {
-    return path.filename().string().front() != '.' || path.extension() != kTemporarySuffix;
-  });
-  return parts;
-}
 
 struct Clean {
   DescriptorOptions descriptor;
@@ -35,7 +29,7 @@ struct Clean {
     if (descriptor.file.empty()) {
       scope.experiments = list_folder(experiments);
       scope.trials = store.trial_ids();
-      scope.parts = parts_of_merges(store);
+      scope.parts = abandoned_parts(store);
       return scope;
     }
     const Experiment experiment = descriptor.load_staged();
@@ -57,13 +51,17 @@ struct Clean {
       }
       files += removals.size();
     };
+    if (yes && std::filesystem::is_directory(store.out() / "trials")) {
+      if (const std::string note = choose_first_wins(store.out()); !note.empty()) tell("{}\n", note);
+      put_back_set_aside(store);
+    }
     const Scope meant = scope(store);
     for (const std::filesystem::path& part : meant.parts) {
       std::vector<Removal> removals;
       for (const std::filesystem::path& file : files_below(part))
-        removals.push_back({file, std::filesystem::file_size(file)});
+        if (std::filesystem::is_regular_file(file)) removals.push_back({file, std::filesystem::file_size(file)});
       list(removals);
-      if (yes) std::filesystem::remove_all(part);
+      if (yes) remove_folder(part);
     }
     for (const std::filesystem::path& experiment : meant.experiments) {
       list(temporary_files(experiment));

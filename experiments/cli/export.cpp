@@ -11,6 +11,7 @@
 #include "experiments/report/trial_data.h"
 #include "experiments/results/exported.h"
 #include "experiments/results/trial_files.h"
+#include "experiments/sweep/plan_file.h"
 
 namespace normlab {
 namespace {
@@ -78,9 +79,13 @@ struct Export {
         ++uncommitted, version = *stated;
       bare += full && !curve;
     }
-    for (const std::string& stem : stems)
+    for (const std::string& stem : stems) {
       for (const char* kind : {"/fixed", "/tabled"})
         for (const std::string& name : store.note_names(stem + kind)) lines += export_note(store, stem + kind, name);
+      const std::optional<std::string> plan =
+          experiment ? plan_json(*experiment) : read_file_if_there(store.out() / "experiments" / stem / kPlanFile);
+      if (plan) lines += export_plan(stem, *plan, anonymous);
+    }
     if (trials == 0)
       throw InputError(fmt::format("{}: has no results for {}; train first, or give another folder with --out",
                                    store.out().string(), plural(ids.size(), "trial")));

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include "core/error.h"
 #include "experiments/base/terminal.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
@@ -14,12 +15,15 @@ struct Merge {
 
   int operator()() const {
     const Merged merged = merge_results({sources.begin(), sources.end()}, out);
-    print_text("{} copied to {}, {} there already\n", plural(merged.copied, "result"), out, merged.there);
+    if (!merged.notice.empty()) tell("{}\n", merged.notice);
+    print_text("{} copied to {}{}, {} there already\n", plural(merged.copied, "result"), out,
+               merged.completed > 0 ? fmt::format(", {} completed", merged.completed) : "", merged.there);
     if (merged.timings > 0) print_text("{} copied to {}/bench\n", plural(merged.timings, "timing file"), out);
     if (merged.unfinished > 0)
       print_text("{} without a result left out; run the share again to finish them\n",
                  plural(merged.unfinished, "trial"));
-    return 0;
+    for (const std::string& problem : merged.problems) tell("{}\n", problem);
+    return merged.problems.empty() ? 0 : static_cast<int>(ExitCode::bad_input);
   }
 };
 
@@ -39,9 +43,11 @@ void add_merge(Command& app) {
       .output(Output::folder);
   command.footer(
       "Nothing is copied if equal trials have different results, if the sources record different decisions about an "
-      "experiment, or if a file of a source is damaged. For that, every file of the results is read and hashed. If "
-      "later trials follow from the results, run the descriptor again in the merged folder. Trials from an archive "
-      "have no checkpoints, and curves only if it was written with --full.");
+      "experiment, or if a file of a source is damaged. For that, every file of the results is read and hashed. What "
+      "several sources and --out have of one trial is joined: weights, states and curves that any of them has. A trial "
+      "that a process works on is left out, with exit code 2. If later trials follow from the results, run the "
+      "descriptor again in the merged folder. Trials from an archive have no checkpoints, and curves only if it was "
+      "written with --full.");
   command.examples(
       {"normlab merge share-1 share-2 share-3 --out results", "normlab merge ~/from-another-machine --out results"});
 }

@@ -13,6 +13,7 @@
 #include "experiments/cli/output_file.h"
 #include "experiments/results/progress.h"
 #include "experiments/results/table.h"
+#include "experiments/results/trial_copies.h"
 #include "experiments/sweep/launched.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/runner.h"
@@ -108,6 +109,7 @@ struct RunCommand {
     if (words)
       for (const std::string& what : experiment.repeated_rows) tell("{}: {}\n", experiment.stem, what);
     if (const std::string note = choose_first_wins(options.out); words && !note.empty()) tell("{}\n", note);
+    put_back_set_aside(store);
     const auto begin = std::chrono::steady_clock::now();
     const RunSummary summary = run_experiment(experiment, options);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -174,21 +174,34 @@ std::string export_note(const ResultStore& store, const std::string& folder, con
   return sealed_line(std::move(line), (store.out() / "experiments" / folder / name).string(), "");
 }
 
-void write_exported_trial(const ExportedTrial& trial, const std::filesystem::path& folder) {
-  const TrialResult& result = *trial.result;
-  TrialFolder(folder).write_config(full_json(trial.config));
-  const std::filesystem::path attempt = attempt_folder(folder, std::max<std::int64_t>(result.attempt, 1));
-  make_folders(attempt);
-  std::set<std::string> removed{"metrics.jsonl"};
-  for (const auto& [name, seal] : result.files) removed.insert(name);
-  if (trial.metrics && result.status != TrialEnd::failed) {
-    std::string text;
-    for (const MetricsLine& line : *trial.metrics) text += metrics_text(line) + '\n';
-    write_atomically(attempt / "metrics.jsonl", text);
-    removed.erase("metrics.jsonl");
+std::string export_plan(const std::string& stem, const std::string& plan, bool anonymous) {
+  nlohmann::ordered_json content = nlohmann::ordered_json::parse(plan);
+  if (const auto file = content.find("descriptor"); anonymous && file != content.end() && file->is_string()) {
+    *file = std::filesystem::path(file->get<std::string>()).filename().string();
+    content.erase("sha256");
+    content = nlohmann::ordered_json::parse(write_note(content));
   }
-  if (!removed.empty()) note_removed(attempt, removed);
-  write_atomically(folder / "result.json", result.sealed ? write_trial_result(result) : trial.unsealed_text);
+  nlohmann::ordered_json line{{"schema", kSchema}, {"program", kProgram}};
+  line["folder"] = concat(stem, '/', kPlanFolder);
+  line["note"] = kPlanFile;
+  line["content"] = std::move(content);
+  return sealed_line(std::move(line), concat("the plan of ", stem), "");
+}
+
+std::vector<std::filesystem::path> exported_files(const ExportedTrial& trial) {
+  const TrialResult& result = *trial.result;
+  std::vector<std::filesystem::path> files{kConfigFile, kResultFile};
+  if (trial.metrics && result.status != TrialEnd::failed)
+    files.push_back(attempt_folder({}, std::max<std::int64_t>(result.attempt, 1)) / kMetricsFile);
+  return files;
+}
+
+std::string exported_text(const ExportedTrial& trial, const std::filesystem::path& file) {
+  if (file == kConfigFile) return full_json(trial.config);
+  if (file == kResultFile) return trial.result->sealed ? write_trial_result(*trial.result) : trial.unsealed_text;
+  std::string text;
+  for (const MetricsLine& line : *trial.metrics) text += metrics_text(line) + '\n';
+  return text;
 }
 
 ExportedResults read_export(const std::filesystem::path& file, bool may_lack_trials) {

@@ -34,10 +34,14 @@ struct ExportedResults {
 /// the result again. InputError if a file of the trial is missing or damaged.
 std::string export_line(const TrialFolder& trial, bool full, bool anonymous = false);
 std::string export_note(const ResultStore& store, const std::string& folder, const std::string& name);
+/// The line of an experiment's plan, for `list`. `anonymous` leaves out the folders of the descriptor.
+std::string export_plan(const std::string& stem, const std::string& plan, bool anonymous = false);
 
-/// Writes the trial as a folder of results, such as a run leaves. Its note of removed files (trial_files.h) lists what
-/// the archive does not hold. `folder` is new.
-void write_exported_trial(const ExportedTrial& trial, const std::filesystem::path& folder);
+/// The files that a run leaves, as far as the archive holds them, by path below the trial's folder: its settings, its
+/// result and, with a curve, the metrics.
+std::vector<std::filesystem::path> exported_files(const ExportedTrial& trial);
+/// The text of one of them.
+std::string exported_text(const ExportedTrial& trial, const std::filesystem::path& file);
 
 /// Reads a whole file. Lines with another "program" are not returned, but their seals are checked. InputError, with
 /// line and JSON pointer, for anything that the functions above do not write, and where settings, result, curve and

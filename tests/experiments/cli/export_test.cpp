@@ -165,6 +165,19 @@ TEST_CASE("export: trials of a program from an uncommitted tree are warned of") 
   CHECK(has(run.err, "is built from sources that were not committed") == is_uncommitted(build_version()));
 }
 
+TEST_CASE("export: an archive that becomes a folder again has its experiment") {
+  const Trained& two = trained();
+  for (const char* options : {"", "--anonymous"}) {
+    REQUIRE(two.export_to(options).code == 0);
+    const std::string merged = (two.folder / ("listed" + std::string(options))).string();
+    REQUIRE(two.call("merge " + two.jsonl + " --out " + merged).code == 0);
+    const Finished listed = two.call("list --out " + merged);
+    CHECK(listed.code == 0);
+    CHECK(listed.out == "two: 2 trials, 2 done\n  " + (*options ? std::string("two.json") : two.file) + "\n");
+    CHECK(two.call("verify --files --out " + merged).code == 0);
+  }
+}
+
 TEST_CASE("export: a bootstrap from a file is refused") {
   const Trained& two = trained();
   const std::string table = "table " + two.file, from = " --from " + two.jsonl;

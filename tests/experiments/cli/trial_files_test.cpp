@@ -4,9 +4,11 @@
 #include <fstream>
 #include <map>
 
+#include "core/error.h"
 #include "experiments/base/files.h"
 #include "experiments/results/store.h"
 #include "experiments/train/checkpoint.h"
+#include "tests/experiments/base/child_process.h"
 #include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/end_states.h"
 #include "tests/experiments/cli/program.h"
@@ -133,17 +135,37 @@ TEST_CASE("clean: checkpoints of finished trials are deleted only with --yes") {
   CHECK(sweep.call("table " + sweep.file).out == table);
 }
 
-TEST_CASE("clean: what an interrupted merge left is deleted with --yes") {
+TEST_CASE("clean: what an ended merge left is deleted with --yes, and what a living one makes is not") {
   const TemporaryFolder folder;
-  const fs::path part = folder / "r" / "trials" / ".0123.tmp";
-  fs::create_directories(part / "attempt-1");
-  write_atomically(part / "attempt-1" / "log", "12345");
+  const fs::path trials = folder / "r" / "trials", living = temporary_name(trials / "0123");
+  const pid_t ended = start_child([] { return 0; });
+  wait_for_child(ended);
+  std::string name = living.string();
+  const std::string own = concat('.', getpid(), '.');
+  const fs::path part = name.replace(name.rfind(own), own.size(), concat('.', ended, '.'));
+  for (const fs::path& path : {part, living}) {
+    fs::create_directories(path / "attempt-1");
+    write_atomically(path / "attempt-1" / "log", "12345");
+  }
   const std::string out = " --out '" + (folder / "r").string() + "'";
   const Finished said = run_program(folder, "clean" + out);
   CHECK_MESSAGE(has(said.out, "attempt-1/log\n5 bytes in 1 file of 0 finished trials would be deleted"), said.out);
   CHECK(fs::exists(part));
   CHECK(run_program(folder, "clean --yes" + out).code == 0);
-  CHECK(!fs::exists(part));
+  CHECK(list_folder(trials) == std::vector{living});
+  CHECK(fs::exists(living / "attempt-1" / "log"));
+}
+
+TEST_CASE("run: a deleted config.json is written again") {
+  const Sweep& sweep = trained();
+  const fs::path config = sweep.store.trial(sweep.store.trial_ids().front()).path() / "config.json";
+  const std::string text = read_file(config);
+  fs::remove(config);
+  const Finished table = run_program(sweep.folder, "table " + sweep.store.out().string());
+  CHECK(table.code == 2);
+  CHECK_MESSAGE(has(table.out + table.err, "config.json: is missing"), (table.out + table.err));
+  CHECK(sweep.run().code == 0);
+  CHECK(read_file(config) == text);
 }
 
 TEST_CASE("clean: a call with neither descriptor nor --out is refused") {
