@@ -116,11 +116,12 @@ else
 	@NORMLAB_LONG=1 bash tests/run_tests $(BUILD)
 endif
 
-# Runs every rig in full, for some hours: damaged files, kills, and faults of every call that reads or writes.
+# Runs every rig in full, for some hours: damaged files, kills, merges side by side, and faults of every call that reads
+# or writes.
 torture: deps
 	$(in_parallel) build-all
 	@failed=0; bash tests/damage/run $(BUILD) 10000 3 || failed=1; tests/kills/run $(BUILD) 1000 3 || failed=1; \
-	tests/faults/run $(BUILD) 1 3 || failed=1; exit $$failed
+	tests/sharing/run $(BUILD) 1000 3 || failed=1; tests/faults/run $(BUILD) 1 3 || failed=1; exit $$failed
 
 # Ranks of Open MPI and of MPICH on this machine, over loopback, where their launchers are installed.
 test-mpi: deps

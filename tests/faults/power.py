@@ -73,6 +73,9 @@ class Disk:
         elif kind == "rename":
             (source, old), (target, new) = self.place(fields[0]), self.place(fields[1])
             target.now[new] = source.now.pop(old)
+        elif kind == "exchange":
+            (source, old), (target, new) = self.place(fields[0]), self.place(fields[1])
+            source.now[old], target.now[new] = target.now[new], source.now[old]
         elif kind == "link":
             target, new = self.place(fields[1])
             target.now[new] = self.node(fields[0])
@@ -146,6 +149,14 @@ def write_tree(folder, tree):
                 file.write(data)
 
 
+def read_tree(folder):
+    tree = {}
+    for place, folders, names in os.walk(folder):
+        tree.update({os.path.relpath(os.path.join(place, name), folder): None for name in folders})
+        tree.update({os.path.relpath(os.path.join(place, name), folder): rig.read(os.path.join(place, name)) for name in names})
+    return tree
+
+
 def losses(faults, scenario, expected, name, begin, recording):
     """One task per distinct state of the disk after a power loss."""
     folder, inodes, changes = recording
@@ -197,7 +208,15 @@ def work(faults, make_scenario, share):
             drawn = draw(faults, listed, share)
             print(f"faults: power, resumed: {len(drawn)} of {len(listed)} states of the disk", flush=True)
             tasks += drawn
-    return tasks
+    scenario = faults.scenario("merge")
+    expected, _ = faults.undisturbed(scenario)
+    folder = faults.new_folder()
+    scenario.begin(folder)
+    begin = read_tree(folder)
+    listed = losses(faults, scenario, expected, "merge", begin, recorded(faults, scenario, {}, begin))
+    drawn = draw(faults, listed, share)
+    print(f"faults: power, merge: {len(drawn)} of {len(listed)} states of the disk", flush=True)
+    return tasks + drawn
 
 
 def draw(faults, listed, share):
