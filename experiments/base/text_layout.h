@@ -36,4 +36,14 @@ std::string percent_done(double share);
 
 std::string joined(const std::vector<std::string>& parts, std::string_view separator);
 
+/// "a; b; c; d and 7 more": the first four, each as `words` says it.
+template <class List, class Words>
+std::string first_few(const List& list, Words&& words) {
+  constexpr std::size_t kShown = 4;
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < list.size() && i < kShown; ++i) shown.push_back(words(list[i]));
+  const std::string text = joined(shown, "; ");
+  return list.size() > kShown ? text + " and " + std::to_string(list.size() - kShown) + " more" : text;
+}
+
 }  // namespace normlab

@@ -1,4 +1,4 @@
-// Options of every command that reads a descriptor.
+// Options of every command that reads a descriptor, or an archive that holds one.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,10 @@ struct DescriptorOptions {
   std::string data, out = "results", from;
 
   void add_file(Command& command) {
-    command.add_option("descriptor", file, "JSON file that describes the experiment").required();
+    command
+        .add_option("descriptor", file,
+                    "JSON file that describes the experiment, or an archive of `normlab export` that holds it")
+        .required();
     add_reading(command);
   }
   /// For commands that add their own descriptor arguments. Returns --set.
@@ -42,12 +45,15 @@ struct DescriptorOptions {
   std::optional<std::filesystem::path> data_root() const {
     return data.empty() ? std::nullopt : std::optional<std::filesystem::path>(data);
   }
-  Experiment load(const std::string& descriptor) const {
-    return load_experiment(descriptor, sets, kMaxTrials, class_counts(data_root()));
-  }
+  /// Whether the descriptor is that of an archive.
+  bool archived() const { return is_archive(file); }
+  static bool is_archive(const std::filesystem::path& descriptor) { return descriptor.extension() == ".jsonl"; }
+
+  /// For commands that train or plan: the data say how many classes they have, and the results where there are none.
+  Experiment load(const std::string& descriptor) const;
   Experiment load() const { return load(file); }
-  /// With the later trials that the results in `out` lead to.
-  Experiment load_staged(const ResultStore& results) const { return next_stage(load(), results); }
+  /// For commands that read results, which say how many classes the data had. With the later trials that they lead to.
+  Experiment load_staged(const ResultStore& results) const;
   Experiment load_staged() const { return load_staged(store()); }
   /// The files of a descriptor and the archives, for require_output().
   std::vector<std::filesystem::path> inputs(const Experiment* experiment) const {
@@ -61,7 +67,14 @@ struct DescriptorOptions {
       if (archive.extension() == ".jsonl") all.push_back(archive);
     return all;
   }
-  ResultStore store() const { return from.empty() ? ResultStore(out) : ResultStore::exported(from); }
+  ResultStore store() const {
+    if (!from.empty()) return ResultStore::exported(from);
+    return archived() ? ResultStore::exported(file) : ResultStore(out);
+  }
+
+ private:
+  Experiment read(const std::filesystem::path& descriptor, const ResultStore& results,
+                  const ClassCounts& classes) const;
 };
 
 }  // namespace normlab

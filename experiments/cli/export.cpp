@@ -35,6 +35,8 @@ struct Export {
       throw InputError("--output: is required for an archive; give the file to write, such as NAME.jsonl");
     if (archive && (curves || !descriptor.from.empty()))
       throw InputError(fmt::format("{}: needs --format csv or --format jsonl", curves ? "--curves" : "--from"));
+    if (archive && descriptor.archived())
+      throw InputError(fmt::format("{}: is an archive already; give --format csv or --format jsonl", descriptor.file));
     if (!archive && anonymous) throw InputError("--anonymous: needs --format archive");
     if (!archive && full) throw InputError("--full: needs --format archive; for a table of the curves use --curves");
     const ResultStore store = folder ? ResultStore(descriptor.file) : descriptor.store();
@@ -63,8 +65,9 @@ struct Export {
       stems.push_back(experiment->stem);
     } else {
       ids = store.trial_ids();
-      for (const auto& path : list_folder(store.out() / "experiments")) stems.push_back(path.filename().string());
+      stems = store.experiments();
     }
+    using Note = nlohmann::json;
     std::string lines;
     std::size_t trials = 0, bare = 0, uncommitted = 0;
     std::string version;
@@ -80,11 +83,11 @@ struct Export {
       bare += full && !curve;
     }
     for (const std::string& stem : stems) {
+      const Note plan = experiment ? Note::parse(plan_json(*experiment)) : store.note(stem, kPlanNote);
+      if (!plan.is_null()) lines += export_note(stem, kPlanNote, anonymous ? anonymous_plan(plan) : plan);
       for (const char* kind : {"/fixed", "/tabled"})
-        for (const std::string& name : store.note_names(stem + kind)) lines += export_note(store, stem + kind, name);
-      const std::optional<std::string> plan =
-          experiment ? plan_json(*experiment) : read_file_if_there(store.out() / "experiments" / stem / kPlanFile);
-      if (plan) lines += export_plan(stem, *plan, anonymous);
+        for (const std::string& name : store.note_names(stem + kind))
+          lines += export_note(stem + kind, name, store.note(stem + kind, name));
     }
     if (trials == 0)
       throw InputError(fmt::format("{}: has no results for {}; train first, or give another folder with --out",

@@ -215,7 +215,7 @@ struct Plan {
   }
 
   int operator()() const {
-    const Experiment experiment = descriptor.load_staged();
+    const Experiment experiment = next_stage(descriptor.load(), descriptor.store());
     tasks.require_used();
     if (tasks.format != PlanFormat::text) return tasks.print(experiment, descriptor, gflops);
     const ResultStore store(descriptor.out);

@@ -39,7 +39,7 @@ struct RunCommand {
     options.data = descriptor.data_root();
     options.retry_failed = std::count(retry.begin(), retry.end(), "failed") > 0;
     options.retry_diverged = std::count(retry.begin(), retry.end(), "diverged") > 0;
-    if (!share.empty()) options.share = read_share(share);
+    if (!share.empty()) options.part.share = read_share(share);
     if (!options.json_progress.empty()) require_output(options.json_progress, descriptor.inputs(&experiment));
     std::optional<LaunchedRun> launched;
     if (const auto launch = find_launch()) {
@@ -116,7 +116,9 @@ struct RunCommand {
     const Experiment run = next_stage(experiment, store);  // the descriptor may have been edited meanwhile
     if (words) tell_summary(summary, seconds, missing_measurements_note(run, store));
     if (options.quiet) return 0;
-    const TableModel table = sweep_table_model(run, store, {});
+    TableOptions shown;
+    shown.where = options.part.where;
+    const TableModel table = sweep_table_model(run, store, shown);
     print_text("{}", render_table_text(table, text_columns()));
     for (const std::string& problem : table.problems) tell("{}\n", problem);
     if (summary.stopped) return stop_exit_code();
@@ -138,10 +140,12 @@ struct RunCommand {
            options.no_wait                                                 ? " because of --no-wait"
            : options.max_trials > 0 && summary.begun >= options.max_trials ? " because of --max-trials"
                                                                            : "");
-    if (!options.share.whole())
+    if (!options.part.share.whole())
       tell("share {}: {} of other shares; copy the results of all shares into one folder with `normlab merge`{}\n",
-           options.share.text(), plural(summary.other_shares, "trial"),
+           options.part.share.text(), plural(summary.left_out, "trial"),
            summary.more_to_come ? ", then run again there: further trials depend on them" : "");
+    else if (options.part.some_rows() && summary.left_out > 0)
+      tell("{} of other rows and seeds left out\n", plural(summary.left_out, "trial"));
     tell("{}", note);
   }
 };
@@ -206,6 +210,11 @@ void add_run(Command& app) {
       .add_option("--max-trials", run.options.max_trials,
                   "exit after this process has trained so many trials; 0: no limit")
       .show_default();
+  command.add_option("--where", run.options.part.where,
+                     "train only the rows that match, by axes: 'placement = dpn and lr = 1e-3'");
+  command.add_option("--seed", run.options.part.seeds, "train only these seeds of the table's rows")
+      .comma_separated()
+      .one_each();
   command.add_option(
       "--share", run.share,
       "train only this part of the trials, as 3/16, without a folder in common with the others; auto: by "

@@ -60,13 +60,14 @@ bool matches(const AxisValues& values, const AxisChoice& choice) {
 class Expansion {
  public:
   Expansion(JsonNode root, std::string stem, const ClassCounts& classes, std::size_t max_trials,
-            std::shared_ptr<Sources> sources, Problems& problems)
+            std::shared_ptr<Sources> sources, Problems& problems, const WholeDescriptor* whole)
       : root_(std::move(root)),
         stem_(std::move(stem)),
         classes_(classes),
         max_trials_(max_trials),
         sources_(std::move(sources)),
-        problems_(problems) {}
+        problems_(problems),
+        starts_(whole) {}
 
   void run(const std::vector<std::string>& set_paths, Experiment& out) {
     check_top_level();
@@ -102,6 +103,7 @@ class Expansion {
     problems_.throw_if_any_or_unused();
     match_baselines();
     collect(out);
+    starts_.write(out.whole);
     for (const Trial& trial : out.trials)  // a training in epochs is checked once its data are loaded
       if (trial.config.train.steps > 0)
         require_within_training(out.probes, trial.config.train.steps, "the training of " + trial.label);
@@ -439,6 +441,17 @@ class Expansion {
   int start_depth_ = 0;
 };
 
+/// `root` has no "extends" left.
+Experiment expand(JsonNode root, Experiment out, std::span<const std::string> sets, std::size_t max_trials,
+                  const ClassCounts& classes, const std::shared_ptr<Sources>& sources, Problems& problems,
+                  const WholeDescriptor* whole) {
+  const std::vector<std::string> set_paths = apply_sets(root, sets, *sources, problems);
+  out.whole.json = write_json(root, JsonStyle::indented);
+  Expansion(std::move(root), out.stem, classes, max_trials, sources, problems, whole).run(set_paths, out);
+  add_start_trials(out);
+  return out;
+}
+
 }  // namespace
 
 Experiment load_experiment(const std::filesystem::path& file, std::span<const std::string> sets, std::size_t max_trials,
@@ -448,10 +461,20 @@ Experiment load_experiment(const std::filesystem::path& file, std::span<const st
   Experiment out;
   out.stem = file.stem().string();
   JsonNode root = load_merged(file, *sources, problems, out.files);
-  const std::vector<std::string> set_paths = apply_sets(root, sets, *sources, problems);
-  Expansion(std::move(root), out.stem, classes, max_trials, sources, problems).run(set_paths, out);
-  add_start_trials(out);
-  return out;
+  return expand(std::move(root), std::move(out), sets, max_trials, classes, sources, problems, nullptr);
+}
+
+Experiment load_experiment(const WholeDescriptor& descriptor, const std::filesystem::path& file,
+                           const std::string& stem, std::span<const std::string> sets, std::size_t max_trials,
+                           const ClassCounts& classes) {
+  const auto sources = std::make_shared<Sources>();
+  Problems problems;
+  Experiment out;
+  out.stem = stem;
+  out.files = {file};
+  JsonNode root = parse_json(descriptor.json, sources->add(concat(file.string(), ", descriptor ", stem)), problems);
+  if (!root.is_object()) throw InputError(concat(to_string(root.at), ": expected an object, got ", describe(root)));
+  return expand(std::move(root), std::move(out), sets, max_trials, classes, sources, problems, &descriptor);
 }
 
 }  // namespace normlab

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -80,12 +81,21 @@ struct BenchmarkGroup {
   std::vector<std::string> benchmarks;  // labels of the axis "benchmark"
 };
 
+/// A descriptor that needs no other file: merged with what it extends and with `--set`, as are those that its trials
+/// start from.
+struct WholeDescriptor {
+  std::string json;                                 // "": it cannot be written so
+  std::map<std::string, WholeDescriptor> starts{};  // by the path in "start"
+  std::map<std::string, std::string> weights{};     // SHA-256 of the files of weights, by the path in "start"
+};
+
 struct Experiment {
   std::string about;
   std::string stem;                          // of the file's name; names the results folder
   std::vector<std::filesystem::path> files;  // the descriptor and the files it extends
-  std::vector<std::string> axes;             // paths, in order of first appearance
-  std::vector<BenchmarkGroup> groups;        // of "benchmarks"; empty without groups
+  WholeDescriptor whole;
+  std::vector<std::string> axes;       // paths, in order of first appearance
+  std::vector<BenchmarkGroup> groups;  // of "benchmarks"; empty without groups
   std::vector<Cell> rows;
   std::vector<Trial> trials;  // by row: its tuning trials, then its seeds in order; then the trials they start from
   CheckpointConfig checkpoint;
@@ -126,5 +136,10 @@ inline constexpr std::size_t kMaxTrials = 100'000;
 /// trials' settings and ids include the number; without `classes` that is a problem too.
 Experiment load_experiment(const std::filesystem::path& file, std::span<const std::string> sets = {},
                            std::size_t max_trials = kMaxTrials, const ClassCounts& classes = nullptr);
+
+/// The same for a descriptor that `file` holds under the name `stem`.
+Experiment load_experiment(const WholeDescriptor& descriptor, const std::filesystem::path& file,
+                           const std::string& stem, std::span<const std::string> sets, std::size_t max_trials,
+                           const ClassCounts& classes);
 
 }  // namespace normlab

@@ -166,9 +166,7 @@ class Chain {
   static Text read(const std::filesystem::path& file) {
     const RegularFile opened(file);
     if (file.extension() == ".jsonl")
-      throw InputError(concat(file.string(),
-                              ": a descriptor is a .json file; commands that read an archive of results take it with "
-                              "--from"));
+      throw InputError(concat(file.string(), ": is an archive of results, which no descriptor extends"));
     Text out{opened.identity(), opened.read(kMaxJsonBytes)};
     if (out.text.size() > kMaxJsonBytes)
       throw InputError(concat(file.string(), ": longer than ", kMaxJsonBytes, " bytes, the limit for a descriptor"));

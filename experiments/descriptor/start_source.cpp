@@ -66,14 +66,37 @@ std::string weights_sha256(const fs::path& path) {
   return hash.hex();
 }
 
+void StartSources::note_path(const std::string& written, const std::string& meant) {
+  ambiguous_ |= paths_.try_emplace(written, meant).first->second != meant;
+}
+
+void StartSources::write(WholeDescriptor& to) const {
+  if (ambiguous_) to.json.clear();
+  for (const auto& [written, meant] : paths_) {
+    if (const auto hash = hashes_.find(meant); hash != hashes_.end()) to.weights[written] = hash->second;
+    if (const auto descriptor = descriptors_.find(meant); descriptor != descriptors_.end()) {
+      to.starts[written] = descriptor->second.whole;
+      if (descriptor->second.whole.json.empty()) to.json.clear();
+    }
+  }
+}
+
 void StartSources::take_file_hash(StartConfig& start, Problems& problems) {
+  if (whole_ != nullptr)
+    if (const auto known = whole_->weights.find(start.file); known != whole_->weights.end()) {
+      note_path(start.file, start.file);
+      start.sha256 = hashes_[start.file] = known->second;
+      return;
+    }
   const fs::path path = relative_to(start.at, start.file);
+  note_path(start.file, path.string());
   start.file = path.string();
   std::error_code error;
   if (!fs::is_regular_file(path, error)) {
     if (start.sha256.empty())
       problems.add(start.at, concat("there is no file ", shown(path.string()),
                                     "; with its \"sha256\", results can be read without it"));
+    hashes_[start.file] = start.sha256;
     return;
   }
   std::string& found = hashes_[start.file];
@@ -83,6 +106,35 @@ void StartSources::take_file_hash(StartConfig& start, Problems& problems) {
   start.sha256 = found;
 }
 
+/// Null, with a problem, if there is no such descriptor or if it starts from itself.
+const Experiment* StartSources::descriptor_at(const StartConfig& start, std::size_t max_trials,
+                                              const ClassCounts& classes, Problems& problems) {
+  const std::string& written = start.from->descriptor;
+  if (whole_ != nullptr)
+    if (const auto known = whole_->starts.find(written); known != whole_->starts.end()) {
+      note_path(written, written);
+      const auto [place, is_new] = descriptors_.try_emplace(written);
+      if (is_new)
+        place->second =
+            load_experiment(known->second, written, fs::path(written).stem().string(), {}, max_trials, classes);
+      return &place->second;
+    }
+  const fs::path path = relative_to(start.at, written);
+  const auto fail = [&](const std::string& what) {
+    problems.add(start.at, what);
+    return nullptr;
+  };
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return fail(concat("there is no descriptor ", shown(path.string())));
+  const Reading reading(path);
+  if (!reading.is_new) return fail(concat(path.string(), " starts from itself"));
+  note_path(written, path.string());
+  auto known = descriptors_.find(path.string());
+  if (known == descriptors_.end())
+    known = descriptors_.emplace(path.string(), load_experiment(path, {}, max_trials, classes)).first;
+  return &known->second;
+}
+
 std::shared_ptr<StartRow> StartSources::row_of(const StartConfig& start, const AxisLabels& axes,
                                                PlacementRows& placements, std::size_t max_trials,
                                                const ClassCounts& classes, Problems& problems) {
@@ -90,15 +142,10 @@ std::shared_ptr<StartRow> StartSources::row_of(const StartConfig& start, const A
     problems.add(start.at, what);
     return nullptr;
   };
-  const fs::path path = relative_to(start.at, start.from->descriptor);
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return fail(concat("there is no descriptor ", shown(path.string())));
-  const Reading reading(path);
-  if (!reading.is_new) return fail(concat(path.string(), " starts from itself"));
-  auto known = descriptors_.find(path.string());
-  if (known == descriptors_.end())
-    known = descriptors_.emplace(path.string(), load_experiment(path, {}, max_trials, classes)).first;
-  const Experiment& other = known->second;
+  const Experiment* const read = descriptor_at(start, max_trials, classes, problems);
+  if (read == nullptr) return nullptr;
+  const Experiment& other = *read;
+  const fs::path& path = other.files.front();
   if (other.tuned)
     return fail(concat(path.string(),
                        " tunes its rows, so their settings are unknown before it has run; name a "

@@ -71,7 +71,7 @@ void take_line(std::string_view text, const std::string& where, ExportedResults&
     const std::string folder = line.string("folder"), name = line.string("note");
     const std::size_t slash = std::min(folder.find('/'), folder.size());
     require_plain_name(where + ": /folder: experiment", folder.substr(0, slash));
-    require_plain_name(where + ": /folder: part", folder.substr(std::min(slash + 1, folder.size())));
+    if (slash < folder.size()) require_plain_name(where + ": /folder: part", folder.substr(slash + 1));
     require_plain_name(where + ": /note:", name);
     nlohmann::json note = take_note(member(line, "content"), where + ": /content");
     if (!results.notes[folder].try_emplace(name, std::move(note)).second) twice = concat("note ", in_quotes(name));
@@ -168,24 +168,10 @@ std::string export_line(const TrialFolder& trial, bool full, bool anonymous) {
   return sealed_line(std::move(line), trial.path().string(), full ? "; leave out --full" : "");
 }
 
-std::string export_note(const ResultStore& store, const std::string& folder, const std::string& name) {
+std::string export_note(const std::string& folder, const std::string& name, const nlohmann::json& note) {
   nlohmann::ordered_json line{{"schema", kSchema}, {"program", kProgram}, {"folder", folder}, {"note", name}};
-  line["content"] = store.note(folder, name);
-  return sealed_line(std::move(line), (store.out() / "experiments" / folder / name).string(), "");
-}
-
-std::string export_plan(const std::string& stem, const std::string& plan, bool anonymous) {
-  nlohmann::ordered_json content = nlohmann::ordered_json::parse(plan);
-  if (const auto file = content.find("descriptor"); anonymous && file != content.end() && file->is_string()) {
-    *file = std::filesystem::path(file->get<std::string>()).filename().string();
-    content.erase("sha256");
-    content = nlohmann::ordered_json::parse(write_note(content));
-  }
-  nlohmann::ordered_json line{{"schema", kSchema}, {"program", kProgram}};
-  line["folder"] = concat(stem, '/', kPlanFolder);
-  line["note"] = kPlanFile;
-  line["content"] = std::move(content);
-  return sealed_line(std::move(line), concat("the plan of ", stem), "");
+  line["content"] = note;
+  return sealed_line(std::move(line), concat("note ", folder, "/", name), "");
 }
 
 std::vector<std::filesystem::path> exported_files(const ExportedTrial& trial) {

@@ -33,9 +33,8 @@ struct ExportedResults {
 /// without a seal stays unsealed. `anonymous` leaves out the host's name and the folders of absolute paths, and seals
 /// the result again. InputError if a file of the trial is missing or damaged.
 std::string export_line(const TrialFolder& trial, bool full, bool anonymous = false);
-std::string export_note(const ResultStore& store, const std::string& folder, const std::string& name);
-/// The line of an experiment's plan, for `list`. `anonymous` leaves out the folders of the descriptor.
-std::string export_plan(const std::string& stem, const std::string& plan, bool anonymous = false);
+/// A note's line, newline included. InputError if it is too long.
+std::string export_note(const std::string& folder, const std::string& name, const nlohmann::json& note);
 
 /// The files that a run leaves, as far as the archive holds them, by path below the trial's folder: its settings, its
 /// result and, with a curve, the metrics.

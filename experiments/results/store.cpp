@@ -38,7 +38,7 @@ void add(ExportedResults& all, ExportedResults more, const std::filesystem::path
   for (auto& [folder, notes] : more.notes)
     for (auto& [name, note] : notes) {
       const auto [known, added] = all.notes[folder].try_emplace(name, note);
-      if (added || known->second == note) continue;
+      if (added || known->second == note || name == kPlanNote) continue;
       const auto joined = joined_notes(folder, known->second, note);
       if (!joined)
         throw InputError(concat(path.string(), ": its note ", folder, "/", name,
@@ -53,7 +53,6 @@ std::optional<std::string> joined_notes(const std::filesystem::path& folder, con
                                         const nlohmann::json& b) {
   const auto rows_of = [](const nlohmann::json& note) { return note.value("rows", nlohmann::json()); };
   const auto by_rule = [](const nlohmann::json& note) { return note.value("by_rule", false); };
-  if (folder.filename() == kPlanFolder) return a.dump();
   if (folder.filename() != "tabled" || !rows_of(a).is_array() || !rows_of(b).is_array() ||
       a.value("seeds", nlohmann::json()) != b.value("seeds", nlohmann::json()))
     return std::nullopt;
@@ -257,6 +256,15 @@ std::vector<std::string> ResultStore::trial_ids() const {
   return ids;
 }
 
+std::vector<std::string> ResultStore::experiments() const {
+  std::set<std::string> names;
+  if (exported_)
+    for (const auto& [folder, notes] : exported_->notes) names.insert(folder.substr(0, folder.find('/')));
+  else
+    for (const auto& path : list_folder(out_ / "experiments")) names.insert(path.filename().string());
+  return {names.begin(), names.end()};
+}
+
 std::vector<std::string> ResultStore::note_names(const std::string& folder) const {
   std::vector<std::string> names;
   if (!exported_) {
@@ -285,7 +293,7 @@ void ResultStore::write_plan(const std::string& stem, std::string_view json) con
   remove_abandoned_temporaries(folder);
   for (const auto& path : list_folder(folder))
     if (std::filesystem::is_directory(path)) remove_abandoned_temporaries(path);
-  write_atomically(folder / "plan.json", json);
+  write_atomically(folder / kPlanNote, json);
 }
 
 }  // namespace normlab

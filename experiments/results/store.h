@@ -52,10 +52,11 @@ struct ResumePoint {
   std::map<std::string, std::string> metadata;  // of the checkpoint
 };
 
+/// The note of an experiment that lists its trials (experiments/sweep/plan_file.h); the last run writes it anew.
+inline constexpr const char* kPlanNote = "plan.json";
+
 /// NAME.bench.jsonl holds timings of `bench`, not trials.
 inline constexpr std::string_view kTimingsSuffix = ".bench";
-/// In archives, STEM/plan holds the note plan.json, which a folder of results has in OUT/experiments/STEM.
-inline constexpr std::string_view kPlanFolder = "plan", kPlanFile = "plan.json";
 
 /// Joins two notes of one name in `folder`, as text. Notes in STEM/tabled say which rows were shown; the joined note
 /// has the rows of both; of two plans (STEM/plan), `a` counts. None for notes of decisions, which cannot be joined.
@@ -142,6 +143,9 @@ class ResultStore {
   bool finished(const std::string& id) const { return trial(id).finished(); }
   /// Ids of all trials in the store, sorted. Names that begin with a dot are not ids: an interrupted merge leaves them.
   std::vector<std::string> trial_ids() const;
+
+  /// The experiments that have notes, sorted.
+  std::vector<std::string> experiments() const;
 
   /// Names of the notes in OUT/experiments/<folder>/, sorted. A note records what was decided ("STEM/fixed") or looked
   /// at ("STEM/tabled").

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <span>
 
 #include "core/error.h"
 #include "core/visible_text.h"
@@ -53,6 +54,12 @@ constexpr Column kColumns[] = {{"row",
                                {"missing", seeds_that_are<SeedState::missing, SeedState::stopped>},
                                {"unreadable", seeds_that_are<SeedState::unreadable>}};
 
+/// Without results, the label alone.
+std::span<const Column> columns(bool results) {
+  static_assert(kColumns[0].name == "row");
+  return std::span(kColumns).first(results ? std::size(kColumns) : 1);
+}
+
 }  // namespace
 
 std::optional<double> parse_number(std::string_view text) {
@@ -76,9 +83,15 @@ std::optional<std::size_t> TableFields::find_axis(std::string_view name) const {
   return std::nullopt;
 }
 
+TableFields TableFields::of_plan(std::vector<std::string> axes) {
+  TableFields fields(std::move(axes));
+  fields.results_ = false;
+  return fields;
+}
+
 std::optional<std::size_t> TableFields::find(std::string_view name) const {
   if (const auto axis = find_axis(name)) return axis;
-  for (std::size_t c = 0; c < std::size(kColumns); ++c)
+  for (std::size_t c = 0; c < columns(results_).size(); ++c)
     if (kColumns[c].name == name) return axes_.size() + c;
   return std::nullopt;
 }
@@ -86,7 +99,7 @@ std::optional<std::size_t> TableFields::find(std::string_view name) const {
 std::string TableFields::unknown(std::string_view name) const {
   std::vector<std::string> shown;
   for (std::size_t a = 0; a < axes_.size(); ++a) shown.push_back(axis_name(axes_, a));
-  for (const Column& column : kColumns) shown.emplace_back(column.name);
+  for (const Column& column : columns(results_)) shown.emplace_back(column.name);
   std::vector<std::string_view> known(shown.begin(), shown.end());
   known.insert(known.begin() + std::ptrdiff_t(axes_.size()), axes_.begin(), axes_.end());
   std::string words = unknown_word("axis or column", name, known);

@@ -24,6 +24,8 @@ struct FieldValue {
 class TableFields {
  public:
   explicit TableFields(std::vector<std::string> axes) : axes_(std::move(axes)) {}
+  /// Of rows without results: the axes and "row" alone.
+  static TableFields of_plan(std::vector<std::string> axes);
   /// None for an unknown name, or for a last key that two axes share.
   std::optional<std::size_t> find(std::string_view name) const;
   /// ` unknown axis or column "gian"; did you mean "gain"?`
@@ -34,6 +36,7 @@ class TableFields {
 
  private:
   std::vector<std::string> axes_;
+  bool results_ = true;
 };
 
 /// Parses an expression such as `placement = dpn and (gain > 0.5 or "model.variant" != 'Ti/4')`. Operators:

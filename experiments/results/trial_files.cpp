@@ -110,6 +110,10 @@ void require_last_line(const TrialResult& result, const std::optional<MetricsLin
 }
 
 TrialConfig read_trial_config(const TrialFolder& trial) {
+  if (const ExportedTrial* const exported = trial.exported()) {
+    if (!exported->result) throw InputError(concat(trial.path().string(), ": the archive does not hold this trial"));
+    return exported->config;
+  }
   const fs::path path = trial.path() / "config.json";
   TrialConfig config = config_from_json(trial.read_config(), path.string());
   if (trial_id(config) != trial.path().filename().string())

@@ -15,7 +15,7 @@
 
 namespace normlab {
 
-/// The trial's settings from its folder. InputError if they do not match its id.
+/// The trial's settings from its folder or its archive. InputError if they do not match its id.
 TrialConfig read_trial_config(const TrialFolder& trial);
 
 /// The attempt that the result belongs to; the last one with metrics if an early version did not record it.

@@ -37,8 +37,7 @@ void add_files(Records& records, const fs::path& from, const fs::path& below, st
       records[path.lexically_relative(from)] = {path.string(), read_file(path)};
 }
 
-/// Of a record's path, or of a note's in an archive.
-bool is_plan(const fs::path& path) { return path.filename() == kPlanFile; }
+bool is_plan(const fs::path& path) { return path.filename() == kPlanNote; }
 
 Records records_of(const ResultStore& store) {
   Records records;
@@ -49,11 +48,9 @@ Records records_of(const ResultStore& store) {
     return records;
   }
   for (const auto& [folder, notes] : archives->notes)
-    for (const auto& [name, note] : notes) {
-      const fs::path below = fs::path("experiments") / folder;
-      records[(is_plan(below / name) ? below.parent_path() : below) / name] = {
+    for (const auto& [name, note] : notes)
+      records[fs::path("experiments") / folder / name] = {
           fmt::format("{}: note {}/{}", store.out().string(), folder, name), note.dump(2) + "\n"};
-    }
   if (fs::is_directory(store.out()))
     for (const fs::path& path : files_below(store.out()))
       if (path.extension() == ".jsonl" && path.stem().extension() == kTimingsSuffix)

@@ -23,15 +23,6 @@ Json trials_json(const Experiment& experiment, const std::vector<std::size_t>& t
   return out;
 }
 
-/// "a; b; c and 7 more"
-template <class List, class Words>
-std::string first_few(const List& list, Words&& words) {
-  constexpr std::size_t kShown = 4;
-  std::string out;
-  for (std::size_t i = 0; i < std::min(list.size(), kShown); ++i) out += concat(i > 0 ? "; " : "", words(list[i]));
-  return list.size() > kShown ? concat(out, " and ", list.size() - kShown, " more") : out;
-}
-
 /// "train.optimizer.lr 0.001 -> 0.003; train.epochs 6.0 -> 8.0 and 2 more"
 std::string settings_text(const std::vector<SettingDifference>& settings) {
   constexpr std::size_t kWidest = 60;
@@ -43,9 +34,9 @@ std::string settings_text(const std::vector<SettingDifference>& settings) {
 
 constexpr const char* kAdvice = "; it only lists trials: delete this file, and the next run writes it again";
 
-nlohmann::json read_plan_note(const std::filesystem::path& path) {
+nlohmann::json read_plan_note(const ResultStore& store, const std::string& stem) {
   try {
-    return read_note(path);
+    return store.note(stem, kPlanNote);
   } catch (const InputError& error) {
     throw InputError(concat(error.what(), kAdvice));
   }
@@ -58,6 +49,22 @@ void take_trials(const nlohmann::json& list, PlannedTrial trial, Purpose purpose
     trial.seed = entry.at("seed").get<std::uint64_t>();
     out.push_back(trial);
   }
+}
+
+Json json_of(const WholeDescriptor& whole) {
+  Json out{{"json", whole.json}};
+  for (const auto& [path, start] : whole.starts) out["starts"][path] = json_of(start);
+  for (const auto& [path, sha256] : whole.weights) out["weights"][path] = sha256;
+  return out;
+}
+
+/// nlohmann's exception for anything that json_of() does not write.
+WholeDescriptor take_whole(const nlohmann::json& json) {
+  WholeDescriptor whole{json.at("json").get<std::string>()};
+  if (json.contains("starts"))
+    for (const auto& [path, start] : json.at("starts").items()) whole.starts[path] = take_whole(start);
+  if (json.contains("weights")) whole.weights = json.at("weights").get<std::map<std::string, std::string>>();
+  return whole;
 }
 
 }  // namespace
@@ -80,9 +87,18 @@ std::string plan_json(const Experiment& experiment) {
   }
   Json plan{{"experiment", experiment.stem}, {"about", experiment.about}};
   if (!experiment.files.empty()) plan["descriptor"] = experiment.files.front().string();
+  if (!experiment.whole.json.empty()) plan["whole"] = json_of(experiment.whole);
   if (experiment.fixed_seeds) plan["fixed_seeds"] = experiment.fixed_seeds->count;
   plan["rows"] = std::move(rows);
   return write_note(plan);
+}
+
+nlohmann::json anonymous_plan(const nlohmann::json& plan) {
+  if (!plan.contains("descriptor")) return plan;
+  Json changed = plan;
+  changed["descriptor"] = std::filesystem::path(plan["descriptor"].get<std::string>()).filename().string();
+  changed.erase("sha256");
+  return nlohmann::json::parse(write_note(std::move(changed)));
 }
 
 std::vector<PlannedTrial> planned_trials(const Experiment& experiment) {
@@ -106,14 +122,15 @@ std::vector<PlannedTrial> planned_trials(const Experiment& experiment) {
 }
 
 std::optional<PlanFile> read_plan_file(const ResultStore& store, const std::string& stem) {
-  const auto path = store.out() / "experiments" / stem / "plan.json";
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  const nlohmann::json plan = read_plan_note(path);
+  const std::string path = (store.exported() ? store.out() : store.out() / "experiments" / stem / kPlanNote).string();
+  const nlohmann::json plan = read_plan_note(store, stem);
+  if (plan.is_null()) return std::nullopt;
   if (plan.value("experiment", nlohmann::json(stem)) != stem)  // absent in plans of older versions
-    throw InputError(concat(path.string(), ": is the plan of another experiment", kAdvice));
-  PlanFile out{stem, {}, {}};
+    throw InputError(concat(path, ": is the plan of another experiment", kAdvice));
+  PlanFile out{stem, {}, {}, {}};
   try {
     if (plan.contains("descriptor")) out.descriptor = plan.at("descriptor").get<std::string>();
+    if (plan.contains("whole")) out.whole = take_whole(plan.at("whole"));
     for (const nlohmann::json& row : plan.at("rows")) {
       PlannedTrial trial;
       trial.row = row.at("label").get<std::string>();
@@ -124,17 +141,15 @@ std::optional<PlanFile> read_plan_file(const ResultStore& store, const std::stri
       take_trials(row.at("trials"), trial, Purpose::table, out.trials);
     }
   } catch (const nlohmann::json::exception&) {
-    throw InputError(concat(path.string(), ": is not a plan", kAdvice));
+    throw InputError(concat(path, ": is not a plan", kAdvice));
   }
   return out;
 }
 
 std::vector<PlanFile> read_plan_files(const ResultStore& store) {
-  std::vector<std::string> stems;
-  for (const auto& path : list_folder(store.out() / "experiments"))
-    if (std::filesystem::exists(path / "plan.json")) stems.push_back(path.filename().string());
   std::vector<PlanFile> plans;
-  for (const std::string& stem : stems) plans.push_back(*read_plan_file(store, stem));
+  for (const std::string& stem : store.experiments())
+    if (auto plan = read_plan_file(store, stem)) plans.push_back(std::move(*plan));
   return plans;
 }
 

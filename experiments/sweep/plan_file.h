@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,11 @@
 namespace normlab {
 
 /// The plan as JSON: `about`, the descriptor's file, the rows with labels, baseline and chosen values, and the ids and
-/// seeds of the trials. If two stages fixed the number of seeds, it is included.
+/// seeds of the trials. If two stages fixed the number of seeds, it is included. So is the descriptor with all that it
+/// reads, if it can be written so.
 std::string plan_json(const Experiment& experiment);
+/// The note without the folder of the descriptor's file.
+nlohmann::json anonymous_plan(const nlohmann::json& plan);
 
 struct PlannedTrial {
   std::string id, row, baseline;            // labels of its row and of the row that its gain refers to, "" for none
@@ -30,14 +34,15 @@ struct PlannedTrial {
 std::vector<PlannedTrial> planned_trials(const Experiment& experiment);
 
 struct PlanFile {
-  std::string stem, descriptor;  // descriptor: "" in plans of older versions
+  std::string stem, descriptor;  // descriptor: its file; "" in plans of older versions
   std::vector<PlannedTrial> trials;
+  WholeDescriptor whole;  // without text in plans of older versions
 };
 
 /// The plan left by the last run of a descriptor with this name, if any. InputError if it is damaged.
 std::optional<PlanFile> read_plan_file(const ResultStore& store, const std::string& stem);
 
-/// All plans in OUT, by name.
+/// All plans in OUT or in the archives, by name.
 std::vector<PlanFile> read_plan_files(const ResultStore& store);
 
 /// How the plan changed because the descriptor was edited after its last run. Empty if it never ran.

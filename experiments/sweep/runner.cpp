@@ -104,8 +104,8 @@ struct Pending {
 Pending pending_trials(const Experiment& experiment, const ResultStore& store, const RunOptions& options,
                        std::set<std::string>& tried, RunSummary& summary) {
   Pending pending;
-  summary.done_before = summary.failed_before = summary.other_shares = 0;
-  const std::vector<std::string> mine = ids_of_share(experiment, options.share);
+  summary.done_before = summary.failed_before = summary.left_out = 0;
+  const std::vector<std::string> mine = ids_of_part(experiment, options.part);
   for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
     const std::string& id = experiment.trials[t].id;
     if (tried.contains(id)) continue;
@@ -120,7 +120,7 @@ Pending pending_trials(const Experiment& experiment, const ResultStore& store, c
       continue;
     }
     if (!std::binary_search(mine.begin(), mine.end(), id)) {
-      ++summary.other_shares;
+      ++summary.left_out;
       continue;
     }
     if (waits_for_start(experiment.trials[t].config.start, store)) {
@@ -214,7 +214,7 @@ static RunSummary run_stages(const Experiment& descriptor, const RunOptions& opt
   Experiment experiment = next_stage(descriptor, store, Record::yes);
   while (true) {
     const bool others_wait = run_trials(experiment, store, options, tried, summary, log);
-    if (!options.share.whole()) {
+    if (!options.part.share.whole()) {
       summary.more_to_come = experiment.more_to_come || summary.waiting > 0;
       return summary;
     }

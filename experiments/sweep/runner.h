@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "experiments/descriptor/experiment.h"
 #include "experiments/results/lease.h"
-#include "experiments/sweep/share.h"
+#include "experiments/sweep/part.h"
 #include "experiments/train/device.h"
 #include "experiments/train/work_times.h"
 
@@ -35,7 +35,7 @@ struct RunOptions {
   bool stop_on_failure = false;          // otherwise the other trials continue
   bool no_wait = false;                  // end when only trials of other processes are left
   std::size_t max_trials = 0;            // end after this many trials of this process; 0: no limit
-  Share share{};                         // train only these trials, and none that follow from their results
+  Part part{};                           // train only these trials; of a share, none that follow from their results
   std::string json_progress;             // file for ProgressLog; "-": standard error; empty: none
   std::filesystem::path tensorboard{};   // event files go to one folder per trial in this one; empty: none
 };
@@ -47,7 +47,7 @@ struct RunSummary {
   std::size_t elsewhere = 0;      // left to other processes: RunOptions::no_wait
   std::size_t waiting = 0;        // for the trial that they start from
   std::size_t begun = 0;          // by this process; limited by RunOptions::max_trials
-  std::size_t other_shares = 0;   // trials of other shares without a result here
+  std::size_t left_out = 0;       // trials of other shares, rows and seeds without a result here
   bool more_to_come = false;      // further trials follow from the results of all shares
   bool stopped = false;           // by a signal
   std::size_t workers = 0;        // maximum over the stages

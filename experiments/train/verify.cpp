@@ -90,21 +90,6 @@ Metrics find_metrics(const TrialFolder& trial, const std::optional<TrialResult>&
 bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (std::isnan(a) && std::isnan(b));
 }
-/// The first metric that differs; empty if none does.
-std::string first_difference(const std::map<std::string, double>& before, const std::map<std::string, double>& now) {
-  for (const auto& [name, value] : before) {
-    const auto found = now.find(name);
-    if (found == now.end()) return fmt::format("{} is {} in the record, but is not measured now", name, value);
-    if (!same_bits(value, found->second))
-      return fmt::format("{} is {} in the record, but {} now", name, value, found->second);
-  }
-  for (const auto& [name, value] : now)
-    // A descriptor may have asked for more since.
-    if (!before.contains(name) && !requested_by(name))
-      return fmt::format("{} is {} now, but is not in the record", name, value);
-  return "";
-}
-
 class Verification {
  public:
   Verification(const TrialConfig& config, const TrialFolder& trial, const DataPair& data, const VerifyOptions& options)
@@ -169,7 +154,7 @@ class Verification {
   /// Why no state is recorded after `start`, and what to do.
   std::string nothing_later(const Start& start) const {
     if (!records_.empty())
-      return fmt::format("no state is recorded after step {}, so there is nothing to compare with; use --from 0",
+      return fmt::format("no state is recorded after step {}, so there is nothing to compare with; use --from-step 0",
                          start.step);
     return fmt::format("no state is recorded, so there is nothing to compare with: {}", without_records());
   }
@@ -177,8 +162,9 @@ class Verification {
     const std::string first = fmt::format("a trial records its first after {} steps", kRecordAfter);
     if (!result_ || result_->status == TrialEnd::failed) return first;
     if (removed_files(attempt_folder(trial_.path(), result_attempt(trial_, *result_))).contains(kStatesFile))
-      return fmt::format("{} was left out of an archive; verify the trial in the folder that it was exported from",
-                         kStatesFile);
+      return fmt::format(
+          "{} was left out of an archive; give that archive with --from, to compare the result of a whole training",
+          kStatesFile);
     if (const auto step = result_->diverged_step; step && *step <= kRecordAfter)
       return fmt::format("{}, and this one diverged at step {}", first, *step);
     return fmt::format("{} is missing or empty; `normlab verify --files` names what is damaged", kStatesFile);
@@ -325,6 +311,20 @@ class Verification {
 };
 
 }  // namespace
+
+std::string first_difference(const std::map<std::string, double>& record, const std::map<std::string, double>& now) {
+  for (const auto& [name, value] : record) {
+    const auto found = now.find(name);
+    if (found == now.end()) return fmt::format("{} is {} in the record, but is not measured now", name, value);
+    if (!same_bits(value, found->second))
+      return fmt::format("{} is {} in the record, but {} now", name, value, found->second);
+  }
+  for (const auto& [name, value] : now)
+    // A descriptor may have asked for more since.
+    if (!record.contains(name) && !requested_by(name))
+      return fmt::format("{} is {} now, but is not in the record", name, value);
+  return "";
+}
 
 VerifyReport verify_trial(const TrialConfig& config, const TrialFolder& trial, const DataPair& data,
                           const VerifyOptions& options) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "experiments/train/trial.h"
 
@@ -16,6 +18,7 @@ struct VerifyOptions {
   Backend* backend = &cpu_backend();
   bool allow_different_bits = false;
   std::function<std::filesystem::path()> start{};  // as in TrialOptions
+  std::function<void(const TrialProgress&)> report = nullptr;
 };
 
 struct VerifyReport {
@@ -37,5 +40,8 @@ struct VerifyReport {
 /// were left out of an archive.
 VerifyReport verify_trial(const TrialConfig& config, const TrialFolder& trial, const DataPair& data,
                           const VerifyOptions& options);
+
+/// The first metric that differs in some bit, or that one side alone has; empty if none does. NaN equals NaN.
+std::string first_difference(const std::map<std::string, double>& record, const std::map<std::string, double>& now);
 
 }  // namespace normlab

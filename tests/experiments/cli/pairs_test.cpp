@@ -65,7 +65,7 @@ TEST_CASE("image and text: every command works on such a run") {
   const std::string id = a_pair_trial(ResultStore(folder / "r"));
   REQUIRE_FALSE(id.empty());
   const Finished eval = run_program(folder, "eval " + id + out),
-                 verify = run_program(folder, "verify " + id + out + " --from 0 --steps 100");
+                 verify = run_program(folder, "verify " + id + out + " --from-step 0 --steps 100");
   CAPTURE(eval.err);
   CHECK(eval.code == 0);
   CAPTURE(verify.err);

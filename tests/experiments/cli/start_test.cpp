@@ -163,7 +163,7 @@ TEST_CASE("start: a trial that starts from another is verified") {
   const ResultStore store(folder / "r");
   for (const std::string& id : store.trial_ids()) {
     if (read_file(store.trial(id).path() / "config.json").find("\"trial\": \"") == std::string::npos) continue;
-    const Finished verify = run_program(folder, "verify " + id + " --from 0 --steps 15" + out_option(folder));
+    const Finished verify = run_program(folder, "verify " + id + " --from-step 0 --steps 15" + out_option(folder));
     CAPTURE(verify.err);
     CAPTURE(verify.out);
     CHECK(verify.code == 0);

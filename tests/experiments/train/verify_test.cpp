@@ -246,7 +246,7 @@ TEST_CASE("verify: the last step is the one that the training reached") {
   CHECK(report.from == 0);
   CHECK(report.to == 24);
   CHECK(refusal(trial, out / "a", 50, 24)
-            .find("no state is recorded after step 24, so there is nothing to compare with; use --from 0") !=
+            .find("no state is recorded after step 24, so there is nothing to compare with; use --from-step 0") !=
         std::string::npos);
 }
 
