@@ -18,6 +18,10 @@ void DataSource::add_to(Command& command) {
       .add_option("--slice", slices,
                   "slice such as \"train\" or \"train[:99%]\"; may be repeated (default: every split)")
       .one_each();
+  command.add_flag("--stratified", stratified, "cut the percentages of slices from each class (dataset.stratified)");
+  command
+      .add_option("--slice-seed", slice_seed, "seed of the permutation that slices are cut from (dataset.slice_seed)")
+      .show_default();
   command.add_option("--shards", shards,
                      "webdataset: file names such as \"pets-{0000..0146}.tar\"; needs exactly one --slice");
   command.add_option("--labels", labels, "image_list, image_folder: file of labels");
@@ -45,6 +49,8 @@ DataSource::Opened DataSource::open() const {
   config.name = dataset;
   config.train_shards = shards;
   config.labels = labels;
+  config.stratified = stratified;
+  config.slice_seed = slice_seed;
   config.layout = layout;
   config.labels_from = labels_from;
   config.class_order = class_order;

@@ -19,6 +19,8 @@ struct DataSource {
   std::optional<int> labels_from;   // DatasetConfig::labels_from and class_order
   std::string class_order;
   int threads = 1;
+  bool stratified = false;
+  std::uint64_t slice_seed = 0;
 
   void add_to(Command& command);
   /// --labels-from and --class-order; `change` is called with each.

@@ -202,7 +202,11 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
   const DatasetConfig* const own = source.data.empty() ? &trained->config.dataset : nullptr;
   if (own != nullptr)
     from.shards = first_split(source.slice) == first_split(own->eval) ? own->eval_shards : own->train_shards;
-  const DataSource::Opened opened = own != nullptr ? from.open(*own) : from.open();
+  DataSource::Opened opened = own != nullptr ? from.open(*own) : from.open();
+  if (trained && trained->config.dataset.name == opened.config.name) {  // its slices are cut as in the training
+    opened.config.stratified = trained->config.dataset.stratified;
+    opened.config.slice_seed = trained->config.dataset.slice_seed;
+  }
   std::vector<std::string> class_names;
   if (trained) {
     class_names = opened.class_names(source.slice);

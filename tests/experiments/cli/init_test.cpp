@@ -125,6 +125,16 @@ TEST_CASE("init: each class has its share in training and evaluation") {
   CHECK(d["dataset"]["slice_seed"] == 0);
   CHECK(has(place.said, "train[:80%] 10 images, 1 of each class"));
   CHECK(has(place.said, "train[80%:] 10 images, 1 of each class"));
+  // Other commands cut the slice as the training did.
+  const std::string slice = " --layout image_folder --slice 'train[80%:]' ";
+  CHECK(has(place.command("data info sets/pairs" + slice + "--stratified").out, "classes   10; 1 to 1 images each\n"));
+  CHECK_FALSE(has(place.command("data info sets/pairs" + slice).out, "classes   10; 1 to 1 images each\n"));
+  const std::string trial = fs::directory_iterator(place.folder / "results" / "trials")->path().filename();
+  const Finished own = place.command("eval " + trial + " --data-root sets"),
+                 by_name = place.command("eval " + trial + " --data sets/pairs" + slice);
+  CHECK_MESSAGE(own.code == 0, own.err);
+  const std::string loss = own.out.substr(own.out.find("eval/loss") + 23, 7);
+  CHECK_MESSAGE(has(by_name.out, "loss " + loss), own.out, by_name.out, by_name.err);
 }
 
 TEST_CASE("init: Training and Testing are splits") {
@@ -146,7 +156,7 @@ TEST_CASE("init: Training and Testing are splits") {
     for (const char* command : {"check", "plan", "run"}) {
       const Finished refused = place.command(command + by_hand);
       CHECK(refused.code == kBadInput);
-      CHECK_MESSAGE(has(refused.err, "kaggle: has no split \"train\""), refused.err);
+      CHECK_MESSAGE(has(refused.err, "has no split \"train\""), refused.err);
     }
   }
 }
