@@ -85,6 +85,8 @@ Lines norm_at(std::initializer_list<const char*> sites, const char* kind) {
     out.push_back({site, keys.insert(base + ".kind").first->c_str(), kind});
     if (kind == std::string("\"batch_norm\""))
       out.push_back({"128 images a device", keys.insert(base + ".statistics_batch").first->c_str(), "128"});
+    if (kind == std::string("\"batch_norm\""))
+      out.push_back({"its own running statistics", keys.insert(base + ".running").first->c_str(), "\"first_group\""});
   }
   return out;
 }
@@ -231,4 +233,11 @@ TEST_CASE("papers: a part of a batch of batch norm is one device's") {
 
 TEST_CASE("papers: a training of batch norm fits into a machine's memory") {
   for_each_training([](const TrialConfig& config) { CHECK(trial_cost(config).bytes(8) < 25e9); });
+}
+
+// Those of programs without `running`, whose bits they keep.
+TEST_CASE("papers: trials with the statistics of one device keep their ids") {
+  for (const auto& [name, id] :
+       {std::pair("table1_t", "07c8471ab13c"), {"table1_deit", "b4546b819086"}, {"table1_t_tiny", "31ea4d2edf16"}})
+    CHECK(load_experiment(file_of(std::string("papers/batch_norm/") + name)).trials[3].id.starts_with(id));
 }
