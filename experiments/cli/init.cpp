@@ -188,6 +188,8 @@ struct InitCommand {
     if (known) data += fmt::format("    \"path\": {},\n", json_text(opened.config.name));
     data += fmt::format("    \"layout\": \"{}\",\n", word_of(source.layout));
     if (!source.labels.empty()) data += fmt::format("    \"labels\": {},\n", json_text(source.labels));
+    if (source.labels_from) data += fmt::format("    \"labels_from\": {},\n", *source.labels_from);
+    if (!source.class_order.empty()) data += fmt::format("    \"class_order\": {},\n", json_text(source.class_order));
     data += fmt::format("    \"train\": \"{}\",\n    \"eval\": \"{}\",\n", train.name, splits[1].name);
     if (opened.config.stratified)
       data += fmt::format("    \"stratified\": true,\n    \"slice_seed\": {},\n", opened.config.slice_seed);
@@ -295,6 +297,7 @@ void add_init(Command& app) {
       .add_option("-o", init.output,
                   "descriptor to write; -: standard output (default: FOLDER.json in the current folder)")
       .output(Output::stream);
+  DataSource::add_label_options(command, init.source.labels_from, init.source.class_order);
   init.source.threads = available_cores();
   command.add_number("--threads", init.source.threads, "how many cores to use", 1, 1024).show_default("all cores");
   command.footer(

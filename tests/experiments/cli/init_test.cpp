@@ -283,6 +283,22 @@ TEST_CASE("init: a list of labels is found") {
   CHECK(place.init("listed")["dataset"]["labels"] == "labels.txt");
 }
 
+TEST_CASE("init: a list that has two readings is refused until one is given, which the descriptor keeps") {
+  const Place place;
+  std::string labels;
+  for (int i = 0; i < 60; ++i) {
+    write_file(place.sets / "two" / concat(i, ".png"), make_png(24, 24, static_cast<unsigned>(i)));
+    labels += concat(i, ".png ", 1 + i % 2, "\n");
+  }
+  write_file(place.sets / "two" / "labels.txt", labels);
+  write_file(place.sets / "two" / "classes.txt", "ant\nbee\ncat\n");
+  const Finished refused = run_program(place.folder, "init '" + (place.sets / "two").string() + "' -o -");
+  CHECK(refused.code == 2);
+  CHECK_MESSAGE(has(refused.err, "labels count from 1: class \"ant\""), refused.err);
+  const Finished given = run_program(place.folder, "init '" + (place.sets / "two").string() + "' --labels-from 1 -o -");
+  CHECK_MESSAGE(has(given.out, "\"labels_from\": 1"), given.err);
+}
+
 TEST_CASE("init: files about the folder and other texts do not make a folder of classes a list") {
   const Place place;
   for (const char* name : {"divided/train", "divided/val", "flat"}) write_classes(place.sets / name, 2, 30, 1);

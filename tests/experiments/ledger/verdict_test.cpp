@@ -61,7 +61,7 @@ std::vector<double> plus(double gain, std::vector<double> noise = {0.1, -0.1, 0.
   return noise;
 }
 
-constexpr ClaimRange kPositive{0.0, {}, false};
+constexpr ClaimRange kPositiveClaim{0.0, {}, false};
 
 }  // namespace
 
@@ -81,7 +81,7 @@ TEST_CASE("verdict: an interval within the range holds, outside it fails, across
                                                            : Verdict::undecided;
     CHECK(judge(outside, c.low, c.high) == reversed);
   }
-  CHECK(judge(kPositive, 0.1, kInfinity) == Verdict::holds);
+  CHECK(judge(kPositiveClaim, 0.1, kInfinity) == Verdict::holds);
 }
 
 TEST_CASE("verdict: all estimates must agree, or with any one of them") {
@@ -97,7 +97,7 @@ TEST_CASE("verdict: all estimates must agree, or with any one of them") {
 }
 
 TEST_CASE("verdict: made-up results give the verdicts that are known for them") {
-  const ClaimTest gain = test_of(ClaimTestKind::gain, kPositive, "placement != a");
+  const ClaimTest gain = test_of(ClaimTestKind::gain, kPositiveClaim, "placement != a");
   CHECK(verdict_of(gain, table_of({kBase, plus(2), plus(1)})) == Verdict::holds);
   CHECK(verdict_of(gain, table_of({kBase, plus(2), plus(-1)})) == Verdict::fails);
   CHECK(verdict_of(gain, table_of({kBase, plus(2), plus(0)})) == Verdict::undecided);
@@ -109,7 +109,7 @@ TEST_CASE("verdict: made-up results give the verdicts that are known for them") 
 TEST_CASE("verdict: a gain with diverged runs decides nothing, unless they count as guessing") {
   const double nan = std::nan("");
   const TableInput input = table_of({kBase, {72, 72, nan, 72, 72}});
-  ClaimTest gain = test_of(ClaimTestKind::gain, kPositive, "placement != a");
+  ClaimTest gain = test_of(ClaimTestKind::gain, kPositiveClaim, "placement != a");
   const std::vector<Estimate> estimates = judge_rows(gain, input, 0.95).estimates;
   REQUIRE(estimates.size() == 1);
   CHECK(estimates[0].verdict == Verdict::undecided);
@@ -123,7 +123,8 @@ TEST_CASE("verdict: a gain with diverged runs decides nothing, unless they count
 
 TEST_CASE("verdict: an undecided gain names the seeds with which its interval would leave the bound") {
   const TableInput input = table_of({kBase, plus(0.3, {0.5, -0.5, 0.4, -0.4, 0.1})});
-  const Estimate e = judge_rows(test_of(ClaimTestKind::gain, kPositive, "placement != a"), input, 0.95).estimates[0];
+  const Estimate e =
+      judge_rows(test_of(ClaimTestKind::gain, kPositiveClaim, "placement != a"), input, 0.95).estimates[0];
   REQUIRE(e.verdict == Verdict::undecided);
   const double half = (e.high - e.low) / 2;
   REQUIRE(e.seeds_needed.has_value());
@@ -134,7 +135,7 @@ TEST_CASE("verdict: an undecided gain names the seeds with which its interval wo
 TEST_CASE("verdict: an interaction is the difference of two gains, by seed") {
   TableInput input = table_of({kBase, plus(2), kBase, plus(0.5)}, {4, 4, 8, 8});
   input.rows[2].baseline = input.rows[3].baseline = 2;
-  const ClaimTest test = test_of(ClaimTestKind::interaction, kPositive, "row = b", "row = d");
+  const ClaimTest test = test_of(ClaimTestKind::interaction, kPositiveClaim, "row = b", "row = d");
   const RowsJudged judged = judge_rows(test, input, 0.95);
   CHECK(judged.estimates[0].value == doctest::Approx(1.5));
   CHECK(judged.estimates[0].verdict == Verdict::holds);
@@ -143,7 +144,7 @@ TEST_CASE("verdict: an interaction is the difference of two gains, by seed") {
 
 TEST_CASE("verdict: a slope is that of the gains over an axis") {
   const TableInput input = table_of({kBase, plus(1), plus(2), plus(4)}, {4, 4, 8, 16});
-  ClaimTest test = test_of(ClaimTestKind::slope, kPositive, "row != a");
+  ClaimTest test = test_of(ClaimTestKind::slope, kPositiveClaim, "row != a");
   test.over = "depth";
   const Estimate e = judge_rows(test, input, 0.95).estimates[0];
   CHECK(e.value == doctest::Approx(0.25));
@@ -157,7 +158,7 @@ TEST_CASE("verdict: an axis with one value does not hide the one that a slope is
   TableInput input = table_of({kBase, plus(1), plus(2), plus(4)}, {4, 4, 8, 16});
   input.axes.insert(input.axes.begin(), "train.epochs");
   for (TableRow& row : input.rows) row.axes.insert(row.axes.begin(), "1");
-  ClaimTest test = test_of(ClaimTestKind::slope, kPositive, "row != a");
+  ClaimTest test = test_of(ClaimTestKind::slope, kPositiveClaim, "row != a");
   test.over = "depth";
   CHECK(judge_rows(test, input, 0.95).estimates[0].value == doctest::Approx(0.25));
 }
@@ -167,7 +168,7 @@ TEST_CASE("verdict: a mean over benchmarks needs the runs of all of them") {
   input.rows[2].mean_of = {0};
   input.rows[3].mean_of = {1};
   input.rows[2].baseline = input.rows[3].baseline = 2;
-  const RowsJudged judged = judge_rows(test_of(ClaimTestKind::gain, kPositive, "row = d"), input, 0.95);
+  const RowsJudged judged = judge_rows(test_of(ClaimTestKind::gain, kPositiveClaim, "row = d"), input, 0.95);
   CHECK(judged.rows == std::set<std::size_t>{0, 1});
   CHECK(judged.estimates[0].verdict == Verdict::holds);
 }
@@ -179,7 +180,7 @@ TEST_CASE("verdict: gains with unequal spreads have intervals that hold together
   options.family = TableFamily::table;
   const TableModel table = table_model(input, options);
   REQUIRE(table.lines[2].cut);
-  const Estimate e = judge_rows(test_of(ClaimTestKind::gain, kPositive, "row = c"), input, 0.95).estimates[0];
+  const Estimate e = judge_rows(test_of(ClaimTestKind::gain, kPositiveClaim, "row = c"), input, 0.95).estimates[0];
   CHECK(e.low == doctest::Approx(*table.lines[2].gain.value - *table.lines[2].gain_half_width.value));
   CHECK(e.low < 0);
   CHECK(e.verdict == Verdict::undecided);
@@ -276,8 +277,8 @@ TEST_CASE("verdict: ratios are judged on logarithms") {
 TEST_CASE("verdict: contrasts of one test share its level") {
   Contrast one{.label = "one", .unit = ""};
   for (std::uint64_t s = 0; s < 5; ++s) one.values[s] = double(s);
-  const Estimate alone = judge_contrasts({one}, kPositive, 0.95, {})[0];
-  const Estimate among = judge_contrasts({one, one, one, one}, kPositive, 0.95, {})[0];
+  const Estimate alone = judge_contrasts({one}, kPositiveClaim, 0.95, {})[0];
+  const Estimate among = judge_contrasts({one, one, one, one}, kPositiveClaim, 0.95, {})[0];
   const double t = student_t_two_sided_quantile(0.05 / 4, 4), s = std::sqrt(2.5 / 5);
   CHECK(among.high - among.value == doctest::Approx(t * s));
   CHECK(alone.high < among.high);
@@ -285,7 +286,7 @@ TEST_CASE("verdict: contrasts of one test share its level") {
 
 TEST_CASE("verdict: a higher level widens the intervals of gains") {
   const TableInput input = table_of({kBase, plus(1)});
-  const ClaimTest test = test_of(ClaimTestKind::gain, kPositive, "row = b");
+  const ClaimTest test = test_of(ClaimTestKind::gain, kPositiveClaim, "row = b");
   const Estimate usual = judge_rows(test, input, 0.95).estimates[0],
                  strict = judge_rows(test, input, 0.99).estimates[0];
   CHECK((strict.high - strict.low) / (usual.high - usual.low) ==
@@ -297,9 +298,9 @@ TEST_CASE("verdict: filters that select nothing name the test's place") {
   for (const auto& [where, part] : {std::pair{"row = z", "no row of the sweep matches row = z"},
                                     {"row = a", "only baselines match row = a"},
                                     {"rwo = a", "unknown axis or column \"rwo\""}})
-    CHECK_THROWS_WITH_AS(judge_rows(test_of(ClaimTestKind::gain, kPositive, where), input, 0.95),
+    CHECK_THROWS_WITH_AS(judge_rows(test_of(ClaimTestKind::gain, kPositiveClaim, where), input, 0.95),
                          doctest::Contains(part), InputError);
-  CHECK_THROWS_WITH_AS(judge_rows(test_of(ClaimTestKind::gain, kPositive, "row = z"), input, 0.95),
+  CHECK_THROWS_WITH_AS(judge_rows(test_of(ClaimTestKind::gain, kPositiveClaim, "row = z"), input, 0.95),
                        doctest::Contains("claims/01-x.json:7:3: /claim/tests/0"), InputError);
 }
 
@@ -311,7 +312,7 @@ TEST_CASE("verdict: in 2,000 simulated sweeps at most 5% of the verdicts are fal
   const auto noise = [&] { return normal(key, drawn++); };
   std::size_t wrong[3] = {}, decided = 0;
   constexpr std::size_t kSweeps = 2000;
-  const ClaimTest tests[] = {test_of(ClaimTestKind::gain, kPositive, "row != a"),
+  const ClaimTest tests[] = {test_of(ClaimTestKind::gain, kPositiveClaim, "row != a"),
                              test_of(ClaimTestKind::gain, {{}, 0.5, false}, "row != a"),
                              test_of(ClaimTestKind::gain, {-0.5, 0.5, false}, "row != a")};
   const std::vector<std::vector<double>> truths{
