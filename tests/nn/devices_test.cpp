@@ -61,7 +61,8 @@ Outcome train(const ModelConfig& c, EngineSettings settings, bool soft = false) 
   }
   append(out.values, engine.parameters().flat_values());
   append(out.values, engine.parameters().flat_buffers());
-  if (engine.average()) append(out.values, engine.average()->values());
+  if (engine.average())
+    for (const Tensor& t : {engine.average()->values(), engine.average()->buffers()}) append(out.values, t);
   const Batch data(c, 5, dtype_of(settings.precision));
   out.evaluated.resize(5 + static_cast<std::size_t>(5 * num_classes(c)));
   out.predicted.resize(5);
@@ -161,6 +162,18 @@ TEST_CASE("devices: less common settings train as on the CPU") {
     s.optimizer.layer_decay = 0.8;
     s.label_smoothing = 0.1;
   });
+}
+
+TEST_CASE("devices: running statistics of groups and parts, and their averages, are those of the CPU") {
+  for (const RunningFrom running : {RunningFrom::all_groups, RunningFrom::first_group}) {
+    ViTConfig c = small_vit("bn_ffnbn");
+    c.placement.final.statistics_batch = 1;
+    c.placement.final.running = running;
+    check_devices(c, DType::f64, 1e-10, 1e-9, [](EngineSettings& s) {
+      s.accumulate = 2;
+      s.ema.decay = 0.9;
+    });
+  }
 }
 
 TEST_CASE("devices: training in float is the CPU's within rounding") {
