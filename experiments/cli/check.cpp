@@ -17,7 +17,6 @@
 #include "experiments/data/dataset_place.h"
 #include "experiments/descriptor/batch_statistics.h"
 #include "experiments/descriptor/canonical.h"
-#include "experiments/descriptor/known_images.h"
 #include "experiments/descriptor/slice.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/train/batches.h"
@@ -44,8 +43,7 @@ struct Check {
     const Experiment experiment = load_experiment(options.file, options.sets, kMaxTrials, classes);
     check_splits(experiment);
     check_data(experiment, unchecked);
-    check_slices(experiment);
-    check_batches(experiment, unchecked);
+    check_slices(experiment, unchecked);
     check_starts(experiment, unchecked);
     print_text("{}: fine, {}, {}\n", options.file, plural(experiment.rows.size(), "row"),
                trials_words(experiment, trials_ahead(experiment)));
@@ -99,7 +97,7 @@ struct Check {
   }
 
   /// Slices and classes of data that are here, by their files, of which none is decoded.
-  void check_slices(const Experiment& experiment) const {
+  void check_slices(const Experiment& experiment, std::vector<std::string>& unchecked) const {
     std::vector<std::pair<DatasetConfig, FoundSlices>> known;
     for (const Trial& trial : experiment.trials) {
       const DatasetConfig& dataset = trial.config.dataset;
@@ -107,6 +105,9 @@ struct Check {
       if (found == known.end())
         found = known.insert(known.end(), {dataset, find_slices(dataset, options.data_root(), available_cores())});
       require_fitting(trial.config, found->second);
+      if (!found->second.sizes.train && statistics_need_images(trial.config))
+        note(unchecked, "the last batch of an epoch",
+             concat("the images of ", in_quotes(dataset.name), " cannot be counted here"));
     }
   }
 
@@ -130,23 +131,6 @@ struct Check {
         if (const auto tokeniser =
                 found([&] { return tokeniser_of(dataset, options.data_root()); }, unchecked, of("the vocabulary")))
           require_vocabulary(trial.config, *tokeniser);
-    }
-  }
-
-  /// Where the size of an epoch's last batch matters and only the files tell it.
-  void check_batches(const Experiment& experiment, std::vector<std::string>& unchecked) const {
-    std::vector<std::pair<DatasetConfig, std::optional<std::int64_t>>> counted;
-    for (const Trial& trial : experiment.trials) {
-      const DatasetConfig& dataset = trial.config.dataset;
-      if (known_training_images(dataset) || !statistics_need_images(trial.config)) continue;
-      auto known = std::find_if(counted.begin(), counted.end(), [&](const auto& one) { return one.first == dataset; });
-      if (known == counted.end()) {
-        const auto count = [&] { return *find_slices(dataset, options.data_root(), available_cores()).sizes.train; };
-        known = counted.insert(known, {dataset, found(count, unchecked,
-                                                      concat("the last batch of an epoch; the images of ",
-                                                             in_quotes(dataset.name), " cannot be counted here"))});
-      }
-      if (known->second) require_trainable(trial.config, *known->second);
     }
   }
 

@@ -396,9 +396,8 @@ void add_eval(Command& app) {
   change(options.precision_option);
   add_device(command, options.device);
   command.add_number("--threads", source.threads, "how many cores to use", 1, 1024).show_default("all cores");
-  command.examples({"normlab eval 3f53cbbd --out results",
-                    "normlab eval 3f53cbbd --data holiday --predictions holiday.csv",
-                    "normlab eval --weights ours.safetensors --data photos --layout image_folder --slice val"});
+  command.examples(
+      {"normlab eval 3f53cbbd --out results", "normlab eval 3f53cbbd --data holiday --predictions holiday.csv"});
 }
 
 }  // namespace normlab

@@ -7,7 +7,6 @@
 #include "core/error.h"
 #include "experiments/base/machine_load.h"
 #include "experiments/base/text_layout.h"
-#include "experiments/descriptor/batch_statistics.h"
 #include "experiments/sweep/runner.h"
 
 namespace normlab {
@@ -38,11 +37,7 @@ TrialSeconds::TrialSeconds(const Experiment& experiment, const std::vector<std::
     : options_(options) {
   for (const Trial& trial : experiment.trials) require_fitting(trial.config, slices(trial.config.dataset));
   std::vector<const TrialConfig*> configs;
-  for (const std::size_t t : trials) {
-    configs.push_back(&experiment.trials[t].config);
-    const SliceSizes& sizes = slices(configs.back()->dataset).sizes;
-    if (sizes.train) require_trainable(*configs.back(), *sizes.train);
-  }
+  for (const std::size_t t : trials) configs.push_back(&experiment.trials[t].config);
   const StepTimes measured = gflops > 0 ? StepTimes() : measured_step_times(configs, available_cores());
   disturbance_ = measured.disturbance;
   for (std::size_t i = 0; i < trials.size(); ++i) {

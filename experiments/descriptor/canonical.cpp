@@ -1,5 +1,7 @@
 #include "experiments/descriptor/canonical.h"
 
+#include <memory>
+
 #include "experiments/base/sha256.h"
 #include "experiments/descriptor/batch_statistics.h"
 #include "experiments/descriptor/fields.h"
@@ -180,11 +182,14 @@ JsonNode model_tree(const ModelConfig& model, const KnownDataset* implied, bool 
   return std::visit([&](const auto& c) { return config_tree(c, implied, {everything, kind_of(model)}); }, model);
 }
 
-JsonNode trial_tree(TrialConfig config, bool everything) {
+JsonNode trial_tree(const TrialConfig& given, bool everything) {
+  // Not on the stack, which may be limited to 64 kB and holds the trees of nested settings.
+  const auto settled = std::make_unique<TrialConfig>(given);
+  TrialConfig& config = *settled;
   config.eval.metrics.clear();
   if (!everything) settle_running(config, RunningFrom::first_group);
   const TreeOptions options{everything, kind_of(config.model)};
-  const TrialConfig defaults;
+  static const TrialConfig defaults;
   JsonNode root = json_object();
   root.add("schema", kConfigSchema);
   const auto add = [&](const char* key, JsonNode node) {

@@ -215,6 +215,7 @@ ModelConfig read_model(const JsonNode& model, PlacementRows& rows, ReadMode mode
   FieldReader reader(rows, problems, ModelKind::vit, mode);
   reader.value(model, config, {});
   if (reader.reported() > 0) return config;
+  if (mode == ReadMode::canonical) set_running(config, RunningFrom::all_groups);  // of a training, so not written
   settle_window_padding(&model, mode, problems, config);
   check_model(report_at_model(reader, model, &model), config);
   return config;

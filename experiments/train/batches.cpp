@@ -7,6 +7,7 @@
 
 #include "experiments/data/sample_order.h"
 #include "experiments/data/tokeniser.h"
+#include "experiments/descriptor/batch_statistics.h"
 #include "experiments/train/tasks.h"
 
 namespace normlab {
@@ -70,9 +71,7 @@ void require_classes(const TrialConfig& config, const ImageSet& train) {
 
 void require_fitting(const TrialConfig& config, const FoundSlices& found) {
   if (found.classes > 0) require_classes(config, found.classes, found.folder);
-  if (!found.sizes.train) return;
-  if (const auto problem = problem_of_warmup(config.train, *found.sizes.train))
-    throw InputError(concat("train.", problem->key, ": ", problem->what));
+  if (found.sizes.train) require_trainable(config, *found.sizes.train);
 }
 
 void require_vocabulary(const TrialConfig& config, const Tokeniser& tokeniser) {

@@ -177,7 +177,7 @@ TEST_CASE("eval: a normalisation that is incomplete or given twice is refused") 
 
 TEST_CASE("eval: a call that asks for neither accuracy nor logits is refused") {
   const Evaluated e;
-  e.fails(e.images + " --normalize none", "give --labels, or --logits to write");
+  e.fails(e.images + " --normalize none", "give --labels, or --predictions or --logits to write");
 }
 
 TEST_CASE("eval: a misspelt data set is refused with the nearest name") {

@@ -242,7 +242,8 @@ class ListPlace {
     write_file(data / "devkit.txt", "n01491361\nn01484850\nn01443537\nn01440764\n");
     write_file(folder_ / "d.json",
                fmt::format(R"({{"about": "a test", "dataset": {{"path": "data", "layout": "image_folder",
-                 "labels": "labels.txt", "eval": "val"{}{}}},
+                 "labels": "labels.txt", "eval": "val",
+                 "allow_small_eval": true{}{}}},
                  "model": {{"image_size": 8, "patch_size": 8, "embed_dim": 4, "depth": 1, "num_heads": 1}},
                  "train": {{"steps": 1, "batch_size": 2}}, "checkpoint": {{"keep": "last"}}}})",
                            c.settings.empty() ? "" : ", ", c.settings));
@@ -389,8 +390,8 @@ struct Numbered {
       for (const std::string& name : names)
         write_file(folder / "data" / split / name / "a.png", make_png(8, 8, ++shade));
     write_file(folder / "d.json",
-               R"({"about": "a test", "dataset": {"path": "data", "layout": "image_folder", "eval": "val"},
-      "model": {"image_size": 8, "patch_size": 8, "embed_dim": 4, "depth": 1, "num_heads": 1},
+               R"({"about": "a test", "dataset": {"path": "data", "layout": "image_folder", "eval": "val",
+      "allow_small_eval": true}, "model": {"image_size": 8, "patch_size": 8, "embed_dim": 4, "depth": 1, "num_heads": 1},
       "train": {"steps": 1, "batch_size": 2}, "checkpoint": {"keep": "last"}})");
     run = program("run d.json --data . --out results");
     const ResultStore store(folder / "results");
@@ -526,7 +527,7 @@ TEST_CASE("labels: of classes with equal texts the first is the zero-shot answer
   write_file(folder / "pairs/classes.txt", "crane\nbee\ncrane\n");
   write("train", {0, 1, 2, 0}, 1);
   write_file(folder / "p.json", R"({"about": "a test",
-    "dataset": {"path": "pairs", "layout": "webdataset", "captions": true},
+    "dataset": {"path": "pairs", "layout": "webdataset", "captions": true, "allow_small_eval": true},
     "model": {"image_size": 8, "patch_size": 8, "embed_dim": 8, "depth": 1, "num_heads": 1, "pool": "gap",
               "task": "contrast", "text": {"vocabulary": 257, "length": 12, "embed_dim": 8, "depth": 1, "num_heads": 1,
                                            "mlp_dim": 16}},
