@@ -39,7 +39,7 @@ Pixels noise(std::size_t count, std::string_view name) {
 std::vector<double> logits(const SwinConfig& c, const Pixels& pixels) {
   ParameterSet parameters;
   const std::unique_ptr<Model> model = make_model(parameters, c);
-  parameters.allocate(DType::f64, 0);
+  parameters.allocate(DType::f64, 1);
   for (std::size_t i = 0; i < parameters.parameters().size(); ++i) {
     const Tensor value = parameters.value(int(i));
     const Pixels values = noise(std::size_t(value.size()), parameters.parameters()[i].name);

@@ -54,7 +54,7 @@ TEST_CASE("batch statistics: check says what it cannot check without the images"
   const Finished done = five.run("check", " --data " + (five.folder / "none").string());
   CHECK_MESSAGE(done.code == 0, done.err);
   CHECK_MESSAGE(
-      done.out.find("Not checked: the last batch of an epoch; the images of \"mine\" cannot be counted here") !=
+      done.out.find("Not checked: the last batch of an epoch: the images of \"mine\" cannot be counted here") !=
           std::string::npos,
       done.out);
 }
