@@ -129,6 +129,7 @@ template Option Command::add_option(const char*, std::string&, const char*);
 template Option Command::add_option(const char*, std::filesystem::path&, const char*);
 template Option Command::add_option(const char*, std::vector<double>&, const char*);
 template Option Command::add_option(const char*, std::vector<std::int64_t>&, const char*);
+template Option Command::add_option(const char*, std::vector<std::uint64_t>&, const char*);
 template Option Command::add_option(const char*, std::vector<std::string>&, const char*);
 template Option Command::add_option(const char*, std::vector<std::filesystem::path>&, const char*);
 template Option Command::add_option(const char*, std::optional<int>&, const char*);

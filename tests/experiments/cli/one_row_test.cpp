@@ -28,7 +28,7 @@ constexpr const char* kSweep = R"({
   "baseline": {"model.placement": "pre_pre"}
 })";
 
-struct Place {
+struct Workplace {
   TemporaryFolder folder;
   std::string out = in_folder(folder, "out");
   Finished call(const std::string& words) const { return run_program(folder, words); }
@@ -72,7 +72,7 @@ void change(const fs::path& archive, const std::function<void(nlohmann::ordered_
 }  // namespace
 
 TEST_CASE("one row: run trains the rows and seeds that are asked for, and shows them") {
-  const Place place;
+  const Workplace place;
   const std::string file = place.write("sweep.json", kSweep);
   const Finished done = place.run(file + " --where 'placement = dpn and lr > 0.002' --seed 1");
   CHECK_MESSAGE(done.code == 0, done.err);
@@ -86,7 +86,7 @@ TEST_CASE("one row: run trains the rows and seeds that are asked for, and shows 
 }
 
 TEST_CASE("one row: a condition or seed that fits nothing is refused before anything is trained") {
-  const Place place;
+  const Workplace place;
   const std::string file = place.write("sweep.json", kSweep);
   const auto refused = [&](const std::string& words, const std::string& part) {
     const Finished done = place.run(file + " " + words);
@@ -101,7 +101,7 @@ TEST_CASE("one row: a condition or seed that fits nothing is refused before anyt
 }
 
 TEST_CASE("one row: the trial that another starts from is trained with it") {
-  const Place place;
+  const Workplace place;
   const std::string file = place.write("chain.json", R"({
     "dataset": {"name": "shapes", "train_images": 100, "eval_images": 50},
     "model": {"patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
@@ -131,7 +131,7 @@ TEST_CASE("one row: the trial that another starts from is trained with it") {
 }
 
 TEST_CASE("one row: an archive is read without its descriptor, and brings it along when it is merged") {
-  const Place place;
+  const Workplace place;
   place.write("base.json", kSweep);
   const std::string file = place.write("sweep.json", R"({"extends": "base.json", "seeds": 2})");
   const std::string set = " --set train.steps=10", archive = in_folder(place.folder, "sweep.jsonl");
@@ -168,7 +168,7 @@ TEST_CASE("one row: an archive is read without its descriptor, and brings it alo
 }
 
 TEST_CASE("one row: results of own images are read where the images are not") {
-  const Place place;
+  const Workplace place;
   for (const char* split : {"train", "val"})
     for (int c = 0; c < 3; ++c)
       for (int i = 0; i < 12; ++i)
@@ -201,7 +201,7 @@ TEST_CASE("one row: results of own images are read where the images are not") {
 }
 
 TEST_CASE("one row: verify trains a trial of an archive again and compares every bit, or the row's seeds") {
-  const Place place;
+  const Workplace place;
   const std::string file = place.write("sweep.json", kSweep), archive = in_folder(place.folder, "sweep.jsonl");
   const std::string rows = " --set 'sweep={\"model.placement\":[\"pre_pre\"]}'";
   REQUIRE(place.run(file + rows).code == 0);

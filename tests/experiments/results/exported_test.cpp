@@ -93,7 +93,7 @@ struct NotedTrials : FiveTrials {
     const auto notes = store.out() / "experiments/small/tabled";
     make_folders(notes);
     write_atomically(notes / "seeds-3.json", write_note({{"seeds", 3}, {"by_rule", false}}));
-    note = export_note(store, "small/tabled", "seeds-3.json");
+    note = export_note("small/tabled", "seeds-3.json", store.note("small/tabled", "seeds-3.json"));
   }
 };
 

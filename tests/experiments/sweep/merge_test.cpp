@@ -65,7 +65,7 @@ struct Archived : TwoFolders {
   void write(bool full) const {
     std::string lines;
     for (std::size_t t = 0; t < 3; ++t) lines += export_line(trial(t), full);
-    lines += export_note(a, "small/fixed", "lr.json");
+    lines += export_note("small/fixed", "lr.json", a.note("small/fixed", "lr.json"));
     make_folders(archive.parent_path());
     write_atomically(archive, lines);
     write_atomically(archive.parent_path() / "01-speed.bench.jsonl", "{}\n");
@@ -239,8 +239,9 @@ TEST_CASE("merge: tables that were shown in either source were shown") {
     make_folders(store->out() / below);
     write_atomically(store->out() / below / name,
                      write_note({{"seeds", 2}, {"by_rule", mine == "row-a"}, {"rows", {"row", mine}}}));
-    write_atomically(archives / (mine + ".jsonl"), export_line(store->trial(store->trial_ids()[0]), false) +
-                                                       export_note(*store, "small/tabled", name));
+    write_atomically(archives / (mine + ".jsonl"),
+                     export_line(store->trial(store->trial_ids()[0]), false) +
+                         export_note("small/tabled", name, store->note("small/tabled", name)));
   }
   const auto check = [&](const ResultStore& store) {
     const nlohmann::json note = store.note("small/tabled", name);
