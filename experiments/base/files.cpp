@@ -163,23 +163,27 @@ void read_pieces(const Descriptor& file, const std::filesystem::path& path,
   }
 }
 
-/// `above`: the folders around it.
-void add_files_below(const std::filesystem::path& folder, std::vector<std::pair<dev_t, ino_t>>& above,
+bool is_within(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+/// `around`: the folder and those that led to it, without links.
+void add_files_below(const std::filesystem::path& folder, std::vector<std::filesystem::path>& around,
                      std::vector<std::filesystem::path>& files) {
-  struct stat status {};
-  if (uninterrupted([&] { return ::stat(folder.c_str(), &status); }) != 0 && !is_gone(errno))
-    throw_system_error("list", folder, errno);
-  const std::pair identity(status.st_dev, status.st_ino);
-  if (std::find(above.begin(), above.end(), identity) != above.end()) return;  // a link to a folder around it
-  above.push_back(identity);
   for (const auto& path : list_folder(folder)) {
-    std::error_code unknown;
-    if (std::filesystem::is_directory(path, unknown))
-      add_files_below(path, above, files);
-    else
+    std::error_code error;
+    if (!std::filesystem::is_directory(path, error)) {
       files.push_back(path);
+      continue;
+    }
+    const std::filesystem::path whole = std::filesystem::canonical(path, error);
+    if (error == std::errc::no_such_file_or_directory) continue;  // removed meanwhile
+    if (error) throw_system_error("read", path, error.value());
+    if (std::any_of(around.begin(), around.end(), [&](const auto& other) { return is_within(other, whole); })) continue;
+    around.push_back(whole);
+    add_files_below(path, around, files);
+    around.pop_back();
   }
-  above.pop_back();
 }
 
 }  // namespace
@@ -248,9 +252,9 @@ std::vector<std::filesystem::path> list_folder(const std::filesystem::path& fold
 }
 
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> files;
-  std::vector<std::pair<dev_t, ino_t>> above;
-  add_files_below(folder, above, files);
+  std::error_code missing;
+  std::vector<std::filesystem::path> around{std::filesystem::canonical(folder, missing)}, files;
+  if (missing != std::errc::no_such_file_or_directory) add_files_below(folder, around, files);
   return files;
 }
 

@@ -29,7 +29,7 @@ bool refuses_exchange(int error_number);
 /// Syncs the folder and all folders in it.
 void sync_folders_below(const std::filesystem::path& folder);
 
-/// Removes a folder with all its files, after renaming it, so that nobody finds half of it.
+/// Removes a folder with all its files, after renaming it, so that no process finds half of it.
 void remove_folder(const std::filesystem::path& folder);
 
 /// Whether the writer of a temporary file or folder is gone: a process of this host that has ended. Of other hosts and

@@ -47,7 +47,7 @@ struct TableCommand {
     const ResultStore store = descriptor.store();
     const Experiment experiment = descriptor.load_staged(store);
     const auto missing = [&](const Trial& trial) { return !store.trial(trial.id).result_text(); };
-    if (descriptor.from.empty() && std::any_of(experiment.trials.begin(), experiment.trials.end(), missing))
+    if (store.exported() == nullptr && std::any_of(experiment.trials.begin(), experiment.trials.end(), missing))
       other_settings = other_settings_note(experiment, store);
     return sweep_table_model(experiment, store, options);
   }

@@ -54,7 +54,7 @@ struct Verify {
     return static_cast<int>(ExitCode::bad_input);
   }
 
-  void prepare(const ComputeDevice& computer) {
+  void refuse_unfit() const {
     if (const auto launch = find_launch())
       throw InputError(
           fmt::format("verify: {} has started several processes, and each would do the same; start it "
@@ -62,6 +62,9 @@ struct Verify {
                       launch->by));
     if (device != DeviceKind::cpu && options.ranks > 1)
       throw InputError("--ranks: with --device cuda, one GPU repeats the bits of several; give their --gpu-shards");
+  }
+
+  void prepare(const ComputeDevice& computer) {
     options.backend = &computer.backend();
     if (from_step >= 0) options.from = from_step;
     if (options.threads == 0) options.threads = std::max(1, available_cores() / options.ranks);
@@ -81,6 +84,7 @@ struct Verify {
   }
 
   int train_again() {
+    refuse_unfit();
     const ComputeDevice computer(device);
     prepare(computer);
     const TrialFolder trial = trial_named(run, out);
@@ -111,6 +115,7 @@ struct Verify {
       if (option.given())
         throw InputError(fmt::format(
             "{}: a trial of an archive is trained from its first step to its end; leave it out", option.name()));
+    refuse_unfit();
     const ComputeDevice computer(device);
     prepare(computer);
     const ResultStore archive = ResultStore::exported(from);
@@ -211,7 +216,7 @@ void add_verify(Command& app) {
       "Exit code 1: the training gives other bits, or a result outside that interval. 2: a file is damaged. The "
       "command "
       "changes no files.");
-  command.examples({"normlab verify 3f53cbbd --steps 50", "normlab verify --files --out results",
+  command.examples({"normlab verify 3f53cbbd --steps 50",
                     "normlab verify 019dd4bfde --from docs/results/cifar10.jsonl --data ~/data"});
 }
 

@@ -75,7 +75,7 @@ void write_scalar(std::string& out, const JsonNode& node, Real&& real) {
       out += std::to_string(node.natural);
       return;
     case JsonKind::real:
-      out += real(node.real);
+      out += real(node);
       return;
     case JsonKind::string:
       write_string(out, node.text);
@@ -113,13 +113,18 @@ void write_compact(std::string& out, const JsonNode& node, Real&& real) {
   }
 }
 
+std::string shortest(const JsonNode& node) { return shortest_real(node.real); }
+
+/// Labels of axes show a number as a file has it.
+std::string as_written(const JsonNode& node) { return node.text.empty() ? shortest(node) : node.text; }
+
 void write_indented(std::string& out, const JsonNode& node, std::size_t depth) {
   const bool object = node.is_object();
   const std::size_t count = object ? node.members.size() : node.items.size();
   const bool leaves = std::none_of(node.items.begin(), node.items.end(),
                                    [](const JsonNode& item) { return item.is_array() || item.is_object(); });
-  if (!object && !node.is_array()) return write_scalar(out, node, shortest_real);
-  if (count == 0 || (!object && leaves)) return write_compact(out, node, shortest_real);
+  if (!object && !node.is_array()) return write_scalar(out, node, as_written);
+  if (count == 0 || (!object && leaves)) return write_compact(out, node, as_written);
   out += object ? '{' : '[';
   for (std::size_t i = 0; i < count; ++i) {
     out += i > 0 ? ",\n" : "\n";
@@ -140,7 +145,7 @@ void write_indented(std::string& out, const JsonNode& node, std::size_t depth) {
 std::string write_json(const JsonNode& node, JsonStyle style) {
   std::string out;
   if (style == JsonStyle::compact)
-    write_compact(out, node, shortest_real);
+    write_compact(out, node, shortest);
   else
     write_indented(out, node, 0);
   return out;
@@ -148,7 +153,8 @@ std::string write_json(const JsonNode& node, JsonStyle style) {
 
 std::string value_text(const JsonNode& node) {
   std::string out;
-  write_compact(out, node, [](double value) {
+  write_compact(out, node, [](const JsonNode& real) {
+    const double value = real.real;
     std::string text = shortest_real(value);
     if (value == double(std::int64_t(value < 9e15 && value > -9e15 ? value : 0.5))) {
       text = std::to_string(std::int64_t(value));  // an integer means the same with and without a point

@@ -119,7 +119,8 @@ inline constexpr std::size_t kMaxJsonDepth = 64;
 /// of the document's root.
 JsonNode parse_json(std::string_view text, Source* source, Problems& problems, const JsonPlace* place = nullptr);
 
-/// compact: keys sorted by code point, no spaces. indented: two spaces per level, keys in the tree's order.
+/// compact: keys sorted by code point, no spaces. indented: two spaces per level, keys in the tree's order,
+/// numbers as they were written.
 enum class JsonStyle : std::uint8_t { compact, indented };
 std::string write_json(const JsonNode& node, JsonStyle style);
 

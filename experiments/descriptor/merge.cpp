@@ -166,7 +166,10 @@ class Chain {
   static Text read(const std::filesystem::path& file) {
     const RegularFile opened(file);
     if (file.extension() == ".jsonl")
-      throw InputError(concat(file.string(), ": is an archive of results, which no descriptor extends"));
+      throw InputError(
+          concat(file.string(),
+                 ": is an archive of results; a descriptor is a .json file, and commands that read results take it "
+                 "with --from"));
     Text out{opened.identity(), opened.read(kMaxJsonBytes)};
     if (out.text.size() > kMaxJsonBytes)
       throw InputError(concat(file.string(), ": longer than ", kMaxJsonBytes, " bytes, the limit for a descriptor"));

@@ -33,8 +33,8 @@ struct TrialCopy {
 /// around it. The archive of an exported trial must outlive the copy.
 TrialCopy copy_of(const TrialFolder& trial, const TrialResult& result);
 
-/// A copy in a folder whose files nobody has checked: without those that do not match their seals, and without a
-/// damaged config.json. `attempt`: leaves out this attempt too.
+/// A copy in a folder of unchecked files: without those that do not match their seals, and without a damaged
+/// config.json. `attempt`: leaves out this attempt too.
 TrialCopy whole_files_of(const TrialFolder& trial, const TrialResult& result, std::int64_t attempt);
 
 /// What several copies hold together. Copies of one training, whose results list the same files, complete each other.

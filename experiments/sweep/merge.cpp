@@ -236,7 +236,7 @@ class Merge {
         fmt::format("{}: other processes keep changing it; merge again when they have ended", trial.path().string()));
   }
 
-  /// What belongs into the trial's folder; none if it is there. `attempt`: of this process's claim.
+  /// What the trial's folder should hold; none if it is there. `attempt`: of this process's claim.
   std::optional<TrialCopy> join(const std::string& id, std::int64_t attempt) {
     const TrialFolder trial = out_.trial(id);
     std::vector<TrialCopy> copies = copies_.at(id);

@@ -128,7 +128,7 @@ class TrialWork {
     }
     const bool trouble = report.event == WorkerEvent::broken || report.event == WorkerEvent::refused ||
                          report.event == WorkerEvent::failed;
-    // The process that took the trial over may have removed this attempt's files, or somebody the trial's folder, which
+    // The process that took the trial over may have removed this attempt's files, or a user the trial's folder, which
     // is not the disk's fault.
     if (trouble && claim.lost_now()) report = answer(WorkerEvent::busy);
     if (report.event == WorkerEvent::failed) publish_failure(folder_, trial_, report.text);

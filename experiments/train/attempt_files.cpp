@@ -72,7 +72,7 @@ bool AttemptFiles::publish(TrialResult result, KeepCheckpoint keep) {
   sync_folder(attempt_folder(folder_.path(), attempt_));
   result.files = seal_attempt(folder_, attempt_, keep == KeepCheckpoint::last);
   if (const auto metrics = folder_.metrics(attempt_); !result.files.contains(metrics.filename()))
-    throw_system_error("seal", metrics, ENOENT);  // somebody has just deleted the folder
+    throw_system_error("seal", metrics, ENOENT);  // a user has just deleted the folder
   if (!folder_.publish_result(result)) {
     log("another process published a result first; that result is kept");
     return false;

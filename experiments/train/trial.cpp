@@ -366,7 +366,7 @@ class TrialRun {
     const WorkScope scope(options_.clock, WorkPart::result);
     const bool diverged = r.status == TrialEnd::diverged;
     const bool last = diverged && options_.checkpoint.keep_before_divergence > 0;
-    if (ranks_.root()) folder_.write_config(full_json(config_));  // which somebody may have deleted
+    if (ranks_.root()) folder_.write_config(full_json(config_));  // which a user may have deleted
     if (!files_.publish(r, last ? KeepCheckpoint::last : options_.checkpoint.keep)) return TrialOutcome::lost;
     return diverged ? TrialOutcome::diverged : TrialOutcome::done;
   }

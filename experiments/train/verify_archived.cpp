@@ -20,10 +20,13 @@
 namespace normlab {
 namespace {
 
-/// Settings that the seeds of a row share.
-std::string row_settings(TrialConfig config) {
+/// Settings that the seeds of a row share, and the rows of the trials that they start from.
+std::string row_settings(const ExportedResults& archive, TrialConfig config) {
   config.seed = 0;
-  config.start.trial.clear();  // each seed starts from its own
+  if (std::string& start = config.start.trial; !start.empty()) {
+    const auto parent = archive.trials.find(start);
+    start = parent == archive.trials.end() ? "elsewhere" : row_settings(archive, parent->second.config);
+  }
   return canonical_json(config);
 }
 
@@ -34,11 +37,11 @@ std::optional<double> value_of(const TrialResult& result, const std::string& met
 }
 
 ExpectedResult expected_of(const ExportedResults& archive, const TrialConfig& config, const std::string& metric) {
-  const std::string settings = row_settings(config);
+  const std::string settings = row_settings(archive, config);
   std::vector<double> values;
   ExpectedResult expected;
   for (const auto& [id, trial] : archive.trials) {
-    if (row_settings(trial.config) != settings) continue;
+    if (row_settings(archive, trial.config) != settings) continue;
     expected.diverged += trial.result->status == TrialEnd::diverged;
     if (const auto value = value_of(*trial.result, metric)) values.push_back(*value);
   }

@@ -352,9 +352,9 @@ TEST_CASE("data preview: seed and augmentation change the sheet") {
 
 TEST_CASE("data preview: a folder that is not there is named with exit code 3") {
   const Sheets sheets;
-  const Finished nowhere = run_program(sheets.folder, sheets.start + "/nowhere/sheet.png");
+  const Finished nowhere = run_program(sheets.folder, sheets.start + "/proc/nowhere/sheet.png");
   CHECK(nowhere.code == 3);
-  CHECK(nowhere.err.find("/nowhere/sheet.png") != std::string::npos);
+  CHECK(nowhere.err.find("/proc/nowhere") != std::string::npos);
 }
 
 TEST_CASE("eval: photographs of many sizes give the loss that their training gave") {

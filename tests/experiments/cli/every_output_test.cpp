@@ -32,7 +32,7 @@ struct Place : Trained {
   Place() {
     for (const char* split : {"train", "val"})
       for (const std::string label : {"a", "b"})
-        for (int i = 0; i < 4; ++i) {
+        for (int i = 0; i < 6; ++i) {
           Image image;
           image.resize(24, 24);
           for (std::size_t p = 0; p < image.pixels.size(); ++p)
@@ -54,7 +54,7 @@ struct Place : Trained {
       }
     std::ofstream(folder / "data/own/classes.txt") << "left\nright\n";
     std::ofstream(folder / "segment.json") << R"({"dataset": {"name": "own", "layout": "image_masks",
-      "masks": "classes", "mean": [0.5, 0.5, 0.5], "std": [0.3, 0.3, 0.3]},
+      "masks": "classes", "allow_small_eval": true, "mean": [0.5, 0.5, 0.5], "std": [0.3, 0.3, 0.3]},
       "model": {"task": "segment", "image_size": 16, "patch_size": 8, "embed_dim": 8, "depth": 1, "num_heads": 1},
       "train": {"steps": 2, "batch_size": 2}})";
     std::ofstream(folder / "quick.json") << R"({"dataset": {"name": "shapes", "train_images": 200, "eval_images": 50},
@@ -142,11 +142,12 @@ std::vector<DescribedOption> all_options() {
 
 /// Options whose text is no output. Those that name a path are for reading.
 const std::set<std::string> kNoOutputs = {
-    "--data",    "--set",       "--from",   "--out",      "--metric", "--where",  "--sort",      "--rows",
-    "--cols",    "--caption",   "--label",  "--model",    "--slice",  "--labels", "--data-root", "--weights",
-    "--dataset", "--placement", "--shape",  "--shards",   "--only",   "--sites",  "--curves",    "--claims",
-    "--start",   "--share",     "--device", "DESCRIPTOR", "FOLDER",   "WHAT",     "TRIAL",       "DATASET",
-    "A",         "B",           "ID",       "IN",         "RUN",      "SOURCES",  "NUMBERS"};
+    "--data",      "--set",     "--from",    "--out",       "--metric", "--where",  "--sort",
+    "--rows",      "--cols",    "--caption", "--label",     "--model",  "--slice",  "--labels",
+    "--data-root", "--weights", "--dataset", "--placement", "--shape",  "--shards", "--only",
+    "--sites",     "--curves",  "--claims",  "--start",     "--share",  "--device", "--class-order",
+    "DESCRIPTOR",  "FOLDER",    "WHAT",      "TRIAL",       "DATASET",  "A",        "B",
+    "ID",          "IN",        "RUN",       "SOURCES",     "NUMBERS"};
 
 }  // namespace
 

@@ -210,7 +210,7 @@ TEST_CASE("one row: verify trains a trial of an archive again and compares every
   const std::string verify = "verify " + id.substr(0, 8) + " --from " + archive;
   const Finished same = place.call(verify);
   CHECK_MESSAGE(same.code == 0, same.err);
-  CHECK(has(same.out, "1 line of metrics is bit-identical"));
+  CHECK_MESSAGE(has(same.out, "2 lines of metrics are bit-identical"), same.out);
   CHECK(has(same.out, "the result is bit-identical, and the same images are answered correctly"));
 
   // Another value in the record is a difference.
@@ -250,4 +250,23 @@ TEST_CASE("one row: verify trains a trial of an archive again and compares every
   CHECK(has(steps.err, "--steps"));
   const Finished unknown = place.call("verify 0123456789 --from " + archive);
   CHECK(unknown.code == 2);
+}
+
+TEST_CASE("one row: seeds that start from other trials, or from none, are of another row") {
+  const Workplace place;
+  constexpr const char* kSettings = R"("dataset": {"name": "shapes", "train_images": 100, "eval_images": 50},
+    "model": {"patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2}, "seeds": 2,)";
+  place.write("parent.json", concat("{", kSettings, R"("train": {"steps": 5, "batch_size": 10},
+    "sweep": {"model.placement": ["pre_pre", "dpn"]}})"));
+  const std::string file = place.write("child.json", concat("{", kSettings, R"("train": {"steps": 4, "batch_size": 10},
+    "sweep": {"start": [null, {"from": {"descriptor": "parent.json"}}], "model.placement": ["pre_pre", "dpn"]}})"));
+  REQUIRE(place.run(file).code == 0);
+  const std::string archive = in_folder(place.folder, "child.jsonl");
+  REQUIRE(place.call("export " + file + " --out " + place.out + " -o " + archive).code == 0);
+  change(archive, [](auto& result) { result["provenance"]["bits"] = "another"; });
+  const ResultStore store(place.out);
+  for (const std::string& id : store.trial_ids()) {
+    const Finished done = place.call("verify " + id + " --from " + archive + " --out " + place.out);
+    CHECK_MESSAGE(has(done.out, "the row's 2 archived seeds"), done.out);
+  }
 }

@@ -284,7 +284,7 @@ TEST_CASE("descriptor: a file that is not a descriptor is refused") {
   CHECK_THROWS_AS(load_experiment(files.folder() / "absent.json"), InputError);
   CHECK_THROWS_AS(load_experiment(files.folder()), InputError);
   CHECK_THROWS_WITH_AS(load_experiment(files.write("results.jsonl", "{}\n{}\n")),
-                       doctest::Contains("take it with --from"), InputError);
+                       doctest::Contains("commands that read results take it with --from"), InputError);
   CHECK(files.problems(R"([])") == "d.json:1:1: expected an object, got a list");
 }
 

@@ -170,7 +170,9 @@ TEST_CASE("schema: check and jsonschema refuse a size out of its bounds by the s
   for (std::size_t i = 0; i < found.size(); ++i) {
     CAPTURE(descriptors[i].dump());
     CHECK_MESSAGE(found[i].size() == 1, joined(found[i], "\n"));
-    if (!found[i].empty()) CHECK_MESSAGE(found[i].front().ends_with(bounds[i]), found[i].front(), bounds[i]);
+    if (found[i].empty() || bounds[i].empty()) continue;
+    const std::string bound = found[i].front().substr(found[i].front().rfind(' ') + 1);
+    CHECK_MESSAGE(std::stod(bound) == std::stod(bounds[i]), found[i].front() << ", but " << bounds[i]);
   }
 }
 

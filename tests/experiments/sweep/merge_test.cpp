@@ -403,6 +403,7 @@ TEST_CASE("merge: the richest copy counts in any order") {
 TEST_CASE("merge: copies of one training complete each other") {
   const Copies made;
   const TrialFolder other = made.b.trial(made.trial.path().filename());
+  fs::create_directories(other.path().parent_path());
   fs::copy(made.trial.path(), other.path(), fs::copy_options::recursive);
   note_removed(attempt_folder(made.trial.path(), 1), {"checkpoint.safetensors"});
   fs::remove(made.trial.checkpoint(1));
