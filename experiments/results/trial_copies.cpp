@@ -101,11 +101,14 @@ bool counts_before(const TrialCopy& other, const TrialCopy& first) {
 }
 
 void add_copy(TrialCopy& joined, const TrialCopy& more) {
-  // A result from an archive may be anonymous, so that of a folder counts.
-  if (const auto& result = more.files.at(kResultFile);
-      joined.files.at(kResultFile).archived != nullptr && result.archived == nullptr) {
+  // A result from an archive may be anonymous, so that of a folder counts. A folder that was listed while another
+  // process exchanged it may lack the file.
+  const auto own = joined.files.find(kResultFile);
+  const auto other = more.files.find(kResultFile);
+  const bool is_archived = own != joined.files.end() && own->second.archived != nullptr;
+  if (is_archived && other != more.files.end() && other->second.archived == nullptr) {
     joined.result = more.result;
-    joined.files[kResultFile] = result;
+    own->second = other->second;
   }
   joined.files.insert(more.files.begin(), more.files.end());
 }
@@ -165,13 +168,24 @@ TrialCopy copy_of(const TrialFolder& trial, const TrialResult& result) {
   return copy;
 }
 
+/// False for a file that another process has removed meanwhile.
+static bool matches(const fs::path& file, const FileSeal& listed) {
+  try {
+    return seal_of_file(file) == listed;
+  } catch (const EnvironmentError&) {
+    std::error_code unknown;
+    if (fs::exists(file, unknown) || unknown) throw;
+    return false;
+  }
+}
+
 TrialCopy whole_files_of(const TrialFolder& trial, const TrialResult& result, std::int64_t attempt) {
   TrialCopy copy = copy_of(trial, result);
   const fs::path left_out = attempt_folder({}, attempt), folder = attempt_folder({}, attempt_of(copy));
   std::erase_if(copy.files, [&](const auto& file) { return *file.first.begin() == left_out; });
   for (const auto& [name, listed] : result.files)
     if (const auto file = copy.files.find(folder / name);
-        file != copy.files.end() && seal_of_file(file->second.file) != listed)
+        file != copy.files.end() && !matches(file->second.file, listed))
       copy.files.erase(file);
   try {
     read_trial_config(trial);

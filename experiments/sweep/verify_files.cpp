@@ -22,6 +22,7 @@ class FilesCheck {
   explicit FilesCheck(const ResultStore& store) : store_(store) {}
 
   FilesReport run(bool unfinished) {
+    lists_faults_ = unfinished;
     for (const std::string& id : store_.trial_ids())
       if (const TrialFolder trial = store_.trial(id); unfinished || trial.result_text()) check_trial(trial);
     for (const fs::path& folder : list_folder(store_.out() / "experiments")) check_experiment(folder);
@@ -33,9 +34,10 @@ class FilesCheck {
   void check(const std::function<void()>& read) {
     try {
       read();
-    } catch (const Error& error) {
+    } catch (const InputError& error) {
       problem(error.what());
     } catch (const std::exception& error) {  // of a library, for example for a file that vanishes while being read
+      if (!lists_faults_) throw;             // of the machine, not of a file
       problem(error.what());
     }
   }
@@ -127,6 +129,7 @@ class FilesCheck {
   }
 
   const ResultStore& store_;
+  bool lists_faults_ = true;
   FilesReport report_;
 };
 

@@ -23,7 +23,7 @@ struct FilesReport {
 /// the folder cannot be listed; faults of files are reported as problems.
 FilesReport verify_files(const ResultStore& store);
 
-/// The same, without the trials that have no result.
+/// The same, without the trials that have no result. Faults of the machine are thrown, not listed.
 FilesReport verify_results(const ResultStore& store);
 
 }  // namespace normlab
