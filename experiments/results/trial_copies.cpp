@@ -138,7 +138,8 @@ bool place_by_two_renames(const fs::path& part, const fs::path& to, const Claim&
 std::optional<fs::path> missing_trial(const fs::path& path) {
   const std::string name = path.filename().string();
   const auto end = name.find(concat(kSetAside, '.'), 1);
-  if (!is_temporary(path) || end == name.npos) return std::nullopt;
+  // Two dots: one that remove_folder() was removing.
+  if (!is_temporary(path) || end == name.npos || name.starts_with("..")) return std::nullopt;
   const fs::path trial = path.parent_path() / name.substr(1, end - 1);
   std::error_code unknown;
   return fs::exists(trial, unknown) || unknown ? std::nullopt : std::optional(trial);
