@@ -23,7 +23,9 @@ struct FiveImages {
     for (unsigned i = 0; i < 8; ++i)
       write_file(folder / "mine" / (i < 5 ? "train" : "val") / (i % 2 == 0 ? "a" : "b") / (std::to_string(i) + ".png"),
                  make_png(8, 8, i));
-    write_file(file, R"({"dataset": {"name": "mine", "path": "mine", "layout": "image_folder", "eval": "val", "allow_small_eval": true,
+    write_file(
+        file,
+        R"({"dataset": {"name": "mine", "path": "mine", "layout": "image_folder", "eval": "val", "allow_small_eval": true,
         "mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2]},
       "model": {"image_size": 8, "patch_size": 4, "embed_dim": 8, "depth": 1, "num_heads": 1, "num_classes": 2,
         "placement": {"base": "pre_pre", "pooled": "batch_norm"}},
