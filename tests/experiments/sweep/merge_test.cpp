@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <set>
 
+#include "experiments/base/build_info.h"
 #include "experiments/base/files.h"
 #include "experiments/base/safetensors.h"
 #include "experiments/base/strict_json.h"
@@ -641,4 +642,18 @@ TEST_CASE("merge: of equal trials in a folder of archives, one with a curve coun
   const ResultStore both = ResultStore::exported(made.archive.parent_path());
   CHECK(read_result_metrics(both.trial(made.experiment.trials[0].id), *made.trial(0).load_result()).size() ==
         kFakeEvaluations);
+}
+
+TEST_CASE("merge: a folder that was being removed is not put back as a trial") {
+  const TemporaryFolder folder;
+  const ResultStore store(folder / "out");
+  const std::string id(64, 'a');
+  const fs::path trials = store.out() / "trials";
+  const std::string of_dead = concat(".", host_name(), ".4194303.1.tmp"), former = concat(".", id, ".former", of_dead);
+  fs::create_directories(trials / concat(".", former, of_dead));
+  put_back_set_aside(store);
+  CHECK(!fs::exists(trials / concat(".", id)));
+  fs::create_directories(trials / former);
+  put_back_set_aside(store);
+  CHECK(fs::exists(trials / id));
 }
