@@ -53,9 +53,9 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
      "\"source\" and \"deviations\", the known differences from the paper, a list of {\"key\", \"paper\", \"here\", "
      "\"why\"} that replaces the base's; changes no result"},
     {"claim", "object",
-     "\"source\", \"says\", \"printed\", \"scale\", \"scale_note\", \"bench\", \"repeat\" and \"tests\": a statement "
-     "of "
-     "a publication and the tests of these results that decide it, for `normlab claims`; changes no result"},
+     "\"source\", \"short\", \"says\", \"paraphrase\", \"printed\", \"reading\", \"scale\", \"scale_note\", "
+     "\"bench\", \"repeat\" and \"tests\": a statement of a publication and the tests of these results that decide it, "
+     "for `normlab claims`; changes no result"},
     {"extends", "string",
      "path of another descriptor, relative to this file, or \"recipe:NAME\"; keys given here take precedence"},
     {"checkpoint", "object", "how often a running trial is saved; changes no result"},

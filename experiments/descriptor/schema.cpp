@@ -250,6 +250,8 @@ JsonNode top_level_schema(std::string_view key) {
                                                 {"metric", words},
                                                 {"of", words},
                                                 {"over", words},
+                                                {"against_of", words},
+                                                {"margin", type("number")},
                                                 {"first", from("integer", 1)},
                                                 {"last", from("integer", 1)},
                                                 {"any", type("boolean")},
@@ -257,9 +259,18 @@ JsonNode top_level_schema(std::string_view key) {
                                                 {"range", range},
                                                 {"outside", range}}),
                                         {"kind"});
+    const JsonNode pair = object({{"type", "array"}, {"items", type("number")}, {"minItems", 2}, {"maxItems", 2}});
+    JsonNode cells = type("object");
+    cells.add("additionalProperties", if_type("array", pair, type("number")));
+    const JsonNode figures = closed_object(
+        object({{"as", one_of_words(kWords<PrintedAs>)}, {"unit", type("string")}, {"where", words}, {"cells", cells}}),
+        {"as", "where", "cells"});
     return closed_object(object({{"source", words},
+                                 {"short", words},
                                  {"says", words},
-                                 {"printed", words},
+                                 {"paraphrase", type("boolean")},
+                                 {"printed", if_type("object", figures, words)},
+                                 {"reading", words},
                                  {"scale", one_of_words(kWords<ClaimScale>)},
                                  {"scale_note", words},
                                  {"bench", list_of(words)},

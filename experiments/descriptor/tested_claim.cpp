@@ -1,5 +1,7 @@
 #include "experiments/descriptor/tested_claim.h"
 
+#include <algorithm>
+
 #include "core/words.h"
 #include "experiments/descriptor/block_reader.h"
 
@@ -14,13 +16,18 @@ class ClaimReader : BlockReader {
 
   TestedClaim read(const JsonNode& node) {
     TestedClaim claim;
-    if (!check_keys(node, {"source", "says", "printed", "scale", "scale_note", "bench", "repeat", "tests"},
+    if (!check_keys(node,
+                    {"source", "short", "says", "paraphrase", "printed", "reading", "scale", "scale_note", "bench",
+                     "repeat", "tests"},
                     {"source", "says", "scale"}))
       return claim;
     claim.source = text(node, "source");
-    claim.says = text(node, "says");
-    for (const auto& [key, to] : {std::pair{"printed", &claim.printed}, {"scale_note", &claim.scale_note}})
+    claim.says = claim.brief = text(node, "says");
+    for (const auto& [key, to] :
+         {std::pair{"short", &claim.brief}, {"reading", &claim.reading}, {"scale_note", &claim.scale_note}})
       if (node.find(key)) *to = text(node, key);
+    flag(node, "paraphrase", claim.paraphrase);
+    printed(node, claim);
     word(node, "scale", claim.scale);
     timing(node, claim);
     const JsonMember* list = node.find("tests");
@@ -47,6 +54,52 @@ class ClaimReader : BlockReader {
     std::string words;
     for (const std::string_view each : kWords<E>) words += concat(words.empty() ? "" : ", ", "\"", each, "\"");
     problems_.add(word.at, concat("expected one of ", words, "; got ", describe(word)));
+  }
+
+  void flag(const JsonNode& node, std::string_view key, bool& value) {
+    const JsonMember* member = node.find(key);
+    if (member == nullptr) return;
+    if (member->value.kind != JsonKind::boolean)
+      problems_.add(member->value.at, "expected true or false, got " + describe(member->value));
+    value = member->value.boolean;
+  }
+
+  void printed(const JsonNode& node, TestedClaim& claim) {
+    const JsonMember* member = node.find("printed");
+    if (member == nullptr) return;
+    if (member->value.is_string()) {
+      claim.printed = text(node, "printed");
+      return;
+    }
+    if (!check_keys(member->value, {"as", "unit", "where", "cells"}, {"as", "where", "cells"})) return;
+    PrintedFigures& figures = claim.figures;
+    word(member->value, "as", figures.as);
+    figures.where = text(member->value, "where");
+    if (const JsonMember* unit = member->value.find("unit"); unit != nullptr && !unit->value.text.empty())
+      figures.unit = text(member->value, "unit");
+    const JsonNode& cells = member->value.find("cells")->value;
+    if (!cells.is_object() || cells.members.empty())
+      problems_.add(cells.at, "expected an object of cells, got " + describe(cells));
+    for (const JsonMember& cell : cells.members) {
+      const bool single = figures.as == PrintedAs::value;
+      const std::vector<JsonNode> numbers = single ? std::vector{cell.value} : cell.value.items;
+      if (numbers.size() != (single ? 1 : 2) ||
+          !std::all_of(numbers.begin(), numbers.end(), [](const JsonNode& n) { return n.is_number(); })) {
+        problems_.add(cell.value.at, concat(single ? "expected a number" : "expected [baseline, value]", ", got ",
+                                            describe(cell.value)));
+        continue;
+      }
+      for (const JsonNode& number : numbers) {
+        const std::string written = number.kind == JsonKind::real ? number.text : "";
+        const std::size_t point = written.find('.');
+        if (point != written.npos) figures.decimals = std::max(figures.decimals, int(written.size() - point - 1));
+      }
+      const double first = numbers.front().number(), last = numbers.back().number();
+      figures.values.emplace_back(cell.key, figures.as == PrintedAs::difference ? last - first
+                                            : figures.as == PrintedAs::ratio    ? last / first
+                                                                                : last);
+    }
+    if (figures.as == PrintedAs::ratio) figures.decimals = 2;
   }
 
   void timing(const JsonNode& node, TestedClaim& claim) {
@@ -90,7 +143,8 @@ class ClaimReader : BlockReader {
                                   {"against", &test.against},
                                   {"metric", &test.metric},
                                   {"of", &test.of},
-                                  {"over", &test.over}})
+                                  {"over", &test.over},
+                                  {"against_of", &test.against_of}})
       if (node.find(key)) *to = text(node, key);
     for (const auto& [key, to] : {std::pair{"first", &test.first}, {"last", &test.last}})
       if (const JsonMember* steps = node.find(key)) {
@@ -100,12 +154,12 @@ class ClaimReader : BlockReader {
           problems_.add(steps->value.at, "expected a whole number above 0, got " + describe(steps->value));
       }
     if (test.first && test.last) problems_.add(node.at, "give \"first\" or \"last\", not both");
-    for (const auto& [key, to] : {std::pair{"any", &test.any}, {"chance", &test.chance}})
-      if (const JsonMember* flag = node.find(key)) {
-        if (flag->value.kind != JsonKind::boolean)
-          problems_.add(flag->value.at, "expected true or false, got " + describe(flag->value));
-        *to = flag->value.boolean;
-      }
+    for (const auto& [key, to] : {std::pair{"any", &test.any}, {"chance", &test.chance}}) flag(node, key, *to);
+    if (const JsonMember* margin = node.find("margin")) {
+      if (!(margin->value.is_number() && margin->value.number() > 0))
+        problems_.add(margin->value.at, "expected a number above 0, got " + describe(margin->value));
+      test.margin = margin->value.number();
+    }
     range(node, test.range);
     const bool ratio = test.kind == Kind::probe || test.kind == Kind::timing;
     if (ratio && std::min(test.range.low.value_or(1), test.range.high.value_or(1)) <= 0)
@@ -139,17 +193,20 @@ class ClaimReader : BlockReader {
 
 const std::vector<ClaimTestKey>& claim_test_keys() {
   using enum ClaimTestKind;
-  static const std::vector<Kind> all{gain, interaction, slope, difference, probe, diverged, best, timing};
+  static const std::vector<Kind> all{gain,  interaction, slope,    contrast, difference,
+                                     probe, trend,       diverged, best,     timing};
   static const std::vector<ClaimTestKey> keys{
       {"kind", all, {}},
-      {"where", {}, {gain, interaction, slope, difference, probe, diverged, best}},
-      {"against", {interaction, best}, {probe, diverged}},
-      {"metric", {}, {gain, interaction, slope, best}},
-      {"of", {difference, probe, timing}, {}},
+      {"where", {}, {gain, interaction, slope, contrast, difference, probe, trend, diverged, best}},
+      {"against", {interaction, contrast, best}, {probe, diverged}},
+      {"against_of", {}, {probe}},
+      {"metric", {}, {gain, interaction, slope, contrast, best}},
+      {"of", {difference, probe, trend, timing}, {}},
       {"over", {slope, difference, best, timing}, {probe}},
-      {"first", {}, {probe}},
-      {"last", {}, {probe}},
-      {"any", {}, {gain, difference, probe, diverged}},
+      {"first", {}, {probe, trend}},
+      {"last", {}, {probe, trend}},
+      {"any", {}, {gain, contrast, difference, probe, trend, diverged}},
+      {"margin", {}, {gain, interaction, contrast}},
       {"chance", {}, {gain}},
       {"range", {}, all},
       {"outside", {}, all},
