@@ -24,6 +24,7 @@
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/output_file.h"
 #include "experiments/cli/trial_seconds.h"
+#include "experiments/ledger/forest.h"
 #include "experiments/ledger/page.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/sweep/signals.h"
@@ -32,7 +33,7 @@
 namespace normlab {
 namespace {
 
-enum class LedgerFormat : std::uint8_t { text, markdown, json, html };
+enum class LedgerFormat : std::uint8_t { text, markdown, json, html, svg };
 
 struct ClaimsCommand {
   std::vector<std::string> numbers;
@@ -245,8 +246,10 @@ struct ClaimsCommand {
         return ledger_json(lines).dump(2) + "\n";
       case LedgerFormat::html:
         return ledger_html(lines);
+      case LedgerFormat::svg:
+        return forest_plot(lines, true);
       default:
-        return ledger_text(lines, text_columns());
+        return ledger_text(lines, text_columns(), !numbers.empty());
     }
   }
 };
@@ -255,7 +258,9 @@ struct ClaimsCommand {
 
 void add_claims(Command& app) {
   auto [command, claims] = app.add_command<ClaimsCommand>(
-      "claims", "print what the results say about the claims of publications: estimate, interval and verdict");
+      "claims",
+      "print what the results say about the claims of publications: estimate, interval and verdict; of claims that are "
+      "named by number also all estimates");
   command.add_option("numbers", claims.numbers, "numbers of claims (default: all)");
   command.add_option("--claims", claims.folder, "folder of the claims' descriptors, NN-name.json").show_default();
   claims.descriptor.add_reading(command);

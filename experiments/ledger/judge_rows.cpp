@@ -26,6 +26,8 @@ class RowJudge {
         return {rows(true), {interaction()}};
       case ClaimTestKind::slope:
         return {rows(true), {slope()}};
+      case ClaimTestKind::contrast:
+        return {rows(false), contrasts()};
       case ClaimTestKind::diverged:
         return {rows(false), {diverged()}};
       case ClaimTestKind::best:
@@ -46,11 +48,16 @@ class RowJudge {
     return options;
   }
 
+  bool of_gains() const {
+    return test_.kind == ClaimTestKind::gain || test_.kind == ClaimTestKind::interaction ||
+           test_.kind == ClaimTestKind::slope;
+  }
+
   [[noreturn]] void refuse(const std::string& what) const { throw InputError(test_.place + ": " + what); }
 
   Lines select(const std::string& filter) const {
     Lines lines = selected_rows(model_, input_, filter, test_.place);
-    if (test_.kind == ClaimTestKind::diverged || test_.kind == ClaimTestKind::best) return lines;
+    if (!of_gains()) return lines;
     std::erase_if(lines, [](const TableLine* line) { return line->is_baseline; });
     for (const TableLine* line : lines)
       if (!line->baseline) refuse(concat("the row ", line->label, " has no baseline, so it has no gain"));
@@ -83,6 +90,8 @@ class RowJudge {
     std::vector<Estimate> out;
     for (const TableLine* line : where_) {
       Estimate& e = out.emplace_back(Estimate{.label = line->label, .unit = unit(), .n = line->pairs});
+      e.rows = {line->plan_index};
+      e.values = gains_by_seed(*line);
       e.value = line->gain.value.value_or(0);
       if (const auto half = line->gain_half_width.value) {  // uncut: with Holm's cuts intervals miss twice as often
         e.low = e.value - *half;
@@ -113,11 +122,33 @@ class RowJudge {
       refuse(concat("\"where\" and \"against\" select ", where_.size(), " and ", against_.size(),
                     " rows; expected one each"));
     const TableLine &a = *where_[0], &b = *against_[0];
-    Contrast difference{.label = concat("gain of ", a.label, " minus that of ", b.label), .unit = unit()};
+    Contrast difference{.label = concat("gain of ", a.label, " minus that of ", b.label),
+                        .unit = unit(),
+                        .rows = {a.plan_index, b.plan_index}};
     const SeedValues of_b = gains_by_seed(b);
     for (const auto& [seed, gain] : gains_by_seed(a))
       if (const auto found = of_b.find(seed); found != of_b.end()) difference.values[seed] = gain - found->second;
     return judged_contrast(std::move(difference));
+  }
+
+  /// Of the k-th row of `where` and the k-th of `against`.
+  std::vector<Estimate> contrasts() const {
+    if (where_.size() != against_.size())
+      refuse(concat("\"where\" and \"against\" select ", where_.size(), " and ", against_.size(),
+                    " rows; expected equally many"));
+    std::vector<Contrast> contrasts;
+    for (std::size_t k = 0; k < where_.size(); ++k) {
+      const TableLine &a = *where_[k], &b = *against_[k];
+      Contrast& contrast = contrasts.emplace_back(
+          Contrast{.label = concat(a.label, " minus ", b.label), .unit = unit(), .rows = {a.plan_index, b.plan_index}});
+      for (const TableSeed& one : a.seeds)
+        for (const TableSeed& other : b.seeds)
+          if (one.seed == other.seed && one.value && other.value)
+            contrast.values[one.seed] = input_.scale * (*one.value - *other.value);
+    }
+    std::vector<Estimate> out = judge_contrasts(contrasts, test_.range, level_, input_.first_stage);
+    for (std::size_t k = 0; k < out.size(); ++k) note_diverged_runs(out[k], std::array{where_[k], against_[k]});
+    return out;
   }
 
   double axis_value(const TableLine& line) const {

@@ -3,211 +3,230 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "experiments/base/text_layout.h"
+#include "experiments/ledger/claim_words.h"
+#include "experiments/ledger/forest.h"
+#include "experiments/report/report_parts.h"
 #include "experiments/results/markup.h"
-#include "experiments/results/table_model.h"
-#include "experiments/results/table_parts.h"
 
 namespace normlab {
 namespace {
 
-/// An interval may be a single value, such as the difference of two best rates.
-bool has_interval(const Estimate& e) { return e.high > e.low || e.verdict < Verdict::undecided; }
+constexpr std::size_t kWidestTable = 100, kWidestMarkdown = 120;
+constexpr const char* kHeadings[] = {"#", "claim", "printed", "found", "verdict"};
+using Lines = std::vector<const LedgerLine*>;
 
-/// What the results say: the deciding estimate with its row, or why there is none.
-std::string finding(const LedgerLine& line) {
-  if (line.verdict == Verdict::paper_scale) return "no small version can decide it";
-  if (line.verdict == Verdict::not_run)
-    return fmt::format("{} of {} ended", line.done, plural(line.runs, line.claim.bench.empty() ? "run" : "repetition"));
-  const Estimate* e = deciding(line);
-  if (e == nullptr) return "-";
-  std::string text = fmt::format("{} ({}; n {})", estimate_text(*e), e->label, e->n);
-  if (line.estimates.size() > 1) text += fmt::format(", one of {}", plural(line.estimates.size(), "estimate"));
-  return text;
+/// The claims of each text in the order of their first claims; within a text by verdict.
+std::vector<std::pair<std::string, Lines>> by_text(const std::vector<LedgerLine>& lines) {
+  std::vector<std::pair<std::string, Lines>> out;
+  for (const LedgerLine& line : lines) {
+    const std::string text = text_of(line.claim);
+    auto found = std::find_if(out.begin(), out.end(), [&](const auto& group) { return group.first == text; });
+    if (found == out.end()) found = out.insert(out.end(), {text, {}});
+    found->second.push_back(&line);
+  }
+  for (auto& [text, group] : out)
+    std::stable_sort(group.begin(), group.end(),
+                     [](const LedgerLine* a, const LedgerLine* b) { return a->verdict < b->verdict; });
+  return out;
 }
 
-/// How far an estimate is from the other verdict: the distance of its interval from the nearest bound in its widths,
-/// or for an undecided one less the more seeds would decide it.
-double clearness(const LedgerLine& line, const Estimate& e) {
-  if (e.verdict == Verdict::undecided)
-    return !e.why.empty() ? -INFINITY : e.seeds_needed ? -double(*e.seeds_needed) : -std::numeric_limits<double>::max();
-  if (e.test >= line.claim.tests.size()) return 0;
-  const ClaimTest& test = line.claim.tests[e.test];
-  const bool logs = test.kind == ClaimTestKind::probe || test.kind == ClaimTestKind::timing;
-  const auto scaled = [&](double value) { return logs ? std::log(value) : value; };
-  double distance = INFINITY;
-  for (const auto& bound : {test.range.low, test.range.high})
-    for (const double end : {e.low, e.high})
-      if (bound) distance = std::min(distance, std::abs(scaled(end) - scaled(*bound)));
-  const double width = scaled(e.high) - scaled(e.low);
-  return width > 0 ? distance / width : distance;
+std::vector<std::string> cells(const LedgerLine& line) {
+  return {line.device.empty() ? line.number : line.number + " GPU", line.claim.brief, printed_text(line.claim),
+          finding(line), std::string(words_of(line.verdict))};
 }
 
-/// "undecided: 34 seeds would decide it".
-std::string verdict_text(const LedgerLine& line) {
-  std::string text(words_of(line.verdict));
-  const Estimate* e = line.verdict == Verdict::undecided ? deciding(line) : nullptr;
-  if (e == nullptr) return text;
-  if (!e->why.empty()) return text + ": " + e->why;
-  const std::string one = line.claim.bench.empty() ? "seed" : "repetition";
-  if (!e->seeds_needed) return text + ": a million " + one + "s would not decide it";
-  return text + fmt::format(": about {} would decide it", plural(*e->seeds_needed, one));
+/// "Claim 23 on NVIDIA H200", a section's heading, and the anchor that Markdown gives it.
+std::string section_heading(const LedgerLine& line) { return "Claim " + number_text(line); }
+std::string anchor(const LedgerLine& line) {
+  std::string out = section_heading(line);
+  for (char& c : out) c = c == ' ' ? '-' : char(std::tolower(static_cast<unsigned char>(c)));
+  return out;
 }
 
-bool judged(const LedgerLine& line) { return line.verdict < Verdict::not_run; }
-
-std::string where_it_ends(const LedgerLine& line) {
-  if (!judged(line) || line.claim.scale != ClaimScale::twin) return "";
-  if (!line.curves) return "not decided: the results have no curves";
-  if (line.learning.empty()) return "the same: training loss has settled";
-  std::string rows = line.learning.front();
-  if (line.learning.size() > 1) rows += fmt::format(" and {} more", line.learning.size() - 1);
-  return "not decided: " + rows + " still learned";
-}
-
-/// "23", or "23 on NVIDIA H200".
-std::string number_text(const LedgerLine& line) {
-  return line.device.empty() ? line.number : line.number + " on " + line.device;
-}
-
-std::vector<std::string> notes(const std::vector<LedgerLine>& lines) {
-  std::size_t count[5] = {}, claims = 0;
-  for (const LedgerLine& line : lines)
-    if (line.device.empty()) ++count[std::size_t(line.verdict)], ++claims;
+std::vector<std::string> summary(const std::vector<LedgerLine>& lines) {
+  std::size_t count[5] = {}, claims = 0, ends = 0, twins = 0;
+  for (const LedgerLine& line : lines) {
+    if (!line.device.empty()) continue;
+    ++count[std::size_t(line.verdict)], ++claims;
+    twins += line.claim.scale == ClaimScale::twin && line.verdict < Verdict::not_run;
+    ends += line.ends;
+  }
+  const std::size_t judged = count[0] + count[1] + count[2];
   std::vector<std::string> out = {
       fmt::format("{}: {} {} here, {} {} here, {} undecided, {} not run, {} only at the published size.",
                   plural(claims, "claim"), count[0], count[0] == 1 ? "holds" : "hold", count[1],
                   count[1] == 1 ? "fails" : "fail", count[2], count[3], count[4]),
+      fmt::format("All intervals of one claim hold together with probability {:g}. Of {}, {:.1f} are then expected to "
+                  "have an interval that misses.",
+                  kClaimLevel, plural(judged, "judged claim"), (1 - kClaimLevel) * double(judged)),
       fmt::format(
-          "All intervals of one claim hold together with probability {:g}. Of {}, {:.1f} are then expected to have "
-          "an interval that misses.",
-          kClaimLevel, plural(count[0] + count[1] + count[2], "judged claim"),
-          (1 - kClaimLevel) * double(count[0] + count[1] + count[2])),
-      "A verdict concerns the networks, data and lengths of training that were run. It does not say that a publication "
-      "is right or wrong.",
-      "Where it ends: a row has finished learning if its training loss over the last tenth of the steps is less than "
-      "5% below that of the tenth before. A rate that falls to zero makes this easy to pass.",
+          "A verdict concerns the networks, data and lengths of training that were run, and does not say that a "
+          "publication is right or wrong. Of {} of trainings, {} would stand after twice the training.",
+          plural(twins, "claim"), ends),
   };
   if (claims < lines.size()) out.front() += " Timings on a GPU are listed but not counted.";
   return out;
 }
 
-constexpr std::size_t kWidestMarkdown = 120;
-constexpr const char* kHeadings[] = {
-    "#", "source", "claim", "printed", "found", "verdict at this length", "where it ends", "command"};
+/// The estimates of a claim as rows of a table.
+std::vector<std::vector<std::string>> estimate_rows(const LedgerLine& line) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Estimate& e : line.estimates) {
+    std::string verdict(words_of(e.verdict));
+    if (!e.why.empty()) verdict += ": " + e.why;
+    rows.push_back({e.label, estimate_text(e), std::to_string(e.n), verdict});
+  }
+  return rows;
+}
+constexpr const char* kEstimateHeadings[] = {"estimate", "found", "n", "verdict"};
 
-std::vector<std::string> cells(const LedgerLine& line) {
-  return {number_text(line), line.claim.source,  line.claim.says,     line.claim.printed,
-          finding(line),     verdict_text(line), where_it_ends(line), line.command};
+template <std::size_t columns>
+std::string markdown_table(const char* const (&headings)[columns], const std::vector<std::vector<std::string>>& rows) {
+  std::string out, rule;
+  for (const char* heading : headings) out += fmt::format("| {} ", heading), rule += "|---";
+  out += "|\n" + rule + "|\n";
+  for (const auto& row : rows) {
+    for (const std::string& cell : row) out += "| " + cell + " ";
+    out += "|\n";
+  }
+  return out;
 }
 
-/// Each claim that fails, each that holds with a note on its scale, and claims whose seeds were raised. The notes on
-/// timings are of the CPU.
-std::vector<std::string> claim_notes(const std::vector<LedgerLine>& lines) {
-  std::vector<std::string> out;
-  for (const LedgerLine& line : lines) {
-    const std::string& note = line.claim.scale_note;
-    if (!line.device.empty()) continue;
-    if (!line.raised_seeds.empty()) out.push_back(fmt::format("Claim {}: {}", line.number, line.raised_seeds));
-    if (line.verdict == Verdict::fails || (line.verdict == Verdict::holds && !note.empty()))
-      out.push_back(fmt::format("Claim {} {}.{}", line.number, words_of(line.verdict), note.empty() ? "" : " " + note));
+template <std::size_t columns>
+std::string html_table(const char* const (&headings)[columns], const std::vector<std::vector<std::string>>& rows) {
+  std::string out = "<table>\n<thead><tr>";
+  for (const char* heading : headings) out += html_element("th", heading);
+  out += "</tr></thead>\n<tbody>\n";
+  for (const auto& row : rows) {
+    out += "<tr>";
+    for (const std::string& cell : row) out += "<td>" + cell + "</td>";
+    out += "</tr>\n";
+  }
+  return out + "</tbody>\n</table>\n";
+}
+
+/// Columns as wide as their widest cell; the second one is cut where the line would be wider than `width`.
+std::string text_table(const std::vector<std::vector<std::string>>& rows, std::size_t width) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
+  std::size_t all = 2 * (widths.size() - 1);
+  for (const std::size_t column : widths) all += column;
+  if (all > width) widths[1] = std::max<std::size_t>(8, widths[1] - std::min(widths[1], all - width));
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const std::string cell = c == 1 ? shorten_middle(row[c], widths[c]) : row[c];
+      line += cell + std::string(widths[c] + 2 - std::min(widths[c] + 2, display_width(cell)), ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
   }
   return out;
 }
 
 }  // namespace
 
-const Estimate* deciding(const LedgerLine& line) {
-  // Where all must agree the weakest one decides, where one suffices the clearest.
-  const auto weaker = [&](const Estimate* a, const Estimate* b) { return clearness(line, *a) < clearness(line, *b); };
-  const auto pick = [&](std::vector<const Estimate*> among, bool clearest) -> const Estimate* {
-    if (among.empty()) return nullptr;
-    return clearest ? *std::max_element(among.begin(), among.end(), weaker)
-                    : *std::min_element(among.begin(), among.end(), weaker);
-  };
-  std::map<std::size_t, std::vector<const Estimate*>> by_test;
-  for (const Estimate& e : line.estimates)
-    if (e.verdict == line.verdict) by_test[e.test].push_back(&e);
-  std::vector<const Estimate*> of_tests;
-  for (const auto& [test, estimates] : by_test) {
-    const bool any = test < line.claim.tests.size() && line.claim.tests[test].any;
-    of_tests.push_back(pick(estimates, any ? line.verdict == Verdict::holds : line.verdict == Verdict::fails));
-  }
-  return pick(of_tests, line.verdict == Verdict::fails);
-}
-
-std::string estimate_text(const Estimate& e) {
-  if (!has_interval(e)) return "-";
-  const double half = (e.high - e.low) / 2;
-  const int decimals = half > 0 && std::isfinite(half) ? decimals_for(half) : 2;
-  const bool sign = e.unit == "points";
-  const auto number = [&](double v) { return sign ? signed_fixed(v, decimals) : fixed(v, decimals); };
-  return fmt::format("{} [{}, {}]{}", number(e.value), number(e.low), number(e.high),
-                     e.unit.empty() ? "" : " " + e.unit);
-}
-
-std::string ledger_text(const std::vector<LedgerLine>& lines, std::size_t width) {
+std::string ledger_text(const std::vector<LedgerLine>& lines, std::size_t width, bool details) {
   std::string out;
-  const auto add = [&](const std::string& text) {
-    for (const std::string& each : wrapped(text, width - 4)) out += "    " + each + "\n";
+  const auto add = [&](const std::string& text, std::size_t indent) {
+    for (const std::string& each : wrapped(text, width - indent)) out += std::string(indent, ' ') + each + "\n";
   };
-  for (const LedgerLine& line : lines) {
-    const std::string head = fmt::format("{:<3} {}", number_text(line), verdict_text(line));
-    for (const std::string& each : wrapped(head, width)) out += each + "\n";
-    add(fmt::format("{}: {}{}", line.claim.source, line.claim.says,
-                    line.claim.printed.empty() ? "" : " Printed: " + line.claim.printed + "."));
-    add("Found: " + finding(line));
-    if (const std::string ends = where_it_ends(line); !ends.empty()) add("Where it ends: " + ends);
-    if (!line.command.empty()) add(line.command);
+  for (const std::string& sentence : summary(lines)) add(sentence, 0);
+  for (const auto& [text, group] : by_text(lines)) {
+    std::vector<std::vector<std::string>> rows{{std::begin(kHeadings), std::end(kHeadings)}};
+    for (const LedgerLine* line : group) rows.push_back(cells(*line));
+    out += "\n";
+    add(text, 0);
+    out += text_table(rows, std::min(width, kWidestTable));
   }
-  out += "\n";
-  for (const auto& list : {claim_notes(lines), notes(lines)})
-    for (const std::string& note : list)
-      for (const std::string& each : wrapped(note, width)) out += each + "\n";
+  if (!details) return out;
+  for (const LedgerLine& line : lines) {
+    out += "\n";
+    add(section_heading(line) + ": " + line.claim.brief, 0);
+    for (const auto& [heading, text] : claim_facts(line)) add(heading + ": " + text, 2);
+    for (const auto& row : estimate_rows(line)) add(fmt::format("{}: {}, n {}: {}", row[0], row[1], row[2], row[3]), 4);
+  }
   return out;
 }
 
 std::string ledger_markdown(const std::vector<LedgerLine>& lines) {
-  std::string out, rule;
-  for (const char* heading : kHeadings) out += fmt::format("| {} ", heading), rule += "|---";
-  out += "|\n" + rule + "|\n";
-  for (const LedgerLine& line : lines) {
-    for (const std::string& cell : cells(line)) out += fmt::format("| {} ", markdown_cell(cell));
-    out += "|\n";
+  std::string out;
+  for (const std::string& sentence : summary(lines)) out += broken_lines("- " + sentence, kWidestMarkdown) + "\n";
+  for (const auto& [text, group] : by_text(lines)) {
+    std::vector<std::vector<std::string>> rows;
+    for (const LedgerLine* line : group) {
+      auto& row = rows.emplace_back();
+      for (const std::string& cell : cells(*line)) row.push_back(markdown_cell(cell));
+      row.front() = fmt::format("[{}](#{})", row.front(), anchor(*line));
+    }
+    out += fmt::format("\n### {}\n\n", text) + markdown_table(kHeadings, rows);
   }
-  for (const auto& list : {claim_notes(lines), notes(lines)}) {
-    out += "\n";
-    for (const std::string& note : list) out += broken_lines("- " + note, kWidestMarkdown) + "\n";
+  for (const LedgerLine& line : lines) {
+    out += fmt::format("\n### {}\n\n**{}**\n\n", section_heading(line), markdown_cell(line.claim.brief));
+    for (const auto& [heading, text] : claim_facts(line))
+      out += broken_lines(fmt::format("- {}: {}", heading, markdown_cell(text)), kWidestMarkdown) + "\n";
+    if (line.estimates.empty()) continue;
+    std::vector<std::vector<std::string>> rows = estimate_rows(line);
+    for (auto& row : rows)
+      for (std::string& cell : row) cell = markdown_cell(cell);
+    out += "\n" + markdown_table(kEstimateHeadings, rows);
   }
   return out;
 }
 
 std::string ledger_html(const std::vector<LedgerLine>& lines) {
-  std::string out =
+  std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-      "content=\"width=device-width\">\n<title>Claims</title>\n<style>:root{color-scheme:light dark}body{font:15px/1.4 "
-      "system-ui,sans-serif;margin:1rem}table{border-collapse:collapse}td,th{border-bottom:1px solid "
-      "#8888;padding:.3rem .6rem;text-align:left;vertical-align:top}</style>\n<h1>Claims</h1>\n<table>\n<tr>";
-  for (const char* heading : kHeadings) out += fmt::format("<th>{}</th>", heading);
-  out += "</tr>\n";
+      "content=\"width=device-width\">\n<title>Claims</title>\n<style>{}{}</style>\n<h1>Claims</h1>\n",
+      page_style(), picture_style());
+  for (const std::string& sentence : summary(lines)) out += html_element("p", sentence) + "\n";
+  out += "<figure>\n" + forest_plot(lines, false) + "</figure>\n<h2>Verdicts</h2>\n";
+  out +=
+      "<div class=\"tools\" hidden><label>Filter: <input type=\"search\" id=\"filter\" placeholder=\"words of a "
+      "text, a claim or a verdict\"></label><button type=\"button\" id=\"open-all\">open all</button><button "
+      "type=\"button\" id=\"close-all\">close all</button><span id=\"status\"></span></div>\n";
+  constexpr const char* kColumns[] = {"#", "text", "claim", "printed", "found", "verdict", "where it ends"};
+  std::string table = "<table>\n<thead><tr>";
+  for (const char* heading : kColumns) table += html_element("th", heading);
+  table += "</tr></thead>\n<tbody>\n";
+  for (const auto& [text, group] : by_text(lines))
+    for (const LedgerLine* line : group) {
+      std::vector<std::string> row = cells(*line);
+      row.insert(row.begin() + 1, text);
+      const std::string ends = where_it_ends(*line);
+      row.push_back(ends.substr(0, ends.find(';')));
+      table += fmt::format("<tr data-rows=\"{}\">", anchor(*line));
+      for (std::size_t c = 0; c < row.size(); ++c)
+        table += c > 0 ? html_element("td", row[c])
+                       : fmt::format("<td><a href=\"#{}\">{}</a></td>", anchor(*line), escaped(row[c]));
+      table += "</tr>\n";
+    }
+  out += "<div id=\"results\" class=\"scroll\">\n" + table +
+         "</tbody>\n</table>\n</div>\n<h2>Claims</h2>\n<div id=\"trials\">\n";
   for (const LedgerLine& line : lines) {
-    out += "<tr>";
-    for (const std::string& cell : cells(line)) out += fmt::format("<td>{}</td>", escaped(cell));
-    out += "</tr>\n";
+    out += fmt::format(
+        "<details class=\"row\" id=\"{0}\" data-row=\"{0}\"><summary><span class=\"name\">{1}</span> "
+        "<span>{2}</span> <span class=\"soft\">{3}</span></summary>\n<dl>\n",
+        anchor(line), escaped(section_heading(line)), escaped(line.claim.brief), words_of(line.verdict));
+    for (const auto& [heading, text] : claim_facts(line))
+      out += html_element("dt", heading) + html_element("dd", text) + "\n";
+    out += "</dl>\n";
+    std::vector<std::vector<std::string>> rows = estimate_rows(line);
+    for (auto& row : rows)
+      for (std::string& cell : row) cell = escaped(cell);
+    if (!rows.empty()) out += "<div class=\"scroll\">\n" + html_table(kEstimateHeadings, rows) + "</div>\n";
+    out += "</details>\n";
   }
-  out += "</table>\n<ul>\n";
-  for (const auto& list : {claim_notes(lines), notes(lines)})
-    for (const std::string& note : list) out += fmt::format("<li>{}</li>\n", escaped(note));
-  return out + "</ul>\n</html>\n";
+  return out + fmt::format("</div>\n<script>{}</script>\n</html>\n", page_script());
 }
 
 nlohmann::ordered_json ledger_json(const std::vector<LedgerLine>& lines) {
-  nlohmann::ordered_json out{{"schema", 1}, {"level", kClaimLevel}, {"claims", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json out{{"schema", 2}, {"level", kClaimLevel}, {"claims", nlohmann::ordered_json::array()}};
   for (const LedgerLine& line : lines) {
     nlohmann::ordered_json estimates = nlohmann::ordered_json::array();
     for (const Estimate& e : line.estimates) {
@@ -217,13 +236,21 @@ nlohmann::ordered_json ledger_json(const std::vector<LedgerLine>& lines) {
       if (!e.why.empty()) one["why"] = e.why;
       estimates.push_back(std::move(one));
     }
+    nlohmann::ordered_json lengths = nlohmann::ordered_json::object();
+    for (const auto& [length, verdict] : line.by_length) lengths[length] = words_of(verdict);
     out["claims"].push_back({{"number", line.number},
                              {"name", line.name},
                              {"source", line.claim.source},
                              {"says", line.claim.says},
-                             {"printed", line.claim.printed},
+                             {"short", line.claim.brief},
+                             {"paraphrase", line.claim.paraphrase},
+                             {"printed", printed_text(line.claim)},
+                             {"reading", line.claim.reading},
                              {"verdict", words_of(line.verdict)},
-                             {"still_learning", line.learning},
+                             {"ends", line.ends},
+                             {"lengths", std::move(lengths)},
+                             {"machines", line.machines},
+                             {"uncommitted", line.uncommitted},
                              {"runs", line.runs},
                              {"done", line.done},
                              {"estimates", std::move(estimates)},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "core/error.h"
@@ -28,6 +29,14 @@ Verdict combined(std::span<const Verdict> verdicts, bool any) {
   for (const Verdict candidate : any ? kAny : kAll)
     if (std::find(verdicts.begin(), verdicts.end(), candidate) != verdicts.end()) return candidate;
   return Verdict::not_run;
+}
+
+Verdict verdict_of(const TestedClaim& claim, std::span<const Estimate> estimates) {
+  std::map<std::size_t, std::vector<Verdict>> by_test;
+  for (const Estimate& e : estimates) by_test[e.test].push_back(e.verdict);
+  std::vector<Verdict> tests;
+  for (const auto& [test, verdicts] : by_test) tests.push_back(combined(verdicts, claim.tests.at(test).any));
+  return combined(tests);
 }
 
 void judge_multiples(Estimate& e, std::size_t seeds, const std::function<Verdict(double times)>& judged) {
@@ -95,6 +104,8 @@ std::vector<Estimate> judge_contrasts(const std::vector<Contrast>& contrasts, co
   std::vector<Estimate> out;
   for (const Contrast& contrast : contrasts) {
     Estimate& e = out.emplace_back(Estimate{.label = contrast.label, .unit = contrast.unit});
+    e.rows = contrast.rows;
+    e.values = contrast.values;
     e.n = contrast.values.size();
     if (e.n < 2) continue;
     const Interval interval = *staged_interval(contrast.values, each, first_stage);

@@ -24,14 +24,16 @@ std::string_view words_of(Verdict verdict);
 
 /// An estimate whose interval holds together with those of all other estimates of the claim.
 struct Estimate {
-  std::string label, unit;  // "dpn, patch_size=8"; "points", "%", "x" for a ratio, "" for other numbers
+  std::string label, unit;  // "dpn, patch_size 8"; "points", "%", "x" for a ratio, "" for other numbers
   double value = 0, low = 0, high = 0;
   std::size_t n = 0;  // seeds; for `diverged`, runs
   /// Of an undecided estimate: seeds that would decide it, if the estimate and its noise stayed.
   std::optional<std::size_t> seeds_needed{};
   Verdict verdict = Verdict::not_run;
-  std::string why{};     // of a verdict that is not the interval's: "2 of 5 runs of dpn diverged"
-  std::size_t test = 0;  // of the claim's tests, the one that it belongs to
+  std::string why{};                // of a verdict that is not the interval's: "2 of 5 runs of dpn diverged"
+  std::size_t test = 0;             // of the claim's tests, the one that it belongs to
+  std::vector<std::size_t> rows{};  // of the plan, that it is about; without their baselines
+  SeedValues values{};              // of each seed, of estimates that are means over seeds
   /// Because some runs do not count. The first reason is kept.
   void leave_undecided(std::string reason);
 };
@@ -43,6 +45,9 @@ Verdict judge(const ClaimRange& range, double low, double high);
 /// not_run, then undecided take precedence over fails. not_run for none.
 Verdict combined(std::span<const Verdict> verdicts, bool any = false);
 
+/// That of a claim: its tests' estimates combined, then its tests.
+Verdict verdict_of(const TestedClaim& claim, std::span<const Estimate> estimates);
+
 /// Sets the verdict and, if it is undecided, seeds_needed: the fewest seeds above `seeds` with which it would be
 /// decided, if there are any below a million. `judged` is the verdict with a multiple of the seeds.
 void judge_multiples(Estimate& e, std::size_t seeds, const std::function<Verdict(double times)>& judged);
@@ -53,6 +58,7 @@ void judge_interval(Estimate& e, const ClaimRange& range);
 /// The values of one estimate by seed.
 struct Contrast {
   std::string label, unit;
+  std::vector<std::size_t> rows{};
   SeedValues values{};
   bool logs = false;  // the values are logarithms, and the estimate is their exponential
 };
@@ -78,8 +84,8 @@ struct RowsJudged {
   std::set<std::size_t> rows;  // the rows that the estimates depend on, by position in the plan
   std::vector<Estimate> estimates;
 };
-/// For a test of kind gain, interaction, slope, diverged or best: its estimates at simultaneous `level`. InputError,
-/// with the test's place, if a filter is wrong, selects no rows, or not as many as the kind needs.
+/// For a test of kind gain, interaction, slope, contrast, diverged or best: its estimates at simultaneous `level`.
+/// InputError, with the test's place, if a filter is wrong, selects no rows, or not as many as the kind needs.
 RowsJudged judge_rows(const ClaimTest& test, const TableInput& input, double level);
 
 /// The rows that `filter` selects. InputError, with `place`, if there are none.

@@ -133,12 +133,13 @@ class Drawing {
     const double x = x_(*lane.mean);
     if (lane.interval) {
       const double low = x_(lane.interval->first), high = x_(lane.interval->second);
-      svg_.element("path", {{"class", "p-bar"},
+      svg_.element("path", {{"class", lane.tone.empty() ? "p-bar" : "p-bar p-" + lane.tone},
                             {"d", fmt::format("M{0} {2}V{3}M{0} {4}H{1}M{1} {2}V{3}", svg_number(low), svg_number(high),
                                               svg_number(bar - kCap), svg_number(bar + kCap), svg_number(bar))}});
     }
     svg_.element("path",
-                 {{"class", lane.clear ? "p-mean p-clear" : "p-mean"},
+                 {{"class", std::string(lane.clear ? "p-mean p-clear" : "p-mean") +
+                                (lane.tone.empty() ? "" : " p-" + lane.tone)},
                   {"d", fmt::format("M{} {}l{r} {r}l-{r} {r}l-{r} -{r}z", svg_number(x), svg_number(bar - kMean),
                                     fmt::arg("r", kMean))}},
                  lane.label + (lane.numbers.empty() ? "" : ": " + lane.numbers));

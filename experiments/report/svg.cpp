@@ -99,6 +99,9 @@ std::string_view picture_style() {
 .picture .p-dot{fill:#0072b2;fill-opacity:.35;stroke:#0072b2;stroke-width:1}
 .picture .p-mean{fill:#ffffff;stroke:#0072b2;stroke-width:2}
 .picture .p-clear{fill:#0072b2}
+.picture .p-holds{stroke:#009e73}.picture .p-clear.p-holds{fill:#009e73}
+.picture .p-fails{stroke:#d55e00}.picture .p-clear.p-fails{fill:#d55e00}
+.picture .p-undecided{stroke:#777777}
 .picture .p-band{fill:#0072b2;fill-opacity:.22;stroke:none}
 .picture .p-line{stroke:#0072b2;stroke-width:2;fill:none;stroke-linejoin:round}
 .picture .p-point{fill:#0072b2}
