@@ -174,7 +174,7 @@ std::string ledger_markdown(const std::vector<LedgerLine>& lines) {
     std::vector<std::vector<std::string>> rows = estimate_rows(line);
     for (auto& row : rows)
       for (std::string& cell : row) cell = markdown_cell(cell);
-    out += "\n" + markdown_table(kEstimateHeadings, rows);
+    out += fmt::format("\n{}", markdown_table(kEstimateHeadings, rows));
   }
   return out;
 }
