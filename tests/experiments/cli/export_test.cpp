@@ -271,7 +271,6 @@ TEST_CASE("export: the tables of docs/results.md are those of the files that it 
             "dual_patchnorm_segmentation_tiny.jsonl --where 'placement = dpn_to_head' --family table",
         "dpn_stacks.json" + with_file + "dpn_stacks.jsonl --where 'patch_in = layer_norm'",
         "norms_by_depth.json" + with_file + "norms_by_depth.jsonl" + gains + "depth",
-        "lr_sensitivity.json" + with_file + "lr_sensitivity.jsonl --lr-sensitivity",
         "norms_by_optimizer.json" + with_file + "norms_by_optimizer.jsonl" + gains + "name"}) {
     CAPTURE(words);
     const Finished table = run_program(folder, "table experiments/" + words);
