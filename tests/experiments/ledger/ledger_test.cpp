@@ -490,3 +490,11 @@ TEST_CASE("ledger: the forest plot measures the distance from the bound in margi
   missing.verdict = Verdict::not_run;
   CHECK_FALSE(has(forest_plot({missing}, true), "It helps."));
 }
+
+TEST_CASE("ledger: a timing may be a sum of numbers") {
+  const nlohmann::json document{{"rows", {{{"norm", "a"}, {"ms", 3}}, {{"norm", "BN+FFNBN*"}, {"ms", 5}}}}, {"all", 7}};
+  CHECK(timing_value(document, "all") == 7);
+  CHECK(timing_value(document, "rows[norm=BN+FFNBN*].ms") == 5);
+  CHECK(timing_value(document, "2*rows[norm=a].ms + 0.5*rows[norm=BN+FFNBN*].ms + all") == 15.5);
+  CHECK_FALSE(timing_value(document, "2*rows[norm=b].ms + all").has_value());
+}
