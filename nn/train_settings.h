@@ -123,7 +123,9 @@ constexpr auto rows_of(const T*) {
           .when({[](const T& c) { return c.bf16_moment; }, "bf16_moment is off"}),
       field<&T::scale>("muon: how the shape of a matrix scales its step").when(kMuon),
       field<&T::adamw>("muon: AdamW for parameters that are not matrices of a block").when(kMuon),
-      field<&T::layer_decay>("a block's rate is multiplied by it once for each block above it", kOpenShare),
+      field<&T::layer_decay>(
+          "d: the rate of block i of n, counted from 0, is multiplied by d^(n - i), that of the stem by d^(n + 1)",
+          kOpenShare),
       field<&T::multipliers>("factors for parameters whose names match; the last match counts")};
 }
 

@@ -47,6 +47,7 @@ struct FewShotCommand {
       throw InputError("--dataset: masks give a class to each pixel, but few-shot evaluation needs one for each image");
     const bool changed =
         std::any_of(of_transform.begin(), of_transform.end(), [](const Option& o) { return o.given(); });
+    config.train = evaluation_only(config.train);
     if (changed) config.train.eval_transform = transform;
     DataPair data =
         load_dataset(config.dataset, root ? std::optional<std::filesystem::path>(*root) : std::nullopt, threads);
@@ -61,6 +62,16 @@ struct FewShotCommand {
   }
 
  private:
+  /// What an evaluation takes from a training. Its length, batches and augmentation need not suit other images.
+  static TrainConfig evaluation_only(const TrainConfig& trained) {
+    TrainConfig config;
+    config.batch_size = 1;
+    config.augment.crop = CropName::stretch;  // any size
+    config.eval_transform = trained.eval_transform;
+    config.precision = trained.precision;
+    return config;
+  }
+
   int evaluate(const TrialConfig& config, const ModelConfig& network, const DataPair& data,
                const WeightFile& file) const {
     EngineSettings settings = engine_settings(config);

@@ -29,7 +29,7 @@ WeightsSource::Loaded WeightsSource::load(const std::string& command, const std:
   const std::optional<TrainedOn> trained = trained_on(weights.metadata, file);
   if (!data_option.empty() && !trained)
     throw InputError(fmt::format("{}: does not state its training data; give the images with {}", file, data_option));
-  if (stated_names(weights, std::nullopt) != NameScheme::normlab)
+  if (stated_names(weights, std::nullopt, "it to `normlab convert` with --from") != NameScheme::normlab)
     throw InputError(fmt::format("{}: has another program's tensor names; run `normlab convert` on it first", file));
   const ModelConfig network = stated_model(weights, model, false);
   return {std::move(weights), network, trained, result};

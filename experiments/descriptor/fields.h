@@ -20,7 +20,9 @@ constexpr auto rows_of(const T*) {
                           "whiten: to the variances, 1e-5",
                           kPositive),
       norm_field<&T::momentum>("batch_norm: weight of the new value in the running statistics", kShare),
-      norm_field<&T::statistics_batch>("batch_norm: images that each statistic covers; 0: the whole batch", kFromZero),
+      norm_field<&T::statistics_batch>(
+          "batch_norm: images that each statistic covers; 0: the batch, with train.accumulate each part of it",
+          kFromZero),
       norm_field<&T::running>(
           "batch_norm: what moves the running statistics; all_groups: once a step, the mean of the statistics of all "
           "groups, weighted by their images; first_group: the first group of each part"),

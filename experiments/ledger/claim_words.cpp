@@ -96,7 +96,8 @@ std::string printed_text(const TestedClaim& claim) {
   for (const auto& [name, value] : figures.values) values.push_back(value);
   std::sort(values.begin(), values.end());
   std::string out = figure_text(figures, values.front());
-  if (values.size() > 1) out += (values.size() > 2 ? " to " : ", ") + figure_text(figures, values.back());
+  if (const std::string last = figure_text(figures, values.back()); last != out)
+    out += (values.size() > 2 ? " to " : ", ") + last;
   return figures.unit.empty() || figures.unit == "points" ? out : out + " " + figures.unit;
 }
 

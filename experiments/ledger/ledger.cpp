@@ -11,6 +11,7 @@
 #include "experiments/ledger/judge_runs.h"
 #include "experiments/ledger/row_names.h"
 #include "experiments/results/exported.h"
+#include "experiments/results/table_filter.h"
 #include "experiments/sweep/sweep_table.h"
 
 namespace normlab {
@@ -139,7 +140,10 @@ class ClaimJudge {
 
 }  // namespace
 
-std::optional<double> timing_value(const nlohmann::json& document, const std::string& name) {
+namespace {
+
+/// A number by its name, without sums.
+std::optional<double> single_value(const nlohmann::json& document, const std::string& name) {
   const std::size_t open = name.find('['), close = name.find("].");
   if (open == name.npos || close == name.npos) {
     const auto found = document.find(name);
@@ -158,9 +162,32 @@ std::optional<double> timing_value(const nlohmann::json& document, const std::st
           matches && field != row.end() && (field->is_string() ? field->get<std::string>() : field->dump()) == wanted;
       from = comma + 2;
     }
-    if (matches) return timing_value(row, name.substr(close + 2));
+    if (matches) return single_value(row, name.substr(close + 2));
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> timing_value(const nlohmann::json& document, const std::string& name) {
+  double sum = 0;
+  for (std::size_t from = 0; from < name.size();) {
+    const std::size_t plus = std::min(name.find(" + ", from), name.size());
+    std::string term = name.substr(from, plus - from);
+    double times = 1;
+    // "BN+FFNBN*" is the name of a norm.
+    if (const std::size_t star = term.find('*'); star != term.npos) {
+      if (const auto number = parse_number(term.substr(0, star))) {
+        times = *number;
+        term.erase(0, star + 1);
+      }
+    }
+    const auto value = single_value(document, term);
+    if (!value) return std::nullopt;
+    sum += times * *value;
+    from = plus + 3;
+  }
+  return sum;
 }
 
 LedgerLine judge_claim(const Experiment& experiment, const ResultStore& store, const std::filesystem::path& timings) {

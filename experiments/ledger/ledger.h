@@ -54,8 +54,9 @@ void judge_lengths(LedgerLine& line, const Experiment& experiment);
 /// with the test's place for wrong filters and metrics, and for timings that are damaged or lack a number.
 LedgerLine judge_claim(const Experiment& experiment, const ResultStore& store, const std::filesystem::path& timings);
 
-/// The number in a document of `bench --format json` that `name` selects: "train_ratio", or in a list
-/// "rows[shape=65x768, norm=dyt].train_ms". None if there is none.
+/// The number in a document of `bench --format json` that `name` selects: "train_ratio", in a list
+/// "rows[shape=65x768, norm=dyt].train_ms", or a sum of such numbers: "2*rows[...].ms + 6*rows[...].ms". None if there
+/// is none.
 std::optional<double> timing_value(const nlohmann::json& document, const std::string& name);
 
 }  // namespace normlab

@@ -14,7 +14,7 @@
 namespace normlab {
 namespace {
 
-constexpr std::size_t kWidestTable = 100, kWidestMarkdown = 120;
+constexpr std::size_t kWidestTable = 100, kWidestPrinted = 24, kWidestMarkdown = 120;
 constexpr const char* kHeadings[] = {"#", "claim", "printed", "found", "verdict"};
 using Lines = std::vector<const LedgerLine*>;
 
@@ -34,8 +34,8 @@ std::vector<std::pair<std::string, Lines>> by_text(const std::vector<LedgerLine>
 }
 
 std::vector<std::string> cells(const LedgerLine& line) {
-  return {line.device.empty() ? line.number : line.number + " GPU", line.claim.brief, printed_text(line.claim),
-          finding(line), std::string(words_of(line.verdict))};
+  return {line.device.empty() ? line.number : line.number + " GPU", line.claim.brief,
+          shorten_middle(printed_text(line.claim), kWidestPrinted), finding(line), std::string(words_of(line.verdict))};
 }
 
 /// "Claim 23 on NVIDIA H200", a section's heading, and the anchor that Markdown gives it.
@@ -64,8 +64,12 @@ std::vector<std::string> summary(const std::vector<LedgerLine>& lines) {
                   kClaimLevel, plural(judged, "judged claim"), (1 - kClaimLevel) * double(judged)),
       fmt::format(
           "A verdict concerns the networks, data and lengths of training that were run, and does not say that a "
-          "publication is right or wrong. Of {} of trainings, {} would stand after twice the training.",
-          plural(twins, "claim"), ends),
+          "publication is right or wrong. Of {} about trainings, {} shown to end the same after twice the "
+          "training; the others are judged at their length only.",
+          plural(twins, "claim"),
+          ends == 0   ? "none is"
+          : ends == 1 ? "one is"
+                      : fmt::format("{} are", ends)),
   };
   if (claims < lines.size()) out.front() += " Timings on a GPU are listed but not counted.";
   return out;
@@ -174,7 +178,7 @@ std::string ledger_markdown(const std::vector<LedgerLine>& lines) {
     std::vector<std::vector<std::string>> rows = estimate_rows(line);
     for (auto& row : rows)
       for (std::string& cell : row) cell = markdown_cell(cell);
-    out += "\n" + markdown_table(kEstimateHeadings, rows);
+    out += fmt::format("\n{}", markdown_table(kEstimateHeadings, rows));
   }
   return out;
 }

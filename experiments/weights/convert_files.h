@@ -33,8 +33,8 @@ WeightFile read_weight_file(const std::filesystem::path& path);
 void require_container(const std::filesystem::path& path, NameScheme scheme);
 
 /// The naming scheme of the tensors: `given`, or "normlab.names" of the metadata. A file with only "normlab.model" has
-/// normlab's names. InputError if neither says it, if the two differ, or if the kind of file does not fit. `option` is
-/// what `given` is called.
+/// normlab's names. InputError if neither says it, if the two differ, or if the kind of file does not fit. `option`:
+/// what the user gives instead, such as the option of `given`.
 NameScheme stated_names(const WeightFile& file, std::optional<NameScheme> given, std::string_view option = "--from");
 
 /// "normlab.model" of the metadata.

@@ -122,6 +122,19 @@ TEST_CASE("convert: a file of timm that went both ways has its own values") {
     CHECK(values_of<float>(last.get(tensor.name)) == values_of<float>(first.get(tensor.name)));
 }
 
+TEST_CASE("convert, eval, fewshot: a file that does not state its names is sent to convert") {
+  const TemporaryFolder folder;
+  const std::string weights = " --weights " + quoted(network_path(kNetworkFiles[0]));
+  for (const std::string& command :
+       {"eval" + weights + " --data gratings", "fewshot" + weights + " --dataset gratings"}) {
+    CAPTURE(command);
+    const Finished done = run_program(folder, command);
+    CHECK(done.code == kBadInput);
+    CHECK_MESSAGE(has(done.err, "does not say which names its tensors have; give it to `normlab convert` with --from"),
+                  done.err);
+  }
+}
+
 TEST_CASE("convert: a refusal names the option to give") {
   const TemporaryFolder folder;
   const NetworkFile& vit = kNetworkFiles[0];

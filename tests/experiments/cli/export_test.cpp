@@ -246,11 +246,8 @@ TEST_CASE("export: the tables of docs/results.md are those of the files that it 
   const TemporaryFolder folder;
   const std::string page = text_of("docs/results.md"), with_file = " --from docs/results/";
   for (const std::string& words : {"placements_cifar10.json" + with_file + "cifar10.jsonl",
-                                   "placements_cifar10_fast.json" + with_file + "cifar10_fast.jsonl",
                                    "bf16_cifar10.json" + with_file + "cifar10.jsonl --equivalent 0.5",
-                                   "cifar_augmented.json" + with_file + "cifar_augmented.jsonl",
-                                   "transfer_cifar10.json" + with_file + "transfer_cifar10.jsonl",
-                                   "transfer_segmentation.json" + with_file + "transfer_segmentation.jsonl"}) {
+                                   "cifar_augmented.json" + with_file + "cifar_augmented.jsonl"}) {
     CAPTURE(words);
     const Finished table = run_program(folder, "table experiments/" + words);
     CHECK_MESSAGE(table.code == 0, table.err);
@@ -258,18 +255,23 @@ TEST_CASE("export: the tables of docs/results.md are those of the files that it 
     const auto rows = table.out.find("\n\n") + 2;
     CHECK(has(page, "```text\n" + table.out.substr(0, table.out.find("\n\n", rows) + 1) + "```\n"));
   }
-  std::vector<std::string> without_question{"dpn_stacks.json" + with_file + "dpn_stacks.jsonl",
-                                            "norms_by_depth.json" + with_file + "norms_by_depth.jsonl",
-                                            "lr_sensitivity.json" + with_file + "lr_sensitivity.jsonl --lr-sensitivity",
-                                            "norms_by_optimizer.json" + with_file + "norms_by_optimizer.jsonl"};
-  for (const char* shots : {"1", "5", "10", "25"})
-    without_question.push_back(
-        concat("transfer_fewshot.json", with_file, "transfer_fewshot.jsonl --metric eval/", shots, "shot_accuracy"));
-  for (const char* name : {"finetune384", "imagenet21k_25shot", "vtab", "lit", "segmentation"})
-    without_question.push_back(
-        concat("papers/dual_patchnorm/", name, "_tiny.json", with_file, "dual_patchnorm_", name, "_tiny.jsonl",
-               name == std::string("imagenet21k_25shot") ? " --metric eval/25shot_accuracy" : ""));
-  for (const std::string& words : without_question) {
+  const std::string gains = " --cells gain --rows placement --cols ", small = "papers/dual_patchnorm/";
+  for (const std::string& words :
+       {"transfer_cifar10.json" + with_file + "transfer_cifar10.jsonl" + gains + "start --cols image_size",
+        "transfer_fewshot.json" + with_file + "transfer_fewshot.jsonl --metric eval/5shot_accuracy",
+        "transfer_segmentation.json" + with_file + "transfer_segmentation.jsonl" + gains + "fraction",
+        std::string("claims/02-dual-patchnorm.json --from docs/results --where 'placement = dpn'"),
+        small + "finetune384_tiny.json" + with_file + "dual_patchnorm_finetune384_tiny.jsonl",
+        small + "imagenet21k_25shot_tiny.json" + with_file +
+            "dual_patchnorm_imagenet21k_25shot_tiny.jsonl --metric eval/25shot_accuracy",
+        small + "vtab_tiny.json" + with_file +
+            "dual_patchnorm_vtab_tiny.jsonl --where 'placement = dpn' --family table",
+        small + "lit_tiny.json" + with_file + "dual_patchnorm_lit_tiny.jsonl",
+        small + "segmentation_tiny.json" + with_file +
+            "dual_patchnorm_segmentation_tiny.jsonl --where 'placement = dpn_to_head' --family table",
+        "dpn_stacks.json" + with_file + "dpn_stacks.jsonl --where 'patch_in = layer_norm'",
+        "norms_by_depth.json" + with_file + "norms_by_depth.jsonl" + gains + "depth",
+        "norms_by_optimizer.json" + with_file + "norms_by_optimizer.jsonl" + gains + "name"}) {
     CAPTURE(words);
     const Finished table = run_program(folder, "table experiments/" + words);
     CHECK_MESSAGE(table.code == 0, table.err);

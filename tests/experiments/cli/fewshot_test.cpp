@@ -1,6 +1,7 @@
 // Few-shot accuracies: as columns of a trial, and of any weights.
 #include <doctest/doctest.h>
 
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/small_sweep.h"
 #include "tests/experiments/data/fixtures.h"
 
@@ -81,6 +82,28 @@ TEST_CASE("fewshot: the command judges weights on other data") {
   CAPTURE(found.err);
   CHECK(found.code == 0);
   CHECK(found.out.find("50 training images, 20 evaluated, 10 classes") != std::string::npos);
+}
+
+TEST_CASE("fewshot: images may be fewer than a batch of the training, and of another size") {
+  const TemporaryFolder folder;
+  const std::string one_row = small_sweep(folder, "--set seeds=1 --set 'sweep={\"model.placement\": [\"pre_pre\"]}'");
+  REQUIRE(run_program(folder, "run " + one_row + " --out " + in_folder(folder, "r")).code == 0);
+  const std::string weights = ResultStore(folder / "r").trial(ResultStore(folder / "r").trial_ids().front()).path() /
+                              "attempt-1" / "checkpoint.safetensors";
+  const std::string few = " --shots 1 --dataset '{\"name\": \"gratings\", \"train_images\": 10, \"eval_images\": 20}'";
+  const Finished found = run_program(folder, "fewshot --weights " + weights + few);
+  CHECK_MESSAGE(found.code == 0, found.err);
+  CHECK_MESSAGE(has(found.out, "10 training images, 20 evaluated, 10 classes"), found.out);
+
+  const std::string larger = in_folder(folder, "larger.safetensors");
+  const Finished converted = run_program(folder, "convert " + weights + " " + larger +
+                                                     " --allow-left-over --resize-positions bilinear --model "
+                                                     "'{\"image_size\": 64, \"num_classes\": 10, \"patch_size\": 8, "
+                                                     "\"embed_dim\": 16, \"depth\": 2, \"num_heads\": 2}'");
+  REQUIRE_MESSAGE(converted.code == 0, converted.err);
+  const Finished stretched = run_program(folder, "fewshot --weights " + larger + few + " --crop stretch");
+  CHECK_MESSAGE(stretched.code == 0, stretched.err);
+  CHECK_MESSAGE(has(stretched.out, "10 training images, 20 evaluated, 10 classes"), stretched.out);
 }
 
 TEST_CASE("fewshot: masks give no class to an image") {

@@ -44,6 +44,36 @@ TEST_CASE("claim block: source, words and tests are read") {
   CHECK(claim.tests[1].chance);
 }
 
+TEST_CASE("claim block: printed cells are pairs or numbers, and a statement may be short and in our words") {
+  DescriptorFiles files;
+  const auto claim = [&](const std::string& printed) {
+    return files
+        .load(with_claim(
+            R"({"kind": "contrast", "where": "row = a", "against": "row = b", "margin": 0.5, "range": [0, null]})",
+            R"("scale": "twin", "short": "B", "paraphrase": true, "reading": "C.", "printed": )" + printed + ","))
+        .claim;
+  };
+  const TestedClaim difference = claim(
+      R"({"as": "difference", "unit": "points", "where": "Table 6", "cells": {"B/32": [63.8, 61.2], "S": [64, 63.75]}})");
+  CHECK(difference.brief == "B");
+  CHECK(difference.paraphrase);
+  CHECK(difference.reading == "C.");
+  CHECK(difference.tests[0].margin == 0.5);
+  REQUIRE(difference.figures.values.size() == 2);
+  CHECK(difference.figures.values[0].first == "B/32");
+  CHECK(difference.figures.values[0].second == doctest::Approx(-2.6));
+  CHECK(difference.figures.decimals == 2);
+  CHECK(claim(R"({"as": "ratio", "where": "T", "cells": {"a": [2, 3]}})").figures.values[0].second == 1.5);
+  CHECK(claim(R"({"as": "value", "where": "T", "cells": {"a": 7}})").figures.values[0].second == 7);
+  for (const auto& [printed, part] :
+       {std::pair{R"({"as": "value", "where": "T", "cells": {"a": [1, 2]}})", "expected a number"},
+        {R"({"as": "ratio", "where": "T", "cells": {"a": 3}})", "expected [baseline, value]"},
+        {R"({"as": "ratio", "where": "T", "cells": {}})", "expected an object of cells"},
+        {R"({"as": "ratio", "cells": {"a": [1, 2]}})", "the key \"where\" is missing"},
+        {R"(5)", "expected an object"}})
+    CHECK_THROWS_WITH_AS(claim(printed), doctest::Contains(part), InputError);
+}
+
 TEST_CASE("claim block: it changes no trial") {
   DescriptorFiles files;
   const Experiment with = files.load(with_claim(R"({"kind": "gain", "range": [0, null]})"));

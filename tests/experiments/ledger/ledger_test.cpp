@@ -8,7 +8,10 @@
 
 #include "core/error.h"
 #include "experiments/base/text_layout.h"
+#include "experiments/ledger/claim_words.h"
+#include "experiments/ledger/forest.h"
 #include "experiments/ledger/page.h"
+#include "experiments/ledger/row_names.h"
 #include "experiments/sweep/sweep_table.h"
 #include "tests/experiments/base/text.h"
 #include "tests/experiments/report/fake_results.h"
@@ -55,16 +58,6 @@ struct MadeUpClaim {
 };
 
 const std::string kGain = R"({"kind": "gain", "where": "placement = dpn", "range": [0, null]})";
-
-/// Losses at the ends of 20 equal parts of a training.
-std::vector<MetricsLine> curve(double at_80, double at_90) {
-  std::vector<MetricsLine> lines;
-  for (int k = 1; k <= 20; ++k) {
-    const double loss = k <= 16 ? 2.0 : k <= 18 ? at_80 : at_90;
-    lines.push_back({.step = k, .progress = k / 20.0, .values = {{"train/loss", loss}}});
-  }
-  return lines;
-}
 
 }  // namespace
 
@@ -134,7 +127,7 @@ TEST_CASE("ledger: probes are averaged over the steps that the test asks for") {
   made.finish(0);
   const LedgerLine line = made.line();
   CHECK(line.verdict == Verdict::undecided);
-  CHECK(line.estimates[0].why == "3 of 3 runs of epochs=1, placement=dpn did not measure afv/*");
+  CHECK(line.estimates[0].why == "3 of 3 runs of dpn did not measure afv/*");
   REQUIRE(line.problems.size() == 1);
   CHECK(has(*line.problems.begin(), line.estimates[0].why + "; request it under \"probes\""));
 }
@@ -151,10 +144,9 @@ TEST_CASE("ledger: a probe that some runs lack decides nothing") {
   CHECK(all.problems.empty());
   CHECK(two.verdict == Verdict::undecided);
   CHECK(two.estimates[0].n == 2);
-  CHECK(two.estimates[0].why == "1 of 3 runs of epochs=1, placement=dpn did not measure probe/x");
+  CHECK(two.estimates[0].why == "1 of 3 runs of dpn did not measure probe/x");
   CHECK(zero.verdict == Verdict::undecided);
-  CHECK(zero.estimates[0].why ==
-        "1 of 3 runs of epochs=1, placement=dpn measured zero or less as probe/x, which has no logarithm");
+  CHECK(zero.estimates[0].why == "1 of 3 runs of dpn measured zero or less as probe/x, which has no logarithm");
 }
 
 TEST_CASE("ledger: a difference without the runs that diverged decides nothing") {
@@ -166,7 +158,7 @@ TEST_CASE("ledger: a difference without the runs that diverged decides nothing")
   const LedgerLine line = made.line();
   CHECK(line.done == 3);
   CHECK(line.verdict == Verdict::undecided);
-  CHECK(line.estimates[0].why == "1 of 3 runs of epochs=1, placement=dpn diverged");
+  CHECK(line.estimates[0].why == "1 of 3 runs of dpn diverged");
 }
 
 TEST_CASE("ledger: the weakest estimate decides where all must agree, the clearest where one suffices") {
@@ -195,16 +187,6 @@ TEST_CASE("ledger: the weakest estimate decides where all must agree, the cleare
   CHECK(deciding(line) == &line.estimates[1]);
 }
 
-TEST_CASE("ledger: a row has finished learning once its loss falls by less than 5% between the last tenths") {
-  CHECK(finished_learning(curve(1.0, 0.96)) == true);
-  CHECK(finished_learning(curve(1.0, 0.94)) == false);
-  CHECK_FALSE(finished_learning({}).has_value());
-  const MadeUpClaim made(kGain);
-  made.finish(0.05);  // from 1.2 to 1.0
-  CHECK(made.line().learning == std::vector<std::string>{"epochs=1, placement=pre_pre", "epochs=1, placement=dpn"});
-  CHECK(has(ledger_text({made.line()}, 80), "Where it ends: not decided: epochs=1, placement=pre_pre"));
-}
-
 TEST_CASE("ledger: timings are ratios of two numbers of each line") {
   const MadeUpClaim made(
       R"({"kind": "timing", "of": "rows[norm=b, n=2].ms", "over": "rows[norm=a, n=2].ms", "range": [null, 1]})",
@@ -226,7 +208,7 @@ TEST_CASE("ledger: timings are ratios of two numbers of each line") {
   CHECK_THROWS_WITH_AS(made.line(), doctest::Contains("times.jsonl:4: has no time rows[norm=b, n=2].ms"), InputError);
 }
 
-TEST_CASE("ledger: a repetition that was removed from a file is missed") {
+TEST_CASE("ledger: timings are judged with the repetitions that are there, and one that was removed is missed") {
   const MadeUpClaim made(R"({"kind": "timing", "of": "b", "over": "a", "range": [null, 1]})",
                          R"("scale": "timing", "bench": ["norms"], "repeat": 3, )");
   const auto write = [&](int removed) {
@@ -238,8 +220,9 @@ TEST_CASE("ledger: a repetition that was removed from a file is missed") {
   CHECK(made.line().verdict == Verdict::holds);
   write(4);
   const LedgerLine line = made.line();
-  CHECK(line.verdict == Verdict::not_run);
-  CHECK(has(ledger_text({line}, 80), "Found: 8 of 9 repetitions ended"));
+  CHECK(line.verdict == Verdict::holds);
+  CHECK(line.estimates[0].n == 8);
+  CHECK(has(ledger_text({line}, 80, true), "Runs: 8 of 9 repetitions in times.jsonl"));
 }
 
 TEST_CASE("ledger: timings on a GPU have a line of their own, which is not counted") {
@@ -260,11 +243,12 @@ TEST_CASE("ledger: timings on a GPU have a line of their own, which is not count
   write({"NVIDIA H200", "NVIDIA H200"});
   const LedgerLine gpu = made.line();
   CHECK(gpu.device == "NVIDIA H200");
-  const std::string text = ledger_text({cpu, gpu}, 200);
-  CHECK(has(text, " on NVIDIA H200 holds here"));
+  const std::string text = ledger_text({cpu, gpu}, 200, true);
+  CHECK(has(text, "Claim 7 on NVIDIA H200: It helps."));
+  CHECK(has(text, "\n7 GPU  It helps."));
   CHECK(has(text, "1 claim: 1 holds here"));
   CHECK(has(text, "Timings on a GPU are listed but not counted."));
-  CHECK_FALSE(has(ledger_text({cpu}, 200), "on a GPU"));
+  CHECK_FALSE(has(ledger_text({cpu}, 200, true), "on a GPU"));
   CHECK(ledger_json({gpu})["claims"][0]["device"] == "NVIDIA H200");
   std::ofstream(made.folder / "times.jsonl")
       << R"({"device": 5, "runs": [{"n": 1, "device": 5, "ms": 3}, {"n": 2, "ms": 1}]})"
@@ -283,14 +267,13 @@ TEST_CASE("ledger: undecided timings name the repetitions that would decide them
   file.close();
   const LedgerLine line = made.line();
   REQUIRE(line.estimates[0].seeds_needed.has_value());
-  CHECK(has(ledger_text({line}, 200),
+  CHECK(has(ledger_text({line}, 200, true),
             concat("undecided: about ", *line.estimates[0].seeds_needed, " repetitions would decide it")));
   std::ofstream on_the_bound(made.folder / "times.jsonl");
   for (const double ms : {0.5, 2.0}) on_the_bound << nlohmann::json{{"a", 1}, {"b", ms}} << "\n";
   on_the_bound.close();
   LedgerLine undecided = made.line();
-  undecided.verdict = Verdict::undecided;  // two of three repetitions
-  CHECK(has(ledger_text({undecided}, 200), "undecided: a million repetitions would not decide it"));
+  CHECK(has(ledger_text({undecided}, 200, true), "undecided: a million repetitions would not decide it"));
 }
 
 TEST_CASE("ledger: a claim of the published size only is not judged") {
@@ -311,22 +294,22 @@ TEST_CASE("ledger: text, Markdown, HTML and JSON say the same") {
   line.claim.scale_note = "Too small | too short.";
   const std::string estimate = estimate_text(line.estimates[0]);
   CHECK(estimate.starts_with("-5"));
-  for (const std::string& text : {ledger_text({line}, 60), ledger_markdown({line}), ledger_html({line})}) {
+  for (const std::string& text : {ledger_text({line}, 200, true), ledger_markdown({line}), ledger_html({line})}) {
     CAPTURE(text);
-    for (const std::string& part : {std::string("fails here"), estimate, line.command, std::string("A paper, Table 1")})
+    for (const std::string& part : {std::string("fails here"), estimate, line.command, std::string("A paper, Table 1"),
+                                    std::string("Each gain of placement = dpn is at least 0 points.")})
       CHECK(has(text, part));
-    CHECK(has(text, "Claim 7 fails here. Too small | too short."));
   }
-  std::istringstream rows(ledger_text({line}, 60));
+  CHECK(has(ledger_text({line}, 200, true), "Caveat: Too small | too short."));
+  CHECK(has(ledger_markdown({line}), "- Caveat: Too small \\| too short."));
+  CHECK(has(ledger_html({line}), "<dd>Too small | too short.</dd>"));
+  CHECK_FALSE(has(ledger_text({line}, 200, false), line.command));
+  std::istringstream rows(ledger_text({line}, 60, true));
   for (std::string row; std::getline(rows, row);) CHECK(display_width(row) <= 60);
   const auto json = ledger_json({line});
   REQUIRE(json["claims"].size() == 1);
   CHECK(json["claims"][0]["verdict"] == "fails here");
   CHECK(json["claims"][0]["estimates"][0]["value"].get<double>() == line.estimates[0].value);
-  line.verdict = Verdict::holds;
-  CHECK(has(ledger_text({line}, 60), "Claim 7 holds here. Too small | too short."));
-  line.claim.scale_note.clear();
-  CHECK_FALSE(has(ledger_text({line}, 60), "Claim 7"));
 }
 
 TEST_CASE("ledger: seeds that were raised after a verdict are told with the claim") {
@@ -345,7 +328,7 @@ TEST_CASE("ledger: seeds that were raised after a verdict are told with the clai
   }
   const LedgerLine line = judge_claim(more, made.store, "none");
   CHECK(has(line.raised_seeds, "Seeds were raised once after results had been read (with 3; now 4)"));
-  CHECK(has(ledger_text({line}, 200), "Claim 7: Seeds were raised once"));
+  CHECK(has(ledger_text({line}, 200, true), "Seeds: Seeds were raised once"));
 }
 
 TEST_CASE("ledger: an interval of a single value is printed, a missing one is not") {
@@ -357,4 +340,161 @@ TEST_CASE("ledger: an interval of a single value is printed, a missing one is no
   const auto json = ledger_json({line})["claims"][0]["estimates"];
   CHECK(json[0].value("low", 1.0) == 0.0);
   CHECK_FALSE(json[1].contains("value"));
+}
+
+TEST_CASE("ledger: printed figures are computed from the cells") {
+  TestedClaim claim;
+  claim.printed = "figure";
+  CHECK(printed_text(claim) == "figure");
+  claim.figures = {.as = PrintedAs::difference,
+                   .unit = "points",
+                   .where = "Table 6",
+                   .values = {{"B/32", 61.2 - 63.8}, {"S/32", 63.7 - 64.1}},
+                   .decimals = 1};
+  CHECK(printed_text(claim) == "-2.6, -0.4");
+  claim.figures.values.emplace_back("Ti/16", 71.0 - 72.1);
+  CHECK(printed_text(claim) == "-2.6 to -0.4");
+  claim.figures = {
+      .as = PrintedAs::ratio, .unit = "x", .where = "Table 6", .values = {{"Swin-T", 901.0 / 770.0}}, .decimals = 2};
+  CHECK(printed_text(claim) == "1.17 x");
+}
+
+TEST_CASE("ledger: contrasts compare the rows of two filters by seed") {
+  const auto judged = [](const std::string& rows) {
+    const MadeUpClaim made(R"({"kind": "contrast", )" + rows + R"(, "range": [0, null]})");
+    made.finish(0.05);
+    return made.line();
+  };
+  const LedgerLine line = judged(R"("where": "placement = dpn", "against": "placement = pre_pre")");
+  CHECK(line.estimates[0].label == "dpn minus pre_pre");
+  CHECK(line.estimates[0].unit == "points");
+  CHECK(line.estimates[0].value == doctest::Approx(5 + 100 * (0.003 - 0 + 0 - 0.002 + 0.002 - 0.004) / 3));
+  CHECK(line.verdict == Verdict::holds);
+  CHECK(judged(R"("where": "placement = pre_pre", "against": "placement = dpn")").verdict == Verdict::fails);
+  CHECK_THROWS_WITH_AS(judged(R"("where": "epochs = 1", "against": "placement = dpn")"),
+                       doctest::Contains("select 2 and 1 rows; expected equally many"), InputError);
+}
+
+TEST_CASE("ledger: a trend correlates measurements with their order in the network") {
+  MadeUpClaim made(
+      R"({"kind": "trend", "of": "probe/blocks.*", "where": "placement = dpn", "last": 1, "range": [0, null]})");
+  made.finish(0);
+  // 2 comes before 10: as words the order would be 1, 10, 2.
+  const double values[3][3] = {{1, 2, 3}, {1, 3, 2}, {3, 2, 1}};
+  for (const Trial& trial : made.experiment.trials)
+    if (trial.row == 1) {
+      MetricsLine line{55, 1.0, {}};
+      const auto& of_seed = values[trial.config.seed];
+      line.values = {{"probe/blocks.1", of_seed[0]}, {"probe/blocks.2", of_seed[1]}, {"probe/blocks.10", of_seed[2]}};
+      MetricsLog(made.store.trial(trial.id).metrics(1)).append(line);
+    }
+  const LedgerLine line = made.line();
+  CHECK(line.estimates[0].value == doctest::Approx((1 + 0.5 - 1) / 3));
+  CHECK(line.estimates[0].values.at(1) == doctest::Approx(0.5));
+  CHECK(line.verdict == Verdict::undecided);
+}
+
+TEST_CASE("ledger: a probe may compare measurements of two names") {
+  const MadeUpClaim made(R"({"kind": "probe", "of": "eval/loss", "where": "placement = dpn",
+                             "against": "placement = pre_pre", "against_of": "train/loss", "last": 1, "range": [0.1, 1]})");
+  made.finish(0);
+  const LedgerLine line = made.line();
+  CHECK(line.estimates[0].label == "eval/loss of dpn against train/loss of pre_pre");
+  CHECK(line.estimates[0].value == doctest::Approx(0.4 / std::cbrt(1.0 * 1.02 * 1.04)));
+}
+
+namespace {
+
+/// Gains of 2 points after the first of two lengths and of `last` after the second, of 5 seeds with noise below 0.2.
+LedgerLine by_length(const std::string& epochs, double last, const std::string& margin) {
+  TemporaryFolder folder;
+  const ResultStore store(folder / "out");
+  const Experiment experiment = experiment_of(folder,
+                                              R"({
+      "dataset": {"name": "shapes"},
+      "model": {"kind": "vit", "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
+      "train": {"batch_size": 4, "optimizer": {"lr": 0.01}},
+      "sweep": {"train.epochs": )" + epochs +
+                                                  R"(, "model.placement": ["pre_pre", "dpn"]},
+      "baseline": {"model.placement": "pre_pre"}, "seeds": 5,
+      "claim": {"source": "A paper, Table 1", "says": "It helps.", "scale": "twin", "tests": [
+        {"kind": "gain", "where": "placement = dpn", )" +
+                                                  margin + R"("range": [0, null]}]}})",
+                                              "07-it-helps.json");
+  for (const Trial& trial : experiment.trials) {
+    const double noise = 0.001 * double((7 * trial.config.seed + 3 * trial.row) % 3);
+    const double gain = trial.row % 2 == 0 ? 0 : trial.row >= 2 ? last : 0.02;
+    fake_done(store, trial, 0.5 + noise + gain);
+  }
+  return judge_claim(experiment, store, "none");
+}
+
+}  // namespace
+
+TEST_CASE("ledger: a claim ends where twice the training changes its gain by less than the margin") {
+  const LedgerLine steady = by_length("[2, 4]", 0.021, R"("margin": 1, )");
+  CHECK(steady.ends);
+  REQUIRE(steady.doublings.size() == 1);
+  CHECK(steady.doublings[0].from == "2 epochs");
+  CHECK(steady.doublings[0].to == "4 epochs");
+  CHECK(has(where_it_ends(steady), "as here"));
+  CHECK_FALSE(by_length("[2, 4]", 0.021, R"("margin": 0.1, )").ends);  // too noisy for this margin
+  CHECK_FALSE(by_length("[2, 4]", 0.021, "").ends);                    // no margin
+  CHECK_FALSE(by_length("[2, 6]", 0.021, R"("margin": 1, )").ends);    // not twice
+  const LedgerLine turned = by_length("[2, 4]", -0.03, R"("margin": 1, )");
+  CHECK_FALSE(turned.ends);
+  REQUIRE(turned.by_length.size() == 2);
+  CHECK(turned.by_length[0] == std::pair(std::string("2 epochs"), Verdict::holds));
+  CHECK(turned.by_length[1] == std::pair(std::string("4 epochs"), Verdict::fails));
+  CHECK(has(where_it_ends(turned), "at this length only; 2 epochs holds here, 4 epochs fails here; "));
+  CHECK(ledger_json({turned})["claims"][0]["lengths"]["4 epochs"] == "fails here");
+}
+
+TEST_CASE("ledger: rows are named by what tells them apart") {
+  TemporaryFolder folder;
+  const auto names = [&](const std::string& sweep) {
+    return row_names(experiment_of(
+        folder, R"({"dataset": "shapes", "train": {"steps": 5}, "seeds": 1, "sweep": )" + sweep + "}", "names.json"));
+  };
+  CHECK(names(R"({"model.patch_size": [8, 4], "model.placement": ["pre_pre", "dpn"]})") ==
+        std::vector<std::string>{"pre_pre, patch_size 8", "dpn, patch_size 8", "pre_pre, patch_size 4",
+                                 "dpn, patch_size 4"});
+  CHECK(names(R"({"model.embed_dim,model.num_heads": [[64, 2], [128, 4]]})") ==
+        std::vector<std::string>{"embed_dim 64", "embed_dim 128"});
+  CHECK(names(R"({"train.augment.randaugment": [{"dialect": "timm", "magnitude": 9}, {"dialect": "torchvision"}]})") ==
+        std::vector<std::string>{"randaugment timm", "randaugment torchvision"});
+}
+
+TEST_CASE("ledger: the tables of the page are at most 100 columns wide") {
+  MadeUpClaim made(kGain);
+  made.finish(0.05);
+  made.experiment.claim.brief = std::string(120, 'x');
+  std::istringstream rows(ledger_text({made.line()}, 300, false));
+  std::size_t tables = 0;
+  for (std::string row; std::getline(rows, row);)
+    if (row.starts_with("7 ")) {
+      CHECK(display_width(row) <= 100);
+      ++tables;
+    }
+  CHECK(tables == 1);
+}
+
+TEST_CASE("ledger: the forest plot measures the distance from the bound in margins, and clips what is far away") {
+  const MadeUpClaim made(R"({"kind": "gain", "where": "placement = dpn", "range": [0, null], "margin": 0.5})");
+  made.finish(0.05);
+  const std::string plot = forest_plot({made.line()}, true);
+  CHECK(has(plot, "p-bar p-holds"));
+  CHECK(has(plot, "beyond the plot, at +10"));
+  CHECK(has(plot, "7  It helps."));
+  LedgerLine missing = made.line();
+  missing.verdict = Verdict::not_run;
+  CHECK_FALSE(has(forest_plot({missing}, true), "It helps."));
+}
+
+TEST_CASE("ledger: a timing may be a sum of numbers") {
+  const nlohmann::json document{{"rows", {{{"norm", "a"}, {"ms", 3}}, {{"norm", "BN+FFNBN*"}, {"ms", 5}}}}, {"all", 7}};
+  CHECK(timing_value(document, "all") == 7);
+  CHECK(timing_value(document, "rows[norm=BN+FFNBN*].ms") == 5);
+  CHECK(timing_value(document, "2*rows[norm=a].ms + 0.5*rows[norm=BN+FFNBN*].ms + all") == 15.5);
+  CHECK_FALSE(timing_value(document, "2*rows[norm=b].ms + all").has_value());
 }
