@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "experiments/base/strict_json.h"
 #include "experiments/base/text_layout.h"
+#include "experiments/results/known_copies.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/sweep_table.h"
 
@@ -252,6 +253,8 @@ class ClaimJudge {
     try {
       const TrialFolder folder = store_.trial(experiment_.trials[trial].id);
       const std::optional<TrialResult> result = folder.load_result();
+      if (result)
+        if (std::string copy = jpeg_copy_of(*result); !copy.empty()) line_.copies.insert(std::move(copy));
       if (!result || result->status == TrialEnd::failed || !has_curve(folder, *result)) return {};
       return by_measured_step(read_result_metrics(folder, *result));
     } catch (const Error& error) {

@@ -26,6 +26,7 @@ struct LedgerLine {
   /// Rows that had not finished learning: the verdict concerns this length of training, not where training ends.
   std::vector<std::string> learning;
   bool curves = true;              // whether losses by step are there, to judge `learning`
+  std::set<std::string> copies;    // jpeg_copy_of() the results
   bool more_to_come = false;       // the results at hand lead to more runs
   std::string raised_seeds;        // a sentence, if seeds were added after results had been read
   std::set<std::string> problems;  // results that cannot be read, or lack what a test reads

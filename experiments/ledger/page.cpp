@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/base/text_layout.h"
+#include "experiments/data/jpeg_copy.h"
 #include "experiments/results/markup.h"
 #include "experiments/results/table_model.h"
 #include "experiments/results/table_parts.h"
@@ -93,6 +94,11 @@ std::vector<std::string> notes(const std::vector<LedgerLine>& lines) {
       "Where it ends: a row has finished learning if its training loss over the last tenth of the steps is less than "
       "5% below that of the tenth before. A rate that falls to zero makes this easy to pass.",
   };
+  std::map<std::string, std::size_t> copies;
+  for (const LedgerLine& line : lines)
+    for (const std::string& copy : line.copies) ++copies[copy];
+  for (const auto& [copy, number] : copies)
+    out.push_back(fmt::format("Data of {}: {}{}.", plural(number, "claim"), copy, kNotPublished));
   if (claims < lines.size()) out.front() += " Timings on a GPU are listed but not counted.";
   return out;
 }
