@@ -107,8 +107,12 @@ struct InfoCommand {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     std::vector<std::string> class_names;
     std::vector<MeasuredSlice> measured;
+    JpegFiles jpegs;
+    std::int64_t count = 0;
     for (const std::string& slice : opened.slices) {
       ImageSet images = read(opened, slice, class_names);
+      jpegs.add(images.jpegs);
+      count += images.size();
       if (class_names.empty()) class_names = images.class_names;
       finish_image_set(images);
       SliceInfo info{slice,
@@ -129,14 +133,18 @@ struct InfoCommand {
         all.push_back(json_of(info));
     }
     const std::vector<std::string> equal = words_on_equal_images(measured);
-    if (format == "text")
+    const std::string copy = jpeg_copy(opened.config.name, jpegs, count);
+    if (format == "text") {
       for (const std::string& words : equal) print_text("equal: {}\n", words);
+      if (!copy.empty()) print_text("{}{}\n", copy, kNotPublished);
+    }
     if (format == "json") {
-      const nlohmann::ordered_json out{{"dataset", opened.config.name},
-                                       {"layout", std::string(word_of(opened.place.layout))},
-                                       {"folder", opened.place.folder.string()},
-                                       {"slices", std::move(all)},
-                                       {"equal_images", equal}};
+      nlohmann::ordered_json out{{"dataset", opened.config.name},
+                                 {"layout", std::string(word_of(opened.place.layout))},
+                                 {"folder", opened.place.folder.string()},
+                                 {"slices", std::move(all)},
+                                 {"equal_images", equal}};
+      if (!copy.empty()) out["jpeg_copy"] = copy;
       print_bytes(out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
     }
     return 0;

@@ -26,6 +26,7 @@ struct PackCommand {
     pack.encode_all = quality.has_value();
     if (quality) pack.quality = *quality;
     std::vector<std::string> class_names;
+    JpegFiles jpegs;
     for (const std::string& text : opened.slices) {
       const Slice slice = parse_slice(text);
       const ImageSet images = source.read(opened, text, class_names, skip_bad, true);
@@ -34,12 +35,15 @@ struct PackCommand {
         tell("skipped: {}: {}\n", visible_line(bad.key), visible_line(bad.reason));
       const auto start = std::chrono::steady_clock::now();
       const PackReport report = pack_images(images, slice.split, out, pack);
+      jpegs.add(report.jpegs);
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       print_text(
           "{}: {} images in {} shards, {} of them copied unchanged, {} bytes of JPEG, {} skipped, {:.0f} images/s\n",
           text, report.images, report.shards, report.copied, report.bytes, images.bad_images.size(),
           double(report.images) / std::max(seconds, 1e-9));
     }
+    if (const std::string copy = jpeg_copy(opened.config.name, jpegs, jpegs.count); !copy.empty())
+      print_text("{}{}\n", copy, kNotPublished);
     return 0;
   }
 };

@@ -200,6 +200,8 @@ struct EvalCommand {
     EvaluatedSlice eval;
     const std::map<std::string, double> metrics = evaluate_again(config, file, data, source.threads, backend, &eval);
     print_metrics(metrics, eval);
+    if (const std::string copy = jpeg_copy(config.dataset.name, data); !copy.empty())
+      print_text("{}{}\n", copy, kNotPublished);
     if (!result || result->status != TrialEnd::done) return 0;
     const bool smoothed = smoothing_in_losses(*result, config) > 0;
     if (smoothed)
@@ -248,6 +250,7 @@ struct EvalCommand {
     tell("{} images, pixels {}, mean {:.4f}, std {:.4f} ({})\n", images.count(),
          images.are_bytes() ? "divided by 255" : "as stored", fmt::join(normalization.mean, " "),
          fmt::join(normalization.std, " "), normalization.words);
+    if (!images.known_copy().empty()) tell("{}{}\n", images.known_copy(), kNotPublished);
 
     if (const auto found = first_nonfinite(engine.parameters()))
       throw NonFiniteError(

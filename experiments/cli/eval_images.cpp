@@ -235,6 +235,7 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
     throw InputError(fmt::format(
         "{}: its images differ in size; resize them to the model's with --crop center or --crop stretch", source_));
   count_ = set_.size();
+  known_copy_ = jpeg_copy(opened.config.name, set_);
   if (!trained || source.other_class_names) tell_order(opened, set_.class_names);
 }
 

@@ -55,6 +55,8 @@ class EvalImages {
   /// The file below its folder, or the number of the image.
   std::string key(std::int64_t image) const { return set_.key(image); }
   const Normalization& normalization() const { return normalization_; }
+  /// jpeg_copy() of a slice of a data set.
+  const std::string& known_copy() const { return known_copy_; }
   bool are_bytes() const { return floats_.empty(); }
   /// For errors: "images.npy: image 3".
   std::string name(std::int64_t image) const;
@@ -73,7 +75,7 @@ class EvalImages {
   ImageSet set_;
   std::vector<std::int32_t> labels_;
   std::vector<std::string> class_names_;
-  std::string other_files_;
+  std::string other_files_, known_copy_;
   bool plain_folder_ = false;
   std::vector<float> floats_;  // pixels of a .npy; otherwise empty
   std::int64_t count_ = 0;

@@ -89,6 +89,8 @@ struct FewShotCommand {
     const std::vector<std::vector<double>> all = few_shot.accuracies(engine, eval, pool);
     print_text("{} training images, {} evaluated, {} classes; l2 {:g}\n", data.train.size(), data.eval.size(),
                data.train.num_classes, fewshot.l2);
+    if (const std::string copy = jpeg_copy(config.dataset.name, data); !copy.empty())
+      print_text("{}{}\n", copy, kNotPublished);
     for (std::size_t s = 0; s < all.size(); ++s) {
       std::vector<std::string> seeds;
       for (const double accuracy : all[s]) seeds.push_back(fmt::format("{:.2f}", 100 * accuracy));

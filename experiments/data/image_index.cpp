@@ -9,6 +9,7 @@
 #include "experiments/base/parallel.h"
 #include "experiments/data/decode.h"
 #include "experiments/data/indexed_images.h"
+#include "experiments/data/jpeg.h"
 #include "experiments/data/png.h"
 
 namespace normlab {
@@ -171,6 +172,23 @@ std::vector<std::int64_t> find_gray16(const IndexedImages& files, int threads) {
   return out;
 }
 
+/// Reads the headers of all files.
+JpegFiles find_jpegs(const IndexedImages& files, int threads) {
+  constexpr std::size_t kJpegHead = 1024;  // enough unless there are comments, a profile or the like
+  std::vector<std::optional<int>> qualities(files.index().entries.size());
+  parallel_items(std::ssize(qualities), kBlock, threads, [&](std::size_t, std::int64_t i) {
+    std::vector<std::uint8_t> head = files.head(i, kJpegHead);
+    if (!is_jpeg(head)) return;
+    std::optional<int> quality = jpeg_quality(head);
+    if (!quality) quality = jpeg_quality(head = files.head(i, static_cast<std::size_t>(files.bytes(i))));
+    qualities[static_cast<std::size_t>(i)] = quality.value_or(0);
+  });
+  JpegFiles jpegs;
+  for (const std::optional<int>& quality : qualities)
+    if (quality) jpegs.add(*quality);
+  return jpegs;
+}
+
 void list_shards(const ImageIndex& index, ImageSet& images) {
   if (index.archives.empty()) return;
   images.shards.resize(index.archives.size());
@@ -261,6 +279,7 @@ ImageSet load_images(ImageIndex index, const SliceRequest& request) {
   }
   list_shards(found, images);
   if (!request.keep_encoded) images.gray16 = find_gray16(*files, request.threads);
+  if (is_lossless(request.dataset)) images.jpegs = find_jpegs(*files, request.threads);
   const auto masks = request.masks == MaskLabels::none ? nullptr : masks_of(found, request);
   images.masks = masks;
   if (masks && !images.pixels.empty())

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/base/sha256.h"
+#include "experiments/data/jpeg_copy.h"
 #include "experiments/data/mask.h"
 
 namespace normlab {
@@ -48,6 +49,7 @@ struct ImageSet {
   std::vector<double> channel_mean, channel_std;
   std::vector<BadImage> bad_images;    // ascending keys; only if the descriptor allows omitting them
   std::vector<std::int64_t> gray16{};  // ascending: images that are 16-bit grayscale, of which the upper byte is used
+  JpegFiles jpegs{};                   // of a known data set that is published without loss
   /// Images of each shard, in stored order. Empty for data without shards.
   std::vector<std::vector<std::int64_t>> shards;
 

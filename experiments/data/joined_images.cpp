@@ -61,6 +61,7 @@ ImageSet join(const std::vector<Part>& parts, const std::string& dataset) {
     for (std::int64_t i = 0; i < images.size(); ++i) all.keys.push_back(prefix + images.key(i));
     for (const BadImage& bad : images.bad_images) all.bad_images.push_back({prefix + bad.key, bad.reason});
     for (const std::int64_t image : images.gray16) all.gray16.push_back(all.size() + image);
+    all.jpegs.add(images.jpegs);
     all.captions.insert(all.captions.end(), images.captions.begin(), images.captions.end());
     all.labels.insert(all.labels.end(), images.labels.begin(), images.labels.end());
     all.pixels.insert(all.pixels.end(), images.pixels.begin(), images.pixels.end());

@@ -1,6 +1,7 @@
 #include "experiments/data/jpeg.h"
 
 #include <algorithm>
+#include <array>
 #include <csetjmp>
 #include <cstdio>  // jpeglib.h needs FILE
 #include <cstdlib>
@@ -226,6 +227,57 @@ struct Encoder : Session {
   unsigned long size = 0;
 };
 
+using Table = std::array<UINT16, DCTSIZE2>;
+
+/// What libjpeg writes at a quality.
+struct QualityTables {
+  int quality = 0;
+  Table luma{}, chroma{};
+};
+constexpr int kBestQuality = 100;
+/// Both for files with entries of 8 bits and for those with 16, in which low qualities pass 255.
+using AllTables = std::array<QualityTables, 2 * kBestQuality>;
+
+/// False with encoder.message set.
+bool make_tables(Encoder& encoder, AllTables& all) {
+  encoder.jpeg.err = jpeg_std_error(&encoder.errors);
+  encoder.errors.error_exit = stop;
+  if (setjmp(encoder.jump) != 0) return false;
+  encoder.jpeg.client_data = static_cast<Session*>(&encoder);
+  jpeg_create_compress(&encoder.jpeg);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].quality = static_cast<int>(i / 2) + 1;
+    jpeg_set_quality(&encoder.jpeg, all[i].quality, i % 2 == 0 ? TRUE : FALSE);
+    std::copy_n(encoder.jpeg.quant_tbl_ptrs[0]->quantval, DCTSIZE2, all[i].luma.begin());
+    std::copy_n(encoder.jpeg.quant_tbl_ptrs[1]->quantval, DCTSIZE2, all[i].chroma.begin());
+  }
+  return true;
+}
+
+const AllTables& all_tables() {
+  static const AllTables kAll = [] {
+    Encoder encoder;
+    AllTables all;
+    const bool made = make_tables(encoder, all);
+    jpeg_destroy_compress(&encoder.jpeg);
+    if (!made) throw EnvironmentError(std::string("libjpeg cannot be initialised: ") + encoder.message);
+    return all;
+  }();
+  return kAll;
+}
+
+/// Whether the first component has the table of luma, and each other one that of luma or chroma.
+bool uses(const jpeg_decompress_struct& jpeg, const QualityTables& tables) {
+  for (int c = 0; c < jpeg.num_components; ++c) {
+    const int number = jpeg.comp_info[c].quant_tbl_no;
+    const JQUANT_TBL* const own = number >= 0 && number < NUM_QUANT_TBLS ? jpeg.quant_tbl_ptrs[number] : nullptr;
+    if (own == nullptr) return false;
+    const auto is = [&](const Table& table) { return std::equal(table.begin(), table.end(), own->quantval); };
+    if (!is(tables.luma) && (c == 0 || !is(tables.chroma))) return false;
+  }
+  return true;
+}
+
 /// False with encoder.message set.
 bool encode(Encoder& encoder, const Image& image, int quality) {
   encoder.jpeg.err = jpeg_std_error(&encoder.errors);
@@ -250,6 +302,15 @@ bool encode(Encoder& encoder, const Image& image, int quality) {
 }
 
 }  // namespace
+
+std::optional<int> jpeg_quality(FileBytes bytes) {
+  Decoder decoder;
+  if (!read_header(decoder, bytes)) return std::nullopt;
+  const AllTables& all = all_tables();
+  const auto* const found =
+      std::find_if(all.begin(), all.end(), [&](const QualityTables& tables) { return uses(decoder.jpeg, tables); });
+  return found == all.end() ? 0 : found->quality;
+}
 
 std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality) {
   Encoder encoder;

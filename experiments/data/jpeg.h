@@ -1,6 +1,7 @@
 // JPEG images, by libjpeg(-turbo).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,9 @@ bool is_jpeg(FileBytes bytes);
 
 /// Size from the header.
 ImageSize jpeg_size(FileBytes bytes, const std::string& where);
+/// The quality, 1 to 100, at which libjpeg scales the tables of the standard's Annex K to the quantisation tables of
+/// this file; 0 if it does at none. nullopt if the header, which may be followed by nothing, is cut or damaged.
+std::optional<int> jpeg_quality(FileBytes bytes);
 /// Decodes with libjpeg's defaults (accurate integer DCT, smooth chroma upsampling), as Pillow does, to Pillow's
 /// convert("RGB"): grayscale fills all three channels; CMYK and YCCK are inverted as Adobe writes them and
 /// multiplied by black; EXIF orientation is ignored. InputError begins with `where`: any file for which libjpeg

@@ -30,6 +30,7 @@ struct Worker {
 
 struct Packed {
   std::vector<std::uint8_t> jpeg;
+  int quality = 0;
   bool copied = false;
 };
 
@@ -52,11 +53,13 @@ Packed pack_image(const ImageSet& images, std::int64_t i, const PackSettings& se
   }
   const ImageSize from{worker.image.height, worker.image.width}, to = shrunk(from, settings.size);
   packed.copied = images.encoded && to == from && !settings.encode_all && is_jpeg(packed.jpeg);
-  if (packed.copied) return packed;
-  if (to != from)
-    resize(worker.image, {0, 0, from.height, from.width}, ResizeMethod::bicubic, to.height, to.width, worker.resized,
-           worker.scratch);
-  packed.jpeg = encode_jpeg(to == from ? worker.image : worker.resized, settings.quality);
+  if (!packed.copied) {
+    if (to != from)
+      resize(worker.image, {0, 0, from.height, from.width}, ResizeMethod::bicubic, to.height, to.width, worker.resized,
+             worker.scratch);
+    packed.jpeg = encode_jpeg(to == from ? worker.image : worker.resized, settings.quality);
+  }
+  packed.quality = jpeg_quality(packed.jpeg).value_or(0);
   return packed;
 }
 
@@ -121,6 +124,7 @@ PackReport pack_images(const ImageSet& images, const std::string& split, const f
       tar.add(name + ".txt", bytes_of(key));
       report.copied += one.copied;
       report.bytes += static_cast<std::int64_t>(one.jpeg.size());
+      report.jpegs.add(one.quality);
       ++report.images;
     }
     tar.finish();

@@ -19,6 +19,7 @@ struct PackSettings {
 
 struct PackReport {
   std::int64_t images = 0, copied = 0, bytes = 0, shards = 0;  // copied: with their files' bytes
+  JpegFiles jpegs{};                                           // that were written
 };
 
 /// Writes `split`-000000.tar, ... and classes.txt into `folder`, in a fixed shuffled order, so that each shard is a

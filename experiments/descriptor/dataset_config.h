@@ -181,15 +181,16 @@ struct KnownDataset {
   std::int64_t channels, num_classes;
   std::int64_t train_images = 0, eval_images = 0;  // 0: set by the descriptor
   bool balanced = false;                           // as many images of each class
+  bool lossless = false;                           // published as pixels or PNG, so a JPEG has other pixels
 };
 inline constexpr KnownDataset kKnownDatasets[] = {
     {"gratings", {32, 32}, 3, 10, 0, 0, true},
     {"shapes", {32, 32}, 3, 10, 0, 0, true},
-    {"cifar10", {32, 32}, 3, 10, 50'000, 10'000, true},
-    {"cifar100", {32, 32}, 3, 100, 50'000, 10'000, true},
-    {"mnist", {28, 28}, 1, 10, 60'000, 10'000},
-    {"fashion_mnist", {28, 28}, 1, 10, 60'000, 10'000},
-    {"kmnist", {28, 28}, 1, 10, 60'000, 10'000},
+    {"cifar10", {32, 32}, 3, 10, 50'000, 10'000, true, true},
+    {"cifar100", {32, 32}, 3, 100, 50'000, 10'000, true, true},
+    {"mnist", {28, 28}, 1, 10, 60'000, 10'000, false, true},
+    {"fashion_mnist", {28, 28}, 1, 10, 60'000, 10'000, false, true},
+    {"kmnist", {28, 28}, 1, 10, 60'000, 10'000, false, true},
     {"tiny-imagenet-200", {64, 64}, 3, 200, 100'000, 10'000, true},
     {"imagenet", {0, 0}, 3, 1000, 1'281'167, 50'000},
     {"imagenet21k", {0, 0}, 3, 21'841, 14'197'122, 0},
@@ -201,19 +202,19 @@ inline constexpr KnownDataset kKnownDatasets[] = {
     {"dtd", {0, 0}, 3, 47, 1'880, 1'880},
     {"flowers102", {0, 0}, 3, 102, 1'020, 6'149},
     {"oxford_pets", {0, 0}, 3, 37, 3'680, 3'669},
-    {"svhn", {0, 0}, 3, 10, 73'257, 26'032},
-    {"patch_camelyon", {96, 96}, 3, 2, 262'144, 32'768},
+    {"svhn", {0, 0}, 3, 10, 73'257, 26'032, false, true},
+    {"patch_camelyon", {96, 96}, 3, 2, 262'144, 32'768, false, true},
     {"eurosat", {64, 64}, 3, 10, 27'000, 0},
     {"resisc45", {256, 256}, 3, 45, 31'500, 0},
     {"retinopathy", {0, 0}, 3, 5, 35'126, 42'670},
-    {"clevr_count", {320, 480}, 3, 8, 70'000, 15'000},
-    {"clevr_distance", {320, 480}, 3, 6, 70'000, 15'000},
+    {"clevr_count", {320, 480}, 3, 8, 70'000, 15'000, false, true},
+    {"clevr_distance", {320, 480}, 3, 6, 70'000, 15'000, false, true},
     {"dmlab", {360, 480}, 3, 6, 65'550, 22'735},
-    {"dsprites_location", {64, 64}, 3, 16, 737'280, 0},
-    {"dsprites_orientation", {64, 64}, 3, 16, 737'280, 0},
-    {"kitti_distance", {0, 0}, 3, 4, 6'347, 711},
-    {"smallnorb_azimuth", {96, 96}, 3, 18, 24'300, 24'300},
-    {"smallnorb_elevation", {96, 96}, 3, 9, 24'300, 24'300}};
+    {"dsprites_location", {64, 64}, 3, 16, 737'280, 0, false, true},
+    {"dsprites_orientation", {64, 64}, 3, 16, 737'280, 0, false, true},
+    {"kitti_distance", {0, 0}, 3, 4, 6'347, 711, false, true},
+    {"smallnorb_azimuth", {96, 96}, 3, 18, 24'300, 24'300, false, true},
+    {"smallnorb_elevation", {96, 96}, 3, 9, 24'300, 24'300, false, true}};
 inline const KnownDataset* find_dataset(std::string_view name) {
   for (const KnownDataset& dataset : kKnownDatasets)
     if (dataset.name == name) return &dataset;

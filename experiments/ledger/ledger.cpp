@@ -11,6 +11,7 @@
 #include "experiments/ledger/judge_runs.h"
 #include "experiments/ledger/row_names.h"
 #include "experiments/results/exported.h"
+#include "experiments/results/known_copies.h"
 #include "experiments/results/table_filter.h"
 #include "experiments/sweep/sweep_table.h"
 
@@ -118,6 +119,7 @@ class ClaimJudge {
     }
     const std::optional<TrialResult> result = folder.load_result();
     if (!result) return;
+    if (std::string copy = jpeg_copy_of(*result); !copy.empty()) line_.copies.insert(std::move(copy));
     const auto stated = [&](const char* key) {
       const std::string* value = result->stated(key);
       return value == nullptr ? std::string() : *value;

@@ -40,6 +40,7 @@ struct LedgerLine {
   std::set<std::string> archives;               // files that hold the results
   std::map<std::string, std::size_t> machines;  // and the number of runs that each trained
   std::size_t uncommitted = 0;                  // runs of programs that were built from uncommitted sources
+  std::set<std::string> copies;                 // jpeg_copy_of() the results
   bool more_to_come = false;                    // the results at hand lead to more runs
   std::string raised_seeds;                     // a sentence, if seeds were added after results had been read
   std::set<std::string> problems;               // results that cannot be read, or lack what a test reads

@@ -3,9 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "experiments/base/text_layout.h"
+#include "experiments/data/jpeg_copy.h"
 #include "experiments/ledger/claim_words.h"
 #include "experiments/ledger/forest.h"
 #include "experiments/report/report_parts.h"
@@ -71,6 +73,11 @@ std::vector<std::string> summary(const std::vector<LedgerLine>& lines) {
           : ends == 1 ? "one is"
                       : fmt::format("{} are", ends)),
   };
+  std::map<std::string, std::size_t> copies;
+  for (const LedgerLine& line : lines)
+    for (const std::string& copy : line.copies) ++copies[copy];
+  for (const auto& [copy, number] : copies)
+    out.push_back(fmt::format("Data of {}: {}{}.", plural(number, "claim"), copy, kNotPublished));
   if (claims < lines.size()) out.front() += " Timings on a GPU are listed but not counted.";
   return out;
 }

@@ -64,8 +64,8 @@ class Collapse {
     set_baselines(out.rows);
     out.definition = definition(out.rows);
     // Statements about the runs, which the rows of the new table do not have.
-    constexpr std::string_view kKept[] = {"unfinished", "unreadable",   "early_stop", "arithmetic",
-                                          "unsealed",   "environments", "bad_images", "guessing"};
+    constexpr std::string_view kKept[] = {"unfinished",   "unreadable", "early_stop", "arithmetic", "unsealed",
+                                          "environments", "bad_images", "guessing",   "jpeg_copy"};
     for (const TableSentence& sentence : by_rate_.footer)
       if (std::find(std::begin(kKept), std::end(kKept), sentence.key) != std::end(kKept))
         out.remarks.push_back(sentence.text);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "experiments/base/text_layout.h"
+#include "experiments/data/jpeg_copy.h"
 #include "experiments/results/loss_meaning.h"
 #include "experiments/results/trial_result.h"
 
@@ -26,6 +27,7 @@ class Footer {
     selection();
     for (TableSentence& sentence : guessing_sentences(facts_.input, options_, lines_))
       sentences_.push_back(std::move(sentence));
+    jpeg_copies();
     gains();
     power();
     equivalence();
@@ -338,6 +340,23 @@ class Footer {
           fmt::format("Images that could not be decoded were left out (on_bad_image skip): up to {} in {}; each "
                       "result.json names them.",
                       most, plural(runs, "run")));
+  }
+
+  void jpeg_copies() {
+    const auto ended = [](const TableSeed& seed) {
+      return seed.state == SeedState::done || seed.state == SeedState::diverged;
+    };
+    std::set<std::string> copies;
+    for (const TableLine& line : lines_)
+      for (const TableSeed& seed : line.seeds)
+        if (line.has_runs() && ended(seed) && !seed.jpeg_copy.empty()) copies.insert(seed.jpeg_copy);
+    const std::size_t all = seeds(ended);
+    std::vector<std::string> parts;
+    for (const std::string& copy : copies) {
+      const std::size_t runs = seeds([&](const TableSeed& seed) { return ended(seed) && seed.jpeg_copy == copy; });
+      parts.push_back(runs == all ? copy : fmt::format("{}, in {} of {}", copy, runs, plural(all, "run")));
+    }
+    if (!parts.empty()) add("jpeg_copy", joined(parts, "; ") + kNotPublished + ".");
   }
 
   void hidden() {

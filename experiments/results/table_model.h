@@ -69,6 +69,7 @@ struct TableSeed {
   std::optional<double> guess;  // the metric of the same answer to every image, as stored
   bool above_guessing = false;  // the last eval/loss is above that of the best constant answer
   std::size_t bad_images = 0;   // images left out because they could not be decoded
+  std::string jpeg_copy;        // jpeg_copy_of()
   std::string environment;      // device, version and similar, as text
   std::string arithmetic;       // the order of additions (kArithmetic); "" if not recorded
   std::string program;          // the conditions under which bits are reproducible, joined by " | "; "" if not known

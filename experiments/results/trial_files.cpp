@@ -50,15 +50,8 @@ void require_last_line(const TrialFolder& trial, const TrialResult& result, cons
   if (fs::exists(path)) require_last_line(result, last_metrics_line(path), beside(trial, path));
 }
 
-/// The part of data_hash() for the evaluation images; "" if the result does not record it.
-std::string eval_hash(const TrialResult& result) {
-  const std::string* const all = result.stated("data_hash");
-  const auto begin = all == nullptr ? std::string::npos : all->find('+');
-  return begin == std::string::npos ? "" : all->substr(begin + 1, all->find('+', begin + 1) - begin - 1);
-}
-
 void require_count(const TrialFolder& trial, const TrialResult& result, const Correctness& bits, const fs::path& path) {
-  const std::string hash = eval_hash(result);
+  const std::string hash = result.eval_hash();
   if (!hash.empty() && hash != bits.data_hash())
     contradict(beside(trial, path), concat("evaluated on data ", hash), concat("data ", bits.data_hash()));
   const auto accuracy = result.metrics.find("eval/accuracy");

@@ -189,6 +189,12 @@ std::string difference(const TrialResult& a, const TrialResult& b) {
 
 }  // namespace
 
+std::string TrialResult::eval_hash() const {
+  const std::string* const all = stated("data_hash");
+  const auto begin = all == nullptr ? std::string::npos : all->find('+');
+  return begin == std::string::npos ? "" : all->substr(begin + 1, all->find('+', begin + 1) - begin - 1);
+}
+
 std::string write_trial_result(const TrialResult& result) {
   if (!result.sealed)
     throw InputError(concat("the result of trial ", result.id, " was not sealed when it was written"));

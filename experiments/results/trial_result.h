@@ -65,6 +65,8 @@ struct TrialResult {
     const auto found = provenance.find(key);
     return found == provenance.end() ? nullptr : &found->second;
   }
+  /// The part of data_hash() for the evaluation images; "" if the result does not record it.
+  std::string eval_hash() const;
 };
 
 /// InputError unless the name stays inside its folder; `what` begins the message.

@@ -97,6 +97,11 @@ void Dispatcher::run() {
   if (options_.device == DeviceKind::cuda) shared.emplace(static_cast<int>(worker_count_));
   if (shared && !shared->message().empty()) say(shared->message());
   if (log_) log_->begin(*settings_.experiment, summary_, static_cast<int>(worker_count_));
+  for (const auto& [t, work] : work_) {
+    const DatasetConfig& config = trial(t).config.dataset;
+    const std::string copy = jpeg_copy(config.name, settings_.data->at(data_key(config)));
+    if (!copy.empty() && summary_.copies.insert(copy).second) say(copy + kNotPublished);
+  }
   while (workers_.size() < worker_count_) {
     workers_.push_back({start_worker(settings_), -1, {}, {}});
     if (!workers_.back().process.thread.joinable()) register_worker(workers_.back().process.pid);

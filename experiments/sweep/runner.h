@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "core/error.h"
@@ -51,6 +52,7 @@ struct RunSummary {
   bool more_to_come = false;      // further trials follow from the results of all shares
   bool stopped = false;           // by a signal
   std::size_t workers = 0;        // maximum over the stages
+  std::set<std::string> copies;   // jpeg_copy() of the data of all stages, which has been said
   WorkTimes times{};              // of all workers, up to the end of each one's last trial
   std::size_t all_finished() const { return done_before + finished; }
   std::string text() const;    // "3 of 4 trials done (1 before), 0 diverged, 1 failed, 0 refused"

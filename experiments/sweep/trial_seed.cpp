@@ -5,6 +5,7 @@
 #include "experiments/base/text_layout.h"
 #include "experiments/descriptor/known_images.h"
 #include "experiments/descriptor/tasks.h"
+#include "experiments/results/known_copies.h"
 #include "experiments/results/loss_meaning.h"
 #include "experiments/results/selection.h"
 #include "experiments/results/trial_files.h"
@@ -83,6 +84,7 @@ TableSeed SeedReader::read(const TrialFolder& folder, const TrialConfig& config)
   cell.early_stopped_step = result.stopped_early_step;
   cell.early_stop_rule = result.early_stop_rule.value_or("");
   cell.bad_images = result.bad_images.size();
+  cell.jpeg_copy = jpeg_copy_of(result);
   const auto loss = [&](const char* name) {
     const auto found = result.metrics.find(name);
     return found == result.metrics.end() ? std::nullopt : std::optional(found->second);

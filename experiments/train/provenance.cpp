@@ -5,13 +5,15 @@
 #include "core/backend.h"
 #include "core/cpu/blas.h"
 #include "experiments/base/build_info.h"
+#include "experiments/results/known_copies.h"
 #include "experiments/results/loss_meaning.h"
 #include "nn/shard_plan.h"
 
 namespace normlab {
 
-std::map<std::string, std::string> provenance(const TrialOptions& options, const DataPair& data,
-                                              const CheckpointInfo& info, const std::string& started) {
+std::map<std::string, std::string> provenance(const TrialOptions& options, const std::string& dataset,
+                                              const DataPair& data, const CheckpointInfo& info,
+                                              const std::string& started) {
   std::map<std::string, std::string> known = {{"version", build_version()},
                                               {"flags", build_flags()},
                                               {"bits", info.bits},
@@ -27,6 +29,7 @@ std::map<std::string, std::string> provenance(const TrialOptions& options, const
                                               {"device", options.backend->name()},
                                               {"host", host_name()},
                                               {"started", started}};
+  if (const std::string copy = jpeg_copy(dataset, data); !copy.empty()) known[kJpegCopy] = copy;
   if (options.backend->whole_batch() && options.gpu_shards > 1)
     known["gpu_shards"] = std::to_string(options.gpu_shards);
   known.merge(options.backend->provenance());

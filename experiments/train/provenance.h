@@ -11,9 +11,11 @@
 
 namespace normlab {
 
-/// Program, machine, device and data of a trial that began at `started` (utc_time()); see TrialResult::provenance.
-std::map<std::string, std::string> provenance(const TrialOptions& options, const DataPair& data,
-                                              const CheckpointInfo& info, const std::string& started);
+/// Program, machine, device and data (of the name `dataset`) of a trial that began at `started` (utc_time()); see
+/// TrialResult::provenance.
+std::map<std::string, std::string> provenance(const TrialOptions& options, const std::string& dataset,
+                                              const DataPair& data, const CheckpointInfo& info,
+                                              const std::string& started);
 
 /// "train 00017.jpg: not a JPEG": all images of any slice that cannot be decoded, with the reason.
 std::vector<std::string> describe_bad_images(const DataPair& data);

@@ -75,6 +75,8 @@ class TrialRun {
       files_.log(fmt::format("{} images cannot be decoded and are left out: {}", bad_images_.size(),
                              fmt::join(bad_images_, "; ")));
     if (const std::string note = gray16_note(data_); !note.empty()) files_.log(note.substr(1));
+    if (const std::string copy = jpeg_copy(config_.dataset.name, data_); !copy.empty())
+      files_.log(copy + kNotPublished);
     std::optional<ResumePoint> from = resume_point();
     ranks_.agree([&] { from ? resume(*from) : start(); });
     if (ranks_.shared(engine_.state().step) != engine_.state().step)
@@ -335,7 +337,7 @@ class TrialRun {
     r.steps = engine_.state().step;
     if (info_.loss.first) r.metrics[kFirstLoss] = *info_.loss.first;
     if (early_stop_.active()) r.early_stop_rule = early_stop_.words();
-    r.provenance = provenance(options_, data_, info_, started_);
+    r.provenance = provenance(options_, config_.dataset.name, data_, info_, started_);
     if (!config_.dataset.labels.empty()) r.provenance[kLabelsKey] = "names first";
     return r;
   }

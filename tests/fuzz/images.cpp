@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "experiments/data/jpeg.h"
 #include "tests/fuzz/target.h"
 
 using namespace normlab;
@@ -12,6 +13,8 @@ using namespace normlab::fuzz;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static Image whole, part;
   const std::span bytes(data, size);
+  const std::optional<int> quality = jpeg_quality(bytes);
+  require(!quality || (*quality >= 0 && *quality <= 100), "a quality of no JPEG");
   try {
     const ImageSize image = image_file_size(bytes, "fuzz");
     if (image.height * image.width > (1 << 20)) return 0;  // large ones are slow, not different

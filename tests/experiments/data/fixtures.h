@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -110,11 +111,13 @@ inline std::string gzip_of_zeros(int mebibytes) {
 
 enum class JpegKind { rgb = 3, gray = 1, cmyk = 4 };
 
-/// A JPEG of sloping levels that `seed` shifts.
-inline std::string make_jpeg(unsigned height, unsigned width, unsigned seed, JpegKind kind = JpegKind::rgb) {
+/// A JPEG of sloping levels that `seed` shifts, of quality 95 unless `set` changes it.
+inline std::string make_jpeg(unsigned height, unsigned width, unsigned seed, JpegKind kind = JpegKind::rgb,
+                             const std::function<void(jpeg_compress_struct&)>& set = {}) {
   jpeg_compress_struct jpeg{};
   jpeg_error_mgr errors{};
   jpeg.err = jpeg_std_error(&errors);
+  errors.emit_message = [](j_common_ptr, int) {};
   jpeg_create_compress(&jpeg);
   unsigned char* memory = nullptr;
   unsigned long bytes = 0;
@@ -126,6 +129,7 @@ inline std::string make_jpeg(unsigned height, unsigned width, unsigned seed, Jpe
   jpeg.in_color_space = kind == JpegKind::rgb ? JCS_RGB : kind == JpegKind::gray ? JCS_GRAYSCALE : JCS_CMYK;
   jpeg_set_defaults(&jpeg);
   jpeg_set_quality(&jpeg, 95, TRUE);
+  if (set) set(jpeg);
   jpeg_start_compress(&jpeg, TRUE);
   std::vector<unsigned char> row(std::size_t{width} * channels);
   for (unsigned y = 0; y < height; ++y) {

@@ -15,6 +15,26 @@ std::vector<std::uint8_t> decode(const std::string& jpeg) {
   return image.pixels;
 }
 
+using Settings = std::function<void(jpeg_compress_struct&)>;
+
+std::optional<int> quality_of(JpegKind kind, const Settings& set) {
+  return jpeg_quality(bytes(make_jpeg(16, 16, 1, kind, set)));
+}
+
+Settings of_quality(int quality, boolean baseline = TRUE) {
+  return [=](jpeg_compress_struct& jpeg) { jpeg_set_quality(&jpeg, quality, baseline); };
+}
+
+/// A segment of 60 KB, as of EXIF, before all others.
+std::string with_long_segment(const std::string& jpeg) {
+  const std::size_t length = 60'000;
+  std::string segment = "\xff\xe1";
+  segment += static_cast<char>(length >> 8);
+  segment += static_cast<char>(length & 0xff);
+  segment += std::string("Exif\0\0", 6) + std::string(length - 8, 'x');
+  return jpeg.substr(0, 2) + segment + jpeg.substr(2);
+}
+
 }  // namespace
 
 TEST_CASE("jpeg: decoded pixels are near the stored ones") {
@@ -61,4 +81,63 @@ TEST_CASE("jpeg: a file that is not a JPEG is refused") {
   const std::string good = make_jpeg(32, 32, 3);
   CHECK_SAYS(input_error([&] { decode("not a jpeg"); }), "is not a JPEG that can be decoded");
   CHECK_SAYS(input_error([&] { jpeg_size(bytes(good).first(10), "here"); }), "here: is not a JPEG");
+}
+
+TEST_CASE("jpeg: the quality is that of libjpeg's tables, in colour and in gray") {
+  for (const JpegKind kind : {JpegKind::rgb, JpegKind::gray, JpegKind::cmyk})
+    for (int quality = 1; quality <= 100; ++quality) {
+      CAPTURE(quality);
+      CHECK(quality_of(kind, of_quality(quality)) == quality);
+      CHECK(quality_of(kind, of_quality(quality, FALSE)) == quality);  // entries above 255 take 16 bits
+    }
+}
+
+TEST_CASE("jpeg: the quality does not depend on how else a file was written") {
+  const auto with = [](void (*set)(jpeg_compress_struct&)) {
+    return quality_of(JpegKind::rgb, [set](jpeg_compress_struct& jpeg) {
+      jpeg_set_quality(&jpeg, 75, TRUE);
+      set(jpeg);
+    });
+  };
+  CHECK(with([](jpeg_compress_struct& jpeg) { jpeg_simple_progression(&jpeg); }) == 75);
+  CHECK(with([](jpeg_compress_struct& jpeg) { jpeg.optimize_coding = TRUE; }) == 75);
+  CHECK(with([](jpeg_compress_struct& jpeg) {
+          jpeg.comp_info[0].h_samp_factor = jpeg.comp_info[0].v_samp_factor = 1;
+        }) == 75);
+  CHECK(with([](jpeg_compress_struct& jpeg) { jpeg_set_colorspace(&jpeg, JCS_RGB); }) == 75);
+  const std::string plain = make_jpeg(16, 16, 1, JpegKind::rgb, of_quality(75));
+  CHECK(jpeg_quality(bytes(with_long_segment(plain))) == 75);
+}
+
+TEST_CASE("jpeg: other tables than libjpeg's have no quality") {
+  CHECK(quality_of(JpegKind::rgb, [](jpeg_compress_struct& jpeg) { ++jpeg.quant_tbl_ptrs[0]->quantval[63]; }) == 0);
+  CHECK(quality_of(JpegKind::rgb, [](jpeg_compress_struct& jpeg) { ++jpeg.quant_tbl_ptrs[1]->quantval[0]; }) == 0);
+  CHECK(quality_of(JpegKind::gray, [](jpeg_compress_struct& jpeg) { ++jpeg.quant_tbl_ptrs[0]->quantval[0]; }) == 0);
+  // `cjpeg -quality 75,60`
+  CHECK(quality_of(JpegKind::rgb, [](jpeg_compress_struct& jpeg) {
+          jpeg_set_quality(&jpeg, 75, TRUE);
+          const JQUANT_TBL luma = *jpeg.quant_tbl_ptrs[0];
+          jpeg_set_quality(&jpeg, 60, TRUE);
+          std::copy_n(luma.quantval, DCTSIZE2, jpeg.quant_tbl_ptrs[0]->quantval);
+        }) == 0);
+  CHECK(quality_of(JpegKind::gray, [](jpeg_compress_struct& jpeg) {  // the table of chroma as that of luma
+          jpeg_set_quality(&jpeg, 75, TRUE);
+          std::copy_n(jpeg.quant_tbl_ptrs[1]->quantval, DCTSIZE2, jpeg.quant_tbl_ptrs[0]->quantval);
+        }) == 0);
+}
+
+TEST_CASE("jpeg: the header alone tells the quality, and a damaged one tells none") {
+  const std::string good = make_jpeg(32, 32, 3);
+  const std::size_t scan = good.find("\xff\xda"), end_of_header = scan + 2 + 12;
+  CHECK(jpeg_quality(bytes(good.substr(0, end_of_header))) == 95);
+  for (std::size_t cut = 0; cut < end_of_header; ++cut) {
+    CAPTURE(cut);
+    CHECK(jpeg_quality(bytes(good.substr(0, cut))) == std::nullopt);
+  }
+  for (std::size_t at = 0; at < end_of_header; ++at) {  // it may have a quality, and must not crash
+    std::string flipped = good;
+    flipped[at] = static_cast<char>(flipped[at] ^ 0x55);
+    const std::optional<int> quality = jpeg_quality(bytes(flipped));
+    CHECK((!quality || (*quality >= 0 && *quality <= 100)));
+  }
 }

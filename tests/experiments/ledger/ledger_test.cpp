@@ -35,8 +35,8 @@ struct MadeUpClaim {
                                    more + "\"tests\": [" + tests + "]}}",
                                "07-it-helps.json");
   }
-  /// `probes`: a measurement "probe/x" of dpn by seed.
-  void finish(double gain, const std::map<std::uint64_t, double>& probes = {}) const {
+  /// `probes`: a measurement "probe/x" of dpn by seed. `copy`: jpeg_copy() of the data.
+  void finish(double gain, const std::map<std::uint64_t, double>& probes = {}, const std::string& copy = "") const {
     for (const Trial& trial : experiment.trials) {
       if (store.finished(trial.id)) continue;
       const double noise = 0.001 * double((7 * trial.config.seed + 3 * trial.row) % 5);
@@ -47,7 +47,9 @@ struct MadeUpClaim {
       if (trial.row == 1 && probes.contains(trial.config.seed)) line.values["probe/x"] = probes.at(trial.config.seed);
       log.append(line);
       log.append({50, 1.0, fake_values(trial, accuracy, kFakeEvaluations)});
-      store.trial(trial.id).publish_result(fake_result(trial, TrialEnd::done, accuracy));
+      TrialResult result = fake_result(trial, TrialEnd::done, accuracy);
+      if (!copy.empty()) result.provenance["jpeg_copy"] = copy;
+      store.trial(trial.id).publish_result(result);
     }
   }
   LedgerLine line() const { return judge_claim(experiment, store, folder / "times.jsonl"); }
@@ -185,6 +187,15 @@ TEST_CASE("ledger: the weakest estimate decides where all must agree, the cleare
   CHECK(deciding(line) == &line.estimates[2]);  // a million would not do
   line.estimates[1].leave_undecided("1 of 5 runs diverged");
   CHECK(deciding(line) == &line.estimates[1]);
+}
+
+TEST_CASE("ledger: a note names the claims that were judged on a JPEG copy") {
+  const MadeUpClaim published(kGain), copy(kGain);
+  published.finish(0.05);
+  copy.finish(0.05, {}, "cifar10 as JPEG, quality 75");
+  CHECK(!has(ledger_text({published.line()}, 80, false), "Data of"));
+  CHECK(has(ledger_text({published.line(), copy.line()}, 80, false),
+            "Data of 1 claim: cifar10 as JPEG, quality 75: not the published pixels."));
 }
 
 TEST_CASE("ledger: timings are ratios of two numbers of each line") {

@@ -113,6 +113,27 @@ TEST_CASE("table_model: the footer counts images that were left out") {
   CHECK(has(footer(table_model(input, {}), "bad_images"), "up to 4 in 2 runs"));
 }
 
+TEST_CASE("table_model: the footer says which runs saw a JPEG copy of a lossless data set") {
+  TableInput input = states_table();
+  CHECK(footer(table_model(input, {}), "jpeg_copy").empty());
+  std::size_t ended = 0;
+  const auto mark = [&](std::size_t row, const std::string& copy) {
+    for (TableSeed& seed : input.rows[row].seeds)
+      if (seed.state == SeedState::done || seed.state == SeedState::diverged) seed.jpeg_copy = copy, ++ended;
+  };
+  mark(0, "cifar10 as JPEG, quality 75");
+  CHECK(footer(table_model(input, {}), "jpeg_copy") ==
+        "cifar10 as JPEG, quality 75, in 3 of 11 runs: not the published pixels.");
+  mark(1, "cifar10 as JPEG");
+  CHECK(footer(table_model(input, {}), "jpeg_copy") ==
+        "cifar10 as JPEG, in 3 of 11 runs; cifar10 as JPEG, quality 75, in 3 of 11 runs: not the published pixels.");
+  ended = 0;
+  for (std::size_t row = 0; row < input.rows.size(); ++row) mark(row, "cifar10 as JPEG, quality 75");
+  CHECK(ended == 11);
+  CHECK(footer(table_model(input, {}), "jpeg_copy") == "cifar10 as JPEG, quality 75: not the published pixels.");
+  CHECK(has(rendered(input, TableFormat::text), "\ncifar10 as JPEG, quality 75: not the published pixels.\n"));
+}
+
 TEST_CASE("table_model: an axis may go across, one column a value") {
   const TableModel model = rates_across(TableCellContent::mean);
   REQUIRE(model.columns.size() == 3);
