@@ -65,7 +65,6 @@ class ClaimJudge {
   static TableOptions options_for(const std::string& metric) {
     TableOptions options;
     options.metric = metric;
-    options.p_values = false;
     return options;
   }
   TableInput input_for(const std::string& metric) const {
