@@ -148,6 +148,7 @@ void add_bench(Command& app) {
   add_bench_data(bench);
   add_bench_update(bench);
   add_bench_sweep(bench);
+  add_bench_intervals(bench);
   bench.examples({"normlab bench step --shape tiny", "normlab help bench step"});
 }
 

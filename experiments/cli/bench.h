@@ -23,6 +23,7 @@ void add_bench_models(Command& bench);
 void add_bench_data(Command& bench);
 void add_bench_update(Command& bench);
 void add_bench_sweep(Command& bench);
+void add_bench_intervals(Command& bench);
 
 using Json = nlohmann::ordered_json;
 

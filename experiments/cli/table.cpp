@@ -28,8 +28,6 @@ struct TableCommand {
 
   TableModel model() {
     refuse_unread_last(last, options);
-    options.p_values =
-        format == TableFormat::csv || format == TableFormat::json || !options.where.empty() || !options.sort.empty();
     const bool folders = std::all_of(sources.begin(), sources.end(),
                                      [](const auto& source) { return std::filesystem::is_directory(source); });
     if (folders) {

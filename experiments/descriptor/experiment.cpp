@@ -102,6 +102,7 @@ class Expansion {
       problems_.add(position_of("exclude"), "/exclude", "excludes every combination; leave at least one");
     problems_.throw_if_any_or_unused();
     match_baselines();
+    mark_apart();
     collect(out);
     starts_.write(out.whole);
     for (const Trial& trial : out.trials)  // a training in epochs is checked once its data are loaded
@@ -204,6 +205,17 @@ class Expansion {
       baseline_ = Choice{read_choice(member->value, grids_, problems_)};
     if (const JsonMember* member = root_.find("tuned_for"))
       tuned_for_ = Choice{read_choice(member->value, grids_, problems_)};
+    if (const JsonMember* member = root_.find("apart")) {
+      if (!member->value.is_array())
+        problems_.add(member->value.at, "expected a list of rows, got " + describe(member->value));
+      if (root_.find("baseline") == nullptr)
+        problems_.add(member->value.at, "concerns gains; add the \"baseline\" that they are measured against");
+      for (const JsonNode& item : member->value.items)
+        if (!item.is_string() && !item.is_object())
+          problems_.add(item.at, "expected the name of a row or {\"axis\": value}, got " + describe(item));
+        else
+          apart_.emplace_back(item, item.is_string() ? AxisChoice{} : read_choice(item, grids_, problems_));
+    }
   }
 
   const std::vector<std::uint64_t>& seeds_of(const Grid& grid) const { return grid.seeds ? *grid.seeds : seeds_; }
@@ -376,6 +388,23 @@ class Expansion {
     }
   }
 
+  void mark_apart() {
+    for (const auto& [given, axes] : apart_) {
+      bool found = false;
+      const auto fits = [&, &axes = axes](const AxisValues& values) { return matches(values, axes); };
+      for (Row& row : rows_)
+        if (given.is_string() ? row.cell.label == given.text
+                              : fits(row.values) || std::any_of(row.other_values.begin(), row.other_values.end(), fits))
+          row.cell.apart = found = true;
+      std::vector<std::string_view> labels;
+      for (const Row& row : rows_) labels.push_back(row.cell.label);
+      if (!found)
+        problems_.add(given.at, given.is_string() ? unknown_word("row", given.text, labels)
+                                                  : "matches no combination of the sweep");
+    }
+    problems_.throw_if_any_or_unused();
+  }
+
   void collect(Experiment& out) {
     out.axes = paths_;
     out.groups = benchmarks_.groups();
@@ -431,6 +460,7 @@ class Expansion {
   std::vector<std::uint64_t> seeds_{0};
   std::vector<Choice> exclude_;
   std::optional<Choice> baseline_, tuned_for_;
+  std::vector<std::pair<JsonNode, AxisChoice>> apart_;  // a row's name, or values of axes
   std::optional<TwoStageSeeds> two_stage_;
   std::shared_ptr<TunedRows> tuned_;
   std::vector<Row> rows_;

@@ -56,6 +56,7 @@ struct Cell {
   std::vector<std::pair<std::string, std::string>> axes;  // axis path -> label of its value, in the grid's order
   std::string label;  // "placement=dpn, warmup_steps=500"; "dpn" for one axis; the file's stem for none
   std::optional<std::size_t> baseline;      // row it is compared with; itself for a baseline
+  bool apart = false;                       // by "apart": its noise is not compared with that of other rows
   std::vector<std::size_t> trials;          // indices in the order of the row's seeds; empty until tuning ends
   std::vector<std::size_t> tuning;          // indices of trials that tune this row; not in the table
   std::vector<std::size_t> starts;          // indices of trials that this row starts from; not in the table

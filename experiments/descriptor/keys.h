@@ -85,6 +85,9 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
      "n for seeds 0 to n - 1, or a list of seeds; 1 if omitted; {\"first\", \"max\", \"gain_halfwidth\"}: as many as "
      "the intervals of gains need"},
     {"baseline", "object", "the axis values of the row that gains are measured against"},
+    {"apart", "list",
+     "rows that you expect to be noisier than others, by name or as {\"axis\": value}: the intervals of their gains "
+     "rest on their own runs alone; decide before you train; changes no result"},
 };
 
 inline constexpr std::int64_t kConfigSchema = 1;  // raised whenever a default or a meaning changes

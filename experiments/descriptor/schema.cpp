@@ -291,6 +291,7 @@ JsonNode top_level_schema(std::string_view key) {
   }
   if (key == "sweep") return if_type("array", list_of(reference("grid")), single_grid());
   if (key == "exclude") return list_of(reference("choice"));
+  if (key == "apart") return list_of(if_type("object", reference("choice"), type("string")));
   if (key == "seeds") return if_type("object", two_stage_schema(), reference("seeds"));
   if (key == "tune") return tune_schema();
   return key == "baseline" || key == "tuned_for" ? reference("choice") : type("string");

@@ -43,7 +43,6 @@ class RowJudge {
     options.metric = test_.metric;
     options.family = TableFamily::table;
     options.level = level_;
-    options.p_values = false;
     if (test_.chance) options.diverged = TableDiverged::chance;
     return options;
   }

@@ -75,7 +75,6 @@ std::optional<double> measured_trend(const std::vector<MetricsLine>& curve, cons
 TableOptions plain_table(const std::string& metric) {
   TableOptions options;
   options.metric = metric;
-  options.p_values = false;
   return options;
 }
 

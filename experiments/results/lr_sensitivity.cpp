@@ -43,7 +43,7 @@ class Collapse {
     plain.where = plain.sort = "";
     plain.rows = plain.cols = {};
     plain.detect = plain.equivalent = std::nullopt;
-    plain.p_values = plain.lr_sensitivity = false;
+    plain.lr_sensitivity = false;
     by_rate_ = table_model(swept, plain);
     learned_ = options.learned;
     lower_ = lower_is_better(options.metric);
@@ -155,6 +155,7 @@ class Collapse {
     if (!parse_number(swept_.rows[group.front()].axes[axis_])) row.label = swept_.rows[group.front()].label;
     std::vector<std::uint64_t> seeds;
     for (const std::size_t r : group) {
+      row.apart = row.apart || swept_.rows[r].apart;
       TableRate& rate = row.rates.emplace_back();
       rate.label = swept_.rows[r].axes[axis_];
       rate.rate = parse_number(rate.label).value_or(0);

@@ -73,6 +73,7 @@ class BenchmarkMeans {
     }
     if (!absent.empty()) mean.remarks.push_back("without " + joined(absent, ", "));
     add_seeds(mean);
+    for (const std::size_t r : mean.mean_of) mean.apart = mean.apart || input_.rows[r].apart;
     double chance = 0;
     for (const std::size_t r : mean.mean_of)
       chance += input_.rows[r].chance.value_or(std::nan("")) / static_cast<double>(mean.mean_of.size());

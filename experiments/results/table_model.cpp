@@ -164,10 +164,10 @@ class ModelBuilder {
   }
 
   StripRow strip_row(std::size_t row) const {
-    StripRow out{.values = values_[row]};
+    StripRow out{.values = values_[row], .stand_ins = {}, .apart = lines_[row].apart};
     for (auto& [seed, value] : out.values) value *= direction_;
     for (const TableSeed& seed : lines_[row].seeds) {
-      out.diverged = out.diverged || seed.state == SeedState::diverged;
+      out.apart = out.apart || seed.state == SeedState::diverged;
       if (stands_in(seed, options_)) out.stand_ins.insert(seed.seed);
     }
     return out;
@@ -177,30 +177,33 @@ class ModelBuilder {
     ManyToOneOptions how;
     how.first_stage = input_.first_stage;
     how.level = options_.level;
-    how.p_values = options_.p_values;
     if (options_.family == TableFamily::table && strips_.size() > 1)
       for (const TableStrip& strip : strips_) how.family_rows += strip.rows.size();
     for (const TableStrip& strip : strips_) {
       Strip values{strip_row(*strip.baseline), {}};
       for (const std::size_t row : strip.rows) values.rows.push_back(strip_row(row));
       comparisons_.push_back(many_to_one(values, how));
-      for (std::size_t i = 0; i < strip.rows.size(); ++i)
-        take(lines_[strip.rows[i]], comparisons_.back().rows[i], comparisons_.back().procedure,
-             values.baseline.diverged || values.rows[i].diverged);
+      for (std::size_t i = 0; i < strip.rows.size(); ++i) take(lines_[strip.rows[i]], comparisons_.back().rows[i]);
     }
   }
 
-  void take(TableLine& line, const Comparison& comparison, Procedure procedure, bool diverged) {
+  static bool diverged(const TableLine& line) {
+    return std::any_of(line.seeds.begin(), line.seeds.end(),
+                       [](const TableSeed& seed) { return seed.state == SeedState::diverged; });
+  }
+
+  void take(TableLine& line, const Comparison& comparison) {
     line.pairs = comparison.pairs;
     line.gain.value = comparison.gain;
-    line.partial = diverged && comparison.gain && options_.diverged == TableDiverged::exclude;
+    line.partial = (diverged(line) || diverged(lines_[*line.baseline])) && comparison.gain &&
+                   options_.diverged == TableDiverged::exclude;
     const SeedValues &values = values_[line.plan_index], &base = values_[*line.baseline];
     for (TableSeed& seed : line.seeds) {
       const auto own = values.find(seed.seed), other = base.find(seed.seed);
       if (own != values.end() && other != base.end()) seed.gain = direction_ * (own->second - other->second);
     }
     if (!comparison.half_width) return;
-    line.procedure = procedure == Procedure::pooled ? "simultaneous" : "paired t, Holm";
+    line.procedure = comparison.apart ? kOwnNoise : kSharedNoise;
     line.gain_half_width.value = comparison.half_width;
     line.gain_low.value = comparison.low;
     line.gain_high.value = comparison.high;

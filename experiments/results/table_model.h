@@ -42,7 +42,6 @@ struct TableOptions {
   std::optional<double> detect;                     // a gain in the table's unit: how many seeds does it need?
   std::optional<double> equivalent;                 // a margin, in the table's unit, for two one-sided tests
   double level = 0.95;                              // of the gains' intervals
-  bool p_values = true;                             // cost 0.1 ms per row; for formats that show them
   bool bootstrap = false;                           // intervals over seeds and test images
   bool lr_sensitivity = false;                      // the table of lr_sensitivity.h
   std::optional<double> learned;  // the largest final training loss, as a share of that at the start, of a row that
@@ -110,6 +109,7 @@ struct TableRow {
   std::vector<std::string> axes;        // values of TableInput::axes, for display; "" if the row has none
   std::optional<std::size_t> baseline;  // index of the row that the gain refers to; the row's own index for a baseline
   std::vector<TableSeed> seeds;         // one per planned seed, in the plan's order
+  bool apart = false;                   // Cell::apart
   std::optional<double> chance;         // the metric of a run that guesses, as stored; none if not known
   std::vector<std::string> remarks;     // additional notes: "lr=0.001, tuned"
   std::vector<std::size_t> mean_of{};   // rows whose seeds are averaged here (table_groups.h)
@@ -136,6 +136,9 @@ struct TableInput {
   std::string best_heading;             // of a column with TableRow::best; "": none
 };
 
+/// TableLine::procedure.
+inline constexpr std::string_view kSharedNoise = "moderated t, Holm", kOwnNoise = "paired t, Holm";
+
 struct TableLine : TableRow {
   std::size_t plan_index = 0;  // index of the row in the plan; lines may be sorted and filtered
   std::size_t strip = 0;       // index into TableModel::strips
@@ -147,7 +150,7 @@ struct TableLine : TableRow {
   Figure gain_low, gain_high;      // gain -+ half width, unless `cut`
   bool cut = false;                // Holm's procedure rejects although the interval contains zero: it ends there
   std::size_t pairs = 0;           // seeds that row and baseline share
-  std::string procedure = "none";  // source of interval and mark: "simultaneous" or "paired t, Holm"
+  std::string procedure = "none";  // source of interval and mark: kSharedNoise or kOwnNoise
   Figure p;                        // adjusted for the family
   bool differs = false;            // the gain's interval excludes zero; marked with "*"
   bool partial = false;  // the row or its baseline has diverged runs, and the gain is over the others; marked with "†"

@@ -25,16 +25,12 @@ void require_width(double half_width) {
 /// noise cannot be estimated.
 double half_width_of_one(const Strip& strip, const ManyToOneOptions& options) {
   const ManyToOne first = many_to_one(strip, options);
-  if (first.compared == 0) return 0;
-  const std::size_t k = strip.rows.size();
-  if (first.procedure == Procedure::pooled)
-    return joint_t_critical(SharedNoise::common(k, std::sqrt(0.5)), first.freedom, first.level) * first.residual_sd *
-           std::sqrt(2.0);
   double widest = 0;
   for (const Comparison& row : first.rows)
     if (row.standard_error)
-      widest = std::max(widest, student_t_two_sided_quantile((1 - first.level) / double(k), row.freedom) *
-                                    *row.standard_error * std::sqrt(double(row.pairs)));
+      widest =
+          std::max(widest, student_t_two_sided_quantile((1 - first.level) / double(strip.rows.size()), row.freedom) *
+                               *row.standard_error * std::sqrt(double(row.pairs)));
   return widest;
 }
 
@@ -62,7 +58,6 @@ SweepSeeds stein_seeds(std::span<const Strip> strips, const std::set<std::uint64
                             "; expected 2 or more, and no fewer in all"));
   ManyToOneOptions first_stage = options;
   first_stage.first_stage = first;
-  first_stage.p_values = false;
   double widest = 0;
   for (const Strip& strip : strips) widest = std::max(widest, half_width_of_one(strip, first_stage));
   SweepSeeds seeds{.first = first.size(), .wanted = 0, .n = max, .reached = false, .half_width = 0};

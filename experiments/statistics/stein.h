@@ -28,7 +28,7 @@ struct SweepSeeds {
 /// From the strips of the first stage, in which all rows ran `first` seeds (runs may be missing or diverged): the
 /// smallest number of seeds, common to all rows and baselines, with which every interval of many_to_one(.., options)
 /// with these seeds as options.first_stage has at most this half width > 0. Missing runs make intervals wider.
-/// options.first_stage and p_values are ignored.
+/// options.first_stage is ignored.
 SweepSeeds stein_seeds(std::span<const Strip> strips, const std::set<std::uint64_t>& first, double half_width,
                        std::size_t max, const ManyToOneOptions& options = {});
 

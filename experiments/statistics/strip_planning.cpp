@@ -2,46 +2,36 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/statistics/expected_best.h"
 #include "experiments/statistics/many_to_one.h"
 #include "experiments/statistics/planning.h"
 
 namespace normlab {
 namespace {
 
-/// The test of a row with a given number of seeds: its critical value, degrees of freedom and standard error.
+/// The test of a typical row with a given number of seeds: its critical value, degrees of freedom and standard error.
 struct RowTest {
   double freedom = 0, critical = 0, standard_error = 0;
 };
 
 std::optional<RowTest> row_test(const ManyToOne& strip, std::size_t seeds) {
-  if (strip.compared == 0 || !(strip.residual_sd > 0) || seeds < (strip.two_stage ? 1 : 2)) return std::nullopt;
-  const double k = double(strip.compared), n = double(seeds);
+  if (!(strip.sd > 0) || seeds < (strip.two_stage ? 1 : 2)) return std::nullopt;
   RowTest test;
-  test.standard_error = strip.residual_sd * std::sqrt(2 / n);
-  if (strip.procedure == Procedure::holm) {
-    test.freedom = n - 1;
-    if (strip.two_stage) {
-      for (const Comparison& row : strip.rows)
-        if (row.standard_error) test.freedom = row.freedom;  // any row: all have the first stage's seeds
-    }
-    test.critical = student_t_two_sided_quantile((1 - strip.level) / k, test.freedom);
-    return test;
-  }
-  test.freedom = strip.two_stage ? strip.freedom : (strip.design == Design::blocks ? k : k + 1) * (n - 1);
-  test.critical = joint_t_critical(SharedNoise::common(strip.compared, std::sqrt(0.5)), test.freedom, strip.level);
+  test.freedom = strip.two_stage ? strip.freedom : strip.borrowing * (double(seeds) - 1);
+  test.critical = student_t_two_sided_quantile((1 - strip.level) / double(strip.compared), test.freedom);
+  test.standard_error = strip.sd / std::sqrt(double(seeds));
   return test;
 }
 
 }  // namespace
 
 std::optional<double> best_gain_by_chance(std::span<const ManyToOne> strips) {
-  std::vector<ChanceGroup> groups;
+  std::vector<std::vector<double>> groups;
   for (const ManyToOne& strip : strips) {
     if (strip.compared == 0) continue;
-    ChanceGroup group{.noise = strip.noise, .standard_errors = {}};
+    groups.emplace_back();
     for (const Comparison& row : strip.rows)
-      if (row.standard_error) group.standard_errors.push_back(*row.standard_error);
-    groups.push_back(std::move(group));
+      if (row.standard_error) groups.back().push_back(*row.standard_error);
   }
   if (groups.empty()) return std::nullopt;
   return expected_best(groups);
@@ -83,11 +73,11 @@ std::optional<double> common_draw_correlation(std::span<const ManyToOne> strips)
   double within = 0, within_freedom = 0, left = 0, left_freedom = 0;
   for (const ManyToOne& strip : strips) {
     if (!(strip.left_freedom > 0)) continue;
-    within += strip.within_square * strip.within_freedom, within_freedom += strip.within_freedom;
-    left += strip.left_square * strip.left_freedom, left_freedom += strip.left_freedom;
+    within += strip.within_square, within_freedom += strip.within_freedom;
+    left += strip.left_square, left_freedom += strip.left_freedom;
   }
   if (!(left_freedom > 0) || !(within > 0)) return std::nullopt;
-  return std::max(-1.0, 1 - (left / left_freedom) / (within / within_freedom));
+  return 1 - (left / left_freedom) / (within / within_freedom);
 }
 
 }  // namespace normlab

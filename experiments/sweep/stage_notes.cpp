@@ -105,8 +105,10 @@ void note_seeds(const Experiment& e, std::vector<std::string>& notes) {
   if (fixed.wanted == 0)
     words += concat(" Width not reached: the first ", rule.first, " show no noise, so all ", rule.max, " were run.");
   else if (!fixed.reached())
-    words += concat(" Width not reached: it needs ", fixed.wanted, " seeds, but at most ", rule.max,
-                    " are allowed; expected ±", text_of(std::round(fixed.halfwidth * 1000) / 1000), ".");
+    words += concat(" Width not reached: it needs ", fixed.wanted, " seeds, but ",
+                    fixed.count < rule.max ? concat("the archive holds ", fixed.count)
+                                           : concat("at most ", rule.max, " are allowed"),
+                    "; expected ±", text_of(std::round(fixed.halfwidth * 1000) / 1000), ".");
   notes.push_back(std::move(words));
 }
 
@@ -140,11 +142,8 @@ std::vector<std::string> stage_notes(const Experiment& e) {
   // Trials that tune a row may have another length than those of the table.
   const bool all_known = std::none_of(e.rows.begin(), e.rows.end(), [](const Cell& row) { return row.trials.empty(); });
   if (const std::string shared = shared_settings(e); e.rows.size() > 1 && all_known && !shared.empty()) {
-    notes.push_back(concat(
-        e.tuned ? "Not tuned, the same in all rows: " : "Nothing was tuned; the same in all rows: ", shared, ". They ",
-        e.tuned_for ? concat("were chosen for ", *e.tuned_for, ".")
-                    : std::string("may suit one row better than another: which one they were chosen "
-                                  "for, the descriptor does not say (its key \"tuned_for\").")));
+    notes.push_back(concat(e.tuned ? "Not tuned, the same in all rows: " : "Nothing was tuned; all rows: ", shared,
+                           e.tuned_for ? concat(", chosen for ", *e.tuned_for) : "", "."));
   }
   if (e.two_stage) note_seeds(e, notes);
   return notes;

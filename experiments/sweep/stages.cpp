@@ -234,8 +234,25 @@ class Stages {
       fixed.halfwidth = (*decided)["expected_halfwidth"].get<double>();
     if (fixed.count < rule.first || fixed.count > rule.max)
       throw InputError(concat(decision.file().string(), ": \"seeds\" is not within ", rule.first, " to ", rule.max));
-    e_.fixed_seeds = fixed;
+    const Experiment first_stage = e_;
     add_seeds(fixed.count);
+    if (const std::size_t held = seeds_of_archive(fixed.count); held < fixed.count) {
+      fixed.halfwidth *= std::sqrt(double(fixed.count) / double(held));
+      fixed.count = held;
+      e_ = first_stage;
+      add_seeds(held);
+    }
+    e_.fixed_seeds = fixed;
+  }
+
+  /// An archive does not record the decision, and versions may decide differently: the seeds that every row has were
+  /// decided. `count` for a folder of results.
+  std::size_t seeds_of_archive(std::size_t count) const {
+    if (store_.exported() == nullptr) return count;
+    for (const Cell& row : e_.rows)
+      for (std::size_t s = e_.two_stage->first; s < std::min(count, row.trials.size()); ++s)
+        if (!store_.trial(e_.trials[row.trials[s]].id).load_result()) count = s;
+    return count;
   }
 
   SweepSeeds decide(const std::vector<TrialResult>& results) const {
@@ -243,13 +260,15 @@ class Stages {
     const double scale = is_share(rule.metric) ? 100 : 1;
     std::vector<StripRow> rows(e_.rows.size());
     std::size_t i = 0;
-    for (std::size_t r = 0; r < e_.rows.size(); ++r)
+    for (std::size_t r = 0; r < e_.rows.size(); ++r) {
+      rows[r].apart = e_.rows[r].apart;
       for (std::size_t s = 0; s < e_.rows[r].trials.size(); ++s, ++i) {
         if (results[i].status == TrialEnd::diverged)
-          rows[r].diverged = true;
+          rows[r].apart = true;
         else if (const double value = metric_of(results[i], rule.metric); std::isfinite(value))
           rows[r].values[results[i].seed] = scale * value;
       }
+    }
     std::vector<Strip> strips;
     for (std::size_t b = 0; b < rows.size(); ++b) {
       if (e_.rows[b].baseline != b) continue;

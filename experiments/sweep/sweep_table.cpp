@@ -21,6 +21,7 @@ TableRow row_of(const Experiment& experiment, const Cell& cell, const std::strin
   TableRow row;
   row.label = cell.label;
   row.baseline = cell.baseline;
+  row.apart = cell.apart;
   for (const std::string& path : experiment.axes) {
     std::string value;
     for (const auto& [axis, label] : cell.axes)

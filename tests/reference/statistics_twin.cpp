@@ -3,12 +3,13 @@
 #include <vector>
 
 #include "experiments/statistics/bootstrap.h"
+#include "experiments/statistics/expected_best.h"
 #include "experiments/statistics/many_to_one.h"
+#include "experiments/statistics/moderated_variance.h"
 #include "experiments/statistics/planning.h"
 #include "experiments/statistics/proportions.h"
 #include "experiments/statistics/special.h"
 #include "experiments/statistics/stein.h"
-#include "experiments/statistics/strip_noise.h"
 #include "tests/experiments/statistics/known_tests.h"
 
 using namespace normlab;
@@ -25,12 +26,6 @@ Strip strip_of(int rows, int seeds, const double* values) {
       if (const double value = values[r * seeds + s]; !std::isnan(value)) row[std::uint64_t(s)] = value;
     }
   return strip;
-}
-
-SharedNoise noise_of(int rows, const double* loads) {
-  SharedNoise noise;
-  for (int r = 0; r < rows; ++r) noise.rows.push_back({.load = loads[r], .count = 1});
-  return noise;
 }
 
 std::vector<Correctness> runs_of(int seeds, int images, const std::uint8_t* right) {
@@ -58,21 +53,24 @@ double twin_student_quantile(double p, double freedom) { return student_t_quanti
 double twin_noncentral(double t, double freedom, double shift) { return noncentral_t_cdf(t, freedom, shift); }
 double twin_power(double effect, int pairs, double alpha) { return paired_t_power(effect, std::size_t(pairs), alpha); }
 double twin_smallest_gain(double sd, int pairs, double power) { return smallest_gain(sd, std::size_t(pairs), power); }
-double twin_spread_limit(double own, double other, double p) { return spread_ratio_by_chance(own, other, p); }
 double twin_clopper_pearson(int hits, int n, double level, int high) {
   const Bounds bounds = clopper_pearson(hits, n, level);
   return high != 0 ? bounds.high : bounds.low;
 }
 double twin_mcnemar(int a, int b) { return mcnemar_p(a, b); }
 
-double twin_joint(int rows, const double* loads, double freedom, double critical) {
-  return joint_t_probability(noise_of(rows, loads), freedom, critical);
-}
-double twin_joint_critical(int rows, const double* loads, double freedom, double level) {
-  return joint_t_critical(noise_of(rows, loads), freedom, level);
-}
-double twin_best(int rows, const double* loads, const double* errors) {
-  return expected_best({{noise_of(rows, loads), {errors, errors + rows}}});
+double twin_best(int rows, const double* errors) { return expected_best({{errors, errors + rows}}); }
+
+/// out: value and freedom of the prior, then of each row moderated.
+void twin_moderated(int rows, const double* variances, const double* freedoms, double* out) {
+  std::vector<Variance> own;
+  for (int r = 0; r < rows; ++r) own.push_back({variances[r], freedoms[r]});
+  const Variance prior = prior_variance(own);
+  *out++ = prior.value, *out++ = prior.freedom;
+  for (const Variance& row : own) {
+    const Variance noise = moderated(row, prior, own.size());
+    *out++ = noise.value, *out++ = noise.freedom;
+  }
 }
 
 void twin_holm(int n, const double* p, double* adjusted) {
@@ -87,33 +85,22 @@ void twin_equivalence(int n, const double* differences, double margin, double* o
   std::copy(std::begin(numbers), std::end(numbers), out);
 }
 
-/// summary: residual sd, freedom, critical, correlation, best gain by chance, spread, spread_row (-1 the baseline, -2
-/// none). rows: gain, standard error, low, high, p of each; NaN where there is none.
-void twin_strip(int count, int seeds, const double* values, int blocks, int holm, double* summary, double* rows) {
-  ManyToOneOptions options;
-  options.design = blocks != 0 ? Design::blocks : Design::independent;
-  options.procedure = holm != 0 ? Procedure::holm : Procedure::pooled;
-  const ManyToOne strip = many_to_one(strip_of(count, seeds, values), options);
-  const double numbers[] = {strip.residual_sd,
-                            strip.freedom,
-                            strip.critical,
-                            common_draw_correlation({&strip, 1}).value_or(NAN),
-                            best_gain_by_chance({&strip, 1}).value_or(NAN),
-                            strip.spread.value_or(NAN),
-                            !strip.spread      ? -2
-                            : strip.spread_row ? double(*strip.spread_row)
-                                               : -1};
+/// summary: sd and degrees of a typical row, borrowing, correlation. rows: gain, standard error, low, high, p of each;
+/// NaN where there is none.
+void twin_strip(int count, int seeds, const double* values, int apart, double* summary, double* rows) {
+  Strip given = strip_of(count, seeds, values);
+  given.baseline.apart = apart != 0;
+  const ManyToOne strip = many_to_one(given);
+  const double numbers[] = {strip.sd, strip.freedom, strip.borrowing,
+                            common_draw_correlation({&strip, 1}).value_or(NAN)};
   std::copy(std::begin(numbers), std::end(numbers), summary);
   for (const Comparison& row : strip.rows) {
     for (const auto& number : {row.gain, row.standard_error, row.low, row.high, row.p}) *rows++ = number.value_or(NAN);
   }
 }
 
-/// The seeds that show `gain` under the pooled procedure, of a strip without missing runs.
 int twin_seeds_needed(int count, int seeds, const double* values, double gain) {
-  ManyToOneOptions options;
-  options.procedure = Procedure::pooled;
-  const auto needed = seeds_needed(many_to_one(strip_of(count, seeds, values), options), gain);
+  const auto needed = seeds_needed(many_to_one(strip_of(count, seeds, values)), gain);
   return needed ? int(needed->seeds) : -1;
 }
 

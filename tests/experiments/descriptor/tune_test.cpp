@@ -303,6 +303,30 @@ TEST_CASE("descriptor: tuned_for names values of the sweep") {
         "placement=dpn, depth=2");
 }
 
+TEST_CASE("descriptor: apart names rows, by name or by values of axes, and changes no id") {
+  DescriptorFiles files;
+  const std::string baseline = R"("baseline": {"model.placement": "pre_pre"}, )";
+  const Experiment plain = files.load(kSweep + baseline + R"("about": ""})");
+  const Experiment e = files.load(kSweep + baseline + R"("apart": ["placement=dpn, depth=1", {"model.depth": 2}]})");
+  std::vector<std::string> apart;
+  for (const Cell& row : e.rows)
+    if (row.apart) apart.push_back(row.label);
+  CHECK(apart ==
+        std::vector<std::string>{"placement=pre_pre, depth=2", "placement=dpn, depth=1", "placement=dpn, depth=2"});
+  REQUIRE(e.trials.size() == plain.trials.size());
+  for (std::size_t t = 0; t < e.trials.size(); ++t) CHECK(e.trials[t].id == plain.trials[t].id);
+  CHECK(files.problems(kSweep + baseline + R"("apart": ["placement=dnp, depth=1"]})") ==
+        "d.json:2:55: /apart/0: unknown row \"placement=dnp, depth=1\"; did you mean \"placement=dpn, depth=1\"?");
+  CHECK(files.problems(kSweep + baseline + R"("apart": [{"model.depth": 3}]})") ==
+        "d.json:2:71: /apart/0/model.depth: not a value of this axis: unknown value 3; one of: 1, 2");
+  CHECK(files.problems(kSweep + baseline + R"("apart": [3]})") ==
+        "d.json:2:55: /apart/0: expected the name of a row or {\"axis\": value}, got 3");
+  CHECK(files.problems(kSweep + baseline + R"("apart": "dpn"})") ==
+        "d.json:2:54: /apart: expected a list of rows, got \"dpn\"");
+  CHECK(files.problems(kSweep + R"("apart": []})") ==
+        "d.json:2:10: /apart: concerns gains; add the \"baseline\" that they are measured against");
+}
+
 TEST_CASE("trials ahead: later stages and the table's own trials are counted before any result") {
   DescriptorFiles files;
   const Experiment e = files.load(kTuned);

@@ -52,7 +52,7 @@ TEST_CASE("table_filter: a condition may name a column") {
   CHECK(shown(input, "gain > 1") == Labels{"placement=dpn, lr=0.001", "placement=dpn, lr=0.003"});
   CHECK(shown(input, "gain <= 1") == Labels{"placement=sub_ln, lr=0.001", "placement=sub_ln, lr=0.003"});
   CHECK(shown(input, "mean > 75 and n = 5") == Labels{"placement=dpn, lr=0.001", "placement=sub_ln, lr=0.001"});
-  CHECK(shown(input, "differs = 1 and p < 0.05") == Labels{"placement=dpn, lr=0.001", "placement=dpn, lr=0.003"});
+  CHECK(shown(input, "differs = 1 and p < 0.01") == Labels{"placement=dpn, lr=0.001", "placement=dpn, lr=0.003"});
   CHECK(shown(input, "row = 'placement=dpn, lr=0.001'") == Labels{"placement=dpn, lr=0.001"});
   CHECK(shown(states_table(), "diverged > 0 or missing>=1 and failed = 1") == Labels{"post_post", "sub_ln"});
 }

@@ -61,28 +61,20 @@ TEST_CASE("table: text shows every state of a trial") {
 
 placement  eval/accuracy [%]  gain          notes
 pre_pre    75.9 ±0.7 (3)      baseline
-pre_post   76.2 ±1.0 (3)       +0.3 ±1.2
+pre_post   76.2 ±1.0 (3)       +0.3 ±0.8
 post_post  51.3      (1/3)    -24.8      †  2/3 diverged @1200 (rate 9 to 99%)
-dpn        76.8 ±3.8 (2/3)     +1.0 ±0.8 *  1/3 running 43%
+dpn        76.8 ±3.8 (2/3)     +1.0 ±0.5 *  1/3 running 43%
 sub_ln               (0/3)                  1/3 failed: out of memory, 1/3
                                             stopped at 50%, 1/3 missing
 none                 (0/3)                  missing
 
-75.9 ±0.7 (3): mean of 3 seeds and its 95% Student-t interval, over training
-randomness, this test set.
-eval/accuracy is that of the last evaluation of each run; nothing was selected.
-A gain is the difference to the baseline, paired by seed. Each row has its own
-95% paired t interval, at levels by Holm over 2 rows, because runs diverged. *
-marks a gain whose interval leaves out zero.
-If no row differed from the baseline, the best of 2 rows would still be expected
-to show +0.1 percentage points.
-The smallest true gain that 3 seeds show four times in five is 1.3 percentage
-points (0.7 to 4.9, as the sd itself is uncertain).
-Runs of one seed share their draws: over the rows their values correlate by
-0.71.
-Diverged runs count in neither mean nor gain, which describe only the runs that
-did not; † marks gains over the pairs in which both finished.
-(rate a to b%): 95% Clopper-Pearson interval of how many runs diverge.
+±0.7 (3): 95% t interval of the mean of 3 seeds; last evaluation.
+Gains: paired by seed; all 2 intervals hold with 87 to 100%; * leaves out 0.
+If no row differed, the best of 2 rows would still show about +0.1.
+3 seeds show a true gain of 0.4 four times in five, in a typical row.
+Diverged runs do not count; † marks gains over the pairs in which both runs
+finished.
+(rate a to b%): 95% interval of the share of runs that diverge.
 7 of 18 runs are not finished: these numbers will change.
 )golden");
 }
@@ -93,20 +85,18 @@ TEST_CASE("table: Markdown shows every state of a trial") {
 | placement | eval/accuracy [%] | gain | notes |
 |:---|---:|---:|:---|
 | pre_pre | 75.9 ±0.7 (3) | baseline |  |
-| pre_post | 76.2 ±1.0 (3) | +0.3 ±1.2 |  |
+| pre_post | 76.2 ±1.0 (3) | +0.3 ±0.8 |  |
 | post_post | 51.3 (1/3) | -24.8 † | 2/3 diverged @1200 (rate 9 to 99%) |
-| dpn | 76.8 ±3.8 (2/3) | +1.0 ±0.8 \* | 1/3 running 43% |
+| dpn | 76.8 ±3.8 (2/3) | +1.0 ±0.5 \* | 1/3 running 43% |
 | sub_ln | (0/3) |  | 1/3 failed: out of memory, 1/3 stopped at 50%, 1/3 missing |
 | none | (0/3) |  | missing |
 
-- 75.9 ±0.7 (3): mean of 3 seeds and its 95% Student-t interval, over training randomness, this test set.
-- eval/accuracy is that of the last evaluation of each run; nothing was selected.
-- A gain is the difference to the baseline, paired by seed. Each row has its own 95% paired t interval, at levels by Holm over 2 rows, because runs diverged. \* marks a gain whose interval leaves out zero.
-- If no row differed from the baseline, the best of 2 rows would still be expected to show +0.1 percentage points.
-- The smallest true gain that 3 seeds show four times in five is 1.3 percentage points (0.7 to 4.9, as the sd itself is uncertain).
-- Runs of one seed share their draws: over the rows their values correlate by 0.71.
-- Diverged runs count in neither mean nor gain, which describe only the runs that did not; † marks gains over the pairs in which both finished.
-- (rate a to b%): 95% Clopper-Pearson interval of how many runs diverge.
+- ±0.7 (3): 95% t interval of the mean of 3 seeds; last evaluation.
+- Gains: paired by seed; all 2 intervals hold with 87 to 100%; \* leaves out 0.
+- If no row differed, the best of 2 rows would still show about +0.1.
+- 3 seeds show a true gain of 0.4 four times in five, in a typical row.
+- Diverged runs do not count; † marks gains over the pairs in which both runs finished.
+- (rate a to b%): 95% interval of the share of runs that diverge.
 - 7 of 18 runs are not finished: these numbers will change.
 )golden");
 }
@@ -170,23 +160,21 @@ TEST_CASE("table: LaTeX shows every state of a trial") {
 placement & eval/accuracy [\%] & gain & notes \\
 \midrule
 pre\_pre & $75.9 \pm 0.7$ (3) & baseline &  \\
-pre\_post & $76.2 \pm 1.0$ (3) & $+0.3 \pm 1.2$ &  \\
+pre\_post & $76.2 \pm 1.0$ (3) & $+0.3 \pm 0.8$ &  \\
 post\_post & $51.3$ (1/3) & $-24.8$ $\dagger$ & 2/3 diverged @1200 (rate 9 to 99\%) \\
-dpn & $76.8 \pm 3.8$ (2/3) & $+1.0 \pm 0.8$ * & 1/3 running 43\% \\
+dpn & $76.8 \pm 3.8$ (2/3) & $+1.0 \pm 0.5$ * & 1/3 running 43\% \\
 sub\_ln & (0/3) &  & 1/3 failed: out of memory, 1/3 stopped at 50\%, 1/3 missing \\
 none & (0/3) &  & missing \\
 \bottomrule
 \end{tabular}
 \par\medskip
 {\footnotesize
-75.9 $\pm$0.7 (3): mean of 3 seeds and its 95\% Student-t interval, over training randomness, this test set.\par
-eval/accuracy is that of the last evaluation of each run; nothing was selected.\par
-A gain is the difference to the baseline, paired by seed. Each row has its own 95\% paired t interval, at levels by Holm over 2 rows, because runs diverged. * marks a gain whose interval leaves out zero.\par
-If no row differed from the baseline, the best of 2 rows would still be expected to show +0.1 percentage points.\par
-The smallest true gain that 3 seeds show four times in five is 1.3 percentage points (0.7 to 4.9, as the sd itself is uncertain).\par
-Runs of one seed share their draws: over the rows their values correlate by 0.71.\par
-Diverged runs count in neither mean nor gain, which describe only the runs that did not; $\dagger$ marks gains over the pairs in which both finished.\par
-(rate a to b\%): 95\% Clopper-Pearson interval of how many runs diverge.\par
+$\pm$0.7 (3): 95\% t interval of the mean of 3 seeds; last evaluation.\par
+Gains: paired by seed; all 2 intervals hold with 87 to 100\%; * leaves out 0.\par
+If no row differed, the best of 2 rows would still show about +0.1.\par
+3 seeds show a true gain of 0.4 four times in five, in a typical row.\par
+Diverged runs do not count; $\dagger$ marks gains over the pairs in which both runs finished.\par
+(rate a to b\%): 95\% interval of the share of runs that diverge.\par
 7 of 18 runs are not finished: these numbers will change.\par
 }
 )golden");
@@ -201,21 +189,19 @@ TEST_CASE("table: HTML shows every state of a trial") {
 </thead>
 <tbody>
 <tr class="baseline" data-rows="0"><th scope="row">pre_pre</th><td class="number" data-sort="75.892">75.9 ±0.7 (3)</td><td class="number">baseline</td><td></td></tr>
-<tr data-rows="1"><th scope="row">pre_post</th><td class="number" data-sort="76.19233333333334">76.2 ±1.0 (3)</td><td class="number" data-sort="0.30033333333333206">+0.3 ±1.2</td><td></td></tr>
+<tr data-rows="1"><th scope="row">pre_post</th><td class="number" data-sort="76.19233333333334">76.2 ±1.0 (3)</td><td class="number" data-sort="0.30033333333333206">+0.3 ±0.8</td><td></td></tr>
 <tr data-rows="2"><th scope="row">post_post</th><td class="number" data-sort="51.300000000000004">51.3 (1/3)</td><td class="number" data-sort="-24.785999999999994">-24.8 †</td><td>2/3 diverged @1200 (rate 9 to 99%)</td></tr>
-<tr data-rows="3"><th scope="row">dpn</th><td class="number" data-sort="76.8">76.8 ±3.8 (2/3)</td><td class="number" data-sort="0.984499999999997">+1.0 ±0.8 *</td><td>1/3 running 43%</td></tr>
+<tr data-rows="3"><th scope="row">dpn</th><td class="number" data-sort="76.8">76.8 ±3.8 (2/3)</td><td class="number" data-sort="0.984499999999997">+1.0 ±0.5 *</td><td>1/3 running 43%</td></tr>
 <tr data-rows="4"><th scope="row">sub_ln</th><td class="number">(0/3)</td><td class="number"></td><td>1/3 failed: out of memory, 1/3 stopped at 50%, 1/3 missing</td></tr>
 <tr data-rows="5"><th scope="row">none</th><td class="number">(0/3)</td><td class="number"></td><td>missing</td></tr>
 </tbody>
 <tfoot>
-<tr><td colspan="4" data-note="interval">75.9 ±0.7 (3): mean of 3 seeds and its 95% Student-t interval, over training randomness, this test set.</td></tr>
-<tr><td colspan="4" data-note="selection">eval/accuracy is that of the last evaluation of each run; nothing was selected.</td></tr>
-<tr><td colspan="4" data-note="gain">A gain is the difference to the baseline, paired by seed. Each row has its own 95% paired t interval, at levels by Holm over 2 rows, because runs diverged. * marks a gain whose interval leaves out zero.</td></tr>
-<tr><td colspan="4" data-note="chance">If no row differed from the baseline, the best of 2 rows would still be expected to show +0.1 percentage points.</td></tr>
-<tr><td colspan="4" data-note="power">The smallest true gain that 3 seeds show four times in five is 1.3 percentage points (0.7 to 4.9, as the sd itself is uncertain).</td></tr>
-<tr><td colspan="4" data-note="correlation">Runs of one seed share their draws: over the rows their values correlate by 0.71.</td></tr>
-<tr><td colspan="4" data-note="diverged">Diverged runs count in neither mean nor gain, which describe only the runs that did not; † marks gains over the pairs in which both finished.</td></tr>
-<tr><td colspan="4" data-note="rate">(rate a to b%): 95% Clopper-Pearson interval of how many runs diverge.</td></tr>
+<tr><td colspan="4" data-note="interval">±0.7 (3): 95% t interval of the mean of 3 seeds; last evaluation.</td></tr>
+<tr><td colspan="4" data-note="gain">Gains: paired by seed; all 2 intervals hold with 87 to 100%; * leaves out 0.</td></tr>
+<tr><td colspan="4" data-note="chance">If no row differed, the best of 2 rows would still show about +0.1.</td></tr>
+<tr><td colspan="4" data-note="power">3 seeds show a true gain of 0.4 four times in five, in a typical row.</td></tr>
+<tr><td colspan="4" data-note="diverged">Diverged runs do not count; † marks gains over the pairs in which both runs finished.</td></tr>
+<tr><td colspan="4" data-note="rate">(rate a to b%): 95% interval of the share of runs that diverge.</td></tr>
 <tr><td colspan="4" data-note="unfinished">7 of 18 runs are not finished: these numbers will change.</td></tr>
 </tfoot>
 </table>
@@ -225,25 +211,17 @@ TEST_CASE("table: HTML shows every state of a trial") {
 TEST_CASE("table: text shows one axis across") {
   CHECK(rendered(strips_table(), TableFormat::text, gains_across()) == R"golden(Which placement, at which rate?
 
-placement  lr=0.001     lr=0.003
-pre_pre    baseline     baseline
-dpn        +1.3 ±0.4 *  +1.3 ±0.4 *
-sub_ln     +0.4 ±0.4    +0.4 ±0.4
+placement  lr=0.001       lr=0.003
+pre_pre    baseline       baseline
+dpn         +1.3 ±0.4  *   +1.3 ±0.4  *
+sub_ln     +0.44 ±0.41 *  +0.44 ±0.41 *
 
 Cells are gains in eval/accuracy [%] over the baseline.
-74.9 ±0.5 (5): mean of 5 seeds and its 95% Student-t interval, over training
-randomness, this test set.
-eval/accuracy is that of the last evaluation of each run; nothing was selected.
-A gain is the difference to the baseline, paired by seed. Its ± is a 95%
-interval that holds for the rows of a strip (one baseline) at once: many against
-one, seeds as blocks, one spread for all. * marks a gain whose interval leaves
-out zero.
-If no row differed from the baseline, the best of a strip would still be
-expected to show +0.1 percentage points.
-The smallest true gain that 5 seeds show four times in five is 0.6 percentage
-points (0.4 to 1.1, as the sd itself is uncertain).
-Runs of one seed share their draws: over the rows their values correlate by
-0.52.
+±0.5 (5): 95% t interval of the mean of 5 seeds; last evaluation.
+Gains: paired by seed; all intervals with one baseline hold with 95%; * leaves
+out 0.
+If no row differed, the best of a strip would still show about +0.1.
+5 seeds show a true gain of 0.5 four times in five, in a typical row.
 )golden");
 }
 

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "core/random.h"
-#include "experiments/statistics/joint_t.h"
 #include "experiments/statistics/planning.h"
 #include "experiments/statistics/special.h"
 #include "experiments/statistics/student.h"
@@ -46,10 +45,6 @@ inline std::optional<Equivalence> equivalence(std::span<const double> difference
   const double sd = sample_sd(differences), n = double(differences.size());
   if (!(sd > 0)) return std::nullopt;
   return equivalence(mean(differences), sd / std::sqrt(n), n - 1, margin);
-}
-
-inline double joint_t_probability(const SharedNoise& noise, double freedom, double critical) {
-  return joint_t_probabilities(noise, freedom, {critical})[0];
 }
 
 /// Stein's number of values for one sample.

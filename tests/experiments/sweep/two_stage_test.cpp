@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "experiments/base/files.h"
 #include "experiments/descriptor/canonical.h"
+#include "experiments/results/exported.h"
 #include "experiments/statistics/stein.h"
 #include "experiments/sweep/stages.h"
 #include "tests/experiments/base/temporary_folder.h"
@@ -41,7 +42,7 @@ struct Fixed {
   DescriptorFiles files;
   TemporaryFolder folder;
   ResultStore store{folder / "r"};
-  Experiment loaded = files.load(two_stages("0.7")), e;
+  Experiment loaded = files.load(two_stages("0.9")), e;
 
   Fixed() {
     finish_noisy(loaded, store);
@@ -56,7 +57,7 @@ struct Fixed {
       StripRow& row = trial.row == 0 ? strip.baseline : strip.rows[trial.row - 1];
       row.values[trial.config.seed] = 100 * store.trial(trial.id).load_result()->metrics.at("eval/accuracy");
     }
-    return stein_seeds(std::vector<Strip>{strip}, {0, 1, 2, 3}, 0.7, 12);
+    return stein_seeds(std::vector<Strip>{strip}, {0, 1, 2, 3}, 0.9, 12);
   }
 };
 
@@ -65,13 +66,13 @@ struct Fixed {
 TEST_CASE("two-stage seeds: the first stage says what it waits for") {
   DescriptorFiles files;
   const TemporaryFolder folder;
-  const Experiment e = next_stage(files.load(two_stages("0.7")), ResultStore(folder / "r"), Record::yes);
+  const Experiment e = next_stage(files.load(two_stages("0.9")), ResultStore(folder / "r"), Record::yes);
   CHECK(e.trials.size() == 12);
   CHECK(e.more_to_come);
   CHECK(all_of(stage_notes(e))
             .find("The number of seeds is set once the first 4 of all rows have finished, for gains "
-                  "within ±0.7 (eval/accuracy); at most 12.") != std::string::npos);
-  CHECK(trials_to_come(e) == "up to 24 trials, as many as gains within ±0.7 need");
+                  "within ±0.9 (eval/accuracy); at most 12.") != std::string::npos);
+  CHECK(trials_to_come(e) == "up to 24 trials, as many as gains within ±0.9 need");
 }
 
 TEST_CASE("two-stage seeds: their number is that of the interval's rule for the same results") {
@@ -108,7 +109,7 @@ TEST_CASE("two-stage seeds: their number is fixed once, whatever later results a
 
 TEST_CASE("two-stage seeds: another baseline is another decision") {
   const Fixed fixed;
-  std::string text = two_stages("0.7");
+  std::string text = two_stages("0.9");
   const std::string changed = R"("baseline": {"model.placement": "sub_ln"})";
   const std::size_t at = text.find("\"baseline\"");
   text.replace(at, text.rfind('}') - at, changed);
@@ -118,11 +119,32 @@ TEST_CASE("two-stage seeds: another baseline is another decision") {
   CHECK(count_files(fixed.folder / "r/experiments/d/fixed") == 2);
 }
 
+TEST_CASE("two-stage seeds: of an archive, the seeds that all rows have count") {
+  const Fixed fixed;
+  finish_noisy(fixed.e, fixed.store);
+  REQUIRE(fixed.e.fixed_seeds->count > 6);
+  std::string lines;
+  for (const Trial& trial : fixed.e.trials)
+    if (trial.config.seed < 6) {
+      const TrialFolder kept = fixed.store.trial(trial.id);
+      write_atomically(kept.path() / "config.json", full_json(trial.config));
+      lines += export_line(kept, false);
+    }
+  const std::filesystem::path file = fixed.folder / "archive.jsonl";
+  write_atomically(file, lines);
+  const Experiment held = next_stage(fixed.loaded, ResultStore::exported(file));
+  CHECK(held.fixed_seeds->wanted == fixed.e.fixed_seeds->wanted);
+  CHECK(held.fixed_seeds->count == 6);
+  CHECK(held.fixed_seeds->halfwidth > fixed.e.fixed_seeds->halfwidth);
+  for (const Cell& row : held.rows) CHECK(row.trials.size() == 6);
+  CHECK(all_of(stage_notes(held)).find(" seeds, but the archive holds 6; expected ±") != std::string::npos);
+}
+
 TEST_CASE("two-stage seeds: notes name their number and the row that was tuned for") {
   const Fixed fixed;
   const std::string notes = all_of(stage_notes(fixed.e));
   CHECK(notes.find(concat("Seeds in two stages (Stein 1945): ", fixed.expected().n,
-                          " for every row, fixed once from the first 4, for gains within ±0.7 "
+                          " for every row, fixed once from the first 4, for gains within ±0.9 "
                           "(eval/accuracy); intervals keep")) != std::string::npos);
   CHECK(notes.find("chosen for dpn.") != std::string::npos);
 }
@@ -130,7 +152,7 @@ TEST_CASE("two-stage seeds: notes name their number and the row that was tuned f
 TEST_CASE("two-stage seeds: a row whose evaluations are not finite counts as diverged") {
   DescriptorFiles files;
   const TemporaryFolder folder;
-  const Experiment loaded = files.load(two_stages("0.7"));
+  const Experiment loaded = files.load(two_stages("0.9"));
   std::vector<std::uint64_t> wanted;
   for (const bool diverged : {true, false}) {
     const ResultStore store(folder / (diverged ? "diverged" : "nan"));
