@@ -23,9 +23,9 @@ struct PlotLane {
   std::optional<double> mean;
   std::optional<std::pair<double, double>> interval;  // its ends, finite
   bool clear = false;                                 // the interval excludes zero
-  std::string tone;                                   // "holds", "fails" or "undecided": its colour; "": that of all
   std::string numbers;                                // "+0.4 ±1.3", printed beside the lane
   std::string note;                                   // "1/3 diverged @1200"
+  std::string tone{};                                 // "holds", "fails" or "undecided": its colour; "": that of all
 };
 
 struct PlotStrip {
