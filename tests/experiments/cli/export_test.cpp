@@ -269,6 +269,7 @@ TEST_CASE("export: the tables of docs/results.md are those of the files that it 
         small + "lit_tiny.json" + with_file + "dual_patchnorm_lit_tiny.jsonl",
         small + "segmentation_tiny.json" + with_file +
             "dual_patchnorm_segmentation_tiny.jsonl --where 'placement = dpn_to_head' --family table",
+        "cifar10_copy.json" + with_file + "cifar10_copy.jsonl",
         "dpn_stacks.json" + with_file + "dpn_stacks.jsonl --where 'patch_in = layer_norm'",
         "norms_by_depth.json" + with_file + "norms_by_depth.jsonl" + gains + "depth",
         "norms_by_optimizer.json" + with_file + "norms_by_optimizer.jsonl" + gains + "name"}) {
