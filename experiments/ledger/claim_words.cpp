@@ -227,7 +227,8 @@ const Estimate* deciding(const LedgerLine& line) {
 std::string estimate_text(const Estimate& e) {
   if (!has_interval(e)) return "-";
   const double half = (e.high - e.low) / 2;
-  const int decimals = half > 0 && std::isfinite(half) ? decimals_for(half) : 2;
+  int decimals = half > 0 && std::isfinite(half) ? decimals_for(half) : 2;
+  if (e.unit == "x") decimals = std::max(decimals, 2);
   const bool sign = e.unit == "points";
   const auto number = [&](double v) { return sign ? signed_fixed(v, decimals) : fixed(v, decimals); };
   return fmt::format("{} [{}, {}]{}", number(e.value), number(e.low), number(e.high),

@@ -35,9 +35,22 @@ std::vector<std::pair<std::string, Lines>> by_text(const std::vector<LedgerLine>
   return out;
 }
 
+/// In points unless it has a unit.
+std::string short_finding(const LedgerLine& line) {
+  constexpr std::string_view kPoints = " points";
+  const std::string text = finding(line);
+  return text.ends_with(kPoints) ? text.substr(0, text.size() - kPoints.size()) : text;
+}
+
+/// "holds", "fails": that this is so here goes without saying in a table.
+std::string short_verdict(Verdict verdict) {
+  const std::string_view words = words_of(verdict);
+  return std::string(words.substr(0, words.find(" here")));
+}
+
 std::vector<std::string> cells(const LedgerLine& line) {
   return {line.device.empty() ? line.number : line.number + " GPU", line.claim.brief,
-          shorten_middle(printed_text(line.claim), kWidestPrinted), finding(line), std::string(words_of(line.verdict))};
+          shorten_middle(printed_text(line.claim), kWidestPrinted), short_finding(line), short_verdict(line.verdict)};
 }
 
 /// "Claim 23 on NVIDIA H200", a section's heading, and the anchor that Markdown gives it.
