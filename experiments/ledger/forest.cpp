@@ -24,7 +24,7 @@ double distance(const ClaimRange& range, double value, const std::function<doubl
 
 PlotLane lane_of(const LedgerLine& line, const Estimate& e) {
   PlotLane lane;
-  lane.label = number_text(line) + "  " + line.claim.brief;
+  lane.label = line.number + (line.device.empty() ? "  " : " GPU  ") + line.claim.brief;
   lane.numbers = estimate_text(e);
   lane.tone = line.verdict == Verdict::holds ? "holds" : line.verdict == Verdict::fails ? "fails" : "undecided";
   lane.clear = line.verdict != Verdict::undecided;
@@ -42,7 +42,8 @@ PlotLane lane_of(const LedgerLine& line, const Estimate& e) {
   if (std::abs(ends[0]) > kEdge) lane.note = fmt::format("beyond the plot, at {:+.0f}", ends[0]);
   const auto clipped = [](double value) { return std::clamp(value, -kEdge, kEdge); };
   lane.mean = clipped(ends[0]);
-  lane.interval = {clipped(std::min(ends[1], ends[2])), clipped(std::max({ends[0], ends[1], ends[2]}))};
+  // Inside a range with two bounds, the distance is largest between the ends; outside it is smallest there.
+  lane.interval = {clipped(*std::min_element(ends, ends + 3)), clipped(*std::max_element(ends, ends + 3))};
   return lane;
 }
 

@@ -206,7 +206,8 @@ std::string ledger_markdown(const std::vector<LedgerLine>& lines) {
 std::string ledger_html(const std::vector<LedgerLine>& lines) {
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-      "content=\"width=device-width\">\n<title>Claims</title>\n<style>{}{}</style>\n<h1>Claims</h1>\n",
+      "content=\"width=device-width\">\n<title>Claims</title>\n<style>{}{}#results "
+      "td{{min-width:0!important}}</style>\n<h1>Claims</h1>\n",
       page_style(), picture_style());
   for (const std::string& sentence : summary(lines)) out += html_element("p", sentence) + "\n";
   out += "<figure>\n" + forest_plot(lines, false) + "</figure>\n<h2>Verdicts</h2>\n";

@@ -20,6 +20,7 @@ struct Layout {
   double width, left, right, lane_height, dots, bar, note, grid;  // the last four: offset from a lane's top
 };
 
+constexpr double kWidestLabels = 320;
 constexpr Layout kWide{false, 760, 220, 640, 30, 9, 20, 40, 0}, kNarrow{true, 360, 14, 346, 46, 25, 36, 29, 20};
 
 class Drawing {
@@ -37,8 +38,10 @@ class Drawing {
         for (const PlotDot& dot : lane.dots) see(dot.value);
         if (lane.mean) see(*lane.mean);
         if (lane.interval) see(lane.interval->first), see(lane.interval->second);
-        if (!layout.narrow)  // the numbers are beside the picture
-          layout.right = std::min(layout.right, layout.width - text_width(lane.numbers, 12) - 16);
+        if (layout.narrow) continue;
+        // Labels and numbers are beside the picture.
+        layout.left = std::max(layout.left, std::min(kWidestLabels, text_width(lane.label, 12) + 14));
+        layout.right = std::min(layout.right, layout.width - text_width(lane.numbers, 12) - 16);
       }
     layout_ = layout;
     axis_ = low > high ? make_axis(-1, 1, 4) : make_axis(low, high, layout.narrow ? 4 : 7);
