@@ -234,6 +234,8 @@ class RunJudge {
                       .values = measured.values};
     };
     return by_row(contrast_of, [&](Estimate& e, const TableLine& row) {
+      e.low = std::max(e.low, -1.0);  // no correlation is beyond
+      e.high = std::min(e.high, 1.0);
       if (const std::string& lack = of_rows.at(row.plan_index).lack; !lack.empty()) e.leave_undecided(lack);
     });
   }

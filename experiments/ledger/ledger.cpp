@@ -124,8 +124,9 @@ class ClaimJudge {
       const std::string* value = result->stated(key);
       return value == nullptr ? std::string() : *value;
     };
-    const std::string device = stated("device"), cpu = stated("cpu");
-    ++line_.machines[device.empty() || device == "cpu" ? (cpu.empty() ? "unknown" : cpu) : device];
+    std::string machine = stated("gpu");
+    if (machine.empty()) machine = stated("cpu");
+    ++line_.machines[machine.empty() ? "unknown" : machine];
     line_.uncommitted += stated("version").find("-dirty") != std::string::npos;
   }
 

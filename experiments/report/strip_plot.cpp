@@ -20,7 +20,7 @@ struct Layout {
   double width, left, right, lane_height, dots, bar, note, grid;  // the last four: offset from a lane's top
 };
 
-constexpr double kWidestLabels = 320;
+constexpr double kWidestLabels = 350;
 constexpr Layout kWide{false, 760, 220, 640, 30, 9, 20, 40, 0}, kNarrow{true, 360, 14, 346, 46, 25, 36, 29, 20};
 
 class Drawing {

@@ -401,6 +401,7 @@ TEST_CASE("ledger: a trend correlates measurements with their order in the netwo
   const LedgerLine line = made.line();
   CHECK(line.estimates[0].value == doctest::Approx((1 + 0.5 - 1) / 3));
   CHECK(line.estimates[0].values.at(1) == doctest::Approx(0.5));
+  CHECK(line.estimates[0].low == -1);
   CHECK(line.verdict == Verdict::undecided);
 }
 
@@ -469,6 +470,8 @@ TEST_CASE("ledger: rows are named by what tells them apart") {
   CHECK(names(R"({"model.patch_size": [8, 4], "model.placement": ["pre_pre", "dpn"]})") ==
         std::vector<std::string>{"pre_pre, patch_size 8", "dpn, patch_size 8", "pre_pre, patch_size 4",
                                  "dpn, patch_size 4"});
+  CHECK(names(R"([{"model.embed_dim,model.num_heads": [[64, 2], [128, 4]]}, {"train.steps": [9]}])") ==
+        std::vector<std::string>{"embed_dim 64", "embed_dim 128", "steps 9"});
   CHECK(names(R"({"model.embed_dim,model.num_heads": [[64, 2], [128, 4]]})") ==
         std::vector<std::string>{"embed_dim 64", "embed_dim 128"});
   CHECK(
