@@ -75,11 +75,10 @@ class ClaimReader : BlockReader {
     PrintedFigures& figures = claim.figures;
     word(member->value, "as", figures.as);
     figures.where = text(member->value, "where");
-    if (const JsonMember* unit = member->value.find("unit"); unit != nullptr && !unit->value.text.empty())
-      figures.unit = text(member->value, "unit");
+    if (member->value.find("unit")) figures.unit = text(member->value, "unit");
     const JsonNode& cells = member->value.find("cells")->value;
     if (!cells.is_object() || cells.members.empty())
-      problems_.add(cells.at, "expected an object of cells, got " + describe(cells));
+      problems_.add(cells.at, "expected an object with one cell or more, such as {\"B/32\": [63.8, 61.2]}");
     for (const JsonMember& cell : cells.members) {
       const bool single = figures.as == PrintedAs::value;
       const std::vector<JsonNode> numbers = single ? std::vector{cell.value} : cell.value.items;
@@ -95,6 +94,7 @@ class ClaimReader : BlockReader {
         if (point != written.npos) figures.decimals = std::max(figures.decimals, int(written.size() - point - 1));
       }
       const double first = numbers.front().number(), last = numbers.back().number();
+      if (figures.as == PrintedAs::ratio && first == 0) problems_.add(cell.value.at, "a ratio to 0 has no value");
       figures.values.emplace_back(cell.key, figures.as == PrintedAs::difference ? last - first
                                             : figures.as == PrintedAs::ratio    ? last / first
                                                                                 : last);
@@ -160,6 +160,10 @@ class ClaimReader : BlockReader {
         problems_.add(margin->value.at, "expected a number above 0, got " + describe(margin->value));
       test.margin = margin->value.number();
     }
+    if (test.against.empty() && !test.against_of.empty())
+      problems_.add(node.find("against_of")->key_at,
+                    "names the measurement of the rows that \"against\" selects, so it "
+                    "needs \"against\"");
     range(node, test.range);
     const bool ratio = test.kind == Kind::probe || test.kind == Kind::timing;
     if (ratio && std::min(test.range.low.value_or(1), test.range.high.value_or(1)) <= 0)

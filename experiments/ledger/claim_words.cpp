@@ -44,7 +44,7 @@ std::string unit_of(const ClaimTest& test) {
     case ClaimTestKind::best:
       return "";
     default:
-      return is_loss(test.metric) ? "" : " points";
+      return is_loss(test.kind == ClaimTestKind::difference ? test.of : test.metric) ? "" : " points";
   }
 }
 
@@ -146,7 +146,8 @@ std::string test_sentence(const ClaimTest& test) {
     case ClaimTestKind::probe:
       what = concat(test.of, test.over.empty() ? "" : " over " + test.over, " of ", where);
       if (!test.against.empty())
-        what += concat(" over ", test.against_of.empty() ? "that" : test.against_of, " of ", against);
+        what += concat(", divided by ", test.against_of.empty() ? "that" : test.against_of,
+                       test.against_of.empty() || test.over.empty() ? "" : " over " + test.over, " of ", against, ",");
       break;
     case ClaimTestKind::trend:
       what = concat("The rank correlation of ", test.of, " with depth, ", where, ",");
@@ -206,7 +207,7 @@ std::vector<std::pair<std::string, std::string>> claim_facts(const LedgerLine& l
 }
 
 const Estimate* deciding(const LedgerLine& line) {
-  // Where all must agree the weakest one decides, where one suffices the clearest.
+  // Where all are needed for the verdict the weakest one decides, where one suffices the clearest.
   const auto weaker = [&](const Estimate* a, const Estimate* b) { return clearness(line, *a) < clearness(line, *b); };
   const auto pick = [&](std::vector<const Estimate*> among, bool clearest) -> const Estimate* {
     if (among.empty()) return nullptr;
@@ -219,7 +220,7 @@ const Estimate* deciding(const LedgerLine& line) {
   std::vector<const Estimate*> of_tests;
   for (const auto& [test, estimates] : by_test) {
     const bool any = test < line.claim.tests.size() && line.claim.tests[test].any;
-    of_tests.push_back(pick(estimates, any ? line.verdict == Verdict::holds : line.verdict == Verdict::fails));
+    of_tests.push_back(pick(estimates, any ? line.verdict != Verdict::fails : line.verdict == Verdict::fails));
   }
   return pick(of_tests, line.verdict == Verdict::fails);
 }
@@ -229,6 +230,9 @@ std::string estimate_text(const Estimate& e) {
   const double half = (e.high - e.low) / 2;
   int decimals = half > 0 && std::isfinite(half) ? decimals_for(half) : 2;
   if (e.unit == "x") decimals = std::max(decimals, 2);
+  // "+0.0" would hide on which side of zero an end lies.
+  const auto hidden = [&](double v) { return v != 0 && std::abs(v) < 0.5 * std::pow(10.0, -decimals); };
+  while (decimals < 4 && (hidden(e.low) || hidden(e.high))) ++decimals;
   const bool sign = e.unit == "points";
   const auto number = [&](double v) { return sign ? signed_fixed(v, decimals) : fixed(v, decimals); };
   return fmt::format("{} [{}, {}]{}", number(e.value), number(e.low), number(e.high),

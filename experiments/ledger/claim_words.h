@@ -37,8 +37,9 @@ std::string where_it_ends(const LedgerLine& line);
 /// A heading and what it says, for each thing that is known about a claim, but for its estimates.
 std::vector<std::pair<std::string, std::string>> claim_facts(const LedgerLine& line);
 
-/// The estimate that decides a line, of those with its verdict: the one nearest to a bound, relative to its interval,
-/// or where one suffices the furthest; for "undecided" the one that needs most seeds. Null if there is none.
+/// The estimate that decides a line, of those with its verdict. Where one suffices for the verdict, the clearest: the
+/// furthest from a bound, relative to its interval, or of undecided ones that which needs fewest seeds. Where all are
+/// needed, the least clear. Null if there is none.
 const Estimate* deciding(const LedgerLine& line);
 
 }  // namespace normlab

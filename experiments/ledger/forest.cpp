@@ -53,8 +53,9 @@ std::string forest_plot(const std::vector<LedgerLine>& lines, bool standalone) {
   StripPlot plot{.title = "What decides each claim",
                  .description =
                      "A line per claim: the distance of the deciding estimate from the bound of its range, "
-                     "in units of its margin. Right of zero the claim holds.",
-                 .axis = "distance from the bound, in margins (holds to the right of zero)",
+                     "in units of its margin, or without one of its interval's half width. Right of zero the claim "
+                     "holds.",
+                 .axis = "distance from the bound, in margins or half widths (holds to the right of zero)",
                  .gains = true,
                  .strips = {}};
   for (const LedgerLine& line : lines) {

@@ -136,8 +136,16 @@ class RowJudge {
       refuse(concat("\"where\" and \"against\" select ", where_.size(), " and ", against_.size(),
                     " rows; expected equally many"));
     std::vector<Contrast> contrasts;
+    std::set<std::size_t> differ;  // axes in which the rows of the first pair differ
     for (std::size_t k = 0; k < where_.size(); ++k) {
       const TableLine &a = *where_[k], &b = *against_[k];
+      std::set<std::size_t> axes;
+      for (std::size_t x = 0; x < input_.axes.size(); ++x)
+        if (input_.rows[a.plan_index].axes[x] != input_.rows[b.plan_index].axes[x]) axes.insert(x);
+      if (k == 0) differ = axes;
+      if (axes.empty() || axes != differ)
+        refuse(concat("compares ", a.label, " with ", b.label,
+                      axes.empty() ? ", the same row" : ", which differ in other axes than the rows before"));
       Contrast& contrast = contrasts.emplace_back(
           Contrast{.label = concat(a.label, " minus ", b.label), .unit = unit(), .rows = {a.plan_index, b.plan_index}});
       for (const TableSeed& one : a.seeds)

@@ -202,7 +202,9 @@ class RunJudge {
         throw InputError(concat(test_.place, ": \"against\" selects ", lines.size(), " rows; expected one"));
       rows_.insert(lines[0]->plan_index);
       against = measured_ratio(*lines[0], other);
-      against_name = concat(" against ", test_.against_of.empty() ? "" : test_.against_of + " of ", lines[0]->label);
+      const std::string over = test_.over.empty() ? "" : " over " + test_.over;
+      against_name =
+          concat(" against ", test_.against_of.empty() ? "" : test_.against_of + over + " of ", lines[0]->label);
     }
     const auto contrast_of = [&](const TableLine& row) {
       Contrast contrast{

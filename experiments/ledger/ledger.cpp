@@ -56,8 +56,13 @@ class ClaimJudge {
     if (test.kind == ClaimTestKind::timing) return timing(test);
     const bool of_runs = test.kind == ClaimTestKind::difference || test.kind == ClaimTestKind::probe ||
                          test.kind == ClaimTestKind::trend;
-    RowsJudged judged =
-        of_runs ? judge_runs(test, results_, level_) : judge_rows(test, results_.table(test.metric), level_);
+    RowsJudged judged;
+    try {
+      judged = of_runs ? judge_runs(test, results_, level_) : judge_rows(test, results_.table(test.metric), level_);
+    } catch (const InputError& error) {  // of a metric that no result has, without the claim
+      if (std::string_view(error.what()).starts_with(test.place)) throw;
+      throw InputError(concat(test.place, ": ", error.what()));
+    }
     rows_.insert(judged.rows.begin(), judged.rows.end());
     return std::move(judged.estimates);
   }

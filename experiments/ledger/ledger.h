@@ -34,8 +34,8 @@ struct LedgerLine {
   /// The verdict of each length of training, if there are several: "4 epochs".
   std::vector<std::pair<std::string, Verdict>> by_length;
   std::vector<Doubling> doublings;  // of gains at their two longest lengths
-  /// All estimates are gains, and each has a doubling within its margin. Otherwise the verdict concerns the lengths of
-  /// training that were run.
+  /// The longest trainings alone decide the claim as all do, all estimates are gains, and each has a doubling within
+  /// its margin. Otherwise the verdict concerns the lengths of training that were run.
   bool ends = false;
   std::set<std::string> archives;               // files that hold the results
   std::map<std::string, std::size_t> machines;  // and the number of runs that each trained

@@ -75,7 +75,10 @@ void judge_lengths(LedgerLine& line, const Experiment& experiment) {
     doubling.high = interval->mean + *interval->half_width;
     doubling.within = -doubling.margin <= doubling.low && doubling.high <= doubling.margin;
   }
-  line.ends = all_gains && !gains.empty() && line.doublings.size() == gains.size() &&
+  // Trainings of the longest length must say what the claim's verdict says.
+  const Verdict last = lengths.size() > 1 ? line.by_length.back().second : line.verdict;
+  line.ends = last == line.verdict && line.verdict < Verdict::undecided && all_gains && !gains.empty() &&
+              line.doublings.size() == gains.size() &&
               std::all_of(line.doublings.begin(), line.doublings.end(), [](const Doubling& d) { return d.within; });
 }
 

@@ -122,6 +122,7 @@ std::vector<Estimate> judge_contrasts(const std::vector<Contrast>& contrasts, co
     e.low = interval.mean - *interval.half_width;
     e.high = interval.mean + *interval.half_width;
     judge_interval(e, scale);
+    if (e.low == e.high) e.why = concat("all ", e.n, " values are equal");
     if (contrast.logs)
       for (double* v : {&e.value, &e.low, &e.high}) *v = std::exp(*v);
   }
@@ -130,7 +131,7 @@ std::vector<Estimate> judge_contrasts(const std::vector<Contrast>& contrasts, co
 
 std::vector<const TableLine*> selected_rows(const TableModel& model, const TableInput& input, const std::string& filter,
                                             const std::string& place) {
-  const TableFields fields(input.axes);
+  const TableFields fields = TableFields::of_plan(input.axes);  // a choice by results would make intervals too narrow
   LineTest test;
   try {
     test = table_filter(filter, fields);

@@ -78,9 +78,11 @@ void estimate_noise(ManyToOne& result, const Strip& strip, const std::set<std::u
   const std::vector<Variance>& typical = sharing.empty() ? alone : sharing;
   if (typical.empty()) return;
   Variance noise = prior;
-  if (typical.size() == 1 || sharing.empty()) {
-    noise.value = 0;
-    for (const Variance& row : typical) noise.value += row.value / double(typical.size());
+  if (typical.size() == 1 || sharing.empty()) {  // a median: rows that stand apart may differ by any factor
+    std::vector<double> values;
+    for (const Variance& row : typical) values.push_back(row.value);
+    std::nth_element(values.begin(), values.begin() + std::ptrdiff_t(values.size() / 2), values.end());
+    noise.value = values[values.size() / 2];
   }
   const double most = std::max_element(typical.begin(), typical.end(), [](const Variance& a, const Variance& b) {
                         return a.freedom < b.freedom;

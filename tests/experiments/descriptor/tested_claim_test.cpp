@@ -68,7 +68,9 @@ TEST_CASE("claim block: printed cells are pairs or numbers, and a statement may 
   for (const auto& [printed, part] :
        {std::pair{R"({"as": "value", "where": "T", "cells": {"a": [1, 2]}})", "expected a number"},
         {R"({"as": "ratio", "where": "T", "cells": {"a": 3}})", "expected [baseline, value]"},
-        {R"({"as": "ratio", "where": "T", "cells": {}})", "expected an object of cells"},
+        {R"({"as": "ratio", "where": "T", "cells": {}})", "expected an object with one cell or more"},
+        {R"({"as": "ratio", "where": "T", "cells": {"a": [0, 1]}})", "a ratio to 0"},
+        {R"({"as": "value", "unit": 7, "where": "T", "cells": {"a": 1}})", "expected a non-empty string"},
         {R"({"as": "ratio", "cells": {"a": [1, 2]}})", "the key \"where\" is missing"},
         {R"(5)", "expected an object"}})
     CHECK_THROWS_WITH_AS(claim(printed), doctest::Contains(part), InputError);
@@ -87,6 +89,8 @@ TEST_CASE("claim block: every mistake is named with its place") {
                       "expected one of \"gain\", \"interaction\""},
            {R"({"kind": "timing", "of": "a", "over": "b", "range": [null, 1]}, {"kind": "gain", "range": [0, null]})",
             "d.json:2:11: /claim/tests", "tests of kind \"timing\" cannot be mixed with others"},
+           {R"({"kind": "probe", "of": "a", "against_of": "b", "range": [null, 1]})",
+            "d.json:2:41: /claim/tests/0/against_of", "so it needs \"against\""},
            {R"({"kind": "probe", "of": "a", "range": [null, 0]})", "d.json:2:12: /claim/tests/0",
             "a test of kind \"probe\" compares positive numbers, so its bounds must be above 0"},
            {R"({"range": [0, null]})", "d.json:2:12: /claim/tests/0", "the key \"kind\" is missing"},

@@ -188,6 +188,9 @@ TEST_CASE("ledger: the weakest estimate decides where all must agree, the cleare
   line.estimates[0].seeds_needed = 20;
   line.estimates[1].seeds_needed = 17;
   CHECK(deciding(line) == &line.estimates[2]);  // a million would not do
+  test.any = true;
+  CHECK(deciding(line) == &line.estimates[1]);  // that with the fewest seeds would suffice
+  test.any = false;
   line.estimates[1].leave_undecided("1 of 5 runs diverged");
   CHECK(deciding(line) == &line.estimates[1]);
 }
@@ -387,6 +390,26 @@ TEST_CASE("ledger: contrasts compare the rows of two filters by seed") {
   CHECK(judged(R"("where": "placement = pre_pre", "against": "placement = dpn")").verdict == Verdict::fails);
   CHECK_THROWS_WITH_AS(judged(R"("where": "epochs = 1", "against": "placement = dpn")"),
                        doctest::Contains("select 2 and 1 rows; expected equally many"), InputError);
+  CHECK_THROWS_WITH_AS(judged(R"("where": "placement = dpn", "against": "placement = dpn")"),
+                       doctest::Contains("compares dpn with dpn, the same row"), InputError);
+}
+
+TEST_CASE("ledger: rows are not chosen by their results, and a metric that nobody has is named with its claim") {
+  const auto judged = [](const std::string& keys) {
+    const MadeUpClaim made(R"({"kind": "gain", "range": [0, null], )" + keys + "}");
+    made.finish(0.05);
+    return made.line();
+  };
+  CHECK_THROWS_WITH_AS(judged(R"("where": "gain > 1")"), doctest::Contains("unknown axis"), InputError);
+  CHECK_THROWS_WITH_AS(judged(R"("metric": "eval/foo")"), doctest::Contains("07-it-helps.json:"), InputError);
+}
+
+TEST_CASE("ledger: the sign of an interval's end is shown") {
+  Estimate e{.label = "", .unit = "points", .value = -1, .low = -1.9, .high = -0.011, .n = 5};
+  e.verdict = Verdict::fails;
+  CHECK(estimate_text(e) == "-1.00 [-1.90, -0.01] points");
+  e.high = 0.3;
+  CHECK(estimate_text(e) == "-1.0 [-1.9, +0.3] points");
 }
 
 TEST_CASE("ledger: a trend correlates measurements with their order in the network") {
@@ -412,6 +435,12 @@ TEST_CASE("ledger: a probe may compare measurements of two names") {
   const LedgerLine line = made.line();
   CHECK(line.estimates[0].label == "eval/loss of dpn against train/loss of pre_pre");
   CHECK(line.estimates[0].value == doctest::Approx(0.4 / std::cbrt(1.0 * 1.02 * 1.04)));
+  ClaimTest test;
+  test.kind = ClaimTestKind::probe;
+  test.where = "a = 1", test.against = "a = 2", test.of = "x", test.over = "y";
+  test.against_of = "z";
+  test.range.low = 2;
+  CHECK(test_sentence(test) == "x over y of a = 1, divided by z over y of a = 2, is at least 2 x.");
 }
 
 namespace {
@@ -452,6 +481,10 @@ TEST_CASE("ledger: a claim ends where twice the training changes its gain by les
   CHECK_FALSE(by_length("[2, 4]", 0.021, R"("margin": 0.1, )").ends);  // too noisy for this margin
   CHECK_FALSE(by_length("[2, 4]", 0.021, "").ends);                    // no margin
   CHECK_FALSE(by_length("[2, 6]", 0.021, R"("margin": 1, )").ends);    // not twice
+  const LedgerLine open = by_length("[2, 4]", 0.0005, R"("margin": 10, )");
+  CHECK(open.doublings[0].within);
+  CHECK(open.verdict == Verdict::undecided);
+  CHECK_FALSE(open.ends);
   const LedgerLine turned = by_length("[2, 4]", -0.03, R"("margin": 1, )");
   CHECK_FALSE(turned.ends);
   REQUIRE(turned.by_length.size() == 2);

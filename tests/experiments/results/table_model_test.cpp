@@ -113,7 +113,7 @@ TEST_CASE("table_model: --family table widens the intervals over all strips") {
   const TableModel table = table_model(strips_table(), options);
   for (const std::size_t r : {2, 3, 4, 5})
     CHECK(*table.lines[r].gain_half_width.value > *strip.lines[r].gain_half_width.value);
-  CHECK(has(footer(table, "gain"), "all 4 intervals of the table hold with 95%"));
+  CHECK(has(footer(table, "gain"), "all 4 intervals of the table hold with 92 to 97%"));
   CHECK(has(footer(table, "chance"), "the best of 4 rows"));
   CHECK(has(footer(strip, "chance"), "the best of a strip"));
 }
@@ -152,7 +152,14 @@ TEST_CASE("table_model: a row whose runs diverged, or that is declared apart, ha
 
 TEST_CASE("table_model: with few seeds the footer says what simulations show") {
   TableInput input = one_strip();
-  CHECK(has(footer(table_model(input, {}), "gain"), "all 2 intervals hold with 95%;"));
+  CHECK(has(footer(table_model(input, {}), "gain"), "all 2 intervals hold with 92 to 97%;"));
+  TableInput many = input;  // a row that is like others is copied: more rows know more
+  for (int k = 0; k < 4; ++k) many.rows.push_back(many.rows[std::size_t(1 + k % 2)]);
+  CHECK(has(footer(table_model(many, {}), "gain"), "all 6 intervals hold with 95%;"));
+  many.rows[2].seeds.resize(2);
+  CHECK(has(footer(table_model(many, {}), "gain"), "hold with 87 to 100%;"));
+  many.rows[2].apart = true;  // its own t interval is exact
+  CHECK(has(footer(table_model(many, {}), "gain"), "hold with 95%;"));
   for (TableRow& row : input.rows) row.seeds.resize(3);
   CHECK(has(footer(table_model(input, {}), "gain"), "all 2 intervals hold with 91 to 98%;"));
   // Two-stage seeds: the noise rests on the first.
