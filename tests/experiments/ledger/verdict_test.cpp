@@ -215,7 +215,7 @@ TEST_CASE("verdict: an undecided share names the seeds that would decide it if i
   CHECK_FALSE(none_of(60).seeds_needed.has_value());
   CHECK_FALSE(none_of(1e-7).seeds_needed.has_value());  // more than a million
   const Estimate both =
-      judge_rows(test_of(ClaimTestKind::diverged, {1.0, {}, false}, "n >= 0"), input, 0.95).estimates[0];
+      judge_rows(test_of(ClaimTestKind::diverged, {1.0, {}, false}, "row = a or row = b"), input, 0.95).estimates[0];
   CHECK(both.n == 10);
   CHECK(both.seeds_needed == (*rare.seeds_needed + 1) / 2);  // two rows share the runs
 }
