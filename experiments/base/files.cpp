@@ -17,6 +17,7 @@
 #include "core/visible_text.h"
 #include "experiments/base/build_info.h"
 #include "experiments/base/first_wins.h"
+#include "experiments/base/folders.h"
 #include "experiments/base/regular_file.h"
 #include "experiments/base/system_calls.h"
 
@@ -163,10 +164,6 @@ void read_pieces(const Descriptor& file, const std::filesystem::path& path,
   }
 }
 
-bool is_within(const std::filesystem::path& path, const std::filesystem::path& folder) {
-  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
-}
-
 /// `around`: the folder and those that led to it, without links.
 void add_files_below(const std::filesystem::path& folder, std::vector<std::filesystem::path>& around,
                      std::vector<std::filesystem::path>& files) {
@@ -179,7 +176,7 @@ void add_files_below(const std::filesystem::path& folder, std::vector<std::files
     const std::filesystem::path whole = std::filesystem::canonical(path, error);
     if (error == std::errc::no_such_file_or_directory) continue;  // removed meanwhile
     if (error) throw_system_error("read", path, error.value());
-    if (std::any_of(around.begin(), around.end(), [&](const auto& other) { return is_within(other, whole); })) continue;
+    if (std::any_of(around.begin(), around.end(), [&](const auto& other) { return lies_in(other, whole); })) continue;
     around.push_back(whole);
     add_files_below(path, around, files);
     around.pop_back();

@@ -2,10 +2,16 @@
 // deleted under a name that another process may use.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <vector>
 
 namespace normlab {
+
+/// Whether the path is the folder or lies in it. Both canonical.
+inline bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
 
 /// A new folder beside `target`, under a name that only this process uses; removed at the end of its life unless it was
 /// renamed. EnvironmentError if it cannot be created.

@@ -259,8 +259,8 @@ struct ClaimsCommand {
 void add_claims(Command& app) {
   auto [command, claims] = app.add_command<ClaimsCommand>(
       "claims",
-      "print what the results say about the claims of publications: estimate, interval and verdict; of claims that are "
-      "named by number also all estimates");
+      "print what the results say about the claims of publications: estimate, interval and verdict; with numbers of "
+      "claims also their details");
   command.add_option("numbers", claims.numbers, "numbers of claims (default: all)");
   command.add_option("--claims", claims.folder, "folder of the claims' descriptors, NN-name.json").show_default();
   claims.descriptor.add_reading(command);

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/base/files.h"
+#include "experiments/base/folders.h"
 #include "experiments/base/terminal.h"
 
 namespace normlab {
@@ -15,7 +16,7 @@ namespace {
 bool is_inside(const std::filesystem::path& file, const std::filesystem::path& folder) {
   std::error_code error;
   const std::filesystem::path whole = std::filesystem::canonical(folder, error);
-  return !error && std::mismatch(whole.begin(), whole.end(), file.begin(), file.end()).first == whole.end();
+  return !error && lies_in(file, whole);
 }
 
 }  // namespace

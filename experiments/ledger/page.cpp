@@ -81,13 +81,12 @@ std::vector<std::string> summary(const std::vector<LedgerLine>& lines) {
           kClaimLevel, plural(judged, "judged claim"), (1 - kClaimLevel) * double(judged)),
       fmt::format(
           "A verdict concerns the networks, data and lengths of training that were run, and does not say that a "
-          "publication is right or wrong. Of {} about trainings, {} shown to end the same after twice the "
-          "training{}.",
+          "publication is right or wrong. Of {} about trainings, {} shown to end the same after twice the training.{}",
           plural(twins, "claim"),
           ends == 0   ? "none is"
           : ends == 1 ? "one is"
                       : fmt::format("{} are", ends),
-          ends < twins ? "; a verdict is of the length that was run" : ""),
+          ends < twins ? " Other verdicts apply only to the length that was run." : ""),
   };
   std::map<std::string, std::size_t> copies;
   for (const LedgerLine& line : lines)

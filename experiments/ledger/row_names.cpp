@@ -43,7 +43,7 @@ std::vector<std::string> row_names(const Experiment& experiment) {
     for (std::size_t r = 0; r < rows; ++r)
       for (const auto& [axis, label] : experiment.rows[r].axes)
         if (axis == path) values[r] = label, shown[r] = short_value(label);
-    // A value that only some rows have is what sets them apart, even if others have it not for another reason.
+    // A value that only some rows have tells these rows apart, so it is shown even if it follows from others.
     const std::set<std::string> all(values.begin(), values.end());
     if (follows_from(values, kept) && !(all.size() == 2 && all.contains(""))) continue;
     const auto distinct = [](const std::vector<std::string>& list) {

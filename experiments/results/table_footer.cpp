@@ -173,7 +173,7 @@ class Footer {
     for (const TableLine& line : lines_)
       if (line.procedure == kOwnNoise && compared_rows() > 1) apart.push_back(line.label);
     if (!apart.empty())
-      add("apart", fmt::format("By their own runs alone, as runs diverged or \"apart\" says so: {}.",
+      add("apart", fmt::format("Intervals from a row's own runs alone (runs diverged, or \"apart\"): {}.",
                                first_few(apart, [](const std::string& label) { return label; })));
   }
 

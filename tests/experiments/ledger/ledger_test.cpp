@@ -14,57 +14,9 @@
 #include "experiments/ledger/row_names.h"
 #include "experiments/sweep/sweep_table.h"
 #include "tests/experiments/base/text.h"
-#include "tests/experiments/report/fake_results.h"
+#include "tests/experiments/ledger/made_up_claim.h"
 
 using namespace normlab;
-
-namespace {
-
-/// A sweep of two placements, 3 seeds, with made-up results.
-struct MadeUpClaim {
-  explicit MadeUpClaim(const std::string& tests, const std::string& more = R"("scale": "twin",)")
-      : store(folder / "out") {
-    experiment = experiment_of(folder,
-                               R"({
-      "dataset": {"name": "shapes"},
-      "model": {"kind": "vit", "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
-      "train": {"batch_size": 4, "optimizer": {"lr": 0.01}},
-      "sweep": {"train.epochs": [1], "model.placement": ["pre_pre", "dpn"]},
-      "baseline": {"model.placement": "pre_pre"}, "seeds": 3,
-      "claim": {"source": "A paper, Table 1", "says": "It helps.", "printed": "+2", )" +
-                                   more + "\"tests\": [" + tests + "]}}",
-                               "07-it-helps.json");
-  }
-  /// `probes`: a measurement "probe/x" of dpn by seed. `copy`: jpeg_copy() of the data.
-  void finish(double gain, const std::map<std::uint64_t, double>& probes = {}, const std::string& copy = "") const {
-    for (const Trial& trial : experiment.trials) {
-      if (store.finished(trial.id)) continue;
-      const double noise = 0.001 * double((7 * trial.config.seed + 3 * trial.row) % 5);
-      const double accuracy = 0.5 + noise + (trial.row == 1 ? gain : 0);
-      fake_metrics(store, trial, accuracy, kFakeEvaluations - 1);
-      MetricsLog log(store.trial(trial.id).metrics(1));
-      MetricsLine line{45, 0.9, {{"train/loss", 1.2}}};
-      if (trial.row == 1 && probes.contains(trial.config.seed)) line.values["probe/x"] = probes.at(trial.config.seed);
-      if (const auto found = measured.find(trial.config.seed); trial.row == 1 && found != measured.end())
-        line.values.insert(found->second.begin(), found->second.end());
-      log.append(line);
-      log.append({50, 1.0, fake_values(trial, accuracy, kFakeEvaluations)});
-      TrialResult result = fake_result(trial, TrialEnd::done, accuracy);
-      if (!copy.empty()) result.provenance["jpeg_copy"] = copy;
-      store.trial(trial.id).publish_result(result);
-    }
-  }
-  LedgerLine line() const { return judge_claim(experiment, store, folder / "times.jsonl"); }
-
-  TemporaryFolder folder;
-  ResultStore store;
-  Experiment experiment;
-  std::map<std::uint64_t, std::map<std::string, double>> measured;  // of dpn, by seed
-};
-
-const std::string kGain = R"({"kind": "gain", "where": "placement = dpn", "range": [0, null]})";
-
-}  // namespace
 
 TEST_CASE("ledger: a claim without results is not run, and counts what is missing") {
   const MadeUpClaim made(kGain);
@@ -195,15 +147,6 @@ TEST_CASE("ledger: the weakest estimate decides where all must agree, the cleare
   CHECK(deciding(line) == &line.estimates[1]);
 }
 
-TEST_CASE("ledger: a note names the claims that were judged on a JPEG copy") {
-  const MadeUpClaim published(kGain), copy(kGain);
-  published.finish(0.05);
-  copy.finish(0.05, {}, "cifar10 as JPEG, quality 75");
-  CHECK(!has(ledger_text({published.line()}, 80, false), "Data of"));
-  CHECK(has(ledger_text({published.line(), copy.line()}, 80, false),
-            "Data of 1 claim: cifar10 as JPEG, quality 75: not the published pixels."));
-}
-
 TEST_CASE("ledger: timings are ratios of two numbers of each line") {
   const MadeUpClaim made(
       R"({"kind": "timing", "of": "rows[norm=b, n=2].ms", "over": "rows[norm=a, n=2].ms", "range": [null, 1]})",
@@ -303,79 +246,6 @@ TEST_CASE("ledger: a claim of the published size only is not judged") {
   CHECK(words_of(line.verdict) == "needs ImageNet");
 }
 
-TEST_CASE("ledger: text, Markdown, HTML and JSON say the same") {
-  const MadeUpClaim made(kGain);
-  made.finish(-0.05);
-  LedgerLine line = made.line();
-  line.command = "normlab run 07-it-helps.json";
-  line.claim.scale_note = "Too small | too short.";
-  const std::string estimate = estimate_text(line.estimates[0]);
-  CHECK(estimate.starts_with("-5"));
-  for (const std::string& text : {ledger_text({line}, 200, true), ledger_markdown({line}), ledger_html({line})}) {
-    CAPTURE(text);
-    for (const std::string& part : {std::string("fails here"), estimate, line.command, std::string("A paper, Table 1"),
-                                    std::string("Each gain of placement = dpn is at least 0 points.")})
-      CHECK(has(text, part));
-  }
-  CHECK(has(ledger_text({line}, 200, true), "Caveat: Too small | too short."));
-  CHECK(has(ledger_markdown({line}), "- Caveat: Too small \\| too short."));
-  CHECK(has(ledger_html({line}), "<dd>Too small | too short.</dd>"));
-  CHECK_FALSE(has(ledger_text({line}, 200, false), line.command));
-  std::istringstream rows(ledger_text({line}, 60, true));
-  for (std::string row; std::getline(rows, row);) CHECK(display_width(row) <= 60);
-  const auto json = ledger_json({line});
-  REQUIRE(json["claims"].size() == 1);
-  CHECK(json["claims"][0]["verdict"] == "fails here");
-  CHECK(json["claims"][0]["estimates"][0]["value"].get<double>() == line.estimates[0].value);
-}
-
-TEST_CASE("ledger: seeds that were raised after a verdict are told with the claim") {
-  const MadeUpClaim made(kGain);
-  made.finish(0.05);
-  CHECK(made.line().raised_seeds.empty());
-  made.store.write_plan(made.experiment.stem, "{}");
-  REQUIRE(note_tabled_seeds(made.experiment, made.store));
-  Experiment more = made.experiment;
-  for (Cell& row : more.rows) {
-    row.trials.push_back(more.trials.size());
-    Trial trial = more.trials[row.trials.front()];
-    trial.config.seed = 3;
-    trial.id.back() = trial.id.back() == '0' ? '1' : '0';
-    more.trials.push_back(trial);
-  }
-  const LedgerLine line = judge_claim(more, made.store, "none");
-  CHECK(has(line.raised_seeds, "Seeds were raised once after results had been read (with 3; now 4)"));
-  CHECK(has(ledger_text({line}, 200, true), "Seeds: Seeds were raised once"));
-}
-
-TEST_CASE("ledger: an interval of a single value is printed, a missing one is not") {
-  LedgerLine line;
-  line.estimates = {{.label = "best rate", .unit = "", .n = 5, .verdict = Verdict::holds},
-                    {.label = "one pair", .unit = "points", .value = 3, .n = 1, .verdict = Verdict::undecided}};
-  CHECK(estimate_text(line.estimates[0]) == "0.00 [0.00, 0.00]");
-  CHECK(estimate_text(line.estimates[1]) == "-");
-  const auto json = ledger_json({line})["claims"][0]["estimates"];
-  CHECK(json[0].value("low", 1.0) == 0.0);
-  CHECK_FALSE(json[1].contains("value"));
-}
-
-TEST_CASE("ledger: printed figures are computed from the cells") {
-  TestedClaim claim;
-  claim.printed = "figure";
-  CHECK(printed_text(claim) == "figure");
-  claim.figures = {.as = PrintedAs::difference,
-                   .unit = "points",
-                   .where = "Table 6",
-                   .values = {{"B/32", 61.2 - 63.8}, {"S/32", 63.7 - 64.1}},
-                   .decimals = 1};
-  CHECK(printed_text(claim) == "-2.6, -0.4");
-  claim.figures.values.emplace_back("Ti/16", 71.0 - 72.1);
-  CHECK(printed_text(claim) == "-2.6 to -0.4");
-  claim.figures = {
-      .as = PrintedAs::ratio, .unit = "x", .where = "Table 6", .values = {{"Swin-T", 901.0 / 770.0}}, .decimals = 2};
-  CHECK(printed_text(claim) == "1.17 x");
-}
-
 TEST_CASE("ledger: contrasts compare the rows of two filters by seed") {
   const auto judged = [](const std::string& rows) {
     const MadeUpClaim made(R"({"kind": "contrast", )" + rows + R"(, "range": [0, null]})");
@@ -402,14 +272,6 @@ TEST_CASE("ledger: rows are not chosen by their results, and a metric that nobod
   };
   CHECK_THROWS_WITH_AS(judged(R"("where": "gain > 1")"), doctest::Contains("unknown axis"), InputError);
   CHECK_THROWS_WITH_AS(judged(R"("metric": "eval/foo")"), doctest::Contains("07-it-helps.json:"), InputError);
-}
-
-TEST_CASE("ledger: the sign of an interval's end is shown") {
-  Estimate e{.label = "", .unit = "points", .value = -1, .low = -1.9, .high = -0.011, .n = 5};
-  e.verdict = Verdict::fails;
-  CHECK(estimate_text(e) == "-1.00 [-1.90, -0.01] points");
-  e.high = 0.3;
-  CHECK(estimate_text(e) == "-1.0 [-1.9, +0.3] points");
 }
 
 TEST_CASE("ledger: a trend correlates measurements with their order in the network") {
@@ -511,32 +373,6 @@ TEST_CASE("ledger: rows are named by what tells them apart") {
       names(
           R"({"train.augment.randaugment": [{"dialect": "timm", "magnitude": 9, "interpolation": "bicubic"}, {"dialect": "torchvision"}]})") ==
       std::vector<std::string>{"randaugment timm", "randaugment torchvision"});
-}
-
-TEST_CASE("ledger: the tables of the page are at most 100 columns wide") {
-  MadeUpClaim made(kGain);
-  made.finish(0.05);
-  made.experiment.claim.brief = std::string(120, 'x');
-  std::istringstream rows(ledger_text({made.line()}, 300, false));
-  std::size_t tables = 0;
-  for (std::string row; std::getline(rows, row);)
-    if (row.starts_with("7 ")) {
-      CHECK(display_width(row) <= 100);
-      ++tables;
-    }
-  CHECK(tables == 1);
-}
-
-TEST_CASE("ledger: the forest plot measures the distance from the bound in margins, and clips what is far away") {
-  const MadeUpClaim made(R"({"kind": "gain", "where": "placement = dpn", "range": [0, null], "margin": 0.5})");
-  made.finish(0.05);
-  const std::string plot = forest_plot({made.line()}, true);
-  CHECK(has(plot, "p-bar p-holds"));
-  CHECK(has(plot, "beyond the plot, at +10"));
-  CHECK(has(plot, "7  It helps."));
-  LedgerLine missing = made.line();
-  missing.verdict = Verdict::not_run;
-  CHECK_FALSE(has(forest_plot({missing}, true), "It helps."));
 }
 
 TEST_CASE("ledger: a timing may be a sum of numbers") {

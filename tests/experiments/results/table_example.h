@@ -106,4 +106,12 @@ inline void check_fits(const std::string& text, std::size_t width = kTableWidth)
   for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(display_width(line) <= width, line);
 }
 
+/// A baseline and two rows, at one rate.
+inline TableInput one_strip() {
+  TableInput input = strips_table();
+  std::erase_if(input.rows, [](const TableRow& row) { return row.axes[1] == "0.003"; });
+  for (TableRow& row : input.rows) row.baseline = 0;
+  return input;
+}
+
 }  // namespace normlab

@@ -29,14 +29,6 @@ StripRow values_of(const TableRow& row) {
   return out;
 }
 
-/// A baseline and two rows, at one rate.
-TableInput one_strip() {
-  TableInput input = strips_table();
-  std::erase_if(input.rows, [](const TableRow& row) { return row.axes[1] == "0.003"; });
-  for (TableRow& row : input.rows) row.baseline = 0;
-  return input;
-}
-
 ManyToOne statistics_of(const TableInput& strip) {
   return many_to_one({values_of(strip.rows[0]), {values_of(strip.rows[1]), values_of(strip.rows[2])}});
 }
@@ -146,42 +138,8 @@ TEST_CASE("table_model: a row whose runs diverged, or that is declared apart, ha
     CHECK(model.lines[2].procedure == kSharedNoise);
     CHECK(model.lines[4].partial == !declared);
     CHECK(footer(model, "apart") ==
-          "By their own runs alone, as runs diverged or \"apart\" says so: placement=sub_ln, lr=0.001.");
+          "Intervals from a row's own runs alone (runs diverged, or \"apart\"): placement=sub_ln, lr=0.001.");
   }
-}
-
-TEST_CASE("table_model: with few seeds the footer says what simulations show") {
-  TableInput input = one_strip();
-  CHECK(has(footer(table_model(input, {}), "gain"), "all 2 intervals hold with 92 to 97%;"));
-  TableInput many = input;  // a row that is like others is copied: more rows know more
-  for (int k = 0; k < 4; ++k) many.rows.push_back(many.rows[std::size_t(1 + k % 2)]);
-  CHECK(has(footer(table_model(many, {}), "gain"), "all 6 intervals hold with 95%;"));
-  many.rows[2].seeds.resize(2);
-  CHECK(has(footer(table_model(many, {}), "gain"), "hold with 87 to 100%;"));
-  many.rows[2].apart = true;  // its own t interval is exact
-  CHECK(has(footer(table_model(many, {}), "gain"), "hold with 95%;"));
-  for (TableRow& row : input.rows) row.seeds.resize(3);
-  CHECK(has(footer(table_model(input, {}), "gain"), "all 2 intervals hold with 91 to 98%;"));
-  // Two-stage seeds: the noise rests on the first.
-  input = one_strip();
-  input.first_stage = {0, 1, 2, 3};
-  CHECK(has(footer(table_model(input, {}), "gain"), "hold with 92 to 97%;"));
-  input.rows.pop_back();
-  CHECK(footer(table_model(input, {}), "gain") ==
-        "Gains: paired by seed; ± is a 95% paired t interval; * leaves out 0.");
-}
-
-TEST_CASE("table_model: a plain footer has at most eight lines of 80 columns") {
-  TableInput input = one_strip();
-  for (TableRow& row : input.rows)
-    for (TableSeed& seed : row.seeds) seed.images = 10'000, seed.guess = 0.1;
-  input.remarks = {
-      "Nothing was tuned; all rows: adamw, lr 0.002, weight decay 0.05, batches of 50, 6 epochs, warm-up of 1 epoch, "
-      "dropout 0, drop-path 0."};
-  const std::string text = rendered(input, TableFormat::text, {}, 80);
-  const std::string below = text.substr(text.find("\n\n", text.find("sub_ln")) + 2);
-  CAPTURE(below);
-  CHECK(std::count(below.begin(), below.end(), '\n') <= 7);  // and one for a remark on the data
 }
 
 TEST_CASE("table_model: a row with diverged runs has their rate") {
