@@ -5,7 +5,6 @@
 
 #include "core/visible_text.h"
 #include "nn/model.h"
-#include "nn/update_factors.h"
 
 namespace normlab {
 namespace {
@@ -29,6 +28,26 @@ std::optional<Range> range_in(std::string_view pattern) {
 }
 
 }  // namespace
+
+bool fits(std::string_view pattern, std::string_view name) {
+  std::size_t p = 0, n = 0, star = pattern.npos, taken = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;  // matches nothing at first, and more characters if that fails
+      taken = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p;
+      ++n;
+    } else if (star != pattern.npos) {
+      p = star + 1;
+      n = ++taken;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
 
 bool name_fits(std::string_view pattern, std::string_view name) {
   return fits(pattern, name) || fits(concat(pattern, ".*"), name);

@@ -12,6 +12,9 @@
 
 namespace normlab {
 
+/// Whether `name` matches `pattern`, where each `*` stands for any text, even none.
+bool fits(std::string_view pattern, std::string_view name);
+
 /// Whether `pattern` stands for a parameter. Besides patterns of names, in which `*` matches any text, there are
 ///   "stem"           everything before the first block
 ///   "blocks.0-3"     blocks 0 to 3, also "stages.1.blocks.0-1"

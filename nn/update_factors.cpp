@@ -3,29 +3,10 @@
 #include <cmath>
 
 #include "core/visible_text.h"
+#include "nn/freeze.h"
 #include "nn/text_tower.h"
 
 namespace normlab {
-
-bool fits(std::string_view pattern, std::string_view name) {
-  std::size_t p = 0, n = 0, star = pattern.npos, taken = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;  // matches nothing at first, and more characters if that fails
-      taken = n;
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
-      ++p;
-      ++n;
-    } else if (star != pattern.npos) {
-      p = star + 1;
-      n = ++taken;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
 
 std::vector<UpdateFactors> update_factors(const ModelConfig& config, std::span<const ParameterInfo> parameters,
                                           double layer_decay, std::span<const Multiplier> multipliers) {

@@ -14,9 +14,6 @@
 
 namespace normlab {
 
-/// Whether `name` matches `pattern`, where each `*` stands for any text, even none.
-bool fits(std::string_view pattern, std::string_view name);
-
 /// The factors of each parameter. The rate is multiplied by layer_decay once for each layer above the parameter's own
 /// (Place::layer); the head and the norms before it have none above. Both are multiplied by the last matching
 /// multiplier. Throws InputError for a multiplier that matches no parameter.

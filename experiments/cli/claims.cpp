@@ -163,7 +163,7 @@ struct ClaimsCommand {
       for (std::size_t t = 0; t < experiment.trials.size(); ++t)
         if (!store.finished(experiment.trials[t].id) && counted.insert(experiment.trials[t].id).second)
           left.push_back(t);
-      TrialSeconds times(experiment, left, descriptor, gflops);
+      TrialSeconds times(experiment, left, descriptor.data_root(), gflops);
       double seconds = 0;
       for (const std::size_t t : left) seconds += times.seconds(t, times.cost(experiment.trials[t].config));
       total += seconds;

@@ -8,7 +8,7 @@
 #include "core/visible_text.h"
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
-#include "experiments/cli/data_source.h"
+#include "experiments/cli/data_source_options.h"
 #include "experiments/data/equal_images.h"
 #include "experiments/data/image_index.h"
 #include "experiments/data/measure.h"
@@ -167,7 +167,7 @@ struct InfoCommand {
 void add_data_info(Command& data) {
   auto [command, info] = data.add_command<InfoCommand>(
       "info", "print a data set's counts, image sizes, classes, mean, standard deviation and hash");
-  info.source.add_to(command);
+  add_data_source(command, info.source);
   command.add_flag("--full", info.full, "also hash the bytes of every file");
   command.add_choice("--format", info.format, "output format", {"text", "json"});
   command.examples({"normlab data info gratings --slice test", "normlab data info ~/pets --layout image_folder"});

@@ -3,7 +3,7 @@
 #include "core/visible_text.h"
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
-#include "experiments/cli/data_source.h"
+#include "experiments/cli/data_source_options.h"
 #include "experiments/data/pack.h"
 
 namespace normlab {
@@ -53,7 +53,7 @@ struct PackCommand {
 void add_data_pack(Command& data) {
   auto [command, pack] =
       data.add_command<PackCommand>("pack", "pack a data set into WebDataset shards of JPEGs, resized if asked");
-  pack.source.add_to(command);
+  add_data_source(command, pack.source);
   command.add_option("--out", pack.out, "folder for the shards and classes.txt").required().output(Output::folder);
   command.add_number("--size", pack.settings.size,
                      "shrink each image's shorter side to this many pixels; 0: keep the sizes", 0, 65500);

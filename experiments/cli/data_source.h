@@ -1,12 +1,10 @@
-// Options that select a dataset.
+// A data set that a command names.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "experiments/cli/commands.h"
 #include "experiments/data/dataset_place.h"
 
 namespace normlab {
@@ -21,12 +19,6 @@ struct DataSource {
   int threads = 1;
   bool stratified = false;
   std::uint64_t slice_seed = 0;
-
-  void add_to(Command& command);
-  /// --labels-from and --class-order; `change` is called with each.
-  static void add_label_options(
-      Command& command, std::optional<int>& labels_from, std::string& class_order,
-      const std::function<void(Option)>& change = [](Option) {});
 
   struct Opened {
     DatasetConfig config;

@@ -7,7 +7,7 @@
 #include "experiments/base/terminal.h"
 #include "experiments/cli/answers.h"
 #include "experiments/cli/commands.h"
-#include "experiments/cli/data_source.h"
+#include "experiments/cli/data_source_options.h"
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/eval_images.h"
 #include "experiments/cli/output_file.h"
@@ -344,7 +344,7 @@ void add_eval(Command& app) {
       command.add_option("--labels", source.labels,
                          "for a .npy: a .npy of integers [N]; for layouts image_list and image_folder: file of labels");
   change(options.labels_option);
-  DataSource::add_label_options(command, source.labels_from, source.class_order, change);
+  add_label_options(command, source.labels_from, source.class_order, change);
   command.add_flag("--allow-other-class-names", source.other_class_names,
                    "compare only the number of classes with the training's, not their names");
   options.crop_option =

@@ -49,7 +49,7 @@ struct Export {
   }
 
   /// Unreadable results are skipped; the exit code and standard error report them.
-  int write_data(const DataSource& source, const Inputs& inputs) const {
+  int write_data(const TrialSource& source, const Inputs& inputs) const {
     const DataTable table = curves ? curve_data(source) : trial_data(source);
     const std::filesystem::path target = file.empty() ? "-" : file;
     write_output(target, data_text(table, format == ExportFormat::csv ? DataFormat::csv : DataFormat::jsonl), inputs);

@@ -10,7 +10,7 @@
 #include "experiments/base/terminal.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
-#include "experiments/cli/data_source.h"
+#include "experiments/cli/data_source_options.h"
 #include "experiments/cli/output_file.h"
 #include "experiments/data/dataset.h"
 #include "experiments/data/equal_images.h"
@@ -297,7 +297,7 @@ void add_init(Command& app) {
       .add_option("-o", init.output,
                   "descriptor to write; -: standard output (default: FOLDER.json in the current folder)")
       .output(Output::stream);
-  DataSource::add_label_options(command, init.source.labels_from, init.source.class_order);
+  add_label_options(command, init.source.labels_from, init.source.class_order);
   init.source.threads = available_cores();
   command.add_number("--threads", init.source.threads, "how many cores to use", 1, 1024).show_default("all cores");
   command.footer(

@@ -104,7 +104,7 @@ int PlanTasks::print(const Experiment& experiment, const DescriptorOptions& desc
         missing.push_back(t);
     }
   job.missing = missing.size();
-  TrialSeconds costs(experiment, estimates ? missing : std::vector<std::size_t>(), descriptor, gflops);
+  TrialSeconds costs(experiment, estimates ? missing : std::vector<std::size_t>(), descriptor.data_root(), gflops);
   for (const std::size_t t : estimates ? missing : std::vector<std::size_t>()) {
     const TrialConfig& config = experiment.trials[t].config;
     const TrialCost cost = costs.cost(config);
@@ -233,7 +233,7 @@ struct Plan {
     const std::size_t certain = all.trials.size();
     for (const auto& [trial, count] : ahead.possible) all.trials.push_back(trial);
     for (std::size_t t = known_trials; t < all.trials.size(); ++t) left.push_back(t);
-    TrialSeconds costs(all, left, descriptor, gflops);  // refuses data before anything is printed
+    TrialSeconds costs(all, left, descriptor.data_root(), gflops);  // refuses data before anything is printed
     print_paragraph(experiment.about);
     print_text("{}, {}", plural(experiment.rows.size(), "row"), trials_words(experiment, ahead));
     if (experiment.duplicates > 0) print_text(", {} duplicates left out", experiment.duplicates);

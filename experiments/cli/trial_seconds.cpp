@@ -33,8 +33,8 @@ std::string trials_words(const Experiment& experiment, const TrialsAhead& ahead)
 }
 
 TrialSeconds::TrialSeconds(const Experiment& experiment, const std::vector<std::size_t>& trials,
-                           const DescriptorOptions& options, double gflops)
-    : options_(options) {
+                           std::optional<std::filesystem::path> data, double gflops)
+    : data_(std::move(data)) {
   for (const Trial& trial : experiment.trials) require_fitting(trial.config, slices(trial.config.dataset));
   std::vector<const TrialConfig*> configs;
   for (const std::size_t t : trials) configs.push_back(&experiment.trials[t].config);
@@ -70,7 +70,7 @@ void TrialSeconds::add_decoding(const TrialConfig& config, StepTime& time, bool 
 const FoundSlices& TrialSeconds::slices(const DatasetConfig& dataset) {
   for (const auto& [known, found] : slices_)
     if (known == dataset) return found;
-  return slices_.emplace_back(dataset, find_slices(dataset, options_.data_root(), available_cores())).second;
+  return slices_.emplace_back(dataset, find_slices(dataset, data_, available_cores())).second;
 }
 
 }  // namespace normlab

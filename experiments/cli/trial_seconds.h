@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <filesystem>
 #include <list>
 #include <map>
 #include <optional>
@@ -9,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/cli/descriptor_options.h"
+#include "experiments/data/dataset.h"
+#include "experiments/descriptor/experiment.h"
 #include "experiments/descriptor/trials_ahead.h"
 #include "experiments/train/cost.h"
 #include "experiments/train/step_time.h"
@@ -27,8 +29,8 @@ class TrialSeconds {
  public:
   /// Of these trials of the experiment, by index. InputError for one that `run` would refuse for its data, if they are
   /// here, or for its number of images.
-  TrialSeconds(const Experiment& experiment, const std::vector<std::size_t>& trials, const DescriptorOptions& options,
-               double gflops);
+  TrialSeconds(const Experiment& experiment, const std::vector<std::size_t>& trials,
+               std::optional<std::filesystem::path> data, double gflops);
   TrialCost cost(const TrialConfig& config) { return trial_cost(config, slices(config.dataset).sizes); }
   /// On one core.
   double seconds(std::size_t trial, const TrialCost& cost) const { return times_.at(trial).seconds(cost); }
@@ -47,7 +49,7 @@ class TrialSeconds {
   /// What the time of making an image depends on.
   using MakingKey = std::tuple<DatasetConfig, AugmentConfig, EvalTransformConfig, std::array<std::int64_t, 2>>;
 
-  const DescriptorOptions& options_;
+  std::optional<std::filesystem::path> data_;
   std::map<std::size_t, StepTime> times_;  // by trial
   std::list<std::pair<DatasetConfig, FoundSlices>> slices_;
   std::vector<std::pair<MakingKey, std::optional<MakingTime>>> making_;

@@ -131,7 +131,7 @@ std::vector<Estimate> judge_contrasts(const std::vector<Contrast>& contrasts, co
 
 std::vector<const TableLine*> selected_rows(const TableModel& model, const TableInput& input, const std::string& filter,
                                             const std::string& place) {
-  const TableFields fields = TableFields::of_plan(input.axes);  // a choice by results would make intervals too narrow
+  const FieldNames fields = FieldNames::of_plan(input.axes);  // a choice by results would make intervals too narrow
   LineTest test;
   try {
     test = table_filter(filter, fields);

@@ -27,7 +27,7 @@ struct DataTrial {
   std::optional<TrialConfig> config;  // of an experiment's trial; a folder's trial stores its own
 };
 
-std::vector<DataTrial> trials_of(const DataSource& source) {
+std::vector<DataTrial> trials_of(const TrialSource& source) {
   std::vector<DataTrial> trials;
   if (source.experiment != nullptr) {
     std::map<std::string, const TrialConfig*> configs;
@@ -79,7 +79,7 @@ json row_of(const DataTrial& trial) {
 /// Calls `add(row, trial, folder, status)` for each trial that can be read. The others are added to the problems and,
 /// if `show_unreadable`, as rows without settings.
 template <class Add>
-void for_each_trial(const DataSource& source, DataTable& table, bool show_unreadable, Add&& add) {
+void for_each_trial(const TrialSource& source, DataTable& table, bool show_unreadable, Add&& add) {
   for (DataTrial& trial : trials_of(source)) {
     json row = row_of(trial);
     try {
@@ -141,7 +141,7 @@ std::string csv_value(const json& value) {
 
 }  // namespace
 
-DataTable trial_data(const DataSource& source) {
+DataTable trial_data(const TrialSource& source) {
   DataTable table;
   SettingsReader settings;
   std::set<std::string> paths{kPlacement}, metrics, provenance;
@@ -174,7 +174,7 @@ DataTable trial_data(const DataSource& source) {
   return table;
 }
 
-DataTable curve_data(const DataSource& source) {
+DataTable curve_data(const TrialSource& source) {
   DataTable table;
   table.columns = {"trial", "experiment", "row", "seed", "step", "progress", "metric", "value", "nonfinite"};
   const auto add = [&](const json& row, const DataTrial&, const TrialFolder& folder, const TrialStatus& status) {

@@ -22,7 +22,7 @@ struct DataTable {
 };
 
 /// What is exported: the trials of an experiment, or all trials in a folder with what the plans there say about them.
-struct DataSource {
+struct TrialSource {
   const ResultStore& store;
   const Experiment* experiment = nullptr;  // null: the folder
 };
@@ -30,11 +30,11 @@ struct DataSource {
 /// One row per trial, finished or not. Columns, in this order: the trial's place in its experiment; its settings,
 /// sorted by path; its metrics as stored, sorted by name; how it ended; its provenance, sorted by key. An axis that
 /// covers several settings appears as its label in the table (a placement's name, "S/16").
-DataTable trial_data(const DataSource& source);
+DataTable trial_data(const TrialSource& source);
 
 /// One row per trial, step and metric. A value that is not finite is missing, and "nonfinite"
 /// says "nan", "inf" or "-inf".
-DataTable curve_data(const DataSource& source);
+DataTable curve_data(const TrialSource& source);
 
 /// csv: RFC 4180 with a header line; a missing value is an empty cell, a list is JSON. jsonl: one object per line with
 /// every column; a missing value is null.

@@ -9,29 +9,27 @@
 
 #include "core/error.h"
 #include "experiments/base/text_layout.h"
-#include "experiments/results/table_filter.h"
+#include "experiments/descriptor/condition.h"
 
 namespace normlab {
 namespace {
 
-/// The values of the axes, as a table shows them.
-TableLine line_of(const Experiment& experiment, const Cell& row) {
-  TableLine line;
-  line.label = row.label;
-  for (const std::string& path : experiment.axes) {
-    const auto at =
-        std::find_if(row.axes.begin(), row.axes.end(), [&](const auto& axis) { return axis.first == path; });
-    line.axes.push_back(at == row.axes.end() ? "" : at->second);
+/// The value of an axis as a table shows it, or behind the axes the row's label.
+FieldValue field_of(const Experiment& experiment, const Cell& row, std::size_t field) {
+  std::string text = row.label;
+  if (field < experiment.axes.size()) {
+    const auto is = [&](const auto& axis) { return axis.first == experiment.axes[field]; };
+    const auto at = std::find_if(row.axes.begin(), row.axes.end(), is);
+    text = at == row.axes.end() ? "" : at->second;
   }
-  return line;
+  return {text, parse_number(text)};
 }
 
 std::vector<const Cell*> rows_of_part(const Experiment& experiment, const Part& part) {
-  const TableFields fields = TableFields::of_plan(experiment.axes);
-  const LineTest fits = table_filter(part.where, fields);
+  const Condition holds = parse_condition(part.where, FieldNames::of_plan(experiment.axes));
   std::vector<const Cell*> rows;
   for (const Cell& row : experiment.rows)
-    if (fits(line_of(experiment, row))) rows.push_back(&row);
+    if (holds([&](std::size_t field) { return field_of(experiment, row, field); })) rows.push_back(&row);
   if (!rows.empty()) return rows;
   throw InputError(fmt::format("--where {}: matches no row; the rows are {}", part.where,
                                first_few(experiment.rows, [](const Cell& row) { return row.label; })));

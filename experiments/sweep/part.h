@@ -12,7 +12,7 @@ namespace normlab {
 
 struct Part {
   Share share{};
-  std::string where{};                 // a condition on rows (table_filter.h), without columns of results; "": all
+  std::string where{};                 // a condition on rows (condition.h), without columns of results; "": all
   std::vector<std::uint64_t> seeds{};  // of the table's trials; empty: all
   bool some_rows() const { return !where.empty() || !seeds.empty(); }
 };

@@ -1,4 +1,5 @@
-// Sentences about tuning and the number of seeds, for readers of a table.
+#include "experiments/sweep/stage_notes.h"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>

@@ -5,6 +5,7 @@
 #include "experiments/descriptor/tasks.h"
 #include "experiments/results/lr_sensitivity.h"
 #include "experiments/results/table_groups.h"
+#include "experiments/sweep/stage_notes.h"
 #include "experiments/sweep/stages.h"
 #include "experiments/sweep/trial_seed.h"
 

@@ -1,4 +1,5 @@
 // Trials that follow from earlier results. Results are made up here, nothing is trained.
+#include "experiments/sweep/stage_notes.h"
 #include "experiments/sweep/stages.h"
 
 #include <doctest/doctest.h>

@@ -8,6 +8,7 @@
 #include "experiments/descriptor/canonical.h"
 #include "experiments/results/exported.h"
 #include "experiments/statistics/stein.h"
+#include "experiments/sweep/stage_notes.h"
 #include "experiments/sweep/stages.h"
 #include "tests/experiments/base/temporary_folder.h"
 #include "tests/experiments/descriptor/descriptor_files.h"
