@@ -7,6 +7,7 @@
 #include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/sweep/stage_notes.h"
 
 namespace normlab {
 namespace {

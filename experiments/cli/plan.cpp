@@ -22,6 +22,7 @@
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/sweep/slurm.h"
+#include "experiments/sweep/stage_notes.h"
 #include "experiments/sweep/start_weights.h"
 #include "experiments/train/probes.h"
 

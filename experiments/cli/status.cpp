@@ -14,6 +14,7 @@
 #include "experiments/results/progress.h"
 #include "experiments/results/store.h"
 #include "experiments/sweep/plan_file.h"
+#include "experiments/sweep/stage_notes.h"
 #include "experiments/train/cost.h"
 
 namespace normlab {

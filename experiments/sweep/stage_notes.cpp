@@ -10,7 +10,6 @@
 #include "experiments/descriptor/json_tree.h"
 #include "experiments/descriptor/trials_ahead.h"
 #include "experiments/descriptor/tune.h"
-#include "experiments/sweep/stages.h"
 
 namespace normlab {
 namespace {

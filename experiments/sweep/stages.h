@@ -20,7 +20,4 @@ enum class Record : std::uint8_t { no, yes };
 /// or for a chosen value that does not fit the row; EnvironmentError if a decision cannot be written.
 Experiment next_stage(Experiment loaded, const ResultStore& store, Record record = Record::no);
 
-/// How many trials may follow, in words; "" if none.
-std::string trials_to_come(const Experiment& experiment);
-
 }  // namespace normlab
