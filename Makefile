@@ -63,9 +63,9 @@ VERSION := $(NUMBER)+$(shell git describe --always --dirty --exclude='*' 2>/dev/
 BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 
 # The link order matters: of an inline function in several objects, the first is used, so computing code comes first.
-LIGHT := $(sort $(foreach folder,base cli descriptor report results sweep weights,$(wildcard experiments/$(folder)/*.cpp)))
+LIGHT := $(sort $(foreach folder,base bench cli descriptor pictures sweep tables trials weights,$(wildcard experiments/lab/$(folder)/*.cpp)))
 LIBRARY := $(shell find core autograd nn cuda -name '*.cpp' | sort) \
-  $(filter-out experiments/main.cpp experiments/tarball/% $(LIGHT),$(shell find experiments -name '*.cpp' | sort)) $(LIGHT)
+  $(filter-out experiments/lab/main.cpp experiments/lab/tarball/% $(LIGHT),$(shell find experiments -name '*.cpp' | sort)) $(LIGHT)
 CUDA_SOURCES := $(sort $(wildcard cuda/*.cu))
 EMULATED := $(CUDA_SOURCES) $(sort $(wildcard tests/cuda_emulation/*_test.cu))
 TESTS := $(shell find tests -name '*_test.cpp' | sort)
@@ -139,10 +139,9 @@ test-reference: deps
 # Runs the tests of multithreaded code under ThreadSanitizer: shards, the engine, prepared batches, data readers,
 # leases, and sweeps by a program built with it. On the CPU only, since the emulated device has one thread and fibers.
 # Two tests are excluded: one expects a crash's own signal, which the sanitizer catches; one limits the address space.
-THREAD_TESTS := core/shards nn/engine nn/targets nn/accumulation nn/optimizer nn/probes experiments/base/parallel \
-  experiments/data/webdataset experiments/data/image_folder experiments/data/pack experiments/train/batches \
-  experiments/train/pipeline experiments/train/trial experiments/results/lease experiments/results/claim \
-  experiments/sweep/dispatcher experiments/cli/workers
+THREAD_TESTS := core/shards nn/training/engine nn/training/targets nn/training/accumulation nn/training/optimizer \
+  nn/probes/probes lab/base/parallel lab/data/webdataset lab/data/image_folder lab/data/pack lab/train/batches \
+  lab/train/pipeline lab/train/trial lab/trials/lease lab/trials/claim lab/sweep/dispatcher lab/cli/workers
 tsan: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)-tsan SANITIZE=thread CUDA=0 \
 	  TESTS="$(THREAD_TESTS:%=tests/%_test.cpp)" EMULATED="$(CUDA_SOURCES)" build-all
@@ -170,9 +169,9 @@ site:
 LEVELS := x86-64-v3 x86-64-v4
 tarball: deps
 	@set -e; for level in $(LEVELS); do $(MAKE) --no-print-directory ARCH=$$level BUILD=$(BUILD)/$$level CUDA=0 all; done
-	@$(CXX) -std=c++20 -O2 -march=x86-64 $(WARNINGS) -I. -Wl,--as-needed experiments/tarball/start.cpp \
+	@$(CXX) -std=c++20 -O2 -march=x86-64 $(WARNINGS) -I. -Wl,--as-needed experiments/lab/tarball/start.cpp \
 	  core/cpu/instruction_set.cpp -o $(BUILD)/start
-	@CXX="$(CXX)" bash experiments/tarball/pack $(BUILD) "$(VERSION)" $(LEVELS)
+	@CXX="$(CXX)" bash experiments/lab/tarball/pack $(BUILD) "$(VERSION)" $(LEVELS)
 
 bench: all
 	@for shape in micro tiny small; do $(BINARY) bench step --shape $$shape; done
@@ -204,7 +203,7 @@ format:
 clean:
 	rm -rf $(BUILD)
 
-$(BINARY): $(OBJECTS) $(BUILD)/experiments/main.o
+$(BINARY): $(OBJECTS) $(BUILD)/experiments/lab/main.o
 	@mkdir -p $(@D)
 	@$(call step,LINK $@)
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
@@ -227,9 +226,9 @@ $(FAKE_NCCL): tests/nccl/fake.cpp tests/nccl/fake.h $(BUILD)/flags
 	@$(CXX) -std=c++20 -O1 -I. $(WARNINGS) -shared -fPIC -Wl,-soname,$(@F) $< -o $@
 
 # File readers and their dependencies for tests/fuzz/run, as an archive, so that a target links only what it needs.
-FUZZED_FOLDERS := base statistics data descriptor results weights
-FUZZED := $(filter-out core/cpu/%,$(filter core/% autograd/% nn/% $(addsuffix /%,$(addprefix experiments/,$(FUZZED_FOLDERS))),$(LIBRARY)))
-FUZZED += experiments/sweep/plan_file.cpp
+FUZZED_FOLDERS := base metrics statistics data descriptor trials tables weights
+FUZZED := $(filter-out core/cpu/%,$(filter core/% autograd/% nn/% $(addsuffix /%,$(addprefix experiments/lab/,$(FUZZED_FOLDERS))),$(LIBRARY)))
+FUZZED += experiments/lab/sweep/plan_file.cpp
 $(BUILD)/fuzz/readers.a: $(FUZZED:%.cpp=$(BUILD)/%.o) $(BUILD)/recipes.o
 	@mkdir -p $(@D)
 	@rm -f $@
@@ -240,7 +239,7 @@ $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/fuzz/readers.a
 	@$(CXX) $(LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -lz -o $@
 
 # The tests of the folders with readers, as a separate program for tests/fuzz/coverage.
-READER_TESTS := $(wildcard $(addsuffix /*_test.cpp,$(addprefix tests/experiments/,$(FUZZED_FOLDERS) sweep)))
+READER_TESTS := $(wildcard $(addsuffix /*_test.cpp,$(addprefix tests/lab/,$(FUZZED_FOLDERS) sweep)))
 $(BUILD)/tests/readers: $(READER_TESTS:%.cpp=$(BUILD)/%.o) $(BUILD)/tests/readers_main.o $(BUILD)/tests/system_calls.o $(OBJECTS)
 	@$(call step,LINK $@)
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -larchive -o $@
@@ -258,27 +257,27 @@ $(BUILD)/precompiled%.h.gch: $(BUILD)/flags
 
 # Embeds the recipes as text, so that a copied program includes them.
 RECIPES := $(sort $(wildcard experiments/recipes/*.json))
-$(BUILD)/recipes.cpp: $(RECIPES)
+$(BUILD)/recipes.cpp: $(RECIPES) Makefile
 	@mkdir -p $(@D)
-	@{ printf '#include "experiments/descriptor/recipes.h"\nnamespace normlab {\nstd::span<const Recipe> recipes() {\n'; \
+	@{ printf '#include "experiments/lab/descriptor/recipes.h"\nnamespace normlab {\nstd::span<const Recipe> recipes() {\n'; \
 	  printf '  static constexpr Recipe kRecipes[] = {\n'; \
-	  for recipe in $^; do printf '{"%s", R"json(' "$$(basename "$$recipe" .json)"; cat "$$recipe"; printf ')json"},\n'; done; \
+	  for recipe in $(RECIPES); do printf '{"%s", R"json(' "$$(basename "$$recipe" .json)"; cat "$$recipe"; printf ')json"},\n'; done; \
 	  printf '  };\n  return kRecipes;\n}\n}  // namespace normlab\n'; } > $@
 $(BUILD)/recipes.o: $(BUILD)/recipes.cpp $(BUILD)/flags
 	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) -O1 -c $< -o $@
 
 # The version changes with every commit; only the file that prints it is recompiled.
-$(BUILD)/experiments/base/build_info.o: CPPFLAGS += -DNORMLAB_VERSION='"$(VERSION)"' -DNORMLAB_FLAGS='"$(BUILD_FLAGS)"' \
+$(BUILD)/experiments/lab/base/build_info.o: CPPFLAGS += -DNORMLAB_VERSION='"$(VERSION)"' -DNORMLAB_FLAGS='"$(BUILD_FLAGS)"' \
   -DNORMLAB_LEVEL='"$(ARCH)"'
-$(BUILD)/experiments/base/build_info.o: $(BUILD)/version
+$(BUILD)/experiments/lab/base/build_info.o: $(BUILD)/version
 
 # These files must give the same bits as libraries that are compiled for any CPU.
-$(BUILD)/experiments/data/resize_weights.o $(BUILD)/experiments/data/resize_tensorflow.o \
-$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard experiments/data/ops/*.cpp)): CXXFLAGS += -ffp-contract=off
+$(BUILD)/experiments/lab/data/resize_weights.o $(BUILD)/experiments/lab/data/resize_tensorflow.o \
+$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard experiments/lab/data/ops/*.cpp)): CXXFLAGS += -ffp-contract=off
 
 # Not for kernels, and not for files with special flags.
 ifneq ($(PRECOMPILED),)
-WITH_PRECOMPILED := $(filter-out core/% experiments/data/resize_% experiments/data/ops/%,$(LIBRARY))
+WITH_PRECOMPILED := $(filter-out core/% experiments/lab/data/resize_% experiments/lab/data/ops/%,$(LIBRARY))
 $(WITH_PRECOMPILED:%.cpp=$(BUILD)/%.o): private CPPFLAGS += -fpch-preprocess -include $(BUILD)/precompiled$(LEVEL).h
 $(patsubst %.cpp,$(BUILD)/%.o,$(filter $(LIGHT),$(WITH_PRECOMPILED))): $(BUILD)/precompiled-Og.h.gch
 $(patsubst %.cpp,$(BUILD)/%.o,$(filter-out $(LIGHT),$(WITH_PRECOMPILED))): $(BUILD)/precompiled-O3.h.gch
@@ -337,4 +336,4 @@ $(BUILD)/version: FORCE
 .PHONY: FORCE
 FORCE:
 
--include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(EMULATED_OBJECTS:.o=.d) $(BUILD)/experiments/main.d $(wildcard $(BUILD)/tests/fuzz/*.d)
+-include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(EMULATED_OBJECTS:.o=.d) $(BUILD)/experiments/lab/main.d $(wildcard $(BUILD)/tests/fuzz/*.d)

@@ -8,7 +8,7 @@
 
 #include "core/function_ref.h"
 #include "core/memory.h"
-#include "core/ranks.h"
+#include "core/ranks/ranks.h"
 #include "core/tensor.h"
 
 namespace normlab {

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "core/collective.h"
 #include "core/fiber.h"
+#include "core/ranks/collective.h"
 
 namespace normlab {
 

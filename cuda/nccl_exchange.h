@@ -1,7 +1,7 @@
 // Moves GPU memory between ranks that have a GPU each.
 #pragma once
 
-#include "core/ranks.h"
+#include "core/ranks/ranks.h"
 #include "cuda/device.h"
 #include "cuda/nccl.h"
 

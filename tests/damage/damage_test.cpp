@@ -8,13 +8,13 @@
 #include <regex>
 #include <set>
 
-#include "experiments/base/text_layout.h"
-#include "experiments/results/trial_files.h"
-#include "experiments/train/checkpoint.h"
-#include "experiments/weights/npy.h"
+#include "experiments/lab/base/text_layout.h"
+#include "experiments/lab/train/checkpoint.h"
+#include "experiments/lab/trials/trial_files.h"
+#include "experiments/lab/weights/npy.h"
 #include "tests/damage/damages.h"
 #include "tests/damage/results_folder.h"
-#include "tests/experiments/base/temporary_folder.h"
+#include "tests/lab/base/temporary_folder.h"
 
 using namespace normlab;
 namespace fs = std::filesystem;
@@ -280,7 +280,7 @@ TEST_CASE("damage: random damage to a file is named or changes no output") {
 TEST_CASE("damage: a changed value of an unsealed result is named where another file repeats it") {
   const InMemory in_memory;
   const TemporaryFolder folder;
-  fs::copy("tests/experiments/results/unsealed", folder / "whole", fs::copy_options::recursive);
+  fs::copy("tests/lab/trials/unsealed", folder / "whole", fs::copy_options::recursive);
   const ResultStore store(folder / "whole/out");
   const std::string file = (folder / "whole/unsealed.json").string();
   std::size_t damages = 0;

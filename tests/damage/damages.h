@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/base/files.h"
+#include "experiments/lab/base/files.h"
 
 namespace normlab {
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/base/files.h"
-#include "experiments/cli/commands.h"
+#include "experiments/lab/base/files.h"
+#include "experiments/lab/cli/commands.h"
 
 namespace normlab {
 

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "experiments/descriptor/canonical.h"
-#include "experiments/descriptor/experiment.h"
-#include "experiments/sweep/plan_file.h"
-#include "experiments/sweep/stages.h"
-#include "experiments/sweep/worker.h"
-#include "experiments/train/keep.h"
-#include "experiments/train/trial.h"
+#include "experiments/lab/descriptor/canonical.h"
+#include "experiments/lab/descriptor/experiment.h"
+#include "experiments/lab/sweep/plan_file.h"
+#include "experiments/lab/sweep/stages.h"
+#include "experiments/lab/sweep/worker.h"
+#include "experiments/lab/train/keep.h"
+#include "experiments/lab/train/trial.h"
 #include "tests/damage/forked.h"
 
 namespace normlab {

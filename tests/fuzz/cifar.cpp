@@ -1,6 +1,6 @@
 // Any bytes as a batch of CIFAR-10 and of CIFAR-100: records with labels that are classes, or an InputError.
 #include "core/error.h"
-#include "experiments/data/readers.h"
+#include "experiments/lab/data/readers.h"
 #include "tests/fuzz/target.h"
 
 using namespace normlab;

@@ -5,9 +5,9 @@
 #include <cstdlib>
 
 #include "core/error.h"
-#include "experiments/descriptor/json_tree.h"
-#include "experiments/descriptor/problems.h"
-#include "experiments/descriptor/schema.h"
+#include "experiments/lab/descriptor/json_tree.h"
+#include "experiments/lab/descriptor/problems.h"
+#include "experiments/lab/descriptor/schema.h"
 #include "tests/fuzz/experiment_check.h"
 
 using namespace normlab;

@@ -1,8 +1,8 @@
 // What must hold of whatever was read as a descriptor.
 #pragma once
 
-#include "experiments/descriptor/canonical.h"
-#include "experiments/descriptor/experiment.h"
+#include "experiments/lab/descriptor/canonical.h"
+#include "experiments/lab/descriptor/experiment.h"
 #include "tests/fuzz/target.h"
 
 namespace normlab::fuzz {

@@ -1,9 +1,9 @@
 // Any bytes as an IDX file of images and as one of labels, packed by gzip or not: taken with a pixel and a label for
 // each image, or refused with an InputError. The header alone, too.
-#include "experiments/data/idx.h"
+#include "experiments/lab/data/idx.h"
 
 #include "core/error.h"
-#include "experiments/data/readers.h"
+#include "experiments/lab/data/readers.h"
 #include "tests/fuzz/repair.h"
 #include "tests/fuzz/target.h"
 

@@ -1,10 +1,10 @@
 // Any bytes as an image file: decoded, or refused with an InputError; a box has the pixels of the whole image there.
-#include "experiments/data/decode.h"
+#include "experiments/lab/data/decode.h"
 
 #include <cstring>
 
 #include "core/error.h"
-#include "experiments/data/jpeg.h"
+#include "experiments/lab/data/jpeg.h"
 #include "tests/fuzz/target.h"
 
 using namespace normlab;

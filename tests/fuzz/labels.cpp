@@ -1,9 +1,9 @@
 // Any text as the files that say what images show: classes.txt, the labels of an image_list by name and in order, and
 // the annotations and wnids of tiny-imagenet. What is taken has labels that are classes.
 #include "core/error.h"
-#include "experiments/data/png.h"
-#include "experiments/data/readers.h"
-#include "experiments/data/text_lines.h"
+#include "experiments/lab/data/png.h"
+#include "experiments/lab/data/readers.h"
+#include "experiments/lab/data/text_lines.h"
 #include "tests/fuzz/target.h"
 
 using namespace normlab;

@@ -1,9 +1,9 @@
 // Any bytes, as an .npz and as an .npy: both readers take them or refuse them with an InputError, and what one has
 // taken comes back the same from the writer. Mutations leave the checksums and the directory of a zip right.
-#include "experiments/weights/npz.h"
+#include "experiments/lab/weights/npz.h"
 
 #include "core/error.h"
-#include "experiments/weights/npy.h"
+#include "experiments/lab/weights/npy.h"
 #include "tests/fuzz/repair.h"
 #include "tests/fuzz/target.h"
 

@@ -1,6 +1,6 @@
 // Any bytes as a PNG whose checksums are right, with mutations of the packed rows, too: decoded, or refused with an
 // InputError. What is decoded has the size of the header and comes back the same from the writer.
-#include "experiments/data/png.h"
+#include "experiments/lab/data/png.h"
 
 #include "core/error.h"
 #include "tests/fuzz/repair.h"

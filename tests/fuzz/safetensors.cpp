@@ -1,6 +1,6 @@
 // Any bytes as a safetensors file: refused with an InputError, or taken; what was taken lies inside the bytes and comes
 // back the same from the writer.
-#include "experiments/weights/tensor_map.h"
+#include "experiments/lab/weights/tensor_map.h"
 
 #include "core/error.h"
 #include "tests/fuzz/target.h"

@@ -1,6 +1,6 @@
 // Any text as names of shards: it is refused with an InputError, or stands for names that are all different, not empty
 // and below the folder, and each of which stands for itself.
-#include "experiments/data/shard_names.h"
+#include "experiments/lab/data/shard_names.h"
 
 #include <set>
 

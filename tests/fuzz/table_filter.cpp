@@ -1,6 +1,6 @@
 // Any text as `--where`, up to a form feed, and as `--sort` after it: refused with an InputError that points at the
 // place, or taken; then brackets change nothing and `not` changes each answer.
-#include "experiments/results/table_filter.h"
+#include "experiments/lab/tables/table_filter.h"
 
 #include "core/error.h"
 #include "tests/fuzz/target.h"

@@ -2,14 +2,14 @@
 // states.jsonl, correct.bits, claim, lease, plan.json. All are refused with an InputError or taken; what is taken comes
 // back the same from the writer.
 #include "core/error.h"
-#include "experiments/results/claim.h"
-#include "experiments/results/correctness_file.h"
-#include "experiments/results/exported.h"
-#include "experiments/results/metrics_log.h"
-#include "experiments/results/state_log.h"
-#include "experiments/results/store.h"
-#include "experiments/results/trial_result.h"
-#include "experiments/sweep/plan_file.h"
+#include "experiments/lab/sweep/plan_file.h"
+#include "experiments/lab/trials/claim.h"
+#include "experiments/lab/trials/correctness_file.h"
+#include "experiments/lab/trials/exported.h"
+#include "experiments/lab/trials/metrics_log.h"
+#include "experiments/lab/trials/state_log.h"
+#include "experiments/lab/trials/store.h"
+#include "experiments/lab/trials/trial_result.h"
 #include "tests/fuzz/target.h"
 
 using namespace normlab;

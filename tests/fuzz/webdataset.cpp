@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "core/error.h"
-#include "experiments/data/archive.h"
-#include "experiments/data/readers.h"
+#include "experiments/lab/data/archive.h"
+#include "experiments/lab/data/readers.h"
 #include "tests/fuzz/repair.h"
 #include "tests/fuzz/target.h"
 

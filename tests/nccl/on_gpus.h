@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "core/backend.h"
-#include "core/forked_ranks.h"
+#include "core/ranks/forked_ranks.h"
 #include "tests/cuda_emulation/heap.h"
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/nccl/fake.h"

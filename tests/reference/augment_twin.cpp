@@ -1,8 +1,8 @@
 // The operations as C functions for augment_twin.py, which builds this file into its own library.
 #include <algorithm>
 
-#include "experiments/data/ops/color_jitter.h"
-#include "experiments/data/ops/randaugment.h"
+#include "experiments/lab/data/ops/color_jitter.h"
+#include "experiments/lab/data/ops/randaugment.h"
 
 namespace {
 

@@ -35,8 +35,8 @@ PILLOW = {"nearest": Image.NEAREST, "bilinear": Image.BILINEAR, "bicubic": Image
 
 
 def library():
-    sources = [*(ROOT / "experiments/data/ops").glob("*.cpp"), ROOT / "tests/reference/augment_twin.cpp"]
-    sources += [ROOT / "experiments/data/draws.cpp", ROOT / "experiments/descriptor/randaugment_rules.cpp"]
+    sources = [*(ROOT / "experiments/lab/data/ops").glob("*.cpp"), ROOT / "tests/reference/augment_twin.cpp"]
+    sources += [ROOT / "experiments/lab/data/draws.cpp", ROOT / "experiments/lab/descriptor/randaugment_rules.cpp"]
     sources += [ROOT / "core/error.cpp", ROOT / "core/random.cpp"]
     out = pathlib.Path(tempfile.mkdtemp()) / "twin.so"
     flags = "-std=c++20 -O3 -march=native -ffp-contract=off -fno-trapping-math -shared -fPIC".split()

@@ -1,9 +1,9 @@
 // Steps of the augmentation chain other than drawn operations and resizing: flips, ranges, erasing, mixing.
 #include <algorithm>
 
-#include "experiments/data/augment.h"
-#include "experiments/data/erasing.h"
-#include "experiments/data/mix.h"
+#include "experiments/lab/data/augment.h"
+#include "experiments/lab/data/erasing.h"
+#include "experiments/lab/data/mix.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {

@@ -1,5 +1,5 @@
 #include "autograd/contrast.h"
-#include "experiments/statistics/zero_shot.h"
+#include "experiments/lab/metrics/zero_shot.h"
 #include "tests/reference/graph.h"
 
 namespace normlab::reference {

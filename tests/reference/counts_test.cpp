@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/base/files.h"
-#include "experiments/base/strict_json.h"
-#include "nn/model_config.h"
-#include "tests/experiments/base/text.h"
+#include "experiments/lab/base/files.h"
+#include "experiments/lab/base/strict_json.h"
+#include "nn/model/model_config.h"
+#include "tests/lab/base/text.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {

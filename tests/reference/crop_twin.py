@@ -1,5 +1,5 @@
 """Prints means and deviations of inception crop boxes as torchvision and TensorFlow draw them, for the comparison in
-tests/experiments/data/crop_test.cpp.
+tests/lab/data/crop_test.cpp.
 
     python tests/reference/crop_twin.py [--boxes 200000]
 

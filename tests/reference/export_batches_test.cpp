@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "experiments/base/safetensors.h"
-#include "experiments/descriptor/experiment.h"
-#include "experiments/train/trial.h"
-#include "nn/engine.h"
-#include "nn/init.h"
+#include "experiments/lab/base/safetensors.h"
+#include "experiments/lab/descriptor/experiment.h"
+#include "experiments/lab/train/trial.h"
+#include "nn/model/init.h"
+#include "nn/training/engine.h"
 
 using namespace normlab;
 

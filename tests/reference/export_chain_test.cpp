@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "experiments/base/safetensors.h"
-#include "experiments/data/crop.h"
-#include "experiments/data/erasing.h"
-#include "experiments/train/batches.h"
+#include "experiments/lab/base/safetensors.h"
+#include "experiments/lab/data/crop.h"
+#include "experiments/lab/data/erasing.h"
+#include "experiments/lab/train/batches.h"
 
 using namespace normlab;
 

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/backend.h"
-#include "experiments/base/safetensors.h"
-#include "nn/engine.h"
-#include "nn/init.h"
-#include "tests/nn/small_network.h"
+#include "experiments/lab/base/safetensors.h"
+#include "nn/model/init.h"
+#include "nn/training/engine.h"
+#include "tests/nn/model/small_network.h"
 
 using namespace normlab;
 

@@ -8,12 +8,12 @@
 
 #include "core/backend.h"
 #include "core/error.h"
-#include "experiments/base/safetensors.h"
-#include "experiments/data/augment.h"
-#include "experiments/data/dataset.h"
-#include "nn/engine.h"
-#include "nn/init.h"
-#include "nn/schedule.h"
+#include "experiments/lab/base/safetensors.h"
+#include "experiments/lab/data/augment.h"
+#include "experiments/lab/data/dataset.h"
+#include "nn/model/init.h"
+#include "nn/training/engine.h"
+#include "nn/training/schedule.h"
 
 using namespace normlab;
 

@@ -1,10 +1,10 @@
-#include "experiments/statistics/few_shot.h"
+#include "experiments/lab/metrics/few_shot.h"
 
 #include <fmt/core.h>
 
-#include "experiments/base/files.h"
-#include "experiments/base/strict_json.h"
-#include "experiments/statistics/numpy_random.h"
+#include "experiments/lab/base/files.h"
+#include "experiments/lab/base/strict_json.h"
+#include "experiments/lab/metrics/numpy_random.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {

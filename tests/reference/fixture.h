@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "autograd/tape.h"
-#include "experiments/base/safetensors.h"
+#include "experiments/lab/base/safetensors.h"
 
 namespace normlab::reference {
 

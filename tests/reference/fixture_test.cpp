@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/base/strict_json.h"
+#include "experiments/lab/base/strict_json.h"
 #include "tests/devices.h"
-#include "tests/experiments/base/tensor_values.h"
+#include "tests/lab/base/tensor_values.h"
 
 namespace normlab::reference {
 namespace {

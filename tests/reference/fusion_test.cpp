@@ -1,10 +1,10 @@
 // Batch norms merged into linears: one norm and one linear, and whole networks.
-#include "nn/fuse.h"
+#include "nn/model/fuse.h"
 
 #include <algorithm>
 
 #include "autograd/ops.h"
-#include "nn/model.h"
+#include "nn/model/model.h"
 #include "tests/devices.h"
 #include "tests/reference/model_config.h"
 

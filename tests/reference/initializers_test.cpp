@@ -1,10 +1,10 @@
 // initializers/statistics.json: the distribution of every parameter as Big Vision draws it, and start values beside it.
 #include <cmath>
 
-#include "experiments/base/files.h"
-#include "experiments/base/strict_json.h"
-#include "nn/init.h"
-#include "nn/vit.h"
+#include "experiments/lab/base/files.h"
+#include "experiments/lab/base/strict_json.h"
+#include "nn/model/init.h"
+#include "nn/model/vit.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {

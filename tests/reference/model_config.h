@@ -1,8 +1,8 @@
 // A fixture's `config` in the words of the project.
 #pragma once
 
-#include "experiments/base/strict_json.h"
-#include "nn/engine.h"
+#include "experiments/lab/base/strict_json.h"
+#include "nn/training/engine.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {

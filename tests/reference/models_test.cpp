@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "core/cpu/window_bias.h"
-#include "nn/layers.h"
+#include "nn/model/layers.h"
 #include "tests/devices.h"
 #include "tests/reference/model_config.h"
 

@@ -1,5 +1,5 @@
 #include "core/words.h"
-#include "nn/placement.h"
+#include "nn/model/placement.h"
 #include "tests/reference/graph.h"
 
 namespace normlab::reference {

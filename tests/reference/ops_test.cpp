@@ -1,5 +1,5 @@
-#include "nn/resize_positions.h"
-#include "nn/vit.h"
+#include "nn/model/resize_positions.h"
+#include "nn/model/vit.h"
 #include "tests/reference/graph.h"
 
 namespace normlab::reference {

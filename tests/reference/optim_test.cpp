@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <set>
 
-#include "experiments/base/files.h"
-#include "experiments/base/strict_json.h"
-#include "nn/optimizer.h"
-#include "nn/schedule.h"
-#include "tests/nn/optimiser_step.h"
+#include "experiments/lab/base/files.h"
+#include "experiments/lab/base/strict_json.h"
+#include "nn/training/optimizer.h"
+#include "nn/training/schedule.h"
+#include "tests/nn/training/optimiser_step.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {

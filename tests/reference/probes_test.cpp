@@ -1,4 +1,4 @@
-#include "nn/probes.h"
+#include "nn/probes/probes.h"
 
 #include <algorithm>
 

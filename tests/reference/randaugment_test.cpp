@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/base/files.h"
-#include "experiments/base/strict_json.h"
-#include "experiments/data/ops/randaugment.h"
+#include "experiments/lab/base/files.h"
+#include "experiments/lab/base/strict_json.h"
+#include "experiments/lab/data/ops/randaugment.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {

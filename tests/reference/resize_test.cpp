@@ -1,5 +1,5 @@
 // Boxes cut out and resized, and the shorter side to a size with the middle cut out.
-#include "experiments/data/eval_transform.h"
+#include "experiments/lab/data/eval_transform.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {

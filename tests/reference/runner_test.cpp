@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <set>
 
-#include "experiments/base/files.h"
-#include "experiments/base/strict_json.h"
+#include "experiments/lab/base/files.h"
+#include "experiments/lab/base/strict_json.h"
 #include "tests/devices.h"
 #include "tests/reference/fixture.h"
 

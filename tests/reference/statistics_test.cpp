@@ -3,15 +3,15 @@
 #include <span>
 
 #include "core/error.h"
-#include "experiments/base/files.h"
-#include "experiments/base/strict_json.h"
-#include "experiments/results/lr_sensitivity.h"
-#include "experiments/statistics/many_to_one.h"
-#include "experiments/statistics/planning.h"
-#include "experiments/statistics/proportions.h"
-#include "experiments/statistics/stein.h"
-#include "experiments/statistics/student.h"
-#include "tests/experiments/statistics/known_tests.h"
+#include "experiments/lab/base/files.h"
+#include "experiments/lab/base/strict_json.h"
+#include "experiments/lab/statistics/many_to_one.h"
+#include "experiments/lab/statistics/planning.h"
+#include "experiments/lab/statistics/proportions.h"
+#include "experiments/lab/statistics/stein.h"
+#include "experiments/lab/statistics/student.h"
+#include "experiments/lab/tables/lr_sensitivity.h"
+#include "tests/lab/statistics/known_tests.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {

@@ -2,15 +2,15 @@
 #include <cmath>
 #include <vector>
 
-#include "experiments/statistics/bootstrap.h"
-#include "experiments/statistics/expected_best.h"
-#include "experiments/statistics/many_to_one.h"
-#include "experiments/statistics/moderated_variance.h"
-#include "experiments/statistics/planning.h"
-#include "experiments/statistics/proportions.h"
-#include "experiments/statistics/special.h"
-#include "experiments/statistics/stein.h"
-#include "tests/experiments/statistics/known_tests.h"
+#include "experiments/lab/statistics/bootstrap.h"
+#include "experiments/lab/statistics/expected_best.h"
+#include "experiments/lab/statistics/many_to_one.h"
+#include "experiments/lab/statistics/moderated_variance.h"
+#include "experiments/lab/statistics/planning.h"
+#include "experiments/lab/statistics/proportions.h"
+#include "experiments/lab/statistics/special.h"
+#include "experiments/lab/statistics/stein.h"
+#include "tests/lab/statistics/known_tests.h"
 
 using namespace normlab;
 

@@ -2,7 +2,7 @@
 
     statistics_twin.py [--rounds 300] [--seed 0]
 
-Builds experiments/statistics into a library with `c++` (or CXX). Prints for each function how many numbers were
+Builds experiments/lab/statistics into a library with `c++` (or CXX). Prints for each function how many numbers were
 compared, the largest relative difference and the tolerance; exit code 1 if a difference is larger. Random results of
 the other side (bootstraps) have a wider tolerance. Needs numpy, scipy, statsmodels."""
 
@@ -25,7 +25,7 @@ D, I = ctypes.c_double, ctypes.c_int
 
 def library():
     needs_products = {"few_shot.cpp", "zca.cpp"}
-    sources = [p for p in (ROOT / "experiments/statistics").glob("*.cpp") if p.name not in needs_products]
+    sources = [p for room in ("metrics", "statistics") for p in (ROOT / "experiments/lab" / room).glob("*.cpp") if p.name not in needs_products]
     sources += [ROOT / "tests/reference/statistics_twin.cpp"]
     sources += [ROOT / "core/error.cpp", ROOT / "core/random.cpp"]
     out = pathlib.Path(tempfile.mkdtemp()) / "twin.so"

@@ -1,9 +1,9 @@
 // What is done with a trained network: segmentation.
-#include "experiments/data/sliding_windows.h"
-#include "experiments/statistics/mean_iou.h"
-#include "nn/model.h"
-#include "nn/task.h"
-#include "tests/nn/small_network.h"
+#include "experiments/lab/data/sliding_windows.h"
+#include "experiments/lab/metrics/mean_iou.h"
+#include "nn/model/model.h"
+#include "nn/training/task.h"
+#include "tests/nn/model/small_network.h"
 #include "tests/reference/graph.h"
 
 namespace normlab::reference {

@@ -5,7 +5,7 @@
 
 #include "core/backend.h"
 #include "core/cpu/bf16_products.h"
-#include "nn/train_settings.h"
+#include "nn/training/train_settings.h"
 
 namespace normlab {
 

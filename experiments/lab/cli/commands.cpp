@@ -1,0 +1,142 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "core/cpu/blas.h"
+#include "core/error.h"
+#include "experiments/lab/base/build_info.h"
+#include "experiments/lab/base/files.h"
+#include "experiments/lab/base/suggest.h"
+#include "experiments/lab/base/terminal.h"
+#include "experiments/lab/cli/commands.h"
+#include "experiments/lab/sweep/signals.h"
+
+namespace normlab {
+namespace {
+
+struct NamedCommand {
+  std::string_view name;
+  void (*add)(Command&);
+};
+constexpr NamedCommand kCommands[] = {
+    {"init", add_init},       {"run", add_run},         {"plan", add_plan},       {"check", add_check},
+    {"claims", add_claims},   {"explain", add_explain}, {"status", add_status},   {"table", add_table},
+    {"schema", add_schema},   {"probe", add_probe},     {"report", add_report},   {"convert", add_convert},
+    {"curves", add_curves},   {"eval", add_eval},       {"fewshot", add_fewshot}, {"bench", add_bench},
+    {"data", add_data},       {"diff", add_diff},       {"find", add_find},       {"list", add_list},
+    {"missing", add_missing}, {"clean", add_clean},     {"verify", add_verify},   {"export", add_export},
+    {"figures", add_figures}, {"merge", add_merge}};
+
+bool is_command(std::string_view word) {
+  return std::any_of(std::begin(kCommands), std::end(kCommands), [&](const NamedCommand& c) { return c.name == word; });
+}
+
+/// `help X` becomes `X --help`. InputError for an unknown command.
+std::vector<std::string> words_of_user(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  std::size_t first = 0;
+  while (first < words.size() && words[first].starts_with("--blas-env")) first += words[first] == "--blas-env" ? 2 : 1;
+  if (first >= words.size() || words[first].starts_with("-") || is_command(words[first])) return words;
+  if (words[first] == "help") {
+    words.erase(words.begin() + std::ptrdiff_t(first));
+    words.emplace_back("--help");
+  }
+  if (words[first].starts_with("-") || is_command(words[first])) return words;
+  std::vector<std::string_view> names;
+  for (const NamedCommand& command : kCommands) names.push_back(command.name);
+  throw InputError(concat(unknown_word("command", words[first], names), "; see normlab --help"));
+}
+
+int carry_out(int argc, char** argv) {
+  CommandLine app("normlab",
+                  "train Vision Transformers with norms at any site, and compare placements of norms in sweeps",
+                  "normlab " + build_version() + " (" + build_level() + ")");
+  app.footer(
+      "Exit codes: 0 done, 1 a trial failed or a value is not finite, 2 bad input, 3 the machine (disk, library, CPU, "
+      "GPU), 129, 130, 138 or 143 stopped by a signal; docs/commands.md has the details.\nResults go to standard "
+      "output, "
+      "messages to standard error. `normlab help COMMAND` explains a command.");
+  app.examples({"normlab run experiments/placements_gratings.json", "normlab help table"});
+  std::string blas_env = "clear";
+  app.add_option("--blas-env", blas_env,
+                 "clear inherited OPENBLAS_* variables (the default, since some halve the speed) or keep them")
+      .one_of({"clear", "keep"});
+  const std::vector<std::string> words = words_of_user(argc, argv);
+  add_commands(app, words);
+  if (const std::optional<int> code = app.read(words)) return *code;
+  if (blas_env == "keep") blas_keep_environment();
+  return app.carry_out();
+}
+
+constexpr std::string_view kOutOfMemory = "out of memory; use fewer --workers or a smaller batch\n";
+
+thread_local bool allocation_failed = false;
+[[noreturn]] void note_failed_allocation() {
+  allocation_failed = true;
+  throw std::bad_alloc();
+}
+
+/// For running out of memory where nothing may be thrown: nlohmann's destructors and std::filesystem's iterators
+/// allocate. g++ does not always report which exception is active.
+std::terminate_handler usual_end = nullptr;
+[[noreturn]] void end_without_unwinding() {
+  if (allocation_failed && (std::current_exception() || std::uncaught_exceptions() > 0)) {
+    if (::write(STDERR_FILENO, kOutOfMemory.data(), kOutOfMemory.size())) {  // best effort
+    }
+    ::_exit(static_cast<int>(ExitCode::environment));
+  }
+  usual_end();
+  std::abort();
+}
+
+/// Runs `work`; an error becomes a message and an exit code.
+int guarded(const std::function<int()>& work) {
+  try {
+    try {
+      return work();
+    } catch (const std::filesystem::filesystem_error& error) {
+      throw_system_error("read", error.path1(), error.code().value());
+    }
+  } catch (const Error& error) {
+    tell("{}\n", error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::bad_alloc&) {
+    tell_text(kOutOfMemory);
+  } catch (const std::exception& error) {
+    tell("internal error: {}\n", error.what());
+  }
+  return static_cast<int>(ExitCode::environment);
+}
+
+}  // namespace
+
+void add_commands(Command& app, const std::vector<std::string>& words) {
+  const auto is = [](std::string_view name) { return [name](const std::string& word) { return name == word; }; };
+  const auto first = std::find_if(words.begin(), words.end(), is_command);
+  const bool asks_for_help =
+      std::any_of(words.begin(), first, is("--help")) || std::any_of(words.begin(), first, is("-h"));
+  const bool all = asks_for_help || (first == words.end() && !std::any_of(words.begin(), first, is("--version")));
+  for (const NamedCommand& command : kCommands)
+    if (all || std::any_of(first, words.end(), is(command.name))) command.add(app);
+}
+
+int run_command_line(int argc, char** argv) {
+  std::set_new_handler(note_failed_allocation);
+  usual_end = std::set_terminate(end_without_unwinding);
+  open_standard_streams();
+  ignore_signals_of_writes();
+  const int code = guarded([&] { return carry_out(argc, argv); });
+  const int output = guarded([] {
+    flush_output();
+    return 0;
+  });
+  return output == 0 ? code : output;
+}
+
+}  // namespace normlab

@@ -1,0 +1,231 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/error.h"
+#include "core/visible_text.h"
+#include "experiments/lab/base/terminal.h"
+#include "experiments/lab/base/text_layout.h"
+#include "experiments/lab/cli/commands.h"
+#include "experiments/lab/cli/descriptor_options.h"
+#include "experiments/lab/cli/trial_by_id.h"
+#include "experiments/lab/descriptor/canonical.h"
+#include "experiments/lab/descriptor/formula.h"
+#include "experiments/lab/trials/trial_files.h"
+
+namespace normlab {
+namespace {
+
+struct Difference {
+  std::string what, a, b;
+  bool operator==(const Difference&) const = default;
+};
+using Differences = std::vector<Difference>;
+
+/// Leaves of both documents, in the order of the first; a missing value is "-".
+Differences compare(const nlohmann::ordered_json& a, const nlohmann::ordered_json& b) {
+  const auto flat_a = a.flatten(), flat_b = b.flatten();
+  const auto name = [](std::string pointer) {
+    std::replace(pointer.begin(), pointer.end(), '/', '.');
+    return pointer.empty() ? pointer : pointer.substr(1);
+  };
+  // An empty list is null once it is flattened.
+  const auto text = [](const nlohmann::ordered_json& v) {
+    return v.is_null() || v == "" ? "-" : v.is_string() ? v.get<std::string>() : v.dump();
+  };
+  Differences out;
+  for (const auto& [pointer, value] : flat_a.items()) {
+    if (!flat_b.contains(pointer))
+      out.push_back({name(pointer), text(value), "-"});
+    else if (flat_b.at(pointer) != value)
+      out.push_back({name(pointer), text(value), text(flat_b.at(pointer))});
+  }
+  for (const auto& [pointer, value] : flat_b.items())
+    if (!flat_a.contains(pointer)) out.push_back({name(pointer), "-", text(value)});
+  std::erase_if(out, [](const Difference& d) { return d.a == d.b; });
+  return out;
+}
+
+Differences compare(const std::map<std::string, std::string>& a, const std::map<std::string, std::string>& b) {
+  Differences out;
+  std::map<std::string, std::pair<std::string, std::string>> both;
+  for (const auto& [key, value] : a) both[key].first = value;
+  for (const auto& [key, value] : b) both[key].second = value;
+  for (const auto& [key, values] : both)
+    if (values.first != values.second)
+      out.push_back({key, values.first.empty() ? "-" : values.first, values.second.empty() ? "-" : values.second});
+  return out;
+}
+
+Differences config_differences(const TrialConfig& a, const TrialConfig& b) {
+  return compare(nlohmann::ordered_json::parse(full_json(a)), nlohmann::ordered_json::parse(full_json(b)));
+}
+
+Differences formula_differences(const ModelConfig& a, const ModelConfig& b) {
+  const auto lines = [](const ModelConfig& model) {
+    std::map<std::string, std::string> out{{"stem", stem_formula(model)}, {"end", end_formula(model)}};
+    for (const std::vector<std::int64_t>& blocks : equal_blocks(model)) {
+      const BlockFormula formula = block_formula(model, blocks.front());
+      const std::string name = fmt::format("blocks {}", runs_name(blocks));
+      out[name + ", attention"] = formula.attention;
+      out[name + ", MLP"] = formula.mlp;
+      std::string inside;
+      for (const std::string& line : formula.inside) inside += (inside.empty() ? "" : "; ") + line;
+      if (!inside.empty()) out[name + ", inside"] = inside;
+    }
+    return out;
+  };
+  return compare(lines(a), lines(b));
+}
+
+Differences parameter_differences(const ModelConfig& a, const ModelConfig& b) {
+  const ModelCost x = model_cost(a), y = model_cost(b);
+  Differences out;
+  if (x.parameters != y.parameters)
+    out.push_back({"parameters", std::to_string(x.parameters), std::to_string(y.parameters)});
+  if (x.macs != y.macs) out.push_back({"macs per image", std::to_string(x.macs), std::to_string(y.macs)});
+  return out;
+}
+
+std::map<std::string, std::string> metrics_of(const std::optional<TrialResult>& result) {
+  std::map<std::string, std::string> out;
+  if (!result) return out;
+  for (const auto& [name, value] : result->metrics) out[name] = fmt::format("{:.6g}", value);
+  return out;
+}
+
+std::map<std::string, std::string> environment_of(const std::optional<TrialResult>& result) {
+  if (!result) return {};
+  std::map<std::string, std::string> out = result->provenance;
+  out.erase("started");
+  return out;
+}
+
+void print_section(const char* title, const Differences& differences) {
+  if (differences.empty()) return;
+  print_text("{}\n", title);
+  for (const Difference& d : differences) {
+    const std::string what = visible_line(d.what), a = visible_line(d.a), b = visible_line(d.b);
+    constexpr std::size_t kNames = 34, kAround = 8;
+    if (std::max(kNames, display_width(what)) + display_width(a) + display_width(b) + kAround <= text_columns())
+      print_text("  {:<{}} {} -> {}\n", what, kNames, a, b);
+    else
+      print_text("  {}\n    {}\n    -> {}\n", what, a, b);
+  }
+}
+
+struct Diff {
+  std::string a, b;
+  DescriptorOptions options;
+
+  int operator()() const {
+    const bool id_a = may_be_id(a), id_b = may_be_id(b);
+    if (id_a != id_b)
+      throw InputError(concat("diff: compares two trials or two descriptors, but of ", in_quotes(a), " and ",
+                              in_quotes(b), " only one is a trial's id; give two ids or two descriptors"));
+    return id_a ? trials() : descriptors();
+  }
+
+  int trials() const {
+    const ResultStore store(options.out);
+    const std::string ids[2] = {id_that_begins(store, a), id_that_begins(store, b)};
+    TrialConfig configs[2];
+    TrialStatus status[2];
+    for (int i = 0; i < 2; ++i) {
+      const TrialFolder folder = store.trial(ids[i]);
+      const auto file = folder.path() / "config.json";
+      if (!std::filesystem::exists(file))
+        throw InputError(concat("trial ", ids[i].substr(0, 12), " was never started: ", file.string(),
+                                " does not exist; compare the descriptors instead"));
+      configs[i] = read_trial_config(folder);
+      status[i] = folder.status();
+      if (status[i].finished()) require_agreement(folder, *status[i].result);
+    }
+    if (ids[0] == ids[1]) return print_text("both ids name trial {}\n", ids[0]), 0;
+    print_text("{} -> {}\n", ids[0].substr(0, 12), ids[1].substr(0, 12));
+    print_section("config", config_differences(configs[0], configs[1]));
+    print_section("formula", formula_differences(configs[0].model, configs[1].model));
+    print_section("cost", parameter_differences(configs[0].model, configs[1].model));
+    if (status[0].state != status[1].state)
+      print_section("state", {{"state", std::string(word_of(status[0].state)), std::string(word_of(status[1].state))}});
+    print_section("metrics", compare(metrics_of(status[0].result), metrics_of(status[1].result)));
+    print_section("environment", compare(environment_of(status[0].result), environment_of(status[1].result)));
+    return 0;
+  }
+
+  int descriptors() const {
+    const ResultStore store(options.out);
+    const Experiment e[2] = {next_stage(options.load(a), store), next_stage(options.load(b), store)};
+    std::set<std::string> ids[2];
+    for (int i = 0; i < 2; ++i)
+      for (const Trial& trial : e[i].trials) ids[i].insert(trial.id);
+    std::size_t both = 0;
+    for (const std::string& id : ids[0]) both += ids[1].count(id);
+    print_text("{} in both, {} only in {}, {} only in {}\n", plural(both, "trial"), ids[0].size() - both, a,
+               ids[1].size() - both, b);
+    std::map<std::string, const Cell*> rows_b;
+    for (const Cell& row : e[1].rows) rows_b[row.label] = &row;
+    // Matches rows by name; if both descriptors have a single row, matches those whatever their names.
+    const bool single = e[0].rows.size() == 1 && e[1].rows.size() == 1;
+    std::vector<std::pair<std::string, Differences>> rows;
+    Differences lone;
+    for (const Cell& row : e[0].rows) {
+      const auto found = single ? rows_b.begin() : rows_b.find(row.label);
+      if (found == rows_b.end()) {
+        lone.push_back({row.label, "here", "-"});
+        continue;
+      }
+      rows.emplace_back(row.label, of_rows(e[0], row, e[1], *found->second));
+      rows_b.erase(found);
+    }
+    for (const Cell& row : e[1].rows)
+      if (rows_b.contains(row.label)) lone.push_back({row.label, "-", "here"});
+    print_section("rows in only one of the two", lone);
+    Differences common = rows.empty() ? Differences{} : rows.front().second;
+    for (const auto& [label, differences] : rows)
+      std::erase_if(common, [&, &found = differences](const Difference& d) {
+        return std::find(found.begin(), found.end(), d) == found.end();
+      });
+    print_section(rows.size() > 1 ? fmt::format("all {} rows in both", rows.size()).c_str() : "config", common);
+    for (auto& [label, differences] : rows) {
+      std::erase_if(differences,
+                    [&](const Difference& d) { return std::find(common.begin(), common.end(), d) != common.end(); });
+      print_section(label.c_str(), differences);
+    }
+    return 0;
+  }
+
+  static Differences of_rows(const Experiment& left, const Cell& row_a, const Experiment& right, const Cell& row_b) {
+    TrialConfig x = first_trial(left, row_a).config, y = first_trial(right, row_b).config;
+    const auto seeds = [](const Experiment& from, const Cell& cell) {
+      std::string all;
+      for (const std::size_t t : cell.trials)
+        all += fmt::format("{}{}", all.empty() ? "" : " ", from.trials[t].config.seed);
+      return all.empty() ? std::string("not known yet") : all;
+    };
+    x.seed = y.seed = 0;  // seeds are compared per row below
+    Differences out = config_differences(x, y);
+    for (const Differences& more : {formula_differences(x.model, y.model), parameter_differences(x.model, y.model)})
+      out.insert(out.end(), more.begin(), more.end());
+    if (seeds(left, row_a) != seeds(right, row_b)) out.push_back({"seeds", seeds(left, row_a), seeds(right, row_b)});
+    return out;
+  }
+};
+
+}  // namespace
+
+void add_diff(Command& app) {
+  auto [command, diff] = app.add_command<Diff>("diff", "show how two trials or two descriptors differ");
+  command.add_option("a", diff.a, "a trial's id or its first digits, or a descriptor").required();
+  command.add_option("b", diff.b, "the other trial or descriptor").required();
+  diff.options.add_reading(command);
+  diff.options.add_out(command);
+  command.footer("Compares config, formula, cost, metrics and environment, and prints only what differs, A before B.");
+  command.examples({"normlab diff experiments/micro_trials.json experiments/placements_gratings.json",
+                    "normlab diff 3f53cbbd b1a5ad75 --out results"});
+}
+
+}  // namespace normlab

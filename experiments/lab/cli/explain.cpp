@@ -1,0 +1,316 @@
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "core/visible_text.h"
+#include "experiments/lab/base/terminal.h"
+#include "experiments/lab/base/text_layout.h"
+#include "experiments/lab/cli/commands.h"
+#include "experiments/lab/cli/descriptor_options.h"
+#include "experiments/lab/cli/paper_text.h"
+#include "experiments/lab/descriptor/fields.h"
+#include "experiments/lab/descriptor/formula.h"
+#include "experiments/lab/train/stored_features.h"
+#include "nn/model/init.h"
+#include "nn/model/model.h"
+
+namespace normlab {
+namespace {
+
+/// Prints `text` after `label`; continuation lines are indented to column `indent`.
+void print_wrapped(const std::string& label, std::size_t indent, const std::string& text) {
+  std::string head = label;
+  for (const std::string& line : wrapped(visible(text), text_columns() - indent)) {
+    print_text("{:<{}}{}\n", head, indent, line);
+    head.clear();
+  }
+}
+
+void print_block(const std::string& label, std::size_t indent, const BlockFormula& formula) {
+  print_wrapped(label, indent, formula.attention);
+  print_wrapped("", indent, formula.mlp);
+  for (const std::string& line : formula.inside) print_wrapped("", indent, line);
+}
+
+/// ", every other shifted by 3, padded to 14 x 14 before the shift".
+std::string shift_text(const SwinStage& s, WindowPadding padding) {
+  const auto [rows, columns] = s.shift(s.depth > 1 ? 1 : 0);
+  std::string out;
+  if (rows > 0 || columns > 0)
+    out = rows == columns
+              ? fmt::format(", every other shifted by {}", rows)
+              : fmt::format(", every other shifted by {} {}", std::max(rows, columns), rows > 0 ? "rows" : "columns");
+  const auto whole = [&](std::int64_t side) { return (side + s.window - 1) / s.window * s.window; };
+  if (s.tokens() == s.padded_tokens()) return out;
+  out += fmt::format(", padded to {} x {}", whole(s.height), whole(s.width));
+  if (!s.pads_shifted()) return out;
+  return out + (padding == WindowPadding::before_shift ? " before the shift"
+                                                       : " after the shift, so that opposite edges see each other");
+}
+
+void print_formulas(const ModelConfig& model, std::size_t indent) {
+  print_wrapped("stem", indent, stem_formula(model));
+  for (const std::vector<std::int64_t>& blocks : equal_blocks(model)) {
+    const std::string label = fmt::format("{} {}", blocks.size() > 1 ? "blocks" : "block", runs_name(blocks));
+    const bool fits = label.size() < indent;
+    if (!fits) print_wrapped("", 0, label);
+    print_block(fits ? label : "", indent, block_formula(model, blocks.front()));
+  }
+  if (const auto* swin = std::get_if<SwinConfig>(&model)) {
+    for (const SwinStage& s : swin_stages(*swin))
+      print_wrapped(s.first_block == 0 ? "stages" : "", indent,
+                    fmt::format("blocks {}: width {}, {} x {} tokens in windows of {}{}",
+                                block_range_name(s.first_block, s.first_block + s.depth - 1), s.embed_dim, s.height,
+                                s.width, s.window, shift_text(s, swin->window_padding)));
+    const NormSpec& merge = swin->placement.merge;
+    print_wrapped(
+        "", indent,
+        fmt::format("between stages, four neighbours are merged into one: x = {}",
+                    merge.kind == NormKind::none ? "reduction(four x)"
+                                                 : fmt::format("reduction({}(four x))", parts_of(merge.kind).sign)));
+  }
+  print_wrapped("end", indent, end_formula(model));
+}
+
+/// Dropout rates, which apply only in training, or "".
+std::string drops(const auto& model) {
+  std::string out;
+  const auto add = [&](const char* what, double rate) {
+    if (rate > 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", what, rate);
+  };
+  if (model.dropout.any()) out = "dropout " + dropout_text(model.dropout);
+  add("attention dropout", model.attention_dropout);
+  add("drop path from 0 to", model.drop_path);
+  return out;
+}
+
+std::string init_word(const ModelConfig& model) {
+  const auto* vit = std::get_if<ViTConfig>(&model);
+  return init_text(vit != nullptr ? vit->init : InitConfig(Init::timm));
+}
+
+/// "the last weights of pretrain: dpn, seed 0 (1f3a…), without the head if the number of classes differs".
+std::string start_words(const Experiment& experiment, const StartConfig& start) {
+  if (!start.given()) return "";
+  std::string from = start.file;
+  for (const Trial& trial : experiment.trials)
+    if (!start.trial.empty() && trial.id == start.trial) from = trial.label;
+  std::string out = fmt::format("the {} weights of {} ({})", start.weights == StartWeights::ema ? "averaged" : "last",
+                                from, (start.trial.empty() ? start.sha256 : start.trial).substr(0, 12));
+  for (const std::string& pattern : start.leave_out)
+    out += pattern == "auto" ? "; without the head if the number of classes differs" : "; without " + pattern;
+  if (start.resize_positions != StartPositions::same)
+    out += fmt::format("; positions resized by {}", word_of(start.resize_positions));
+  return out;
+}
+
+void print_row(const Experiment& experiment, const Cell& row) {
+  constexpr std::size_t kIndent = 13;
+  const auto model_of = [&](const Cell& cell) -> const ModelConfig& {
+    return first_trial(experiment, cell).config.model;
+  };
+  const ModelConfig& model = model_of(row);
+  print_wrapped("", 0, row.label);
+  print_formulas(model, kIndent);
+  if (has_text(model)) {
+    const TextConfig& text = std::get<ViTConfig>(model).text;
+    print_wrapped("text", kIndent,
+                  fmt::format("text = the last of {} tokens of {} words after {}, width {}, linear; logits = exp(t) "
+                              "cos(image, text), for the sigmoid loss + b",
+                              text.length, text.vocabulary, plural(std::size_t(text.depth), "block"), text.embed_dim));
+    const ViTConfig tower = text_tower(std::get<ViTConfig>(model));
+    ViTConfig bare = tower;
+    bare.placement = {};
+    for (const std::string& site : site_changes(bare, tower)) print_wrapped("", kIndent, site);
+  }
+  const std::string rates = std::visit([](const auto& c) { return drops(c); }, model);
+  if (!rates.empty()) print_wrapped("training", kIndent, rates);
+  std::string init = init_word(model);
+  const std::int64_t depth = block_count(model);
+  if (const double gain = init_gain(placement_of(model).init_gain, depth); gain != 1)
+    init += fmt::format("; v, proj, fc1 and fc2 times {:.4g}", gain);
+  print_wrapped("init", kIndent, init);
+  if (const std::string words = start_words(experiment, first_trial(experiment, row).config.start); !words.empty())
+    print_wrapped("start", kIndent, words);
+  const TrialConfig& config = first_trial(experiment, row).config;
+  if (const std::vector<std::string>& frozen = config.train.freeze; !frozen.empty())
+    print_wrapped("frozen", kIndent, fmt::format("{}", fmt::join(frozen, ", ")));
+  if (const std::string words = feature_plan(config, known_slice_sizes(config.dataset)).words(); !words.empty())
+    print_wrapped("", kIndent, words);
+  const ModelCost cost = model_cost(model);
+  print_wrapped("cost", kIndent,
+                fmt::format("{} parameters, {} macs per image, {} flops", cost.parameters, cost.macs, 2 * cost.macs));
+  if (!row.baseline) return;
+  const Cell& baseline = experiment.rows[*row.baseline];
+  if (&baseline == &row) return print_wrapped("baseline", kIndent, "this row");
+  print_wrapped("baseline", kIndent, baseline.label);
+  std::vector<std::string> changes = site_changes(model_of(baseline), model);
+  if (changes.empty()) changes.emplace_back("the same sites");
+  for (const std::string& change : changes) print_wrapped("", kIndent, change);
+  const ModelCost before = model_cost(model_of(baseline));
+  print_wrapped(
+      "", kIndent,
+      fmt::format("{:+} parameters, {:+} macs", cost.parameters - before.parameters, cost.macs - before.macs));
+}
+
+/// Running moments (Welford).
+struct Moments {
+  std::int64_t count = 0;
+  double mean = 0.0, squares = 0.0;
+  double least = std::numeric_limits<double>::infinity(), most = -least;
+  void add(double v) {
+    ++count;
+    const double off = v - mean;
+    mean += off / double(count);
+    squares += off * (v - mean);
+    least = std::min(least, v);
+    most = std::max(most, v);
+  }
+  double deviation() const { return std::sqrt(squares / double(count - 1)); }
+};
+
+std::string in_words(const InitRule& rule) {
+  const std::string source = rule.source.empty() ? "" : fmt::format(" ({})", rule.source);
+  const std::string gain = rule.gain == 1 ? "" : fmt::format(", times {:.4g}", rule.gain);
+  switch (rule.distribution) {
+    case Distribution::constant:
+      return rule.scale == 0 ? "zero" : rule.scale == 1 ? "one" : fmt::format("{:.6g}", rule.scale);
+    case Distribution::uniform:
+      return fmt::format("uniform within ±{:.4g}{}{}", rule.scale, source, gain);
+    case Distribution::normal:
+      return fmt::format("normal, deviation {:.4g}{}{}", rule.scale, source, gain);
+    case Distribution::truncated_normal:
+      return fmt::format("normal, deviation {:.4g} before the cut at ±{:.4g}{}{}", rule.scale, rule.scale * rule.cut,
+                         source, gain);
+  }
+  return "";
+}
+
+/// A parameter, or the same parameter in several blocks.
+struct ParameterGroup {
+  ParameterInfo first;
+  std::string tail;  // of its name, after the place
+  std::vector<std::int64_t> blocks{};
+  InitRule rule;
+  Moments moments{};
+};
+
+std::string name_of(const ParameterGroup& p) { return p.first.place.prefix(runs_name(p.blocks)) + p.tail; }
+
+std::vector<ParameterGroup> parameter_groups(const ModelConfig& model, std::uint64_t seed) {
+  ParameterSet parameters;  // declared only: values are drawn one at a time
+  const auto network = make_model(parameters, model);
+  std::vector<ParameterGroup> out;
+  for (std::size_t i = 0; i < parameters.parameters().size(); ++i) {
+    const ParameterInfo& info = parameters.parameters()[i];
+    const InitRule rule = init_rule(parameters, static_cast<int>(i), model);
+    const std::string tail = info.name.substr(info.place.prefix().size());
+    auto same = std::find_if(out.begin(), out.end(), [&](const ParameterGroup& p) {
+      return p.first.place.stage == info.place.stage && p.tail == tail && p.first.shape == info.shape && p.rule == rule;
+    });
+    if (same == out.end()) same = out.insert(out.end(), {info, tail, {}, rule});
+    same->blocks.push_back(info.place.block);
+    if (rule.distribution == Distribution::constant) continue;
+    const StreamKey stream = init_stream(seed, info.name);
+    for (std::int64_t v = 0; v < info.shape.size(); ++v)
+      same->moments.add(static_cast<float>(initial_value(rule, stream, static_cast<std::uint64_t>(v))));
+  }
+  return out;
+}
+
+void print_init(const Trial& trial) {
+  const ModelConfig& model = trial.config.model;
+  print_wrapped("", 0, trial.label);
+  print_wrapped("", 0, fmt::format("init {}, {} parameters", init_word(model), model_cost(model).parameters));
+  for (const ParameterGroup& p : parameter_groups(model, trial.config.seed)) {
+    print_wrapped("", 0, fmt::format("{} {}: {}", name_of(p), p.first.shape.str(), in_words(p.rule)));
+    if (p.moments.count == 0) continue;
+    const std::string deviation = p.moments.count > 1 ? fmt::format("std {:.4g}, ", p.moments.deviation()) : "";
+    print_wrapped("", 4,
+                  fmt::format("drawn: mean {:.2g}, {}min {:.4g}, max {:.4g}", p.moments.mean, deviation,
+                              p.moments.least, p.moments.most));
+  }
+}
+
+void print_placements() {
+  constexpr std::size_t kIndent = 4;
+  print_wrapped("", 0,
+                "A name such as pre_post says where attention has its norm, then where the MLP has it. pre: before the "
+                "branch; post: after the sum; prepost: both; respost: at the end of the branch; preres: before the "
+                "branch and at its end.");
+  print_text("\n");
+  for (const NamedPlacement& row : named_placements()) {
+    ViTConfig model;
+    model.placement = row.at(model.depth);
+    print_text("{}\n", row.name);
+    if (row.placement.stem != StemSites{}) print_wrapped("", kIndent, stem_formula(model));
+    const auto groups = equal_blocks(model);
+    for (const std::vector<std::int64_t>& blocks : groups) {
+      if (groups.size() > 1)
+        print_wrapped("", kIndent, fmt::format("blocks {} of {}:", runs_name(blocks), model.depth));
+      print_block("", kIndent, block_formula(model, blocks.front()));
+    }
+    print_wrapped("", kIndent, end_formula(model));
+    if (const InitGainRule rule = row.placement.init_gain.rule; rule != InitGainRule::number)
+      print_wrapped("", kIndent,
+                    fmt::format("the initial values of v, proj, fc1 and fc2 are multiplied by {}",
+                                rule == InitGainRule::sub_ln ? "sqrt(log(2 depth))" : "(8 depth)^(-1/4)"));
+    print_wrapped("", kIndent, "source: " + std::string(row.source));
+    print_text("\n");
+  }
+  std::string signs;
+  for (const NormParts& kind : kNormKinds)
+    if (!kind.sign.empty()) signs += fmt::format("{}{} {}", signs.empty() ? "" : ", ", kind.sign, kind.word);
+  print_wrapped("", 0, signs + " (the names in descriptors). The norm in Swin's patch merging is not shown.");
+}
+
+struct Explain {
+  DescriptorOptions descriptor;
+  bool all = false, init = false, placements = false;
+
+  int operator()() const {
+    if (placements) {
+      print_placements();
+      return 0;
+    }
+    if (descriptor.file.empty())
+      throw InputError("explain: give a descriptor, or --placements to list the named placements");
+    const Experiment experiment = descriptor.load();
+    if (const std::string paper = paper_text(experiment.paper); !paper.empty()) print_text("{}\n", paper);
+    const std::size_t rows = all ? experiment.rows.size() : 1;
+    for (std::size_t r = 0; r < rows; ++r) {
+      if (r > 0) print_text("\n");
+      if (init)
+        print_init(first_trial(experiment, experiment.rows[r]));
+      else
+        print_row(experiment, experiment.rows[r]);
+    }
+    if (rows < experiment.rows.size())
+      print_text("\nThis is the first of {}; --all explains every row.\n", plural(experiment.rows.size(), "row"));
+    return 0;
+  }
+};
+
+}  // namespace
+
+void add_explain(Command& app) {
+  auto [command, explain] = app.add_command<Explain>(
+      "explain", "show what a row of a descriptor computes, what it costs and how it differs from its baseline");
+  Option file = command.add_option("descriptor", explain.descriptor.file, "JSON file that describes the experiment");
+  Option sets = explain.descriptor.add_reading(command);
+  Option all = command.add_flag("--all", explain.all, "explain every row, not only the first");
+  Option init = command.add_flag(
+      "--init", explain.init,
+      "show how each parameter is initialised, with statistics of the values drawn for the first seed");
+  command.add_flag("--placements", explain.placements, "show all named placements, each with its paper")
+      .excludes(file)
+      .excludes(sets)
+      .excludes(all)
+      .excludes(init);
+  command.examples({"normlab explain experiments/placements_gratings.json --all", "normlab explain --placements"});
+}
+
+}  // namespace normlab

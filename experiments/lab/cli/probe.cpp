@@ -1,0 +1,175 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "experiments/lab/base/safetensors.h"
+#include "experiments/lab/base/strict_json.h"
+#include "experiments/lab/base/terminal.h"
+#include "experiments/lab/base/text_layout.h"
+#include "experiments/lab/cli/commands.h"
+#include "experiments/lab/cli/descriptor_options.h"
+#include "experiments/lab/cli/device_option.h"
+#include "experiments/lab/descriptor/canonical.h"
+#include "experiments/lab/sweep/runner.h"
+#include "experiments/lab/sweep/worker.h"
+#include "experiments/lab/train/probes.h"
+#include "experiments/lab/weights/convert_files.h"
+#include "nn/training/nonfinite.h"
+
+namespace normlab {
+namespace {
+
+struct Probed {
+  const Trial* trial = nullptr;
+  std::int64_t images = 0;
+  ProbeReading reading;
+};
+
+struct ProbeCommand {
+  DescriptorOptions descriptor;
+  std::string weights, format = "text", axis = "auto";
+  std::int64_t images = 0;
+  int threads = 0;
+  DeviceKind device = DeviceKind::cpu;
+
+  int operator()() const {
+    const Experiment experiment = descriptor.load();
+    const ComputeDevice computer(device);
+    std::vector<Probed> all;
+    std::vector<std::string> broken;  // rows without numbers, with the reason
+    DataSets sets;
+    for (const Trial* trial : chosen(experiment)) {
+      const TrialConfig& config = trial->config;
+      const std::string key = data_key(config.dataset);
+      if (!sets.contains(key))
+        sets.emplace(key, load_dataset(config.dataset, descriptor.data_root(), available_cores()));
+      Probed p{trial, images > 0 ? images : config.train.batch_size, {}};
+      try {
+        p.reading = probe_network(config, sets.at(key), p.images, threads > 0 ? threads : available_cores(),
+                                  given(weights), computer.backend());
+        all.push_back(std::move(p));
+      } catch (const NonFiniteError& error) {
+        broken.push_back(concat(trial->label, ": ", error.what()));
+      }
+    }
+    if (format == "csv") print_csv(all);
+    if (format == "json") print_json(all);
+    if (format == "text")
+      for (const Probed& p : all) print_layers(p);
+    for (const std::string& why : broken) tell("{}\n", why);
+    return static_cast<int>(broken.empty() ? ExitCode::done : ExitCode::trials_failed);
+  }
+
+ private:
+  static std::optional<std::filesystem::path> given(const std::string& path) {
+    return path.empty() ? std::nullopt : std::optional<std::filesystem::path>(path);
+  }
+
+  /// The first seed of each row; with weights, the trial they belong to.
+  std::vector<const Trial*> chosen(const Experiment& experiment) const {
+    std::vector<const Trial*> rows;
+    for (const Cell& row : experiment.rows) rows.push_back(&first_trial(experiment, row));
+    if (weights.empty()) return rows;
+    const std::map<std::string, std::string> metadata = read_weight_file(weights).metadata;
+    if (const auto id = metadata.find(kTrialKey); id != metadata.end())
+      for (const Trial& trial : experiment.trials)
+        if (trial.id == id->second) return {&trial};
+    if (const auto model = metadata.find("normlab.model"); model != metadata.end()) {
+      std::erase_if(rows, [&](const Trial* t) { return canonical_model_json(t->config.model) != model->second; });
+      if (rows.empty())
+        throw InputError(fmt::format("{}: belongs to another network than the rows of {}; its network is {}", weights,
+                                     descriptor.file, model->second));
+    }
+    if (rows.size() == 1) return rows;
+    std::string labels;
+    for (const Trial* t : rows) labels += fmt::format("\n  {}", experiment.rows[t->row].label);
+    throw InputError(
+        fmt::format("{}: fits several rows of {}; select one of them with --set:{}", weights, descriptor.file, labels));
+  }
+
+  std::string_view weights_text() const { return weights.empty() ? "initial weights" : std::string_view(weights); }
+
+  ProbeAxis axis_of(const Probed& p) const {
+    if (axis == "auto") return probe_axis(placement_of(p.trial->config.model));
+    return axis == "channel" ? ProbeAxis::channel : ProbeAxis::position;
+  }
+
+  void print_layers(const Probed& p) const {
+    const ProbeAxis shown = axis_of(p);
+    const auto at = static_cast<std::size_t>(shown);
+    print_text("{}: {} training images in training mode, {}; axis {}\n\n", p.trial->label, p.images, weights_text(),
+               word_of(shown));
+    std::size_t width = 5;
+    for (const SignalProbe::Layer& layer : p.reading.signal) width = std::max(width, layer.name.size());
+    print_text("{:<{}}  {:>11}  {:>11}  {:>11}  {:>11}\n", "layer", width, "AFSM", "AFV", "AFVR", "grad norm");
+    std::vector<GradientNorm> rest = p.reading.gradients;
+    double largest = 0;
+    for (const SignalProbe::Layer& layer : p.reading.signal) {
+      const auto gradient =
+          std::find_if(rest.begin(), rest.end(), [&](const auto& n) { return n.layer == layer.name; });
+      print_text("{:<{}}  {:>11.5g}  {:>11.5g}  {:>11.5g}  {:>11.5g}\n", layer.name, width, layer.stream[at].afsm,
+                 layer.stream[at].afv, layer.branch[at].afv, gradient->norm);
+      largest = std::max(largest, gradient->norm);
+      rest.erase(gradient);
+    }
+    std::vector<std::string> others;
+    for (const GradientNorm& n : rest) others.push_back(fmt::format("{} {:.5g}", n.layer, n.norm));
+    print_text("\n");
+    for (const std::string& line : wrapped("grad norm of " + joined(others, ", "), 80)) print_text("{}\n", line);
+    if (weights.empty() && largest == 0)
+      print_text("The head starts at zero, so no gradient reaches these layers yet; see --weights.\n");
+    print_text("\n");
+  }
+
+  /// One number per line; each layer lists its own measures.
+  static void print_csv(const std::vector<Probed>& all) {
+    print_bytes("row,trial,images,measure,layer,value\n");
+    for (const Probed& p : all)
+      for (const auto& [name, value] : p.reading.values()) {
+        std::string label;
+        for (const char c : p.trial->label) label += c == '"' ? std::string("\"\"") : std::string(1, c);
+        const std::size_t slash = name.find('/');
+        print_bytes(fmt::format("\"{}\",{},{},{},{},{}\n", label, p.trial->id, p.images, name.substr(0, slash),
+                                name.substr(slash + 1), value));
+      }
+  }
+
+  void print_json(const std::vector<Probed>& all) const {
+    using Json = nlohmann::ordered_json;
+    Json rows = Json::array();
+    for (const Probed& p : all) {
+      Json layers = Json::array();
+      for (const SignalProbe::Layer& layer : p.reading.signal) layers.push_back(layer.name);
+      Json row{{"row", p.trial->label}, {"trial", p.trial->id}, {"images", p.images}, {"mode", "training"}};
+      row["weights"] = weights_text();
+      row["axis"] = word_of(axis_of(p));
+      row["layers"] = std::move(layers);
+      row["values"] = p.reading.values();
+      rows.push_back(std::move(row));
+    }
+    print_bytes(rows.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+};
+
+}  // namespace
+
+void add_probe(Command& app) {
+  auto [command, probe] = app.add_command<ProbeCommand>(
+      "probe",
+      "measure activations and gradients of each row's network on one batch, without training (docs/tables.md)");
+  probe.descriptor.add_file(command);
+  command.add_option("--weights", probe.weights,
+                     "safetensors file, such as a trial's checkpoint (default: the initial weights)");
+  command.add_option("--images", probe.images, "number of training images (default: the batch size)")
+      .range(std::int64_t{1}, std::int64_t{1} << 30);
+  command.add_option("--threads", probe.threads, "how many cores to use; does not change results (default: all)")
+      .range(1, 1024);
+  add_device(command, probe.device);
+  command.add_choice("--axis", probe.axis, "axis of the statistics in the text; auto: that of the main norm",
+                     {"auto", "channel", "position"});
+  command.add_choice("--format", probe.format, "output format; json and csv have both axes", {"text", "json", "csv"});
+  command.examples({"normlab probe experiments/placements_gratings.json --images 100",
+                    "normlab probe experiments/placements_gratings.json --format csv > probe.csv"});
+}
+
+}  // namespace normlab

@@ -1,0 +1,328 @@
+#include "experiments/lab/data/jpeg.h"
+
+#include <algorithm>
+#include <array>
+#include <csetjmp>
+#include <cstdio>  // jpeglib.h needs FILE
+#include <cstdlib>
+#include <vector>
+
+#include <jerror.h>
+#include <jpeglib.h>
+
+#include "core/error.h"
+
+namespace normlab {
+namespace {
+
+/// libjpeg's error handler must not return, and an exception must not cross its C frames, so it jumps. All objects
+/// between a setjmp and the calls below it have trivial destructors.
+struct Session {
+  jpeg_error_mgr errors{};
+  std::jmp_buf jump{};
+  char message[JMSG_LENGTH_MAX] = "";
+};
+
+[[noreturn]] void stop(j_common_ptr jpeg) {
+  auto* session = static_cast<Session*>(jpeg->client_data);
+  jpeg->err->format_message(jpeg, session->message);
+  std::longjmp(session->jump, 1);
+}
+
+/// Level -1 is a warning. The warnings listed here leave all pixels as stored; after any other, libjpeg invents pixels.
+void heed_warning(j_common_ptr jpeg, int level) {
+  if (level >= 0) return;
+  switch (jpeg->err->msg_code) {
+    case JWRN_EXTRANEOUS_DATA:  // bytes before a marker
+    case JWRN_ADOBE_XFORM:
+    case JWRN_JFIF_MAJOR:
+    case JWRN_BOGUS_ICC:
+      return;
+    default:
+      stop(jpeg);
+  }
+}
+
+/// For a single file: libjpeg would use the tables of one file for the next.
+struct Decoder : Session {
+  jpeg_decompress_struct jpeg{};
+  std::vector<std::uint8_t> cmyk;  // one row
+
+  Decoder() {
+    jpeg.err = jpeg_std_error(&errors);
+    errors.error_exit = stop;
+    errors.emit_message = heed_warning;
+    if (setjmp(jump) != 0) throw EnvironmentError(std::string("libjpeg cannot be initialised: ") + message);
+    jpeg.client_data = static_cast<Session*>(this);
+    jpeg_create_decompress(&jpeg);
+  }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+  ~Decoder() { jpeg_destroy_decompress(&jpeg); }
+
+  ImageSize size() const { return {jpeg.image_height, jpeg.image_width}; }
+};
+
+/// False with decoder.message set, like all functions below.
+bool read_header(Decoder& decoder, FileBytes bytes) {
+  if (setjmp(decoder.jump) != 0) return false;
+  jpeg_mem_src(&decoder.jpeg, bytes.data(), static_cast<unsigned long>(bytes.size()));
+  jpeg_read_header(&decoder.jpeg, TRUE);
+  return true;
+}
+
+bool has_black(const jpeg_decompress_struct& jpeg) {
+  return jpeg.jpeg_color_space == JCS_CMYK || jpeg.jpeg_color_space == JCS_YCCK;
+}
+
+/// a b / 255, rounded, as in Pillow.
+int times(int a, int b) {
+  const int product = a * b + 128;
+  return ((product >> 8) + product) >> 8;
+}
+
+/// Stored levels are inverted: 255 is no ink.
+void cmyk_to_rgb(const std::uint8_t* cmyk, std::size_t pixels, std::uint8_t* rgb) {
+  for (std::size_t i = 0; i < pixels; ++i, cmyk += 4, rgb += 3) {
+    for (std::size_t c = 0; c < 3; ++c) rgb[c] = static_cast<std::uint8_t>(cmyk[3] - times(255 - cmyk[c], cmyk[3]));
+  }
+}
+
+/// Decodes the next `rows` rows at the output's width. Jumps on failure.
+void read_rows(Decoder& decoder, std::size_t rows, std::uint8_t* rgb) {
+  constexpr std::size_t kRows = 8;
+  const std::size_t stride = std::size_t{decoder.jpeg.output_width} * 3;
+  const bool black = has_black(decoder.jpeg);
+  for (std::size_t done = 0; done < rows;) {
+    JSAMPROW pointers[kRows];
+    const std::size_t asked = black ? 1 : std::min(rows - done, kRows);
+    for (std::size_t i = 0; i < asked; ++i) pointers[i] = black ? decoder.cmyk.data() : rgb + (done + i) * stride;
+    const std::size_t got = jpeg_read_scanlines(&decoder.jpeg, pointers, static_cast<JDIMENSION>(asked));
+    if (black) cmyk_to_rgb(decoder.cmyk.data(), decoder.jpeg.output_width, rgb + done * stride);
+    done += got;
+  }
+}
+
+/// Starts decoding at 1 / shrink of the size.
+bool start(Decoder& decoder, unsigned shrink = 1) {
+  if (setjmp(decoder.jump) != 0) return false;
+  decoder.jpeg.out_color_space = has_black(decoder.jpeg) ? JCS_CMYK : JCS_RGB;
+  decoder.jpeg.scale_num = 1;
+  decoder.jpeg.scale_denom = shrink;
+  jpeg_start_decompress(&decoder.jpeg);
+  return true;
+}
+
+/// The largest factor by which the box can shrink and keep the requested size; libjpeg shrinks with a smaller DCT.
+unsigned largest_shrink(Box box, std::int64_t min_height, std::int64_t min_width) {
+  if (min_height < 1 || min_width < 1) return 1;
+  for (const unsigned shrink : {8u, 4u, 2u})
+    if (box.height >= min_height * shrink && box.width >= min_width * shrink) return shrink;
+  return 1;
+}
+
+bool read_whole(Decoder& decoder, std::uint8_t* rgb) {
+  if (setjmp(decoder.jump) != 0) return false;
+  read_rows(decoder, decoder.jpeg.output_height, rgb);
+  jpeg_finish_decompress(&decoder.jpeg);
+  return true;
+}
+
+/// Restricts the output to columns left .. left + width, extended on the left to a block boundary.
+bool crop_columns(Decoder& decoder, JDIMENSION& left, JDIMENSION& width) {
+  if (setjmp(decoder.jump) != 0) return false;
+  jpeg_crop_scanline(&decoder.jpeg, &left, &width);
+  return true;
+}
+
+bool read_part(Decoder& decoder, JDIMENSION top, std::size_t rows, std::uint8_t* rgb) {
+  if (setjmp(decoder.jump) != 0) return false;
+  if (top > 0) jpeg_skip_scanlines(&decoder.jpeg, top);
+  read_rows(decoder, rows, rgb);
+  jpeg_abort_decompress(&decoder.jpeg);
+  return true;
+}
+
+[[noreturn]] void refuse(const std::string& where, const std::string& what) {
+  throw InputError(concat(where, ": ", what));
+}
+[[noreturn]] void refuse_damaged(const Decoder& decoder, const std::string& where) {
+  refuse(where, concat("the JPEG is damaged: ", decoder.message));
+}
+
+/// Refuses sizes and colour spaces that cannot be decoded.
+void open(Decoder& decoder, FileBytes bytes, const std::string& where) {
+  if (!read_header(decoder, bytes)) refuse(where, concat("is not a JPEG that can be decoded: ", decoder.message));
+  const ImageSize size = decoder.size();
+  if (size.height * size.width > kMaxImagePixels) refuse(where, too_many_pixels(size));
+  if (decoder.jpeg.jpeg_color_space == JCS_UNKNOWN)
+    refuse(where, concat("has ", decoder.jpeg.num_components, " colour components; 1, 3 or 4 can be decoded"));
+  decoder.cmyk.resize(has_black(decoder.jpeg) ? static_cast<std::size_t>(size.width) * 4 : 0);
+}
+
+}  // namespace
+
+bool is_jpeg(FileBytes bytes) { return bytes.size() >= 3 && bytes[0] == 0xff && bytes[1] == 0xd8 && bytes[2] == 0xff; }
+
+ImageSize jpeg_size(FileBytes bytes, const std::string& where) {
+  Decoder decoder;
+  open(decoder, bytes, where);
+  return decoder.size();
+}
+
+void decode_jpeg(FileBytes bytes, const std::string& where, Image& out) {
+  Decoder decoder;
+  open(decoder, bytes, where);
+  out.resize(decoder.size().height, decoder.size().width);
+  if (!start(decoder) || !read_whole(decoder, out.pixels.data())) refuse_damaged(decoder, where);
+}
+
+void decode_jpeg_box(FileBytes bytes, const std::string& where, Box box, std::int64_t min_height,
+                     std::int64_t min_width, Image& out, ScaledBox& box_in_out) {
+  Decoder decoder;
+  open(decoder, bytes, where);
+  if (!is_inside(box, decoder.size())) refuse(where, box_outside(box, decoder.size()));
+  const unsigned shrink = largest_shrink(box, min_height, min_width);
+  if (!start(decoder, shrink)) refuse_damaged(decoder, where);
+  const ImageSize size{decoder.jpeg.output_height, decoder.jpeg.output_width};
+  // Reads only the rows down to the box if the file has its end marker. Otherwise reads the whole file, so that a
+  // truncated file is refused whatever the box. Also reads progressive files in full: libjpeg smooths a block whose
+  // later scans are missing with its neighbours, which may be outside the box.
+  if (decoder.jpeg.progressive_mode || bytes.size() < 2 || bytes[bytes.size() - 2] != 0xff ||
+      bytes.back() != JPEG_EOI) {
+    out.resize(size.height, size.width);
+    if (!read_whole(decoder, out.pixels.data())) refuse_damaged(decoder, where);
+    box_in_out = {box, shrink};
+    return;
+  }
+  // Chroma upsampling uses neighbours, so the box is decoded with a margin.
+  constexpr std::int64_t kMargin = 4;
+  const Box cover = ScaledBox(box, shrink).cover();
+  const std::int64_t begin = std::max<std::int64_t>(0, cover.left - kMargin);
+  const std::int64_t end = std::min(size.width, cover.left + cover.width + kMargin);
+  auto left = static_cast<JDIMENSION>(begin), width = static_cast<JDIMENSION>(end - begin);
+  if (!crop_columns(decoder, left, width)) refuse_damaged(decoder, where);
+  out.resize(cover.height, width);
+  if (!read_part(decoder, static_cast<JDIMENSION>(cover.top), static_cast<std::size_t>(cover.height),
+                 out.pixels.data()))
+    refuse_damaged(decoder, where);
+  box_in_out = {{box.top - cover.top * shrink, box.left - left * std::int64_t{shrink}, box.height, box.width}, shrink};
+}
+
+#define NORMLAB_TEXT_OF(x) #x
+#define NORMLAB_TEXT(x) NORMLAB_TEXT_OF(x)
+std::string jpeg_version() {
+#ifdef LIBJPEG_TURBO_VERSION
+  return "libjpeg-turbo " NORMLAB_TEXT(LIBJPEG_TURBO_VERSION);
+#else
+  return "libjpeg " NORMLAB_TEXT(JPEG_LIB_VERSION);
+#endif
+}
+
+namespace {
+
+struct Encoder : Session {
+  jpeg_compress_struct jpeg{};
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+};
+
+using Table = std::array<UINT16, DCTSIZE2>;
+
+/// What libjpeg writes at a quality.
+struct QualityTables {
+  int quality = 0;
+  Table luma{}, chroma{};
+};
+constexpr int kBestQuality = 100;
+/// Both for files with entries of 8 bits and for those with 16, in which low qualities pass 255.
+using AllTables = std::array<QualityTables, 2 * kBestQuality>;
+
+/// False with encoder.message set.
+bool make_tables(Encoder& encoder, AllTables& all) {
+  encoder.jpeg.err = jpeg_std_error(&encoder.errors);
+  encoder.errors.error_exit = stop;
+  if (setjmp(encoder.jump) != 0) return false;
+  encoder.jpeg.client_data = static_cast<Session*>(&encoder);
+  jpeg_create_compress(&encoder.jpeg);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].quality = static_cast<int>(i / 2) + 1;
+    jpeg_set_quality(&encoder.jpeg, all[i].quality, i % 2 == 0 ? TRUE : FALSE);
+    std::copy_n(encoder.jpeg.quant_tbl_ptrs[0]->quantval, DCTSIZE2, all[i].luma.begin());
+    std::copy_n(encoder.jpeg.quant_tbl_ptrs[1]->quantval, DCTSIZE2, all[i].chroma.begin());
+  }
+  return true;
+}
+
+const AllTables& all_tables() {
+  static const AllTables kAll = [] {
+    Encoder encoder;
+    AllTables all;
+    const bool made = make_tables(encoder, all);
+    jpeg_destroy_compress(&encoder.jpeg);
+    if (!made) throw EnvironmentError(std::string("libjpeg cannot be initialised: ") + encoder.message);
+    return all;
+  }();
+  return kAll;
+}
+
+/// Whether the first component has the table of luma, and each other one that of luma or chroma.
+bool uses(const jpeg_decompress_struct& jpeg, const QualityTables& tables) {
+  for (int c = 0; c < jpeg.num_components; ++c) {
+    const int number = jpeg.comp_info[c].quant_tbl_no;
+    const JQUANT_TBL* const own = number >= 0 && number < NUM_QUANT_TBLS ? jpeg.quant_tbl_ptrs[number] : nullptr;
+    if (own == nullptr) return false;
+    const auto is = [&](const Table& table) { return std::equal(table.begin(), table.end(), own->quantval); };
+    if (!is(tables.luma) && (c == 0 || !is(tables.chroma))) return false;
+  }
+  return true;
+}
+
+/// False with encoder.message set.
+bool encode(Encoder& encoder, const Image& image, int quality) {
+  encoder.jpeg.err = jpeg_std_error(&encoder.errors);
+  encoder.errors.error_exit = stop;
+  if (setjmp(encoder.jump) != 0) return false;
+  encoder.jpeg.client_data = static_cast<Session*>(&encoder);
+  jpeg_create_compress(&encoder.jpeg);
+  jpeg_mem_dest(&encoder.jpeg, &encoder.bytes, &encoder.size);
+  encoder.jpeg.image_height = static_cast<JDIMENSION>(image.height);
+  encoder.jpeg.image_width = static_cast<JDIMENSION>(image.width);
+  encoder.jpeg.input_components = Image::kChannels;
+  encoder.jpeg.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&encoder.jpeg);
+  jpeg_set_quality(&encoder.jpeg, quality, TRUE);
+  jpeg_start_compress(&encoder.jpeg, TRUE);
+  while (encoder.jpeg.next_scanline < encoder.jpeg.image_height) {
+    auto* row = const_cast<std::uint8_t*>(image.row(encoder.jpeg.next_scanline));  // libjpeg only reads it
+    jpeg_write_scanlines(&encoder.jpeg, &row, 1);
+  }
+  jpeg_finish_compress(&encoder.jpeg);
+  return true;
+}
+
+}  // namespace
+
+std::optional<int> jpeg_quality(FileBytes bytes) {
+  Decoder decoder;
+  if (!read_header(decoder, bytes)) return std::nullopt;
+  const AllTables& all = all_tables();
+  const auto* const found =
+      std::find_if(all.begin(), all.end(), [&](const QualityTables& tables) { return uses(decoder.jpeg, tables); });
+  return found == all.end() ? 0 : found->quality;
+}
+
+std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality) {
+  Encoder encoder;
+  const bool encoded = encode(encoder, image, quality);
+  jpeg_destroy_compress(&encoder.jpeg);
+  std::vector<std::uint8_t> bytes;
+  if (encoded) bytes.assign(encoder.bytes, encoder.bytes + encoder.size);
+  std::free(encoder.bytes);
+  if (!encoded)
+    throw InputError(concat("an image of ", image.width, "x", image.height,
+                            " pixels cannot be written as a JPEG: ", encoder.message));
+  return bytes;
+}
+
+}  // namespace normlab

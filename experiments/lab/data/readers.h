@@ -1,0 +1,101 @@
+// Readers of datasets on disk. Each sorts a split's samples by key and decodes only the slice. Class names, label 0
+// first, are available without opening an image.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "experiments/lab/data/image_index.h"
+
+namespace normlab {
+
+/// `folder` holds classes.txt (one name per line) and the split's shards: those that `shard_names` expands to
+/// (experiments/lab/data/shard_names.h), or without it "train-000000.tar", "train-000001.tar", ... (or .tar.gz) without
+/// gaps. In a shard, consecutive members "key.jpg" (.jpeg, .png) and "key.cls" (a decimal label) form one sample with
+/// key "shard/key"; with masks, "key.jpg" (.jpeg) and "key.png", whose pixels are labels. With captions, "key.txt" is
+/// the sample's text, and .cls may be absent where classes are not wanted (SliceRequest). Other members .json, .txt and
+/// .npy belong to a sample and are not read; "__name__" is metadata; hidden files and __MACOSX are passed over;
+/// anything else is an error. Classes may have equal names; labels tell them apart. Reads only labels now,
+/// and images later from their place in the shard; a .tar.gz is kept in memory, up to 4 GiB. InputError with shard,
+/// member and, for the archive itself, byte offset. Independent of the number of threads.
+ImageSet read_webdataset(const std::filesystem::path& folder, const std::string& shard_names,
+                         const SliceRequest& request);
+std::vector<std::string> webdataset_classes(const std::filesystem::path& folder);
+/// Splits whose first shard is in `folder`, in byte order.
+std::vector<std::string> webdataset_splits(const std::filesystem::path& folder);
+
+/// CIFAR's binary files. CIFAR-10: data_batch_1.bin to data_batch_5.bin ("train"), test_batch.bin ("test"),
+/// batches.meta.txt; each record is a label and three 32x32 planes. CIFAR-100: train.bin, test.bin,
+/// fine_label_names.txt; an unused coarse label precedes the fine one. Keys are "data_batch_1/000042". InputError names
+/// file, record and byte offset.
+ImageSet read_cifar_binary(const std::filesystem::path& folder, const SliceRequest& request);
+std::vector<std::string> cifar_classes(const std::filesystem::path& folder);
+/// Whether `folder` holds any of the files of CIFAR-10, or of CIFAR-100.
+bool has_cifar10_binary(const std::filesystem::path& folder);
+bool has_cifar100_binary(const std::filesystem::path& folder);
+
+/// MNIST and similar datasets: train-images-idx3-ubyte and train-labels-idx1-ubyte ("train"), t10k-* ("test"); also as
+/// train-images.idx3-ubyte, also with .gz. One channel. Class names come from classes.txt if present, else from
+/// `dataset` if it is mnist, fashion_mnist or kmnist. Keys are "train/000042". InputError names file and byte.
+ImageSet read_idx(const std::filesystem::path& folder, const SliceRequest& request);
+std::vector<std::string> idx_classes(const std::filesystem::path& folder, const std::string& dataset);
+/// True if `folder` holds images of either split.
+bool has_idx(const std::filesystem::path& folder);
+
+/// `folder`/SPLIT/CLASS/.../NAME.jpg (.jpeg, .png, in any case). The label is CLASS's position among the class folders
+/// in byte order, or in SliceRequest::class_names; the key is the path after SPLIT. Splits are the folders whose name
+/// is_split_name(), or all folders if these hold the same folders, the classes. Without them those of `folder` are the
+/// classes and "train" is its only split. A split that holds only a folder of its own name is that folder. Follows
+/// links; skips names that begin with a dot and, beside class folders, README and the like. InputError: no such split
+/// (with the existing ones), a folder that may be a split or a class, a class folder without images or absent from the
+/// training split, any other file, a folder that contains itself, tiny-imagenet-200's val.
+ImageSet read_image_folder(const std::filesystem::path& folder, const SliceRequest& request);
+std::vector<std::string> image_folder_classes(const std::filesystem::path& folder, const std::string& split);
+/// Training first.
+std::vector<std::string> image_folder_splits(const std::filesystem::path& folder);
+/// The same for flat folders of images: by name alone.
+std::vector<std::string> splits_by_name(const std::filesystem::path& folder);
+/// train, training, seg_train, ..., in any letter case; of evaluation val, valid, dev, test, testing, eval, ...
+bool is_training_split(const std::string& folder);
+bool is_split_name(const std::string& folder);
+
+/// `folder`/images/SPLIT/.../NAME.jpg (.jpeg, .png) and `folder`/masks/SPLIT/.../NAME.png, whose pixels are labels as
+/// SliceRequest::masks says; classes.txt names the classes. InputError: no such split, an image without a mask, a mask
+/// without an image, or two images with one name.
+ImageSet read_image_masks(const std::filesystem::path& folder, const SliceRequest& request);
+std::vector<std::string> image_masks_splits(const std::filesystem::path& folder);
+
+/// The unpacked tiny-imagenet-200: wnids.txt, train/WNID/images/*.JPEG ("train"), val/images/*.JPEG with
+/// val/val_annotations.txt ("val"). Labels are positions in the sorted wnids, or in the order of SliceRequest::numbers;
+/// test has none and is refused.
+ImageSet read_tiny_imagenet(const std::filesystem::path& folder, const SliceRequest& request);
+std::vector<std::string> tiny_imagenet_classes(const std::filesystem::path& folder, const std::string& class_order);
+bool has_tiny_imagenet(const std::filesystem::path& folder);
+
+/// A flat folder of images, `folder`/SPLIT or else `folder` itself (or, where that lacks them, its folder "images" or
+/// its only folder), and a file of labels, `folder`/`labels`: lines "file label", separated by spaces, tabs or a comma,
+/// each perhaps in quotes, or one label per line for the images in byte order. With commas, a first line of two column
+/// names is skipped. What labels mean: read_labels() in experiments/lab/data/label_reading.h. They count the file of
+/// SliceRequest::numbers, else classes.txt, else SliceRequest::class_names; without any of these the labels are the
+/// names. InputError names the line: a file listed twice or outside the folder, an invalid label, an image without a
+/// label, more labels than images.
+ImageSet read_image_list(const std::filesystem::path& folder, const std::string& labels, const SliceRequest& request);
+/// Whether one of the first two lines of `file` names an image and its label.
+bool names_images(const std::filesystem::path& file);
+std::vector<std::string> image_list_classes(const std::filesystem::path& folder, const std::string& labels,
+                                            const LabelNumbers& numbers);
+
+/// Whether two lines may be equal.
+enum class EqualNames : std::uint8_t { refused, allowed };
+
+/// One name per line, or one quoted field of CSV, ignoring blank lines at the end. InputError: no names, a duplicate
+/// unless allowed, a blank line in between.
+std::vector<std::string> read_class_names(const std::filesystem::path& file, EqualNames equal = EqualNames::refused);
+/// The same for other names: `what` is one of them, `purpose` says what the file is for if it is missing.
+std::vector<std::string> read_names(const std::filesystem::path& file, std::string_view what, std::string_view purpose,
+                                    EqualNames equal = EqualNames::refused);
+
+}  // namespace normlab

@@ -1,0 +1,144 @@
+// The settings of one trial. The strict reader, the defaults, the JSON Schema, the canonical form (whose SHA-256 is the
+// trial's id) and the documentation are all generated from the rows beside these structs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "experiments/lab/descriptor/augment_config.h"
+#include "experiments/lab/descriptor/dataset_config.h"
+#include "experiments/lab/descriptor/eval_config.h"
+#include "experiments/lab/descriptor/start_config.h"
+#include "nn/model/model_config.h"
+#include "nn/training/schedule.h"
+#include "nn/training/train_settings.h"
+
+namespace normlab {
+
+/// What remains of a trial's checkpoints once it has a result. weights: parameters and averages, no moments.
+enum class KeepCheckpoint : std::uint8_t { last, weights, none };
+
+struct CheckpointConfig {
+  double seconds = 30;
+  std::int64_t steps = 0;
+  KeepCheckpoint keep = KeepCheckpoint::last;
+  std::int64_t keep_before_divergence = 0;
+  bool operator==(const CheckpointConfig&) const = default;
+};
+template <std::same_as<CheckpointConfig> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{
+      field<&T::seconds>("seconds of training between two checkpoints", kPositive),
+      field<&T::steps>("also save after this many steps; 0: by time only", kFromZero),
+      field<&T::keep>("what stays once a trial has its result: the last checkpoint, only its weights, or neither"),
+      field<&T::keep_before_divergence>(
+          "also save after this many steps, and keep the last checkpoint of a training that diverges; 0: no",
+          kFromZero)};
+}
+
+/// Ends training once `metric` has not improved by more than min_delta for `patience` evaluations in a row. NaN
+/// is not an improvement.
+enum class Better : std::uint8_t { inferred, max, min };  // inferred: the higher share, the lower loss
+
+struct EarlyStopConfig {
+  std::string metric{};
+  std::int64_t patience = 3;
+  double min_delta = 0.0;
+  Better mode = Better::inferred;
+  bool operator==(const EarlyStopConfig&) const = default;
+};
+template <std::same_as<EarlyStopConfig> T>
+constexpr auto rows_of(const T*) {
+  constexpr When<T> kMetric{[](const T& c) { return !c.metric.empty(); }, "without a metric early stopping is off"};
+  return std::tuple{
+      field<&T::metric>("minival/accuracy or minival/loss, for averaged weights minival/ema_accuracy or "
+                        "minival/ema_loss; off if omitted"),
+      field<&T::patience>("consecutive evaluations without an improvement that end the training", kFromOne)
+          .when(kMetric),
+      field<&T::min_delta>(
+          "an improvement must be larger than this; for accuracies a share, so 0.01 is one percentage point",
+          kNotNegative)
+          .when(kMetric),
+      field<&T::mode>("which values are better; inferred: higher accuracies, mean IoUs and recalls, lower losses")
+          .when(kMetric)};
+}
+
+struct TrainConfig : StepSettings {
+  double epochs = 10;
+  std::int64_t steps = 0;   // replaces epochs unless 0
+  std::int64_t images = 0;  // replaces both: round(images / batch_size) steps
+  std::int64_t batch_size = 128;
+  bool drop_last = true;
+  ScheduleSettings schedule{};
+  AugmentConfig augment{};
+  EvalTransformConfig eval_transform{};
+  double eval_every_epochs = 1;
+  EarlyStopConfig early_stop{};
+  /// A collapse ends training as diverged. After warm-up, step losses are averaged over consecutive windows of w =
+  /// min(50, collapse_steps) steps. The level is the mean over the last w steps of the warm-up, or over the first w
+  /// steps if it is shorter. A window whose mean exceeds the level or is NaN counts w steps; any other resets the count
+  /// to 0. Training has collapsed when the count reaches collapse_steps. 0: never.
+  std::int64_t collapse_steps = 1000;
+  bool operator==(const TrainConfig&) const = default;
+};
+template <std::same_as<TrainConfig> T>
+constexpr auto rows_of(const T*) {
+  constexpr Range kLength{.low = 1, .high = kMostCounted, .of_descriptors = true};
+  constexpr Range kTrainedEpochs{.low = 0, .high = 1e9, .low_open = true, .of_descriptors = true};
+  constexpr When<T> kNoImages{[](const T& c) { return c.images == 0; }, "the length is given by images"};
+  return std::tuple{
+      field<&T::epochs>("length of the training; give this, steps or images", kTrainedEpochs)
+          .when(kNoImages)
+          .when({[](const T& c) { return c.steps == 0; }, "the length is given by steps"}),
+      field<&T::steps>("length of the training; give this, epochs or images", kLength).when(kNoImages),
+      field<&T::images>("length of the training; give this, epochs or steps", kLength),
+      field<&T::batch_size>("images per step", kAtOnce),
+      field<&T::accumulate>("parts that a batch is split into (gradient accumulation)", kAtOnce),
+      field<&T::drop_last>("skip an epoch's last, smaller batch"),
+      field<&T::optimizer>("the optimiser"),
+      field<&T::schedule>("the learning rate over time"),
+      field<&T::clip_norm>("largest global norm of the gradient; 0: no clipping", kNotNegative),
+      field<&T::clip_form>("torch: limit / (norm + 1e-6), at most 1; optax: limit / norm")
+          .when({[](const StepSettings& c) { return c.clip_norm > 0; }, "clip_norm is 0"}),
+      field<&T::loss>("cross-entropy over a softmax, or over one sigmoid per class"),
+      field<&T::label_smoothing>("share taken from the label's class, in the loss of training alone", kRate),
+      field<&T::smoothing>("classes that label_smoothing is spread over")
+          .when({[](const StepSettings& c) { return c.label_smoothing > 0; }, "label_smoothing is 0"}),
+      field<&T::ema>("an average of the weights, evaluated along with them"),
+      field<&T::freeze>(
+          "parts that keep their initial values: \"stem\", \"blocks.0-3\", or names, in which `*` matches "
+          "any text"),
+      field<&T::augment>("applied to every training image"),
+      field<&T::eval_transform>("applied to every evaluation image"),
+      field<&T::precision>("precision of activations and products; weights stay in fp32. bf16 needs a CPU or GPU with "
+                           "bf16 instructions; bf16_emulated rounds at the same places on any CPU, slowly; tf32: fp32 "
+                           "with matrix products of inputs rounded to 10 mantissa bits, on a GPU"),
+      field<&T::eval_every_epochs>("epochs between two evaluations; 0: only at the end", kEpochs),
+      field<&T::early_stop>("ends a training that no longer improves on the minival slice"),
+      field<&T::collapse_steps>("a training ends as diverged once its mean loss has been above the level at the end of "
+                                "the warm-up for this many steps; 0: never",
+                                kFromZero)};
+}
+
+/// Everything that defines one trial. The rest (device, threads, workers, data location, checkpoint rule) is provenance
+/// and does not affect results.
+struct TrialConfig {
+  DatasetConfig dataset{};
+  ModelConfig model{};
+  StartConfig start{};
+  TrainConfig train{};
+  EvalConfig eval{};
+  std::uint64_t seed = 0;
+  bool operator==(const TrialConfig&) const = default;
+};
+template <std::same_as<TrialConfig> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{field<&T::dataset>("a name, or an object"),
+                    field<&T::model>("the network"),
+                    field<&T::start>("the weights that training starts from: a file, or an object"),
+                    field<&T::train>("the training"),
+                    field<&T::eval>("further measurements at each evaluation"),
+                    field<&T::seed>("seed of all random draws")};
+}
+
+}  // namespace normlab

@@ -1,0 +1,150 @@
+// Field tables of a placement's parts.
+#pragma once
+
+#include "experiments/lab/descriptor/config.h"
+#include "nn/model/sites.h"
+
+namespace normlab {
+
+/// A norm setting applies if its kind's row lists it.
+template <auto kMember>
+constexpr auto norm_field(std::string_view doc, Range range = {}) {
+  return field<kMember>(doc, range)
+      .when({[](const NormSpec& c) { return parts_of(c.kind).has(kMember); }, "a norm of kind {kind} has no {}"});
+}
+template <std::same_as<NormSpec> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{
+      field<&T::kind>("kind of norm"),
+      norm_field<&T::eps>("added under the square root; 1e-6, for batch_norm, group_norm and instance_norm 1e-5; "
+                          "whiten: to the variances, 1e-5",
+                          kPositive),
+      norm_field<&T::momentum>("batch_norm: weight of the new value in the running statistics", kShare),
+      norm_field<&T::statistics_batch>(
+          "batch_norm: images that each statistic covers; 0: the batch, with train.accumulate each part of it",
+          kFromZero),
+      norm_field<&T::running>(
+          "batch_norm: what moves the running statistics; all_groups: once a step, the mean of the statistics of all "
+          "groups, weighted by their images; first_group: the first group of each part"),
+      norm_field<&T::alpha_init>(
+          "initial value of alpha; 0.5 for dyt, derf and pointwise, 1 for seednorm, 2 for bhyt; for dyisru, where 0 is "
+          "the site's width, it must not be negative"),
+      norm_field<&T::beta_init>("initial value of beta"),
+      norm_field<&T::groups>("group_norm: groups of adjacent channels; must divide the site's width", kFromOne),
+      norm_field<&T::phi>("pointwise: the bounded function"),
+      norm_field<&T::shift>("pointwise: a learnable shift of the function's argument"),
+      norm_field<&T::kappa>("bhyt: what the argument of the tanh is divided by", kPositive),
+      norm_field<&T::gamma_init>("l2: initial value of gamma"),
+      norm_field<&T::sample>(
+          "whiten: training images, evenly spaced in the slice, whose patches give mean and covariance", kFromOne)};
+}
+inline NormSpec defaults_beside(const NormSpec& spec) { return norm_of(spec.kind); }
+
+/// A norm's setting in words.
+template <class M>
+std::string setting_text(M value) {
+  if constexpr (std::is_enum_v<M>)
+    return std::string(word_of(value));
+  else if constexpr (std::is_same_v<M, bool>)
+    return value ? "true" : "false";
+  else
+    return value_text(double(value));
+}
+
+/// "big_vision + qkv=xavier_fused".
+inline std::string init_text(const InitConfig& init) {
+  std::string out(word_of(init.base));
+  for_each_field<InitConfig>([&](const auto& row) {
+    const auto part = init.*row.member;
+    if (row.key != "base" && part != InitConfig{}.*row.member) out += concat(" + ", row.key, "=", word_of(part));
+  });
+  return out;
+}
+/// "0.1", or "hidden 0.1, mlp 0.1".
+inline std::string dropout_text(const DropoutRates& rates) {
+  if (rates.equal()) return value_text(rates.stem);
+  std::string out;
+  for_each_field<DropoutRates>([&](const auto& row) {
+    if (const double rate = rates.*row.member; rate > 0)
+      out += concat(out.empty() ? "" : ", ", row.key, " ", value_text(rate));
+  });
+  return out;
+}
+
+template <class Rule>
+std::string rule_text(const NumberOrRule<Rule>& given) {
+  return given.rule == Rule::number ? value_text(given.value) : std::string(word_of(given.rule));
+}
+
+/// The words of a NumberOrRule.
+template <class Rule>
+constexpr std::span<const std::string_view> rule_words() {
+  return std::span(kWords<Rule>).template subspan<1>();
+}
+
+/// Fields for the rows of kSites whose norms are members of T.
+template <class T>
+constexpr auto site_fields() {
+  constexpr auto holds = [](const SiteRow& row) { return std::holds_alternative<NormSpec T::*>(row.member); };
+  std::array<Field<T, NormSpec>, std::size_t(std::count_if(kSites.begin(), kSites.end(), holds))> out{};
+  auto next = out.begin();
+  for (const SiteRow& row : kSites)
+    if (holds(row))
+      *next++ = make_field(row.path.substr(row.path.rfind('.') + 1), std::get<NormSpec T::*>(row.member), row.doc, {});
+  return out;
+}
+template <std::same_as<StemSites> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple_cat(
+      site_fields<T>(),
+      std::tuple{field<&T::posembed_out_includes_class>("posembed_out normalizes the class token, too")
+                     .when({[](const T& c) { return c.posembed_out.kind != NormKind::none; },
+                            "there is no norm at posembed_out"})});
+}
+template <std::same_as<AttentionSites> T>
+constexpr auto rows_of(const T*) {
+  return site_fields<T>();
+}
+template <std::same_as<MlpSites> T>
+constexpr auto rows_of(const T*) {
+  return site_fields<T>();
+}
+
+// The key in "blocks" gives the range.
+template <std::same_as<BlockRange> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{field<&T::attn>("sites of the attention branch, as changes to those of all blocks"),
+                    field<&T::mlp>("sites of the MLP branch, as changes to those of all blocks")};
+}
+
+// The reader handles `init`, a number or "auto", separately.
+template <std::same_as<LayerScale> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{field<&T::kind>("one gain per channel, or one scalar per branch")};
+}
+
+// The reader handles "blocks" separately, since it depends on the other sites.
+template <std::same_as<Placement> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple_cat(
+      std::tuple{field<&T::stem>("sites of the stem"), field<&T::attn>("sites of the attention branch"),
+                 field<&T::mlp>("sites of the MLP branch")},
+      site_fields<T>(),
+      std::tuple{
+          field<&T::head_scale>("a learned gain per head"),
+          field<&T::residual_scale>("a learned gain per channel on the shortcut of the MLP"),
+          field<&T::layer_scale>("a learned gain on both branches"),
+          field<&T::init_gain>(
+              "multiplies the random initial values of v, out, fc1 and fc2; sub_ln: sqrt(log(2 depth)); deepnorm: (8 "
+              "depth)^(-1/4)"),
+          field<&T::qk_per_head>("the norms at query and key see one head at a time and share their parameters"),
+          field<&T::value_per_head>("the norm at value sees one head at a time and shares its parameters"),
+          field<&T::depth_scale>("rsqrt: both pre norms of block l, counted from 1, are divided by sqrt(l)"),
+          field<&T::residual_factor>(
+              "multiplies the shortcut of both branches; deepnorm: (2 depth)^(1/4); keel: 2 depth"),
+          field<&T::stream_norm>(
+              "a norm, as in siamese_norm: there are two residual streams, with this norm on their sum "
+              "before each branch and on each at the end")});
+}
+
+}  // namespace normlab

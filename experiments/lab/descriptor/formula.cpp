@@ -1,0 +1,199 @@
+#include "experiments/lab/descriptor/formula.h"
+
+#include <fmt/core.h>
+
+#include <map>
+
+#include "experiments/lab/descriptor/fields.h"
+
+namespace normlab {
+namespace {
+
+/// "eps=1e-05 momentum=0.2": settings that differ from the kind's defaults.
+std::string settings_text(const NormSpec& spec, ModelKind model) {
+  const NormSpec defaults = model == ModelKind::swin ? swin_norm(spec.kind) : norm_of(spec.kind);
+  std::string out;
+  for_each_field<NormSpec>([&](const auto& field) {
+    if (field.key != "kind" && field.unmet(spec) == nullptr && spec.*field.member != defaults.*field.member)
+      out += fmt::format("{}{}={}", out.empty() ? "" : " ", field.key, setting_text(spec.*field.member));
+  });
+  return out;
+}
+
+/// around(spec, "x"): a site's norm applied to its input, for a model of this kind.
+struct Around {
+  ModelKind model;
+  std::string operator()(const NormSpec& spec, const std::string& inner) const {
+    if (spec.kind == NormKind::none) return inner;
+    const std::string settings = settings_text(spec, model);
+    return fmt::format("{}{}({})", parts_of(spec.kind).sign, settings.empty() ? "" : "[" + settings + "]", inner);
+  }
+};
+
+/// "gain * x", or x without a gain.
+std::string times(bool has_gain, const char* gain, const std::string& x) { return has_gain ? gain + (" * " + x) : x; }
+
+std::string attention_inside(Around around, const Placement& p, const AttentionSites& s) {
+  const std::string added = around.model == ModelKind::swin ? " + bias" : "";
+  const std::string heads = times(p.head_scale == HeadScale::before_proj, "g", "heads");
+  const std::string out = times(p.head_scale == HeadScale::after_proj, "g", "proj(" + around(s.inner, heads) + ")");
+  const auto words = [](const NormSpec& spec, bool given, const char* text) {
+    return given && spec.kind != NormKind::none ? text : "";
+  };
+  return fmt::format(
+      "Attn(h) = {}, heads = softmax({} {}^T / sqrt(d){}) {}{}{}", out, around(s.query, "q"), around(s.key, "k"), added,
+      around(s.value, "v"),
+      words(s.query.kind == NormKind::none ? s.key : s.query, !p.qk_per_head, "; the norms of q and k see all heads"),
+      words(s.value, p.value_per_head, "; the norm of v sees one head"));
+}
+
+std::int64_t depth_of(const ModelConfig& model) { return block_count(model); }
+
+std::string gain_legend(const ModelConfig& model) {
+  const Placement& p = placement_of(model);
+  std::string out;
+  const auto add = [&](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
+  if (p.head_scale != HeadScale::none) add("g: a learned gain per head");
+  if (p.layer_scale.kind != LayerScaleKind::none)
+    add(fmt::format("s: a learned {}, initially {}",
+                    p.layer_scale.kind == LayerScaleKind::channel ? "gain per channel" : "scalar",
+                    layer_scale_init(p.layer_scale, depth_of(model))));
+  if (p.residual_scale) add("r: a learned gain per channel");
+  if (p.depth_scale == DepthScale::rsqrt) add("d: 1 / sqrt(number of the block, from 1)");
+  if (p.has_two_streams()) add("l: number of the block, from 1");
+  if (p.residual_factor != ResidualFactor{})
+    add(fmt::format("a: {:.4g}", residual_factor(p.residual_factor, depth_of(model))));
+  return out;
+}
+
+std::string layer_scale_text(const LayerScale& scale) {
+  const std::string word(word_of(scale.kind));
+  return scale.auto_init || scale.kind == LayerScaleKind::none ? word : fmt::format("{}(init={})", word, scale.init);
+}
+
+}  // namespace
+
+BlockFormula block_formula(const ModelConfig& model, std::int64_t block) {
+  const Placement& p = placement_of(model);
+  const Around around{kind_of(model)};
+  const AttentionSites& a = p.attention_sites(block);
+  const MlpSites& m = p.mlp_sites(block);
+  const bool scaled = p.layer_scale.kind != LayerScaleKind::none;
+  const bool by_depth = p.depth_scale == DepthScale::rsqrt;
+  const auto branch = [&](const NormSpec& out, const char* name, const NormSpec& pre) {
+    const std::string input = times(by_depth && pre.kind != NormKind::none, "d", around(pre, "x"));
+    return times(scaled, "s", around(out, name + ("(" + input + ")")));
+  };
+  const std::string x = times(p.residual_factor != ResidualFactor{}, "a", "x");
+  BlockFormula formula;
+  if (p.has_two_streams()) {  // post is applied before the branch, not after the sum
+    const auto streams = [&](const NormSpec& post, const NormSpec& out, const char* name, const NormSpec& pre) {
+      const std::string of_y = times(by_depth && pre.kind != NormKind::none, "d", around(pre, "y"));
+      return fmt::format(
+          "x = {}, z = {}, x = x + z / sqrt(2 l), y = y + z", around(post, "x"),
+          times(scaled, "s", around(out, fmt::format("{}({})", name, around(p.stream_norm, "x + " + of_y)))));
+    };
+    formula.attention = streams(a.post, a.out, "Attn", a.pre);
+    formula.mlp = streams(m.post, m.out, "MLP", m.pre);
+  } else {
+    formula.attention = "x = " + around(a.post, x + " + " + branch(a.out, "Attn", a.pre));
+    formula.mlp = "x = " + around(m.post, times(p.residual_scale, "r", x) + " + " + branch(m.out, "MLP", m.pre));
+  }
+  const AttentionSites plain{.pre = a.pre, .out = a.out, .post = a.post};
+  if (a != plain || p.head_scale != HeadScale::none) formula.inside.push_back(attention_inside(around, p, a));
+  if (m.hidden.kind != NormKind::none || m.inner.kind != NormKind::none)
+    formula.inside.push_back("MLP(h) = fc2(" + around(m.inner, "gelu(" + around(m.hidden, "fc1(h)") + ")") + ")");
+  if (const std::string legend = gain_legend(model); !legend.empty()) formula.inside.push_back(legend);
+  return formula;
+}
+
+std::string stem_formula(const ModelConfig& config) {
+  const StemSites& s = placement_of(config).stem;
+  const Around around{kind_of(config)};
+  const std::string patches = around(s.patch_out, "Embed(" + around(s.patch_in, "patches") + ")");
+  if (around.model == ModelKind::swin) return "x = " + patches;
+  const ViTConfig& model = std::get<ViTConfig>(config);
+  const char* tokens = model.distill_token ? "cls, dist" : "cls";
+  const std::string pos = model.pos_embed == PosEmbed::learned ? "pos" : "sincos2d";
+  const std::string placed = patches + " + " + pos;
+  const std::string x_is = placement_of(config).has_two_streams() ? "x = y = " : "x = ";
+  if (model.pool != Pool::token) return x_is + around(s.posembed_out, placed);
+  if (s.posembed_out.kind == NormKind::none || s.posembed_out_includes_class)
+    return x_is + around(s.posembed_out, model.class_position() ? fmt::format("[{}, {}] + {}", tokens, patches, pos)
+                                                                : fmt::format("[{}, {}]", tokens, placed));
+  return x_is +
+         fmt::format("[{}{}, {}]", tokens, model.class_position() ? " + pos" : "", around(s.posembed_out, placed));
+}
+
+std::string end_formula(const ModelConfig& config) {
+  const Placement& p = placement_of(config);
+  const Around around{kind_of(config)};
+  const auto* vit = std::get_if<ViTConfig>(&config);
+  const bool token = vit != nullptr && vit->pool == Pool::token;
+  const std::string streams = around(p.stream_norm, "x") + " + " + around(p.stream_norm, "y");
+  const std::string x = around(p.final, p.has_two_streams() ? streams : "x");
+  if (task_of(config) == Task::segment)
+    return fmt::format("logits = resize(head({}))", token ? "patch_tokens(" + x + ")" : x);
+  if (vit != nullptr && vit->distill_token)
+    return fmt::format("logits = (head(class_token({})) + head_dist(dist_token({}))) / 2", x, x);
+  const std::string pooled = around(p.pooled, (token ? "class_token(" : "mean_tokens(") + x + ")");
+  const std::string features = vit != nullptr && vit->rep_size > 0 ? "tanh(rep(" + pooled + "))" : pooled;
+  return has_text(config) ? "image = " + features : "logits = head(" + features + ")";
+}
+
+std::vector<std::vector<std::int64_t>> equal_blocks(const ModelConfig& model) {
+  std::vector<std::vector<std::int64_t>> groups;
+  const Placement& p = placement_of(model);
+  for (std::int64_t i = 0; i < depth_of(model); ++i) {
+    const auto same = [&](const std::vector<std::int64_t>& group) {
+      return p.attention_sites(group.front()) == p.attention_sites(i) && p.mlp_sites(group.front()) == p.mlp_sites(i);
+    };
+    const auto found = std::find_if(groups.begin(), groups.end(), same);
+    if (found == groups.end())
+      groups.push_back({i});
+    else
+      found->push_back(i);
+  }
+  return groups;
+}
+
+std::string norm_text(const NormSpec& spec, ModelKind model) {
+  const std::string settings = settings_text(spec, model);
+  return std::string(to_string(spec.kind)) + (settings.empty() ? "" : "(" + settings + ")");
+}
+
+std::vector<std::string> site_changes(const ModelConfig& base, const ModelConfig& model) {
+  std::vector<std::string> out;
+  const auto add = [&](std::string_view what, const std::string& before, const std::string& after) {
+    if (before != after) out.push_back(fmt::format("{}: {} -> {}", what, before, after));
+  };
+  const Placement &b = placement_of(base), &p = placement_of(model);
+  const std::int64_t depth = std::min(depth_of(base), depth_of(model));
+  for (const SiteRow& site : kSites) {
+    std::map<std::string, std::vector<std::int64_t>> changes;  // change -> blocks that share it
+    for (std::int64_t i = 0; i < depth; ++i) {
+      const std::string before = norm_text(norm_at(b, site, i), kind_of(base)),
+                        after = norm_text(norm_at(p, site, i), kind_of(model));
+      if (before != after) changes[fmt::format("{}: {} -> {}", site.path, before, after)].push_back(i);
+    }
+    for (const auto& [change, blocks] : changes) {
+      const bool all = std::int64_t(blocks.size()) == depth;
+      out.push_back(all ? change : fmt::format("{} (blocks {})", change, runs_name(blocks)));
+    }
+  }
+  const auto yes_or_no = [](bool value) { return std::string(value ? "true" : "false"); };
+  add("posembed_out_includes_class", yes_or_no(b.stem.posembed_out_includes_class),
+      yes_or_no(p.stem.posembed_out_includes_class));
+  add("head_scale", std::string(word_of(b.head_scale)), std::string(word_of(p.head_scale)));
+  add("residual_scale", yes_or_no(b.residual_scale), yes_or_no(p.residual_scale));
+  add("layer_scale", layer_scale_text(b.layer_scale), layer_scale_text(p.layer_scale));
+  add("init_gain", rule_text(b.init_gain), rule_text(p.init_gain));
+  add("qk_per_head", yes_or_no(b.qk_per_head), yes_or_no(p.qk_per_head));
+  add("value_per_head", yes_or_no(b.value_per_head), yes_or_no(p.value_per_head));
+  add("stream_norm", norm_text(b.stream_norm, kind_of(base)), norm_text(p.stream_norm, kind_of(model)));
+  add("depth_scale", std::string(word_of(b.depth_scale)), std::string(word_of(p.depth_scale)));
+  add("residual_factor", rule_text(b.residual_factor), rule_text(p.residual_factor));
+  return out;
+}
+
+}  // namespace normlab

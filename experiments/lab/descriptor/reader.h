@@ -1,0 +1,72 @@
+// Reads a trial's settings from a tree. Problems are collected with their places.
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/lab/descriptor/class_counts.h"
+#include "experiments/lab/descriptor/json_tree.h"
+#include "experiments/lab/descriptor/problems.h"
+
+namespace normlab {
+
+/// Those of nn/model/placement.h and of a descriptor's "placements".
+class PlacementRows {
+ public:
+  PlacementRows() = default;
+  /// `rows` is the value of "placements" and must outlive this. Rows may be based on each other.
+  PlacementRows(const JsonNode& rows, Problems& problems);
+
+  /// For a ViT; nullptr for an unknown name.
+  const Placement* find(std::string_view name) const;
+  std::vector<std::string_view> names() const;
+
+ private:
+  friend class FieldReader;
+  enum class State : std::uint8_t { unread, reading, read };
+  struct Reading {
+    State state = State::unread;
+    Placement placement{};
+  };
+  /// Read once per kind of model, since norm defaults differ.
+  struct Row {
+    const JsonMember* member = nullptr;
+    std::array<Reading, 2> readings{};
+    Reading& of(ModelKind kind) { return readings[std::size_t(kind)]; }
+  };
+  void read(Row& row, ModelKind kind, Problems& problems);
+  std::map<std::string, Row, std::less<>> rows_;
+};
+
+/// descriptor: omitted sizes come from the dataset, and must be given for an unknown one. canonical: a text from
+/// canonical_json or full_json; omitted sizes are the struct's defaults.
+enum class ReadMode : std::uint8_t { descriptor, canonical };
+
+/// `root` holds "dataset", "model", "train" and, if canonical, "schema" and "seed". The result is valid only if no
+/// `problems` were added. `classes` counts classes if a descriptor omits num_classes for a dataset not known by name;
+/// without it that is a problem.
+TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode, Problems& problems,
+                       const ClassCounts& classes = nullptr);
+
+/// Reports keys and values that are wrong whatever values a sweep sets. `root` as for a descriptor's trial.
+void check_values(const JsonNode& root, PlacementRows& rows, Problems& problems);
+
+/// canonical: as canonical_model_json writes it. descriptor: of a command line; sizes have the struct's defaults.
+ModelConfig read_model(const JsonNode& model, PlacementRows& rows, ReadMode mode, Problems& problems);
+
+/// A descriptor's "dataset" from a command line: a name, or JSON. `option` names it in errors. InputError with all
+/// problems.
+DatasetConfig read_dataset_option(const std::string& text, const std::string& option);
+
+CheckpointConfig read_checkpoint(const JsonNode& node, Problems& problems);
+
+/// A name, or an object of sites with an optional base.
+Placement read_placement(const JsonNode& node, PlacementRows& rows, Problems& problems);
+
+/// "pre_pre + stem.patch_in=layer_norm" for an object; a name is its own label.
+std::string placement_label(const JsonNode& node, PlacementRows& rows);
+
+}  // namespace normlab

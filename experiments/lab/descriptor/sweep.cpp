@@ -1,0 +1,279 @@
+#include "experiments/lab/descriptor/sweep.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/error.h"
+#include "core/visible_text.h"
+#include "experiments/lab/base/suggest.h"
+#include "experiments/lab/descriptor/keys.h"
+#include "experiments/lab/descriptor/merge.h"
+#include "experiments/lab/descriptor/unknown_setting.h"
+
+namespace normlab {
+namespace {
+
+std::vector<std::string> split_names(std::string_view names) {
+  std::vector<std::string> out;
+  for (std::size_t begin = 0; begin <= names.size();) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    std::string_view name = names.substr(begin, end - begin);
+    while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
+    while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
+    out.emplace_back(name);
+    begin = end + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+namespace {
+
+/// An object, such as {"base": "big_vision", "head": "xavier"} as "base=big_vision, head=xavier". A start: null as
+/// "none",
+/// {"from": {"descriptor": "a.json", "seed": 1}, "weights": "ema"} as "a.json, seed=1, weights=ema".
+std::string object_label(const JsonNode& node) {
+  if (node.kind == JsonKind::null) return "none";
+  std::string out;
+  for (const JsonMember& member : node.members) {
+    const bool source = member.key == "file" || member.key == "descriptor";
+    out += concat(out.empty() ? "" : ", ", source || member.key == "from" ? "" : member.key + '=',
+                  member.value.is_string() ? member.value.text
+                  : member.key == "from"   ? object_label(member.value)
+                                           : write_json(member.value, JsonStyle::compact));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string axis_label(std::string_view path, const JsonNode& node, PlacementRows& rows) {
+  if (path == "model.placement" && node.is_object()) return visible_line(placement_label(node, rows));
+  const bool named_by_keys = path.starts_with("start.") || path == "model.init" || path == "model.dropout";
+  if ((node.is_object() && named_by_keys) || (path == "start" && !node.is_string()))
+    return visible_line(object_label(node));
+  if (node.is_string()) return visible_line(node.text);
+  return node.kind == JsonKind::real && !node.text.empty() ? node.text
+                                                           : visible_line(write_json(node, JsonStyle::compact));
+}
+
+namespace {
+
+class SweepReader {
+ public:
+  SweepReader(PlacementRows& rows, Problems& problems) : rows_(rows), problems_(problems) {}
+
+  Grid grid(const JsonNode& node, bool may_have_seeds) {
+    Grid out;
+    if (!node.is_object()) {
+      problems_.add(node.at, "expected an object of axes such as {\"model.placement\": [\"pre_pre\", \"dpn\"]}, got " +
+                                 describe(node));
+      return out;
+    }
+    for (const JsonMember& member : node.members) {
+      if (may_have_seeds && member.key == "seeds") {
+        out.seeds = read_seeds(member.value, problems_);
+        continue;
+      }
+      AxisGroup group = axes(member);
+      if (!group.empty() && fits(out, group, member)) out.groups.push_back(std::move(group));
+    }
+    return out;
+  }
+
+ private:
+  AxisGroup axes(const JsonMember& member) {
+    const JsonNode& list = member.value;
+    if (!list.is_array()) {
+      problems_.add(list.at, "expected a list of values, got " + describe(list));
+      return {};
+    }
+    if (list.items.empty()) {
+      problems_.add(list.at, "an axis needs at least one value");
+      return {};
+    }
+    const std::vector<std::string> names = split_names(member.key);
+    AxisGroup group(names.size());
+    for (std::size_t a = 0; a < names.size(); ++a) {
+      group[a].path = names[a];
+      group[a].key_at = member.key_at;
+      if (!is_axis(names[a], member)) return {};
+    }
+    for (const JsonNode& item : list.items) {
+      if (names.size() == 1) {
+        add_value(group[0], item);
+      } else if (!item.is_array() || item.items.size() != names.size()) {
+        problems_.add(item.at, concat("expected a list of ", names.size(), " values, one for each of ", member.key));
+        return {};
+      } else {
+        for (std::size_t a = 0; a < names.size(); ++a) add_value(group[a], item.items[a]);
+      }
+    }
+    return group;
+  }
+
+  bool is_axis(const std::string& name, const JsonMember& member) {
+    for (const std::string_view root : kSettingRoots)
+      if (is_within(name, root)) return true;
+    if (name == kBenchmarkAxis) return true;
+    const std::string first = name.substr(0, name.find('.'));
+    if (name == "seed" || name == "seeds")
+      problems_.add(member.key_at, "the seed cannot be an axis; set \"seeds\" next to \"sweep\"");
+    else
+      problems_.add(member.key_at, unknown_setting(first, {std::begin(kSettingRoots), std::end(kSettingRoots)}));
+    return false;
+  }
+
+  void add_value(Axis& axis, const JsonNode& item) {
+    axis.values.push_back({item, value_text(item), axis_label(axis.path, item, rows_)});
+  }
+
+  /// Refuses a group whose axes overwrite another axis of the grid.
+  bool fits(const Grid& grid, const AxisGroup& group, const JsonMember& member) {
+    std::vector<std::string> before;
+    for (const AxisGroup& other : grid.groups)
+      for (const Axis& axis : other) before.push_back(axis.path);
+    for (const Axis& axis : group) {
+      for (const std::string& other : before) {
+        if (axis.path == other) return problems_.add(member.key_at, concat(other, " is an axis already")), false;
+        if (is_within(other, axis.path))
+          return problems_.add(member.key_at,
+                               concat("would overwrite ", other, ", which is a part of it; put this axis first")),
+                 false;
+        for (const Exclusive& pair : kExclusive) {
+          const std::string a = concat(pair.object, ".", pair.a), b = concat(pair.object, ".", pair.b);
+          if ((axis.path == a && other == b) || (axis.path == b && other == a))
+            return problems_.add(member.key_at, concat("sets the same thing as ", other, "; leave one of them out")),
+                   false;
+        }
+      }
+      before.push_back(axis.path);
+    }
+    return true;
+  }
+
+  PlacementRows& rows_;
+  Problems& problems_;
+};
+
+}  // namespace
+
+std::size_t Grid::size(std::size_t limit) const {
+  std::size_t product = 1;
+  for (const AxisGroup& group : groups) {
+    const std::size_t count = group.front().values.size();
+    if (product > limit / count) return limit + 1;
+    product *= count;
+  }
+  return product;
+}
+
+std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Problems& problems) {
+  SweepReader reader(rows, problems);
+  if (!node.is_array()) return {reader.grid(node, /*may_have_seeds=*/false)};
+  std::vector<Grid> grids;
+  for (const JsonNode& item : node.items) grids.push_back(reader.grid(item, /*may_have_seeds=*/true));
+  if (grids.empty()) {
+    problems.add(node.at, "a list of grids needs at least one grid");
+    grids.emplace_back();
+  }
+  return grids;
+}
+
+Grid read_axes(const JsonNode& node, PlacementRows& rows, Problems& problems) {
+  return SweepReader(rows, problems).grid(node, /*may_have_seeds=*/false);
+}
+
+std::vector<std::uint64_t> read_seeds(const JsonNode& node, Problems& problems) {
+  std::vector<std::uint64_t> seeds;
+  if (node.kind == JsonKind::natural && node.natural >= 1 && node.natural <= kMaxTrials) {
+    for (std::uint64_t seed = 0; seed < node.natural; ++seed) seeds.push_back(seed);
+  } else if (node.is_array() && !node.items.empty()) {
+    std::set<std::uint64_t> seen;
+    for (const JsonNode& item : node.items) {
+      if (item.kind != JsonKind::natural)
+        problems.add(item.at, "expected an integer of at least 0, got " + describe(item));
+      else if (!seen.insert(item.natural).second)
+        problems.add(item.at, concat("seed ", item.natural, " is given twice"));
+      else
+        seeds.push_back(item.natural);
+    }
+  } else {
+    problems.add(node.at, concat("expected a number of seeds from 1 to ", kMaxTrials, ", or a list of seeds, got ",
+                                 node.is_array() ? "an empty list" : describe(node),
+                                 node.is_object() ? "; only \"seeds\" next to \"sweep\" can have two stages" : ""));
+  }
+  if (seeds.empty()) seeds.push_back(0);  // after a problem: callers need at least one
+  return seeds;
+}
+
+AxisChoice read_choice(const JsonNode& node, const std::vector<Grid>& grids, Problems& problems) {
+  AxisChoice choice{node.at, {}};
+  if (!node.is_object() || node.members.empty()) {
+    problems.add(node.at, "expected an object {axis: value}, got " +
+                              (node.is_object() ? std::string("an empty one") : describe(node)));
+    return choice;
+  }
+  const std::vector<std::string> paths = axis_paths(grids);
+  for (const JsonMember& member : node.members) {
+    if (std::find(paths.begin(), paths.end(), member.key) == paths.end()) {
+      problems.add_unless("/sweep", member.key_at, unknown_word("axis", member.key, {paths.begin(), paths.end()}));
+      continue;
+    }
+    const std::string text = value_text(member.value);
+    bool found = false;
+    std::vector<std::string_view> labels;
+    for (const Grid& grid : grids)
+      for (const AxisGroup& group : grid.groups)
+        for (const Axis& axis : group)
+          for (const AxisValue& value : axis.values) {
+            if (axis.path != member.key) continue;
+            found = found || value.text == text;
+            if (std::find(labels.begin(), labels.end(), value.label) == labels.end()) labels.push_back(value.label);
+          }
+    if (!found) {
+      std::string what = unknown_word("value", member.value.text, labels);
+      if (!member.value.is_string()) {  // no spelling suggestions for numbers
+        what = concat("unknown value ", describe(member.value), "; one of: ");
+        constexpr std::size_t kShown = 12;
+        for (std::size_t i = 0; i < std::min(labels.size(), kShown); ++i)
+          what += concat(i > 0 ? ", " : "", shown(labels[i]));
+        if (labels.size() > kShown) what += ", ...";
+      }
+      problems.add(member.value.at, "not a value of this axis: " + what);
+    }
+    choice.values.emplace_back(member.key, text);
+  }
+  return choice;
+}
+
+bool lay(JsonNode& tree, const Axis& axis, std::size_t value, Problems& problems) {
+  if (axis.path == kBenchmarkAxis) {
+    merge_over(tree, axis.values[value].node);
+    return true;
+  }
+  const std::string problem = set_path(tree, axis.path, axis.values[value].node, axis.key_at);
+  if (!problem.empty()) problems.add(axis.key_at, problem);
+  return problem.empty();
+}
+
+AxisPlace find_axis_value(const std::vector<Grid>& grids, std::string_view path, std::string_view text) {
+  for (const Grid& grid : grids)
+    for (const AxisGroup& group : grid.groups)
+      for (const Axis& axis : group)
+        for (std::size_t v = 0; v < axis.values.size() && axis.path == path; ++v)
+          if (axis.values[v].text == text) return {&axis, v};
+  return {};
+}
+
+std::vector<std::string> axis_paths(const std::vector<Grid>& grids) {
+  std::vector<std::string> paths;
+  for (const Grid& grid : grids)
+    for (const AxisGroup& group : grid.groups)
+      for (const Axis& axis : group)
+        if (std::find(paths.begin(), paths.end(), axis.path) == paths.end()) paths.push_back(axis.path);
+  return paths;
+}
+
+}  // namespace normlab

@@ -1,0 +1,89 @@
+// Axes and grids: values to set at paths of the tree.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/lab/descriptor/experiment.h"
+#include "experiments/lab/descriptor/json_tree.h"
+#include "experiments/lab/descriptor/problems.h"
+#include "experiments/lab/descriptor/reader.h"
+
+namespace normlab {
+
+struct AxisValue {
+  JsonNode node;      // with positions in the sweep; of a benchmark: its settings
+  std::string text;   // value_text, for comparison
+  std::string label;  // for people
+};
+
+struct Axis {
+  std::string path;
+  Position key_at{};
+  std::vector<AxisValue> values;
+};
+
+/// Axes that move together, usually one.
+using AxisGroup = std::vector<Axis>;
+
+struct Grid {
+  std::vector<AxisGroup> groups;
+  std::optional<std::vector<std::uint64_t>> seeds;
+
+  /// Capped at `limit` + 1.
+  std::size_t size(std::size_t limit) const;
+};
+
+/// One value per axis, as in "baseline" and in the entries of "exclude".
+struct AxisChoice {
+  Position at{};
+  std::vector<std::pair<std::string, std::string>> values;  // path -> value_text
+};
+
+/// A value of an axis for people: "dpn", "1e-3".
+std::string axis_label(std::string_view path, const JsonNode& node, PlacementRows& rows);
+
+/// An object or a list of objects. Invalid entries are reported and omitted.
+std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Problems& problems);
+
+/// An object of axes: a sweep's grid, or the "axes" of a tuning stage.
+Grid read_axes(const JsonNode& node, PlacementRows& rows, Problems& problems);
+
+/// A number n for 0 to n - 1, or a list.
+std::vector<std::uint64_t> read_seeds(const JsonNode& node, Problems& problems);
+
+/// "seeds" as an object {"first", "max", "gain_halfwidth", "metric"}.
+TwoStageSeeds read_two_stage_seeds(const JsonNode& node, Problems& problems);
+
+/// An object {axis: value}, whose axes and values must occur in the grids.
+AxisChoice read_choice(const JsonNode& node, const std::vector<Grid>& grids, Problems& problems);
+
+/// The first value of that text on an axis with that path; no axis if there is none.
+struct AxisPlace {
+  const Axis* axis = nullptr;
+  std::size_t value = 0;
+};
+AxisPlace find_axis_value(const std::vector<Grid>& grids, std::string_view path, std::string_view text);
+
+/// In order of first appearance.
+std::vector<std::string> axis_paths(const std::vector<Grid>& grids);
+
+/// False, with a problem, if the path does not exist in the tree.
+bool lay(JsonNode& tree, const Axis& axis, std::size_t value, Problems& problems);
+
+/// `see` gets one AxisValue index per group, the last group fastest.
+template <class Visitor>
+void for_each_combination(const Grid& grid, Visitor&& see) {
+  std::vector<std::size_t> index(grid.groups.size(), 0);
+  for (;;) {
+    see(index);
+    std::size_t g = grid.groups.size();
+    while (g > 0 && ++index[g - 1] == grid.groups[g - 1].front().values.size()) index[--g] = 0;
+    if (g == 0) return;
+  }
+}
+
+}  // namespace normlab

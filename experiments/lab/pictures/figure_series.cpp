@@ -1,0 +1,253 @@
+#include "experiments/lab/pictures/figure_series.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "nn/model/sites.h"
+
+namespace normlab {
+namespace {
+
+bool begins(const MetricsLine& line, std::string_view prefix) {
+  const auto at = line.values.lower_bound(std::string(prefix));
+  return at != line.values.end() && at->first.starts_with(prefix);
+}
+
+/// Names sorted so that numbers count: "blocks.2" before "blocks.10", attention before the MLP, the stem first.
+bool before(const std::string& a, const std::string& b) {
+  const auto key = [](const std::string& name) {
+    std::vector<std::int64_t> numbers{name.starts_with("blocks.") || name.starts_with("stages.")    ? 1
+                                      : name.starts_with("patch_embed") || name.starts_with("stem") ? 0
+                                                                                                    : 2};
+    for (std::size_t i = 0; i < name.size(); ++i)
+      if (std::isdigit(static_cast<unsigned char>(name[i])) && i > 0 && name[i - 1] == '.') {
+        numbers.push_back(std::stoll(name.substr(i)));
+      }
+    return numbers;
+  };
+  const auto ka = key(a), kb = key(b);
+  const auto place = [](const std::string& name) {  // on the way of the data through a block
+    return std::find_if(std::begin(kSites), std::end(kSites), [&](const SiteRow& s) { return name.ends_with(s.path); });
+  };
+  if (ka != kb) return ka < kb;
+  return place(a) != place(b) ? place(a) < place(b) : a < b;
+}
+
+}  // namespace
+
+Lines measured(const FigureTrial& trial, std::string_view prefix) {
+  Lines out;
+  for (const MetricsLine& line : trial.lines)
+    if (begins(line, prefix)) out.push_back(&line);
+  return out;
+}
+
+Pick last_of(std::string_view prefix, std::size_t count) {
+  return [=](const FigureTrial& trial) {
+    Lines lines = measured(trial, prefix);
+    if (lines.size() > count) lines.erase(lines.begin(), lines.end() - std::ptrdiff_t(count));
+    return lines;
+  };
+}
+
+std::vector<std::size_t> shown_rows(const FigureInput& input) {
+  std::vector<std::size_t> rows;
+  for (const TableLine& line : input.table.lines)
+    if (line.mean_of.empty()) rows.push_back(line.plan_index);
+  return rows;
+}
+
+std::string label_of(const FigureInput& input, std::size_t row) { return input.experiment.rows[row].label; }
+
+const TrialConfig& config_of(const FigureInput& input, std::size_t row) {
+  return first_trial(input.experiment, input.experiment.rows[row]).config;
+}
+
+std::string short_name(std::string name) {
+  if (name == "patch_embed") return std::string("embed");
+  if (name.starts_with("stages.")) {
+    name.erase(0, 7);
+    if (const auto at = name.find(".blocks."); at != name.npos) name.replace(at, 8, 1, '.');
+  }
+  if (name.starts_with("blocks.")) name.erase(0, 7);
+  for (const char* branch : {".attn", ".mlp"})
+    if (const auto at = name.find(branch); at != name.npos) name[at] = ' ';
+  return name;
+}
+
+std::vector<std::string> layers_of(const FigureInput& input, const std::vector<std::string>& prefixes,
+                                   const std::function<bool(const std::string&)>& wanted) {
+  std::set<std::string> names;
+  for (const FigureTrial& trial : input.trials)
+    for (const MetricsLine& line : trial.lines)
+      for (const std::string& prefix : prefixes)
+        for (auto at = line.values.lower_bound(prefix); at != line.values.end() && at->first.starts_with(prefix); ++at)
+          if (const std::string layer = at->first.substr(prefix.size()); wanted(layer)) names.insert(layer);
+  std::vector<std::string> layers(names.begin(), names.end());
+  std::sort(layers.begin(), layers.end(), before);
+  return layers;
+}
+
+std::optional<double> mean_of(const Lines& lines, const std::string& metric) {
+  double sum = 0;
+  std::size_t n = 0;
+  for (const MetricsLine* line : lines)
+    if (const auto found = line->values.find(metric); found != line->values.end() && std::isfinite(found->second))
+      sum += found->second, ++n;
+  return n > 0 ? std::optional(sum / double(n)) : std::nullopt;
+}
+
+namespace {
+
+ChartSeries series_of(const FigureInput& input, std::size_t row) {
+  ChartSeries series{label_of(input, row), {}};
+  series.strip = input.experiment.rows[row].baseline.value_or(0);
+  return series;
+}
+
+/// Lines of each panel: strips side by side as long as they fit, and a larger strip in equal parts.
+std::vector<std::size_t> panel_sizes(const std::vector<ChartSeries>& series) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t from = 0, to = 0; from < series.size(); from = to) {
+    while (to < series.size() && series[to].strip == series[from].strip) ++to;
+    const std::size_t lines = to - from, parts = (lines + kChartStyles - 1) / kChartStyles;
+    if (!sizes.empty() && sizes.back() + lines <= kChartStyles)
+      sizes.back() += lines;
+    else
+      for (std::size_t p = 0; p < parts; ++p) sizes.push_back(lines * (p + 1) / parts - lines * p / parts);
+  }
+  return sizes;
+}
+
+}  // namespace
+
+std::vector<ChartSeries> by_layer(const FigureInput& input, const std::vector<std::string>& layers,
+                                  const std::function<std::string(std::size_t)>& prefix_of, const Pick& pick) {
+  std::vector<ChartSeries> all;
+  for (const std::size_t row : shown_rows(input)) {
+    ChartSeries series = series_of(input, row);
+    const std::string prefix = prefix_of(row);
+    std::vector<BandPoint> points(layers.size());
+    for (const FigureTrial& trial : input.trials) {
+      if (trial.row != row) continue;
+      const Lines lines = pick(trial);
+      for (std::size_t i = 0; i < layers.size() && !lines.empty(); ++i)
+        if (const auto value = mean_of(lines, prefix + layers[i])) points[i].add(*value);
+    }
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      points[i].at = double(i);
+      if (points[i].n > 0) series.points.push_back(points[i]);
+    }
+    if (!series.points.empty()) all.push_back(std::move(series));
+  }
+  return all;
+}
+
+std::vector<ChartSeries> by_step(const FigureInput& input, const std::string& metric) {
+  std::vector<ChartSeries> all;
+  for (const std::size_t row : shown_rows(input)) {
+    std::map<std::int64_t, BandPoint> points;
+    for (const FigureTrial& trial : input.trials)
+      if (trial.row == row)
+        for (const MetricsLine& line : trial.lines)
+          if (const auto found = line.values.find(metric); found != line.values.end() && std::isfinite(found->second)) {
+            points[line.step].at = double(line.step);
+            points[line.step].add(found->second);
+          }
+    ChartSeries series = series_of(input, row);
+    for (const auto& [step, point] : points) series.points.push_back(point);
+    if (!series.points.empty()) all.push_back(std::move(series));
+  }
+  return all;
+}
+
+void add_panels(Chart& chart, const std::string& heading, const std::string& values_name,
+                std::vector<ChartSeries> series, bool drawn) {
+  const std::vector<std::size_t> sizes = panel_sizes(series);
+  auto next = series.begin();
+  for (std::size_t p = 0; p < sizes.size(); ++p) {
+    ChartPanel& panel = chart.panels.emplace_back();
+    panel.heading = sizes.size() > 1 ? fmt::format("{} ({} of {})", heading, p + 1, sizes.size()) : heading;
+    panel.values_name = values_name;
+    panel.drawn = drawn;
+    for (std::size_t i = 0; i < sizes[p]; ++i, ++next) {
+      next->style = i;
+      panel.series.push_back(std::move(*next));
+    }
+  }
+}
+
+std::vector<std::string> short_names(const std::vector<std::string>& layers) {
+  std::vector<std::string> names;
+  for (const std::string& layer : layers) names.push_back(short_name(layer));
+  return names;
+}
+
+std::vector<Moment> moments(const FigureInput& input, const std::string& prefix) {
+  std::map<std::int64_t, std::size_t> steps;
+  std::size_t with = 0;
+  bool diverged = false;
+  for (const FigureTrial& trial : input.trials) {
+    const Lines lines = measured(trial, prefix);
+    with += !lines.empty();
+    diverged = diverged || (trial.state == TrialState::diverged && !lines.empty());
+    for (const MetricsLine* line : lines) ++steps[line->step];
+  }
+  std::vector<std::int64_t> common;
+  for (const auto& [step, count] : steps)
+    if (2 * count >= with) common.push_back(step);
+  std::vector<std::int64_t> chosen = common;
+  constexpr std::size_t kMoments = 4;
+  if (common.size() > kMoments) {
+    chosen.clear();
+    for (std::size_t i = 0; i < kMoments; ++i) chosen.push_back(common[i * (common.size() - 1) / (kMoments - 1)]);
+  }
+  std::vector<Moment> out;
+  for (const std::int64_t step : chosen)
+    out.push_back({step == 0 ? "step 0, the start" : fmt::format("step {}", step), [=](const FigureTrial& trial) {
+                     Lines lines = measured(trial, prefix);
+                     std::erase_if(lines, [&](const MetricsLine* line) { return line->step != step; });
+                     return lines;
+                   }});
+  if (diverged)
+    out.push_back({"last measurement before a divergence", [=](const FigureTrial& trial) {
+                     return trial.state == TrialState::diverged ? last_of(prefix, 1)(trial) : Lines();
+                   }});
+  return out;
+}
+
+std::vector<std::string> spread(const std::vector<std::string>& names, std::size_t most) {
+  if (names.size() <= most) return names;
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < most; ++i) out.push_back(names[i * (names.size() - 1) / (most - 1)]);
+  return out;
+}
+
+const MetricsLine* with_list(const FigureInput& input, std::size_t row, const std::string& name) {
+  for (const FigureTrial& trial : input.trials)
+    if (trial.row == row)
+      for (auto line = trial.lines.rbegin(); line != trial.lines.rend(); ++line)
+        if (line->lists.contains(name)) return &*line;
+  return nullptr;
+}
+
+Chart chart_of(const std::string& name, const std::string& title, const std::string& caption,
+               const std::string& across) {
+  Chart chart;
+  chart.name = name;
+  chart.title = title;
+  chart.caption = caption;
+  chart.across_name = across;
+  return chart;
+}
+
+std::vector<Chart> finished(Chart chart, ChartScale values) {
+  if (chart.panels.empty()) return {};
+  set_chart_axes(chart, ChartScale::linear, values);
+  return {std::move(chart)};
+}
+
+}  // namespace normlab

@@ -1,0 +1,63 @@
+// Parts of figures: which measurements of the trials a line or panel shows.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/lab/pictures/figures.h"
+
+namespace normlab {
+
+using Lines = std::vector<const MetricsLine*>;
+/// Which measurements of a trial a panel shows; their mean is taken.
+using Pick = std::function<Lines(const FigureTrial&)>;
+
+/// The measurements with values whose names begin so, in order.
+Lines measured(const FigureTrial& trial, std::string_view prefix);
+/// The last `count` of them.
+Pick last_of(std::string_view prefix, std::size_t count);
+/// The start, up to three later steps that most trials measured, and the last measurements before a divergence.
+struct Moment {
+  std::string words;
+  Pick pick;
+};
+std::vector<Moment> moments(const FigureInput& input, const std::string& prefix);
+
+/// The plan's rows that the table shows, in its order, and a row's label and settings.
+std::vector<std::size_t> shown_rows(const FigureInput& input);
+std::string label_of(const FigureInput& input, std::size_t row);
+const TrialConfig& config_of(const FigureInput& input, std::size_t row);
+
+/// The layers that the measurements name after any of these prefixes, in the order in which data passes them.
+std::vector<std::string> layers_of(const FigureInput& input, const std::vector<std::string>& prefixes,
+                                   const std::function<bool(const std::string&)>& wanted);
+/// "blocks.3.attn" is "3 attn", "stages.1.blocks.3.attn" is "1.3 attn", "patch_embed" is "embed".
+std::vector<std::string> short_names(const std::vector<std::string>& layers);
+std::string short_name(std::string layer);
+/// At most `most` of the names, evenly spread, with the first and the last.
+std::vector<std::string> spread(const std::vector<std::string>& names, std::size_t most);
+
+/// Mean of a metric over the picked measurements of a trial.
+std::optional<double> mean_of(const Lines& lines, const std::string& metric);
+/// A series of each row by layer: the mean over its seeds of what `pick` selects. `prefix_of` may depend on the row.
+std::vector<ChartSeries> by_layer(const FigureInput& input, const std::vector<std::string>& layers,
+                                  const std::function<std::string(std::size_t)>& prefix_of, const Pick& pick);
+/// A series of each row by step.
+std::vector<ChartSeries> by_step(const FigureInput& input, const std::string& metric);
+/// The last measurement of a row's first seed that has a list of that name; null if there is none.
+const MetricsLine* with_list(const FigureInput& input, std::size_t row, const std::string& name);
+
+/// A chart without panels yet.
+Chart chart_of(const std::string& name, const std::string& title, const std::string& caption,
+               const std::string& across);
+/// The chart with its axes set, or none if it has no panels.
+std::vector<Chart> finished(Chart chart, ChartScale values);
+inline constexpr const char* kMeanOfSeeds = " Lines: means over the seeds.";
+/// Adds the series to panels of at most kChartStyles lines, and keeps the rows of a strip together if they fit.
+void add_panels(Chart& chart, const std::string& heading, const std::string& values_name,
+                std::vector<ChartSeries> series, bool drawn = true);
+
+}  // namespace normlab

@@ -1,0 +1,59 @@
+// The figures of an experiment: each a chart of what its trials measured, or a reason why it cannot be drawn.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/lab/descriptor/experiment.h"
+#include "experiments/lab/pictures/chart.h"
+#include "experiments/lab/tables/table_model.h"
+#include "experiments/lab/trials/store.h"
+
+namespace normlab {
+
+/// The measurements of one trial.
+struct FigureTrial {
+  std::size_t row = 0;
+  std::uint64_t seed = 0;
+  TrialState state = TrialState::missing;
+  std::vector<MetricsLine> lines;
+};
+
+/// What the colours of mapped points stand for.
+enum class MappingColour : std::uint8_t { token, channel };
+
+struct FigureInput {
+  const Experiment& experiment;
+  const TableModel& table;  // its lines, in their order, are the rows that are drawn
+  std::vector<FigureTrial> trials;
+  std::vector<CurveProblem> problems;
+  std::size_t last = 10;             // measurements that `gradients` and `updates` average
+  std::vector<std::string> sites{};  // of `mapping`; none: attn.pre of the first, middle and last block
+  MappingColour colour = MappingColour::token;
+};
+/// Reads the metrics of each trial once.
+FigureInput read_figures(const Experiment& experiment, const ResultStore& store, const TableModel& table);
+
+struct FigureRow {
+  std::string_view word, doc;
+  std::optional<ProbeKind> probe;  // the measurements it draws; none: those of every training
+  std::vector<Chart> (*draw)(const FigureInput&);
+};
+/// In the order of `normlab figures --help`. `strip` and `lr_sensitivity` have no `draw`: they show the table.
+std::span<const FigureRow> figure_rows();
+
+/// Why a figure without numbers has none, and what to do: which probe to set, and what it costs.
+std::string missing_words(const FigureRow& figure, const FigureInput& input);
+
+/// The charts of all probes that have measured something, for a report.
+std::vector<Chart> measured_charts(const FigureInput& input);
+
+/// Final loss by learning rate, from the table of --lr-sensitivity.
+Chart rates_chart(const TableModel& table);
+/// Means, intervals and seeds of the table, for `strip`.
+Chart strip_chart(const TableModel& table);
+
+}  // namespace normlab

@@ -1,0 +1,375 @@
+#include "experiments/lab/sweep/worker.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "core/backend.h"
+#include "core/memory_error.h"
+#include "core/ranks/ranks.h"
+#include "core/start_thread.h"
+#include "experiments/lab/base/build_info.h"
+#include "experiments/lab/base/files.h"
+#include "experiments/lab/base/system_calls.h"
+#include "experiments/lab/descriptor/canonical.h"
+#include "experiments/lab/descriptor/fields.h"
+#include "experiments/lab/sweep/signals.h"
+#include "experiments/lab/sweep/start_weights.h"
+#include "experiments/lab/train/trial_ranks.h"
+#include "experiments/lab/trials/trial_files.h"
+
+namespace normlab {
+namespace {
+
+template <class Record>
+bool send_record(int socket, const Record& record) {
+  return uninterrupted([&] { return send(socket, &record, sizeof record, MSG_NOSIGNAL); }) == ssize_t{sizeof record};
+}
+
+template <class Record>
+bool receive_record(int socket, Record& record) {
+  for (;;) {
+    const ssize_t n = recv(socket, &record, sizeof record, 0);
+    if (n == static_cast<ssize_t>(sizeof record)) return true;
+    if (n < 0 && errno == EINTR && !stop_requested()) continue;
+    return false;
+  }
+}
+
+/// An amount per second, averaged over about the last ten seconds.
+class Rate {
+ public:
+  double add(double amount) {
+    constexpr double kSeconds = 10;
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::max(1e-6, std::chrono::duration<double>(now - last_).count());
+    const double keep = std::exp(-seconds / kSeconds);
+    last_ = now;
+    mean_ = keep * mean_ + (1 - keep) * amount / seconds;
+    weight_ = keep * weight_ + (1 - keep);
+    return mean_ / weight_;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  double mean_ = 0, weight_ = 0;
+};
+
+class TrialWork {
+ public:
+  /// `device`: the worker's device, opened for its first trial.
+  TrialWork(const WorkerSettings& settings, std::optional<ComputeDevice>& device, WorkClock& clock,
+            const Assignment& assignment, int socket)
+      : settings_(settings),
+        device_(device),
+        clock_(clock),
+        assignment_(assignment),
+        socket_(socket),
+        trial_(settings.experiment->trials[static_cast<std::size_t>(assignment.trial)]),
+        folder_(settings.store->trial(trial_.id)) {}
+
+  Report run() {
+    try {
+      if (const auto former = retried(); !former)
+        if (const auto result = folder_.load_result()) return answer_of(*result);
+      make_folders(folder_.path());
+      folder_.write_config(full_json(trial_.config));
+      const std::optional<Claim> claim = folder_.claim(settings_.options->lease_seconds, retried());
+      if (!claim) {
+        if (retried()) return answer(WorkerEvent::busy);  // its new owner has not yet removed the former result
+        const auto result = folder_.load_result();
+        return result ? answer_of(*result) : answer(WorkerEvent::busy);
+      }
+      return run(*claim);
+    } catch (const InputError& error) {
+      return answer(WorkerEvent::refused, error.what());
+    } catch (const std::exception& error) {
+      return answer(WorkerEvent::broken, error.what());
+    }
+  }
+
+ private:
+  Report run(const Claim& claim) {
+    const auto log = [&](const std::string& text) {
+      log_line(worker_log(*settings_.store, getpid()),
+               fmt::format("{} {} attempt {}: {}", trial_.id.substr(0, 12), trial_.label, claim.attempt(), text));
+    };
+    log(fmt::format("begins with {} threads{}", assignment_.threads,
+                    claim.taken_over() ? ", taken over from a process that has ended" : ""));
+    Report report;
+    try {
+      report = train(claim);
+    } catch (const MemoryError& error) {
+      report = answer(WorkerEvent::failed, error.what());
+    } catch (const EnvironmentError& error) {  // a full disk is not the trial's fault
+      report = answer(WorkerEvent::broken, error.what());
+    } catch (const InputError& error) {
+      report = answer(WorkerEvent::refused, error.what());
+    } catch (const std::system_error& error) {  // includes std::filesystem errors
+      report = answer(WorkerEvent::broken, error.what());
+    } catch (const std::bad_alloc&) {  // a small allocation; MemoryError covers what a trial itself needs
+      report = answer(WorkerEvent::broken, "out of memory; use fewer --workers or a smaller batch");
+    } catch (const std::exception& error) {
+      report = answer(WorkerEvent::failed, error.what());
+    }
+    const bool trouble = report.event == WorkerEvent::broken || report.event == WorkerEvent::refused ||
+                         report.event == WorkerEvent::failed;
+    // The process that took the trial over may have removed this attempt's files, or a user the trial's folder, which
+    // is not the disk's fault.
+    if (trouble && claim.lost_now()) report = answer(WorkerEvent::busy);
+    if (report.event == WorkerEvent::failed) publish_failure(folder_, trial_, report.text);
+    log(fmt::format("ends: {}{}{}", word_of(report.event), report.text[0] != 0 ? ": " : "", report.text));
+    return report;
+  }
+
+  Report train(const Claim& claim) {
+    const bool opens = !device_;
+    if (opens) device_.emplace(settings_.options->device, settings_.options->gpu);
+    TrialOptions options;
+    options.backend = &device_->backend();
+    options.threads = assignment_.threads;
+    options.gpu_shards = settings_.options->gpu_shards;
+    options.checkpoint = settings_.experiment->checkpoint;
+    if (trial_.purpose == Purpose::start) {
+      if (options.checkpoint.keep == KeepCheckpoint::none) options.checkpoint.keep = KeepCheckpoint::weights;
+    } else {
+      options.probes = settings_.experiment->probes;
+    }
+    options.start = [this] { return start_weights(trial_.config.start, *settings_.store); };
+    options.allow_different_bits = settings_.options->allow_different_bits;
+    options.data_threads = settings_.options->data_threads;
+    if (!settings_.options->tensorboard.empty())
+      options.tensorboard = events_folder(*settings_.experiment, trial_, settings_.options->tensorboard);
+    options.stop = &stop_flag();
+    options.clock = &clock_;
+    Rate speed, data_share;
+    double data_seconds = clock_.times()[WorkPart::data];
+    options.report = [&](const TrialProgress& p) {
+      Report report = answer(WorkerEvent::progress);
+      report.step = p.step, report.steps = p.steps, report.loss = p.loss;
+      report.images_per_second = speed.add(double(p.images));
+      LeaseNote note{.step = p.step, .steps = p.steps, .images_per_second = report.images_per_second, .loss = p.loss};
+      const double data_before = std::exchange(data_seconds, clock_.times()[WorkPart::data]);
+      if (!device_->backend().whole_batch()) note.data_share = data_share.add(data_seconds - data_before);
+      note.data_threads = options.data_threads;
+      claim.note(note);
+      // Dropped if the parent does not read, for example while it is paused; the training continues.
+      send(socket_, &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
+    };
+    const DataPair& data = settings_.data->at(data_key(trial_.config.dataset));
+    switch (run(claim, data, options, opens)) {
+      case TrialOutcome::done:
+        return answer(WorkerEvent::done);
+      case TrialOutcome::diverged:
+        return answer(WorkerEvent::diverged);
+      case TrialOutcome::stopped:
+        return cpu_limit_reached() ? answer(WorkerEvent::broken, kCpuLimitWords) : answer(WorkerEvent::stopped);
+      case TrialOutcome::lost:
+        break;
+    }
+    return answer(WorkerEvent::busy);
+  }
+
+  /// `opened`: this is the first trial on this worker's device.
+  TrialOutcome run(const Claim& claim, const DataPair& data, TrialOptions& options, bool opened) const {
+    Ranks* const group = settings_.options->group;
+    if (group == nullptr)
+      return run_trial_on(settings_.options->ranks, trial_.config, trial_.id, data, folder_, claim, options);
+    group->shared_text(folder_.path().string());  // to serve_trials()
+    group->shared(opened);
+    group->shared(!options.probes.empty());
+    group->agree([] {});
+    options.ranks = group;
+    return run_trial(trial_.config, trial_.id, data, folder_, claim, options);
+  }
+
+  /// The result from before this run that is to be replaced, if it is still there.
+  std::optional<std::string> retried() const {
+    if (settings_.retried == nullptr) return std::nullopt;
+    const auto found = settings_.retried->find(static_cast<std::size_t>(assignment_.trial));
+    if (found == settings_.retried->end() || folder_.result_text() != found->second) return std::nullopt;
+    return found->second;
+  }
+
+  Report answer(WorkerEvent event, const std::string& text = {}) const {
+    Report report;
+    report.event = event;
+    report.trial = assignment_.trial;
+    std::snprintf(report.text, sizeof report.text, "%s", text.c_str());
+    return report;
+  }
+
+  Report answer_of(const TrialResult& result) const {
+    if (result.status == TrialEnd::failed) return answer(WorkerEvent::failed_there, result.message.value_or(""));
+    return answer(WorkerEvent::finished);
+  }
+
+  const WorkerSettings& settings_;
+  std::optional<ComputeDevice>& device_;
+  WorkClock& clock_;
+  const Assignment& assignment_;
+  const int socket_;
+  const Trial& trial_;
+  const TrialFolder folder_;
+};
+
+/// If memory runs out, the system should kill a worker, not the process that hands out trials. If it ignores this
+/// setting, it chooses by size, which usually also hits a worker.
+void prefer_to_be_killed() {
+  if (std::FILE* file = std::fopen("/proc/self/oom_score_adj", "w")) {
+    std::fputs("500", file);
+    std::fclose(file);
+  }
+}
+
+void work_on_trials(const WorkerSettings& settings, WorkClock clock, int socket) {
+  Assignment assignment;
+  std::optional<ComputeDevice> device;
+  while (!stop_requested() && receive_record(socket, assignment) && assignment.trial >= 0) {
+    clock.enter(WorkPart::start);
+    Report report = TrialWork(settings, device, clock, assignment, socket).run();
+    clock.enter(WorkPart::waiting);
+    report.times = clock.times();
+    if (!send_record(socket, report)) break;
+  }
+}
+
+[[noreturn]] void worker_main(const WorkerSettings& settings, WorkClock clock, int socket, pid_t parent) {
+  catch_worker_signals();
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // without its parent, no process reads the reports
+  if (getppid() != parent) _exit(0);
+  prefer_to_be_killed();
+  // What a library prints before it aborts should appear neither in the table nor in the live view.
+  const int log = open(worker_log(*settings.store, getpid()).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (log >= 0) {
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    close(log);
+  }
+  work_on_trials(settings, clock, socket);
+  std::fflush(nullptr);
+  _exit(0);  // skips the parent's buffers and destructors
+}
+
+}  // namespace
+
+std::string data_key(const DatasetConfig& config) {
+  std::string key;
+  for_each_field<DatasetConfig>([&](const auto& field) {
+    const auto& value = config.*field.member;
+    if constexpr (std::is_enum_v<std::decay_t<decltype(value)>>)
+      key += fmt::format("{}={}|", field.key, int(value));
+    else if constexpr (requires { value.has_value(); })
+      key += fmt::format("{}={}|", field.key, value ? std::to_string(*value) : "");
+    else
+      key += fmt::format("{}={}|", field.key, value);
+  });
+  return key;
+}
+
+std::filesystem::path events_folder(const Experiment& experiment, const Trial& trial,
+                                    const std::filesystem::path& tensorboard) {
+  std::string name = trial.label;  // without characters that have a meaning in paths
+  std::replace(name.begin(), name.end(), '/', '_');
+  return tensorboard / experiment.stem / (name.front() == '.' ? "_" + name : name);
+}
+
+WorkerProcess start_worker(const WorkerSettings& settings) {
+  int sockets[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
+    throw EnvironmentError(fmt::format("cannot start a worker: {}", std::strerror(errno)));
+  const pid_t parent = getpid();
+  const WorkClock clock;
+  if (settings.options->group != nullptr)
+    return {parent, sockets[0], start_thread([&settings, clock, socket = sockets[1]] {
+              work_on_trials(settings, clock, socket);
+              close(socket);
+            })};
+  std::fflush(nullptr);
+  const pid_t pid = fork();
+  if (pid < 0) {
+    close(sockets[0]), close(sockets[1]);
+    throw EnvironmentError(fmt::format("cannot start a worker: {}; use fewer --workers", std::strerror(errno)));
+  }
+  if (pid == 0) {
+    close(sockets[0]);
+    worker_main(settings, clock, sockets[1], parent);
+  }
+  close(sockets[1]);
+  return {pid, sockets[0], {}};
+}
+
+void serve_trials(const RunOptions& options, const Experiment& experiment) {
+  Ranks& group = *options.group;
+  catch_stop_signals();  // which reach all ranks; the first one decides
+  const ResultStore store(options.out);
+  std::optional<ComputeDevice> device;
+  DataSets data;
+  for (std::string path; !(path = group.shared_text("")).empty();) {
+    TrialOptions own;
+    own.ranks = &group;
+    own.threads = options.threads;
+    own.gpu_shards = options.gpu_shards;
+    own.data_threads = options.data_threads;
+    own.allow_different_bits = options.allow_different_bits;
+    if (group.shared(false)) device.reset();  // all connect new ones, since the first one has a worker for each stage
+    if (group.shared(false)) own.probes = experiment.probes;
+    const TrialFolder folder{path};
+    std::optional<TrialConfig> config;
+    const DataPair* pair = nullptr;
+    try {
+      group.agree([&] {
+        if (!device) device.emplace(options.device, options.gpu);
+        own.backend = &device->backend();
+        config = read_trial_config(folder);
+        const std::string key = data_key(config->dataset);
+        if (!data.contains(key)) data.emplace(key, load_dataset(config->dataset, options.data, options.threads));
+        pair = &data.at(key);
+      });
+      own.start = [&] { return start_weights(config->start, store); };
+      join_trial(*config, folder.path().filename().string(), *pair, folder, own);
+    } catch (const Error&) {  // all ranks have it, and the first one reports it
+    }
+  }
+}
+
+void end_serving(Ranks& group) { group.shared_text(""); }
+
+std::filesystem::path worker_log(const ResultStore& store, pid_t pid) {
+  return store.out() / "logs" / fmt::format("{}-{}.log", host_name(), pid);
+}
+
+void log_line(const std::filesystem::path& log, const std::string& text) {
+  try {
+    LineFile(log).append(utc_time() + " " + text);
+  } catch (const EnvironmentError&) {
+  }
+}
+
+bool publish_failure(const TrialFolder& folder, const Trial& trial, const std::string& message) {
+  TrialResult result;
+  result.id = trial.id;
+  result.seed = trial.config.seed;
+  result.status = TrialEnd::failed;
+  result.message = message;
+  return folder.publish_result(result);
+}
+
+bool send_assignment(int socket, const Assignment& assignment) { return send_record(socket, assignment); }
+bool receive_report(int socket, Report& report) { return receive_record(socket, report); }
+
+}  // namespace normlab

@@ -1,0 +1,219 @@
+// Tables as CSV and JSON.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "experiments/lab/base/text_layout.h"
+#include "experiments/lab/tables/markup.h"
+#include "experiments/lab/tables/table.h"
+
+namespace normlab {
+namespace {
+
+std::string csv_line(const std::vector<std::string>& cells) {
+  std::string line;
+  for (std::size_t c = 0; c < cells.size(); ++c) line += (c == 0 ? "" : ",") + csv_cell(cells[c]);
+  return line + "\n";
+}
+
+/// The shortest text that reads back as the same number; "" for none.
+std::string full(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
+std::string full(const Figure& figure) { return full(figure.value); }
+
+bool is_pivot(const TableModel& model) {
+  return std::any_of(model.columns.begin(), model.columns.end(),
+                     [](const TableColumn& column) { return column.key.starts_with("col:"); });
+}
+
+/// Gives each value, half width and tail its own column.
+std::string csv_pivot(const TableModel& model) {
+  std::vector<std::string> headings;
+  for (const TableColumn& column : model.columns) {
+    headings.push_back(column.heading);
+    if (column.kind != ColumnKind::number) continue;
+    headings.push_back(column.heading + " half_width");
+    headings.push_back(column.heading + " n, marks");
+  }
+  std::string text = csv_line(headings);
+  for (const TableGridRow& row : model.grid) {
+    std::vector<std::string> cells;
+    for (std::size_t c = 0; c < row.cells.size(); ++c) {
+      const TableCell& cell = row.cells[c];
+      const bool number = model.columns[c].kind == ColumnKind::number;
+      cells.push_back(number && cell.sort && !cell.value.empty() ? full(cell.sort) : cell.value);
+      if (!number) continue;
+      cells.push_back(full(cell.half_width_full));
+      cells.push_back(row.cells[c].tail);
+    }
+    text += csv_line(cells);
+  }
+  return text;
+}
+
+/// What the seeds of a row that know it agree on; "" if there is nothing. Guessing is in the table's unit.
+std::string images_of(const TableLine& line) {
+  std::set<std::int64_t> images;
+  for (const TableSeed& seed : line.seeds)
+    if (seed.images > 0) images.insert(seed.images);
+  return images.size() == 1 ? fmt::format("{}", *images.begin()) : "";
+}
+std::string guess_of(const TableLine& line, double scale) {
+  std::set<double> guesses;
+  for (const TableSeed& seed : line.seeds)
+    if (seed.guess) guesses.insert(scale * *seed.guess);
+  return guesses.size() == 1 ? fmt::format("{}", *guesses.begin()) : "";
+}
+
+std::string csv_lines(const TableModel& model) {
+  const auto any = [&](auto&& test) { return std::any_of(model.lines.begin(), model.lines.end(), test); };
+  const bool equivalence = any([](const TableLine& line) { return line.equivalent.has_value(); });
+  const bool bootstrap = any([](const TableLine& line) { return line.bootstrap_half_width.value.has_value(); });
+  const bool best = !model.best_heading.empty();
+  const bool images = any([](const TableLine& line) { return !images_of(line).empty(); });
+  const bool guesses = any([&](const TableLine& line) { return !guess_of(line, model.scale).empty(); });
+  std::vector<std::string> headings = model.axes;
+  if (headings.empty()) headings.push_back("row");
+  if (best) headings.insert(headings.end(), {model.best_heading, "best_half_width", "best_n", "best_rate", "rates"});
+  headings.insert(headings.end(), {model.metric_heading(), "half_width", "n", "planned", "gain", "gain_half_width",
+                                   "gain_low", "gain_high", "pairs", "p", "differs"});
+  if (equivalence) headings.insert(headings.end(), {"equivalent", "equivalent_p"});
+  if (bootstrap) headings.push_back("bootstrap_half_width");
+  if (images) headings.push_back("images");
+  if (guesses) headings.push_back("guess");
+  headings.push_back("notes");
+  std::string text = csv_line(headings);
+  for (const TableLine& line : model.lines) {
+    std::vector<std::string> cells = line.axes;
+    if (cells.empty()) cells.push_back(line.label);
+    if (best)
+      cells.insert(cells.end(), {full(line.best.mean), full(line.best.half_width), fmt::format("{}", line.best.n),
+                                 line.best.rate, fmt::format("{}", line.rates.size())});
+    cells.insert(cells.end(), {full(line.mean), full(line.half_width), fmt::format("{}", line.n),
+                               fmt::format("{}", line.seeds.size()), full(line.gain), full(line.gain_half_width),
+                               full(line.gain_low), full(line.gain_high), fmt::format("{}", line.pairs), full(line.p),
+                               !line.gain_low.value ? ""
+                               : line.differs       ? "yes"
+                                                    : "no"});
+    if (equivalence)
+      cells.insert(cells.end(), {!line.equivalent ? "" : *line.equivalent ? "yes" : "no", full(line.equivalent_p)});
+    if (bootstrap) cells.push_back(full(line.bootstrap_half_width));
+    if (images) cells.push_back(images_of(line));
+    if (guesses) cells.push_back(guess_of(line, model.scale));
+    cells.push_back(joined(line.notes, ", "));
+    text += csv_line(cells);
+  }
+  return text;
+}
+
+using Json = nlohmann::ordered_json;
+
+Json in_full(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(); }
+Json in_full(const Figure& figure) { return in_full(figure.value); }
+
+/// The value of an axis with its type: true, 0.001, "pre_pre"; null if the row has none.
+Json typed(const std::string& value) {
+  if (value.empty()) return nullptr;
+  const Json read = Json::parse(value, nullptr, false);
+  return read.is_number() || read.is_boolean() ? read : Json(value);
+}
+
+Json seed_json(const TableSeed& seed) {
+  Json entry{{"seed", seed.seed}, {"state", word_of(seed.state)}, {"trial", seed.trial}};
+  if (seed.value) entry["value"] = in_full(seed.value);
+  if (seed.gain) entry["gain"] = in_full(seed.gain);
+  if (seed.images > 0) entry["images"] = seed.images;
+  if (seed.guess) entry["guess"] = in_full(seed.guess);
+  if (seed.above_guessing) entry["loss_above_guessing"] = true;
+  if (seed.state == SeedState::diverged) entry["diverged_step"] = seed.diverged_step;
+  if (!seed.diverged_site.empty()) entry["diverged_site"] = seed.diverged_site;
+  if (seed.early_stopped_step) entry["early_stopped_step"] = *seed.early_stopped_step;
+  if (seed.state == SeedState::running || seed.state == SeedState::stopped) entry["progress"] = seed.progress;
+  if (!seed.message.empty()) entry["message"] = seed.message;
+  if (!seed.environment.empty()) entry["environment"] = seed.environment;
+  if (!seed.sealed) entry["sealed"] = false;
+  return entry;
+}
+
+Json rates_json(const std::vector<TableRate>& rates) {
+  Json list = Json::array();
+  for (const TableRate& rate : rates) {
+    Json runs = Json::array();
+    for (const TableRate::Run& run : rate.runs)
+      runs.push_back({{"seed", run.seed}, {"loss", in_full(run.loss)}, {"diverged", run.diverged}});
+    list.push_back({{"rate", typed(rate.label)}, {"runs", std::move(runs)}});
+  }
+  return list;
+}
+
+Json line_json(const TableModel& model, const TableLine& line) {
+  Json axes = Json::object(), seeds = Json::array();
+  for (std::size_t a = 0; a < model.axes.size(); ++a) axes[model.axes[a]] = typed(line.axes[a]);
+  for (const TableSeed& seed : line.seeds) seeds.push_back(seed_json(seed));
+  if (!line.has_runs())
+    for (Json& seed : seeds) seed.erase("trial");
+  Json row{{"row", line.label}, {"axes", std::move(axes)}, {"baseline", line.is_baseline}, {"strip", line.strip}};
+  row["mean"] = in_full(line.mean);
+  row["half_width"] = in_full(line.half_width);
+  row["n"] = line.n;
+  row["planned"] = line.seeds.size();
+  row["gain"] = in_full(line.gain);
+  row["gain_half_width"] = in_full(line.gain_half_width);
+  row["gain_low"] = in_full(line.gain_low);
+  row["gain_high"] = in_full(line.gain_high);
+  row["pairs"] = line.pairs;
+  row["procedure"] = line.procedure;
+  row["p"] = in_full(line.p);
+  row["differs"] = line.differs;
+  row["partial"] = line.partial;
+  if (line.equivalent) row["equivalent"] = *line.equivalent, row["equivalent_p"] = in_full(line.equivalent_p);
+  if (line.bootstrap_half_width.value.has_value()) row["bootstrap_half_width"] = in_full(line.bootstrap_half_width);
+  row["notes"] = line.notes;
+  row["seeds"] = std::move(seeds);
+  if (!line.mean_of.empty()) row["mean_of"] = line.mean_of.size();
+  if (line.rates.empty()) return row;
+  row["best"] = {{"mean", in_full(line.best.mean)},
+                 {"half_width", in_full(line.best.half_width)},
+                 {"n", line.best.n},
+                 {"rate", typed(line.best.rate)}};
+  row["rates"] = rates_json(line.rates);
+  return row;
+}
+
+}  // namespace
+
+std::string render_table_csv(const TableModel& model) { return is_pivot(model) ? csv_pivot(model) : csv_lines(model); }
+
+std::string render_table_json(const TableModel& model) {
+  Json rows = Json::array(), strips = Json::array(), grid = Json::array();
+  for (const TableLine& line : model.lines) rows.push_back(line_json(model, line));
+  for (const TableStrip& strip : model.strips)
+    strips.push_back(Json{{"label", strip.label},
+                          {"best_gain_by_chance", in_full(strip.best_by_chance)},
+                          {"smallest_gain", in_full(strip.detectable)},
+                          {"smallest_gain_low", in_full(strip.detectable_low)},
+                          {"smallest_gain_high", in_full(strip.detectable_high)}});
+  Json sentences = Json::array();
+  for (const TableSentence& sentence : model.footer) sentences.push_back(sentence.text);
+  Json json{{"about", model.about}, {"metric", model.metric},  {"unit", model.unit},
+            {"scale", model.scale}, {"rows", std::move(rows)}, {"strips", std::move(strips)}};
+  if (is_pivot(model)) {
+    Json headings = Json::array();
+    for (const TableColumn& column : model.columns) headings.push_back(column.heading);
+    for (const TableGridRow& row : model.grid) {
+      Json cells = Json::array();
+      for (const TableCell& cell : row.cells) cells.push_back(cell.text());
+      grid.push_back(std::move(cells));
+    }
+    json["columns"] = std::move(headings);
+    json["grid"] = std::move(grid);
+  }
+  if (!model.best_heading.empty()) json["best"] = model.best_heading;
+  json["footer"] = std::move(sentences);
+  json["problems"] = model.problems;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace normlab

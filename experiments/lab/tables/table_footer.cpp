@@ -1,0 +1,381 @@
+#include "experiments/lab/tables/table_parts.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+
+#include "experiments/lab/base/text_layout.h"
+#include "experiments/lab/data/jpeg_copy.h"
+#include "experiments/lab/trials/loss_meaning.h"
+#include "experiments/lab/trials/trial_result.h"
+
+namespace normlab {
+namespace {
+
+constexpr std::size_t kMostSeeds = 10'000;
+constexpr std::size_t kStripsByName = 4;  // with more, a range is given
+
+/// What `normlab bench intervals` finds for strips of 2 to 20 rows that borrow from each other. Else at least 93%, and
+/// 95% of equally noisy rows.
+std::string_view coverage_words(std::size_t seeds, std::size_t rows) {
+  if (seeds < 4) return seeds == 2 ? "87 to 100%" : "91 to 98%";
+  return seeds == 4 || (seeds < 10 && rows <= 4) ? "92 to 97%" : "95%";
+}
+
+class Footer {
+ public:
+  explicit Footer(const FooterFacts& facts)
+      : facts_(facts), options_(facts.options), lines_(facts.lines), comparisons_(facts.comparisons) {}
+
+  std::vector<TableSentence> write() {
+    intervals();
+    selection();
+    for (TableSentence& sentence : guessing_sentences(facts_.input, options_, lines_))
+      sentences_.push_back(std::move(sentence));
+    jpeg_copies();
+    gains();
+    power();
+    equivalence();
+    divergence();
+    learning();
+    unfinished();
+    for (const std::string& remark : facts_.input.remarks) add("remark", remark);
+    early_stops();
+    arithmetic();
+    losses();
+    environments();
+    unsealed();
+    bad_images();
+    hidden();
+    return std::move(sentences_);
+  }
+
+ private:
+  void add(const char* key, std::string text) { sentences_.push_back({key, std::move(text)}); }
+
+  template <class Test>
+  bool any(Test&& test) const {
+    return std::any_of(lines_.begin(), lines_.end(), test);
+  }
+
+  template <class Test>
+  std::size_t seeds(Test&& test) const {
+    std::size_t sum = 0;
+    for (const TableLine& line : lines_)
+      if (line.has_runs()) sum += std::size_t(std::count_if(line.seeds.begin(), line.seeds.end(), test));
+    return sum;
+  }
+  std::size_t seeds_in(std::initializer_list<SeedState> states) const {
+    return seeds([&](const TableSeed& s) { return std::find(states.begin(), states.end(), s.state) != states.end(); });
+  }
+
+  std::string points() const {
+    const std::string& unit = facts_.input.unit;
+    return unit.empty() ? "" : unit == "%" ? " percentage points" : " " + unit;
+  }
+
+  /// A number for each strip: "0.4", or "0.4 (variant=Ti/4), 0.6 (variant=S/4)", or "0.4 to 0.6, by strip".
+  template <class Value>
+  std::string by_strip(Value&& value) const {
+    std::vector<Figure> figures;
+    std::vector<std::string> labelled;
+    std::set<std::string> different;
+    const auto& strips = facts_.strips;
+    for (std::size_t s = 0; s < strips.size(); ++s) {
+      const Figure figure = value(strips[s], comparisons_[s]);
+      if (!figure.value) continue;
+      different.insert(figure.text);
+      figures.push_back(figure);
+      labelled.push_back(fmt::format("{} ({})", figure.text, strips[s].label));
+    }
+    if (figures.empty()) return "";
+    if (different.size() == 1) return figures.front().text;
+    if (figures.size() <= kStripsByName) return joined(labelled, ", ");
+    const auto [low, high] = std::minmax_element(figures.begin(), figures.end(),
+                                                 [](const Figure& a, const Figure& b) { return *a.value < *b.value; });
+    return fmt::format("{} to {}, by strip,", low->text, high->text);
+  }
+
+  std::size_t compared_rows() const {
+    std::size_t rows = 0;
+    for (const ManyToOne& strip : comparisons_) rows += strip.compared;
+    return rows;
+  }
+
+  bool has_intervals() const {
+    return any([](const TableLine& line) { return line.gain_half_width.value.has_value(); });
+  }
+
+  /// How often all intervals of a strip hold: "95%", or what simulations show for the fewest seeds that noise rests on.
+  std::string_view probability() const {
+    std::size_t fewest = 0, rows = 0;  // a row that stands apart has an exact interval of its own
+    for (const ManyToOne& strip : comparisons_) {
+      const auto borrows = [](const Comparison& row) { return row.half_width && !row.apart; };
+      const auto borrowing = std::size_t(std::count_if(strip.rows.begin(), strip.rows.end(), borrows));
+      if (borrowing < 2) continue;
+      rows = rows == 0 ? borrowing : std::min(rows, borrowing);
+      for (const Comparison& row : strip.rows)
+        if (borrows(row)) {
+          const std::size_t seeds = facts_.input.first_stage.empty() ? row.pairs : facts_.input.first_stage.size();
+          fewest = fewest == 0 ? seeds : std::min(fewest, seeds);
+        }
+    }
+    return fewest == 0 ? "95%" : coverage_words(fewest, rows);
+  }
+
+  /// Explains the interval with an example row of the table.
+  void intervals() {
+    const auto shown = std::find_if(lines_.begin(), lines_.end(),
+                                    [](const TableLine& line) { return line.half_width.value.has_value(); });
+    if (shown != lines_.end())
+      add("interval",
+          fmt::format("±{} ({}): 95% t interval of the mean of {} seeds{}.", shown->half_width.text, shown->count,
+                      shown->n, options_.select == TableSelect::last ? "; last evaluation" : ""));
+    else if (any([](const TableLine& line) { return line.mean.value.has_value(); }))
+      add("interval", !any([](const TableLine& line) { return line.n > 1; })
+                          ? "One seed has no interval: no ± is shown, and no difference can be told from chance."
+                      : facts_.input.first_stage.empty()
+                          ? "Runs that count as guessing have no spread, so no ± is shown."
+                          : "The seeds of the first stage show no noise, so no ± is shown.");
+  }
+
+  void selection() {
+    if (!facts_.input.definition.empty()) return add("selection", facts_.input.definition);
+    switch (options_.select) {
+      case TableSelect::last:
+        break;
+      case TableSelect::best_minival:
+        add("selection", fmt::format("{} is that of each run's evaluation with the best minival/accuracy (the first of "
+                                     "equals); {} was not looked at for it.",
+                                     options_.metric, options_.metric.starts_with("minival/") ? "the test set" : "it"));
+        break;
+      case TableSelect::mean_last_k:
+        add("selection", fmt::format("{} is the mean over the last {} of each run; nothing was selected.",
+                                     options_.metric, plural(options_.last_k, "evaluation")));
+        break;
+    }
+  }
+
+  void gains() {
+    if (!any([](const TableLine& line) { return line.gain.value.has_value(); })) return;
+    const std::string what = lower_is_better(options_.metric) ? "Gains (how far a row is below the baseline)" : "Gains";
+    if (!has_intervals()) return add("gain", what + ": differences to the baseline, paired by seed.");
+    const bool strips = comparisons_.size() > 1;
+    const std::string whole = !strips ? fmt::format("all {} intervals", compared_rows())
+                              : options_.family == TableFamily::table
+                                  ? fmt::format("all {} intervals of the table", compared_rows())
+                                  : "all intervals with one baseline";
+    add("gain", fmt::format("{}: paired by seed; {}; * leaves out 0.", what,
+                            compared_rows() == 1 ? "± is a 95% paired t interval"
+                                                 : fmt::format("{} hold with {}", whole, probability())));
+    std::vector<std::string> apart;
+    for (const TableLine& line : lines_)
+      if (line.procedure == kOwnNoise && compared_rows() > 1) apart.push_back(line.label);
+    if (!apart.empty())
+      add("apart", fmt::format("Intervals from a row's own runs alone (runs diverged, or \"apart\"): {}.",
+                               first_few(apart, [](const std::string& label) { return label; })));
+  }
+
+  void power() {
+    const bool table = options_.family == TableFamily::table && comparisons_.size() > 1;
+    const std::string chance =
+        table ? facts_.best_of_table.text
+              : by_strip([](const TableStrip& strip, const ManyToOne&) { return strip.best_by_chance; });
+    const std::string rows = table || comparisons_.size() == 1 ? fmt::format("{} rows", compared_rows()) : "a strip";
+    if (!chance.empty())
+      add("chance", fmt::format("If no row differed, the best of {} would still show about {}.", rows, chance));
+    std::set<std::size_t> seeds;
+    for (const TableStrip& strip : facts_.strips)
+      if (strip.detectable.value) seeds.insert(strip.detectable_seeds);
+    const std::string smallest = by_strip([](const TableStrip& strip, const ManyToOne&) { return strip.detectable; });
+    if (!smallest.empty())
+      add("power", fmt::format("{} seeds show a true gain of {} four times in five, in a typical row.",
+                               seeds.size() == 1 ? fmt::format("{}", *seeds.begin()) : "These", smallest));
+    if (options_.detect) {
+      const std::string needed = by_strip([&](const TableStrip&, const ManyToOne& comparison) {
+        const auto seeds_text = [](std::size_t count) {
+          return count > kMostSeeds ? fmt::format("more than {}", kMostSeeds) : fmt::format("{}", count);
+        };
+        Figure figure;
+        if (const auto number = seeds_needed(comparison, *options_.detect, 0.8, kMostSeeds)) {
+          figure.value = double(number->seeds);
+          figure.text = fmt::format("{} ({} to {})", seeds_text(number->seeds), seeds_text(number->low),
+                                    seeds_text(number->high));
+        }
+        return figure;
+      });
+      add("detect",
+          needed.empty()
+              ? fmt::format("The number of seeds that show a gain of {}{} is unknown, because there is no sd yet.",
+                            *options_.detect, points())
+              : fmt::format("To show a gain of {}{} four times in five takes {} seeds (in brackets: as the "
+                            "sd itself is uncertain).",
+                            *options_.detect, points(), needed));
+    }
+    if (options_.detect && facts_.correlation)
+      add("correlation",
+          fmt::format("Over the rows, values of one seed correlate by {}.", fixed(*facts_.correlation, 2)));
+  }
+
+  void equivalence() {
+    if (!any([](const TableLine& line) { return line.equivalent.has_value(); })) return;
+    add("equivalent",
+        fmt::format(
+            "Equivalent: two one-sided t tests at 5% place the gain within ±{}{}; each row is tested on its own.",
+            *options_.equivalent, points()));
+  }
+
+  void divergence() {
+    if (seeds_in({SeedState::diverged}) == 0) return;
+    if (options_.diverged == TableDiverged::chance) {
+      add("diverged", "A diverged run counts as one that guesses (--diverged chance).");
+    } else {
+      const bool partial = any([](const TableLine& line) { return line.partial; });
+      add("diverged", partial ? "Diverged runs do not count; † marks gains over the pairs in which both runs finished."
+                              : "Diverged runs do not count.");
+    }
+    add("rate", "(rate a to b%): 95% interval of the share of runs that diverge.");
+  }
+
+  void learning() {
+    if (!options_.learned) return;
+    std::string text = fmt::format(
+        "Has not learned: the mean training loss at the end is above {} of that of the first step (--learned).",
+        *options_.learned);
+    const std::size_t unknown =
+        seeds([](const TableSeed& seed) { return seed.state == SeedState::done && !seed.first_loss; });
+    if (unknown > 0)
+      text +=
+          fmt::format(" Not judged, as an older version did not record {}: {}.", kFirstLoss, plural(unknown, "result"));
+    add("learned", text);
+  }
+
+  void unfinished() {
+    const std::size_t all = seeds([](const TableSeed&) { return true; }),
+                      ended = seeds_in({SeedState::done, SeedState::diverged}),
+                      unreadable = seeds_in({SeedState::unreadable}), open = all - ended - unreadable;
+    if (open > 0)
+      add("unfinished", fmt::format("{} of {} runs are not finished: these numbers will change.", open, all));
+    if (unreadable > 0)
+      add("unreadable", fmt::format("{} of {} results cannot be read and are not counted.", unreadable, all));
+  }
+
+  void early_stops() {
+    std::set<std::string> rules;
+    for (const TableLine& line : lines_)
+      for (const TableSeed& seed : line.seeds)
+        if (!seed.early_stop_rule.empty()) rules.insert(seed.early_stop_rule);
+    if (!rules.empty())
+      add("early_stop",
+          fmt::format("Runs could be stopped early by a rule: {}.", joined({rules.begin(), rules.end()}, "; ")));
+  }
+
+  /// Losses that an older version measured otherwise.
+  void losses() {
+    const auto done = [](const TableSeed& seed) { return seed.state == SeedState::done; };
+    const std::size_t all = seeds(done), older = seeds([&](const TableSeed&s) { return done(s) && !s.last_steps; });
+    const std::size_t smoothed = seeds([&](const TableSeed& s) { return done(s) && s.loss_smoothing > 0; });
+    if (is_evaluation_loss(options_.metric) && smoothed > 0)
+      add("eval_loss",
+          fmt::format("{} of {} of {} contains the training's label smoothing, because an older version measured it; a "
+                      "plain loss does not compare with it. `normlab eval` measures the plain loss of kept weights.",
+                      options_.metric, smoothed, plural(all, "run")));
+    if (options_.metric == kTrainLoss || options_.learned)
+      if (std::string text = mixed_train_losses(all - older, older); !text.empty()) add("train_loss", std::move(text));
+  }
+
+  void environments() {
+    const auto& all = facts_.environments;
+    if (all.size() < 2) return;
+    std::string sentence = "Mixed environments (env):";
+    for (std::size_t i = 0; i < all.size(); ++i)
+      sentence +=
+          fmt::format("{} {} = {}", i == 0 ? "" : ";", i + 1, all[i].words.empty() ? "not recorded" : all[i].words);
+    add("environments", sentence + ".");
+  }
+
+  void arithmetic() {
+    std::map<std::string, std::size_t> orders;
+    for (const TableLine& line : lines_)
+      for (const TableSeed& seed : line.seeds)
+        if (line.has_runs() && (seed.state == SeedState::done || seed.state == SeedState::diverged))
+          ++orders[seed.arithmetic.empty() ? "not recorded" : seed.arithmetic];
+    if (orders.size() < 2) return;
+    std::vector<std::string> counts;
+    for (const auto& [order, count] : orders) counts.push_back(fmt::format("{} ({})", order, plural(count, "run")));
+    add("arithmetic", fmt::format("Mixed arithmetic: {}. Versions of normlab with different arithmetic add in a "
+                                  "different order, so the same settings and seed give different digits.",
+                                  joined(counts, ", ")));
+  }
+
+  void unsealed() {
+    const std::size_t all = seeds_in({SeedState::done, SeedState::diverged}),
+                      unsealed = seeds([](const TableSeed&seed) {
+                        return !seed.sealed && (seed.state == SeedState::done || seed.state == SeedState::diverged);
+                      });
+    if (unsealed > 0)
+      add("unsealed", fmt::format("{} of {} results have no hashes, so damage can go undetected.", unsealed, all));
+  }
+
+  void bad_images() {
+    std::size_t most = 0;
+    for (const TableLine& line : lines_)
+      for (const TableSeed& seed : line.seeds) most = std::max(most, seed.bad_images);
+    const std::size_t runs = seeds([](const TableSeed& seed) { return seed.bad_images > 0; });
+    if (runs > 0)
+      add("bad_images",
+          fmt::format("Images that could not be decoded were left out (on_bad_image skip): up to {} in {}; each "
+                      "result.json names them.",
+                      most, plural(runs, "run")));
+  }
+
+  void jpeg_copies() {
+    const auto ended = [](const TableSeed& seed) {
+      return seed.state == SeedState::done || seed.state == SeedState::diverged;
+    };
+    std::set<std::string> copies;
+    for (const TableLine& line : lines_)
+      for (const TableSeed& seed : line.seeds)
+        if (line.has_runs() && ended(seed) && !seed.jpeg_copy.empty()) copies.insert(seed.jpeg_copy);
+    const std::size_t all = seeds(ended);
+    std::vector<std::string> parts;
+    for (const std::string& copy : copies) {
+      const std::size_t runs = seeds([&](const TableSeed& seed) { return ended(seed) && seed.jpeg_copy == copy; });
+      parts.push_back(runs == all ? copy : fmt::format("{}, in {} of {}", copy, runs, plural(all, "run")));
+    }
+    if (!parts.empty()) add("jpeg_copy", joined(parts, "; ") + kNotPublished + ".");
+  }
+
+  void hidden() {
+    if (facts_.shown == lines_.size()) return;
+    add("where", fmt::format("{} of {} rows are shown ({}); all of them are counted in intervals and marks.",
+                             facts_.shown, lines_.size(), options_.where));
+  }
+
+  const FooterFacts& facts_;
+  const TableOptions& options_;
+  const std::vector<TableLine>& lines_;
+  const std::vector<ManyToOne>& comparisons_;
+  std::vector<TableSentence> sentences_;
+};
+
+}  // namespace
+
+std::string p_text(double p) { return p < 1e-4 ? "<0.0001" : fmt::format("{:.4f}", p); }
+
+std::string fixed(double value, int decimals) {
+  std::string text = fmt::format("{:.{}f}", value, decimals);
+  if (text.front() == '-' && text.find_first_of("123456789") == text.npos && text.find('n') == text.npos)
+    text.erase(0, 1);  // avoids "-0.0"
+  return text;
+}
+
+std::string signed_fixed(double value, int decimals) {
+  const std::string text = fixed(value, decimals);
+  return text.front() == '-' ? text : "+" + text;
+}
+
+std::vector<TableSentence> table_footer(const FooterFacts& facts) { return Footer(facts).write(); }
+
+}  // namespace normlab

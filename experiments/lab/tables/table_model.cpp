@@ -1,0 +1,332 @@
+#include "experiments/lab/tables/table_model.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "experiments/lab/statistics/stein.h"
+#include "experiments/lab/tables/table_filter.h"
+#include "experiments/lab/tables/table_parts.h"
+
+namespace normlab {
+namespace {
+
+constexpr int kMaxDecimals = 6;
+
+/// Whether the accuracy of guessing replaces this seed's missing value.
+bool stands_in(const TableSeed& seed, const TableOptions& options) {
+  return seed.state == SeedState::diverged && options.diverged == TableDiverged::chance;
+}
+
+/// The seed's value in the table's unit; none if the seed does not count.
+std::optional<double> counted_value(const TableSeed& seed, const TableRow& row, const TableInput& input,
+                                    const TableOptions& options) {
+  if (stands_in(seed, options)) {
+    const std::optional<double> value = row.mean_of.empty() ? row.chance : seed.value;
+    return value ? std::optional(input.scale * *value) : std::nullopt;
+  }
+  if (seed.state != SeedState::done || !seed.value || !std::isfinite(*seed.value)) return std::nullopt;
+  return input.scale * *seed.value;
+}
+
+class ModelBuilder {
+ public:
+  ModelBuilder(const TableInput& input, const TableOptions& options) : input_(input), options_(options) {
+    require_options();
+  }
+
+  TableModel build() {
+    make_lines();
+    make_strips();
+    compare();
+    judge_test_set();
+    write_figures();
+    write_notes();
+
+    const TableFields fields(input_.axes);
+    const LineTest matches = table_filter(options_.where, fields);
+    model_.about = input_.about;
+    model_.name = input_.name;
+    model_.metric = options_.metric;
+    model_.unit = input_.unit;
+    model_.best_heading = input_.best_heading;
+    model_.scale = input_.scale;
+    model_.strips = strips_;
+    for (const TableLine& line : lines_)
+      for (const TableSeed& seed : line.seeds)
+        if (seed.state == SeedState::unreadable) {
+          model_.problems.push_back(line.label + ": " + seed.message);
+          model_.outcome = std::max(model_.outcome, seed.fault);
+        }
+    std::copy_if(lines_.begin(), lines_.end(), std::back_inserter(model_.lines), matches);
+    if (model_.lines.empty() && !lines_.empty())
+      throw InputError(fmt::format("--where: no row matches {}", options_.where));
+    sort_lines(model_.lines, options_.sort, fields);
+    model_.footer = table_footer({input_, options_, lines_, strips_, comparisons_, environments_,
+                                  common_draw_correlation(comparisons_), best_of_table(), model_.lines.size()});
+    for (std::string& sentence : test_set_.sentences) model_.footer.push_back({"images", std::move(sentence)});
+    lay_out_table(model_, input_.axes, options_);
+    return std::move(model_);
+  }
+
+ private:
+  void require_options() const {
+    if (options_.diverged == TableDiverged::chance)
+      for (const TableRow& row : input_.rows)
+        if (!row.chance)
+          throw InputError(
+              fmt::format("--diverged chance: the {} of a run that guesses is unknown; use it with accuracies only",
+                          options_.metric));
+    const auto require_positive = [](const std::optional<double>& value, const char* option) {
+      if (value && !(*value > 0 && std::isfinite(*value)))
+        throw InputError(fmt::format("{} {}: expected a number above 0", option, *value));
+    };
+    const auto has_baseline = [](const TableRow& row) { return row.baseline.has_value(); };
+    if ((options_.equivalent || options_.cells == TableCellContent::gain) &&
+        std::none_of(input_.rows.begin(), input_.rows.end(), has_baseline))
+      throw InputError(
+          fmt::format("{}: no row has a baseline, so there are no gains; give the descriptor a \"baseline\"",
+                      options_.equivalent ? "--equivalent" : "--cells gain"));
+    if (options_.cells == TableCellContent::gain && options_.rows.empty() && options_.cols.empty())
+      throw InputError("--cells gain: needs --rows or --cols, whose cells show the gains");
+    require_positive(options_.detect, "--detect");
+    require_positive(options_.equivalent, "--equivalent");
+    require_positive(options_.learned, "--learned");
+    if (options_.bootstrap && (options_.metric != "eval/accuracy" || options_.select != TableSelect::last))
+      throw InputError(
+          "--bootstrap: the correctness of each image is stored for the last evaluation only; use --metric "
+          "eval/accuracy and --select last");
+  }
+
+  void make_lines() {
+    values_.resize(input_.rows.size());
+    for (std::size_t r = 0; r < input_.rows.size(); ++r) {
+      TableLine& line = lines_.emplace_back();
+      static_cast<TableRow&>(line) = input_.rows[r];
+      line.plan_index = r;
+      line.is_baseline = line.baseline == r;
+      // The first stage comes first: the interval uses its noise.
+      std::vector<double> values;
+      std::size_t first = 0;
+      bool measured = false;  // values of guessing alone have no spread
+      for (const bool stage : {true, false})
+        for (const TableSeed& seed : line.seeds) {
+          const auto value = counted_value(seed, line, input_, options_);
+          if (!value || input_.first_stage.contains(seed.seed) != stage) continue;
+          values.push_back(*value);
+          measured = measured || !stands_in(seed, options_);
+          values_[r][seed.seed] = *value;
+          first += stage ? 1 : 0;
+        }
+      line.n = values.size();
+      line.count =
+          line.n == line.seeds.size() ? fmt::format("{}", line.n) : fmt::format("{}/{}", line.n, line.seeds.size());
+      const auto interval = first >= 2 ? std::optional(stein_interval(values, first)) : mean_interval(values);
+      if (!interval) continue;
+      line.mean.value = interval->mean;
+      if (measured) line.half_width.value = interval->half_width;
+    }
+  }
+
+  /// "variant=Ti/4": the axes whose values all rows of the strip share, but not all rows of the table.
+  std::string strip_label(const TableStrip& strip) const {
+    std::vector<std::string> parts;
+    std::vector<std::size_t> rows = strip.rows;
+    if (strip.baseline) rows.push_back(*strip.baseline);
+    for (std::size_t a = 0; a < input_.axes.size(); ++a) {
+      const std::string& value = lines_[rows.front()].axes[a];
+      const auto has = [&](std::size_t row) { return lines_[row].axes[a] == value; };
+      const bool shared = std::all_of(rows.begin(), rows.end(), has);
+      const bool by_all =
+          std::all_of(lines_.begin(), lines_.end(), [&](const TableLine& l) { return l.axes[a] == value; });
+      if (shared && !by_all && !value.empty()) parts.push_back(axis_name(input_.axes, a) + "=" + value);
+    }
+    std::string label;
+    for (const std::string& part : parts) label += (label.empty() ? "" : ", ") + part;
+    return label;
+  }
+
+  void make_strips() {
+    std::map<std::size_t, std::size_t> strip_of;  // baseline row -> strip
+    for (const TableLine& line : lines_) {
+      if (!line.baseline || line.is_baseline || *line.baseline >= lines_.size()) continue;
+      const auto [known, added] = strip_of.try_emplace(*line.baseline, strips_.size());
+      if (added) strips_.emplace_back().baseline = *line.baseline;
+      strips_[known->second].rows.push_back(line.plan_index);
+    }
+    for (std::size_t s = 0; s < strips_.size(); ++s) {
+      if (strips_.size() > 1) strips_[s].label = strip_label(strips_[s]);
+      for (const std::size_t row : strips_[s].rows) lines_[row].strip = s;
+      lines_[*strips_[s].baseline].strip = s;
+    }
+  }
+
+  StripRow strip_row(std::size_t row) const {
+    StripRow out{.values = values_[row], .stand_ins = {}, .apart = lines_[row].apart};
+    for (auto& [seed, value] : out.values) value *= direction_;
+    for (const TableSeed& seed : lines_[row].seeds) {
+      out.apart = out.apart || seed.state == SeedState::diverged;
+      if (stands_in(seed, options_)) out.stand_ins.insert(seed.seed);
+    }
+    return out;
+  }
+
+  void compare() {
+    ManyToOneOptions how;
+    how.first_stage = input_.first_stage;
+    how.level = options_.level;
+    if (options_.family == TableFamily::table && strips_.size() > 1)
+      for (const TableStrip& strip : strips_) how.family_rows += strip.rows.size();
+    for (const TableStrip& strip : strips_) {
+      Strip values{strip_row(*strip.baseline), {}};
+      for (const std::size_t row : strip.rows) values.rows.push_back(strip_row(row));
+      comparisons_.push_back(many_to_one(values, how));
+      for (std::size_t i = 0; i < strip.rows.size(); ++i) take(lines_[strip.rows[i]], comparisons_.back().rows[i]);
+    }
+  }
+
+  static bool diverged(const TableLine& line) {
+    return std::any_of(line.seeds.begin(), line.seeds.end(),
+                       [](const TableSeed& seed) { return seed.state == SeedState::diverged; });
+  }
+
+  void take(TableLine& line, const Comparison& comparison) {
+    line.pairs = comparison.pairs;
+    line.gain.value = comparison.gain;
+    line.partial = (diverged(line) || diverged(lines_[*line.baseline])) && comparison.gain &&
+                   options_.diverged == TableDiverged::exclude;
+    const SeedValues &values = values_[line.plan_index], &base = values_[*line.baseline];
+    for (TableSeed& seed : line.seeds) {
+      const auto own = values.find(seed.seed), other = base.find(seed.seed);
+      if (own != values.end() && other != base.end()) seed.gain = direction_ * (own->second - other->second);
+    }
+    if (!comparison.half_width) return;
+    line.procedure = comparison.apart ? kOwnNoise : kSharedNoise;
+    line.gain_half_width.value = comparison.half_width;
+    line.gain_low.value = comparison.low;
+    line.gain_high.value = comparison.high;
+    line.cut = comparison.cut;
+    line.differs = comparison.differs;
+    line.p.value = comparison.p;
+    if (!options_.equivalent || !comparison.standard_error || !(*comparison.standard_error > 0)) return;
+    const Equivalence test =
+        equivalence(*comparison.gain, *comparison.standard_error, comparison.freedom, *options_.equivalent);
+    line.equivalent = test.equivalent;
+    line.equivalent_p.value = test.p;
+  }
+
+  void judge_test_set() {
+    if (options_.bootstrap) test_set_ = table_test_set(input_, lines_);
+    for (std::size_t r = 0; r < test_set_.half_widths.size(); ++r)
+      if (test_set_.half_widths[r]) lines_[r].bootstrap_half_width.value = input_.scale * *test_set_.half_widths[r];
+  }
+
+  /// Decimals for a column: as many as its narrowest interval needs, so that the column aligns.
+  int column_decimals(Figure TableLine::*half_width, int otherwise) const {
+    double narrowest = 0;
+    for (const TableLine& line : lines_) {
+      const auto& value = (line.*half_width).value;
+      if (value && std::isfinite(*value) && *value > 0 && (narrowest == 0 || *value < narrowest)) narrowest = *value;
+    }
+    return narrowest > 0 ? decimals_for(narrowest) : otherwise;
+  }
+
+  /// More decimals for a row whose rounded interval would contradict its mark.
+  static int gain_decimals(const TableLine& line, int decimals) {
+    if (!line.gain_half_width.value || line.cut) return decimals;
+    const auto misleads = [&] {
+      const double unit = std::pow(10.0, decimals);
+      const bool holds_zero =
+          std::round(std::abs(*line.gain.value) * unit) <= std::round(*line.gain_half_width.value * unit);
+      return holds_zero == line.differs;
+    };
+    while (decimals < kMaxDecimals && misleads()) ++decimals;
+    return decimals;
+  }
+
+  static void write(Figure& figure, int decimals, bool sign = false) {
+    if (figure.value) figure.text = sign ? signed_fixed(*figure.value, decimals) : fixed(*figure.value, decimals);
+  }
+
+  void write_figures() {
+    const int decimals = column_decimals(&TableLine::half_width, input_.scale == 100 ? 2 : 4);
+    gain_decimals_ = column_decimals(&TableLine::gain_half_width, decimals);
+    for (TableLine& line : lines_) {
+      write(line.mean, decimals);
+      write(line.half_width, decimals);
+      const int own = gain_decimals(line, gain_decimals_);
+      for (Figure* figure : {&line.gain, &line.gain_low, &line.gain_high}) write(*figure, own, true);
+      for (Figure* figure : {&line.gain_half_width, &line.bootstrap_half_width}) write(*figure, own);
+      for (Figure* figure : {&line.p, &line.equivalent_p})
+        if (figure->value) figure->text = p_text(*figure->value);
+    }
+    for (std::size_t s = 0; s < strips_.size(); ++s) {
+      TableStrip& strip = strips_[s];
+      if (comparisons_[s].compared > 1)
+        strip.best_by_chance.value = best_gain_by_chance(std::span(&comparisons_[s], 1));
+      std::size_t seeds = 0;
+      for (const Comparison& row : comparisons_[s].rows) seeds = std::max(seeds, row.pairs);
+      if (const auto detectable = detectable_gain(comparisons_[s], seeds)) {
+        strip.detectable_seeds = seeds;
+        strip.detectable.value = detectable->gain;
+        strip.detectable_low.value = detectable->low;
+        strip.detectable_high.value = detectable->high;
+      }
+      write(strip.best_by_chance, gain_decimals_, true);
+      for (Figure* figure : {&strip.detectable, &strip.detectable_low, &strip.detectable_high})
+        write(*figure, gain_decimals_);
+    }
+  }
+
+  Figure best_of_table() const {
+    Figure figure;
+    if (options_.family == TableFamily::table) figure.value = best_gain_by_chance(comparisons_);
+    write(figure, gain_decimals_, true);
+    return figure;
+  }
+
+  void write_notes() {
+    environments_ = environments_of(input_.rows);
+    for (TableLine& line : lines_) {
+      line.notes = state_notes(line.seeds, options_.metric);
+      if (std::string note = early_stop_note(line.seeds); !note.empty()) line.notes.push_back(std::move(note));
+      if (options_.learned && has_not_learned(line.seeds, *options_.learned)) line.notes.push_back("has not learned");
+      if (line.gain.value && line.pairs < line.n)
+        line.notes.push_back(fmt::format("gain over {} seed{}", line.pairs, line.pairs == 1 ? "" : "s"));
+      if (line.gain.value && line.pairs > 1 && !line.gain_half_width.value)
+        line.notes.push_back("the difference to the baseline is the same in each seed: no interval");
+      line.notes.insert(line.notes.end(), line.remarks.begin(), line.remarks.end());
+      if (environments_.size() > 1)
+        if (std::string note = environment_note(line, environments_); !note.empty())
+          line.notes.push_back(std::move(note));
+    }
+  }
+
+  const TableInput& input_;
+  const TableOptions& options_;
+  std::vector<TableLine> lines_;  // of the whole plan
+  std::vector<SeedValues> values_;
+  std::vector<TableStrip> strips_;
+  std::vector<ManyToOne> comparisons_;
+  TableTestSet test_set_;
+  std::vector<TableEnvironment> environments_;
+  const double direction_ = lower_is_better(options_.metric) ? -1 : 1;  // a gain is an improvement
+  int gain_decimals_ = 2;
+  TableModel model_;
+};
+
+}  // namespace
+
+int decimals_for(double half_width) {
+  const int exponent = int(std::floor(std::log10(half_width)));
+  const double leading = half_width / std::pow(10.0, exponent);
+  return std::clamp(leading < 1.95 ? 1 - exponent : -exponent, 0, kMaxDecimals);
+}
+
+TableModel table_model(const TableInput& input, const TableOptions& options) {
+  return ModelBuilder(input, options).build();
+}
+
+}  // namespace normlab

@@ -1,0 +1,78 @@
+// Parts of table_model(): notes on rows, footer, noise of the test set, and layout into columns and cells.
+#pragma once
+
+#include "experiments/lab/statistics/many_to_one.h"
+#include "experiments/lab/tables/table_model.h"
+
+namespace normlab {
+
+/// "2/3 diverged @1200 (12 to 95% diverge)", "1/3 running 43%", "failed: message", "missing".
+std::vector<std::string> state_notes(const std::vector<TableSeed>& seeds, const std::string& metric);
+
+/// The environment in which some runs were made, and their program.
+struct TableEnvironment {
+  std::string environment, program;  // as in TableSeed
+  std::string words;                 // the environment; if several programs share it, also what distinguishes this one
+};
+
+/// The environments of all finished seeds, in the order of the rows.
+std::vector<TableEnvironment> environments_of(const std::vector<TableRow>& rows);
+
+/// "env 1+2": the environments of a row, by their index in `environments`, counted from 1. "" if there are none.
+std::string environment_note(const TableRow& row, const std::vector<TableEnvironment>& environments);
+
+/// "stopped early @400..700": the finished seeds that ended early; "" if there are none.
+std::string early_stop_note(const std::vector<TableSeed>& seeds);
+
+/// Whether the mean training loss at the end is above this share of that at the start, over the done seeds that have
+/// both. False if there are none.
+bool has_not_learned(const std::vector<TableSeed>& seeds, double share);
+
+/// A sentence for a table that shows the final training losses of done runs, some of which average the last steps and
+/// some of which an older version averaged; "" if all are alike.
+std::string mixed_train_losses(std::size_t last_steps, std::size_t older);
+
+/// How far gains would move with other test images: the crossed bootstrap over seeds and images, and McNemar's test for
+/// a table with a single pair of runs.
+struct TableTestSet {
+  std::vector<std::optional<double>> half_widths;  // by row, as shares: of the gain, or of the mean without a baseline
+  std::vector<std::string> sentences;              // for the footer
+};
+
+/// `lines`: the whole plan, in its order. Runs without stored correctness are left out and counted in a sentence.
+/// InputError if runs were evaluated on different images.
+TableTestSet table_test_set(const TableInput& input, const std::vector<TableLine>& lines);
+
+/// The input of the footer, with all rows of the plan, including those that a filter hides.
+struct FooterFacts {
+  const TableInput& input;
+  const TableOptions& options;
+  const std::vector<TableLine>& lines;  // of the whole plan
+  const std::vector<TableStrip>& strips;
+  const std::vector<ManyToOne>& comparisons;  // one per strip
+  std::vector<TableEnvironment> environments;
+  std::optional<double> correlation;  // between runs with the same seed, pooled over rows
+  Figure best_of_table;               // expected best gain by chance over all strips, for --family table
+  std::size_t shown = 0;              // number of lines that --where keeps
+};
+
+/// How large each evaluated slice is, and what guessing reaches there: one sentence, or one for each of several slices;
+/// and what the note "loss above guessing" means.
+std::vector<TableSentence> guessing_sentences(const TableInput& input, const TableOptions& options,
+                                              const std::vector<TableLine>& lines);
+
+std::vector<TableSentence> table_footer(const FooterFacts& facts);
+
+/// "0.0123", "<0.0001".
+std::string p_text(double p);
+/// "0.3", "-0.3", never "-0.0"; "nan" and "inf" as such.
+std::string fixed(double value, int decimals);
+/// The same with a sign.
+std::string signed_fixed(double value, int decimals);
+
+/// Keeps only the axes that differ between the lines, and fills in the columns, the grid and, if axes are columns, the
+/// notes in the footer. `axes` are the paths of the lines' axes. InputError if --rows or --cols names an axis that
+/// does not exist.
+void lay_out_table(TableModel& model, const std::vector<std::string>& axes, const TableOptions& options);
+
+}  // namespace normlab

@@ -1,0 +1,63 @@
+// The state of a trial on disk: a safetensors file from which training resumes with the same bits.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "experiments/lab/descriptor/config.h"
+#include "experiments/lab/train/training_loss.h"
+#include "experiments/lab/trials/state_log.h"
+
+namespace normlab {
+
+class Backend;
+class Engine;
+
+/// The metadata of a checkpoint. The position in the data follows from `step`.
+struct CheckpointInfo {
+  std::string trial_id;
+  std::string model;       // canonical JSON of the network
+  std::string bits;        // bits_identity() of the program that wrote the checkpoint
+  std::string products{};  // Backend::product_choices()
+  std::string trained_on;  // to_metadata() of the training
+  std::int64_t step = 0;
+  std::uint64_t metrics_bytes = 0;  // length of metrics.jsonl at the time of writing
+  TrainingLoss loss{};
+  double wall_seconds = 0.0;  // training time so far, over all attempts
+  std::int64_t resumed = 0;
+  bool different_bits = false;           // some attempt resumed under another program
+  std::string data_hash;                 // data_hash() of its training and evaluation data
+  std::string note_of_data{};            // note_of_data(), for the error about other data; not stored
+  std::string metrics_hash, state_hash;  // SHA-256 of metrics.jsonl so far; tensors_hash() of the tensors
+  std::string collapse, early_stop;      // states of the rules that end a training early
+  std::string held_probes{};             // TrialProbes::held()
+};
+
+/// Visits everything that a checkpoint holds, by name: each parameter followed by its moments, buffers, averages.
+void for_each_state_tensor(Engine& engine, const std::function<void(const std::string&, const Tensor&)>& see);
+
+/// Writes the file atomically: parameters and buffers under their names, moments as `optimizer.m/NAME` and
+/// `optimizer.v/NAME`, averaged weights and buffers as `ema/NAME`. EnvironmentError if writing fails; the former
+/// checkpoint is then still there.
+void save_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& info);
+
+/// Restores the engine and its step. InputError (file and tensor) for a checkpoint of another trial, network or data
+/// set, or with missing or extra tensors.
+CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& expected);
+
+/// The state is recorded this many steps after the start of an attempt and after each of its checkpoints. A training
+/// must be repeated up to such a step in order to be compared.
+inline constexpr std::int64_t kRecordAfter = 50;
+
+/// The engine's entry for states.jsonl: its current parameters, moments, buffers and averages.
+StateRecord record_state(Engine& engine);
+/// Names of the tensors of a record, as in a checkpoint.
+std::vector<std::string> state_names(Engine& engine);
+
+/// The conditions for equal bits: this binary, OpenBLAS and its chosen core, oneDNN if it computes products in that
+/// precision, the vector functions in use and, on a GPU, its model and cuBLAS.
+std::string bits_identity(const Backend& backend, Precision precision, std::int64_t gpu_shards = 1);
+
+}  // namespace normlab

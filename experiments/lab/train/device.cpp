@@ -1,0 +1,127 @@
+#include "experiments/lab/train/device.h"
+
+#include <fmt/core.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "core/backend.h"
+#include "core/cpu/blas.h"
+#include "cuda/backend.h"
+#include "experiments/lab/base/system_calls.h"
+#include "nn/training/fitting_batch.h"
+
+namespace normlab {
+namespace {
+
+/// The calling thread computes a part of each step, so it needs enough stack.
+void require_stack() {
+  constexpr rlim_t kLeast = 256 << 10;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kLeast)
+    throw EnvironmentError(
+        fmt::format("the stack is limited to {} kB, but training needs {}; raise the limit (ulimit -s)",
+                    limit.rlim_cur >> 10, kLeast >> 10));
+}
+
+void require_here(DeviceKind kind, const std::set<Precision>& precisions, int gpu) {
+  const ComputeDevice device(kind, gpu);
+  for (const Precision p : precisions) in_precision(device.backend(), p);
+}
+
+/// Runs in the probing process: reports an error as exit code, with the message in the pipe.
+[[noreturn]] void look(DeviceKind kind, const std::set<Precision>& precisions, int gpu, int pipe) {
+  int code = 0;
+  std::string words;
+  try {
+    require_here(kind, precisions, gpu);
+  } catch (const Error& error) {
+    code = static_cast<int>(error.code());
+    words = error.what();
+  } catch (const std::exception& error) {
+    code = static_cast<int>(ExitCode::environment);
+    words = error.what();
+  }
+  const ssize_t written = write(pipe, words.data(), words.size());  // shorter than the pipe's capacity
+  _exit(written == static_cast<ssize_t>(words.size()) ? code : static_cast<int>(ExitCode::environment));
+}
+
+std::string read_all(int pipe) {
+  std::string text;
+  char part[512];
+  for (ssize_t n; (n = read(pipe, part, sizeof part)) > 0 || (n < 0 && errno == EINTR);)
+    if (n > 0) text.append(part, static_cast<std::size_t>(n));
+  return text;
+}
+
+}  // namespace
+
+ComputeDevice::ComputeDevice(DeviceKind kind, int gpu)
+    : own_(kind == DeviceKind::cuda ? make_cuda_backend(gpu) : nullptr), backend_(own_ ? own_.get() : &cpu_backend()) {
+  // Checked before any worker or thread exists, instead of in the middle of a step.
+  require_stack();
+  if (kind == DeviceKind::cpu) blas_info();
+}
+
+ComputeDevice::~ComputeDevice() = default;
+
+void require_device(DeviceKind kind, const std::set<Precision>& precisions, int gpu) {
+  if (kind == DeviceKind::cpu) return require_here(kind, precisions, gpu);
+  int ends[2];
+  std::fflush(nullptr);
+  if (pipe(ends) != 0) throw EnvironmentError(fmt::format("cannot create a pipe: {}", std::strerror(errno)));
+  const pid_t pid = fork();
+  if (pid == 0) {
+    close(ends[0]);
+    look(kind, precisions, gpu, ends[1]);
+  }
+  const int fork_error = errno;
+  close(ends[1]);
+  const std::string words = pid > 0 ? read_all(ends[0]) : "";
+  close(ends[0]);
+  if (pid < 0) throw EnvironmentError(fmt::format("cannot start a process: {}", std::strerror(fork_error)));
+  int status = 0;
+  uninterrupted([&] { return waitpid(pid, &status, 0); });
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+  if (!WIFEXITED(status))
+    throw EnvironmentError(fmt::format("--device cuda: the process that examines the GPU was ended by signal {} ({})",
+                                       WTERMSIG(status), strsignal(WTERMSIG(status))));
+  throw Error(static_cast<ExitCode>(WEXITSTATUS(status)), words);
+}
+
+std::string step_too_large(const DeviceMemoryError& error, std::int64_t fitting, std::size_t standing,
+                           const EngineSettings& settings, const BatchWords& words, std::int64_t beside) {
+  const std::int64_t batch = settings.max_batch, part = std::max<std::int64_t>(1, batch / settings.accumulate);
+  const std::string evaluation = beside > 0 ? fmt::format(" beside an evaluation of {}", beside) : "";
+  std::string advice;
+  if (fitting == part) {
+    advice = fmt::format("A step of {} images fits now, so other processes took the memory before; use fewer --workers",
+                         batch);
+  } else if (fitting == 0) {
+    advice = fmt::format("Not even one image fits in the rest{}; use fewer --workers, or a GPU with more memory",
+                         evaluation);
+  } else {
+    advice = fmt::format("{} images at a time fit{}, but {} do not; set {} to {} or less", fitting, evaluation, part,
+                         words.batch, fitting * settings.accumulate);
+    if (!words.parts.empty())
+      advice += fmt::format(", or {} to {} or more", words.parts, (batch + fitting - 1) / fitting);
+  }
+  return fmt::format("{}. Weights, gradients and the optimiser's state take {} MB. {}", error.what(),
+                     (standing >> 20) + 1, advice);
+}
+
+void throw_step_too_large(const DeviceMemoryError& error, Backend& backend, int threads, const ModelConfig& config,
+                          const EngineSettings& settings, const BatchWords& words, std::int64_t evaluated) {
+  ShardPool pool(threads);
+  const std::int64_t alone = fitting_part(backend, pool, config, settings),
+                     both = evaluated > 0 ? fitting_part(backend, pool, config, settings, evaluated) : alone;
+  throw EnvironmentError(
+      step_too_large(error, both, standing_bytes(config, settings), settings, words, both < alone ? evaluated : 0));
+}
+
+}  // namespace normlab

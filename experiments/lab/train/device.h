@@ -1,0 +1,51 @@
+// The compute device of a process, selected by --device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "core/devices.h"
+#include "core/memory_error.h"
+#include "experiments/lab/descriptor/config.h"
+
+namespace normlab {
+
+enum class DeviceKind : std::uint8_t { cpu, cuda };
+
+class ComputeDevice {
+ public:
+  /// `gpu`: its number among those that this process sees. EnvironmentError if there is no such device, or this program
+  /// has no kernels for it. There is no fallback.
+  explicit ComputeDevice(DeviceKind kind, int gpu = 0);
+  ~ComputeDevice();
+  Backend& backend() const { return *backend_; }
+
+ private:
+  std::unique_ptr<Backend> own_;  // for a GPU
+  Backend* backend_;
+};
+
+/// Throws what a worker's ComputeDevice would throw, and if the device cannot multiply in these precisions. A GPU is
+/// probed in a separate process, since a process that has used CUDA cannot pass it on to forked processes.
+void require_device(DeviceKind kind, const std::set<Precision>& precisions, int gpu = 0);
+
+/// The settings for the batch and its parts, by their names in a descriptor or a command. `parts` may be empty.
+struct BatchWords {
+  std::string batch, parts;
+};
+
+/// A message with the error, the memory needed for any batch (`standing`, bytes), and the most images at a
+/// time that fit. `beside`: images of the evaluation for which a step leaves no room; 0 if the step is what does not
+/// fit.
+std::string step_too_large(const DeviceMemoryError& error, std::int64_t fitting, std::size_t standing,
+                           const EngineSettings& settings, const BatchWords& words, std::int64_t beside = 0);
+/// Throws EnvironmentError for a step, or an evaluation of `evaluated` images at once, that needs more GPU memory than
+/// available, saying what fits and what to do. Call it after the engine that ran out of memory is destroyed, since it
+/// tries smaller batches.
+[[noreturn]] void throw_step_too_large(const DeviceMemoryError& error, Backend& backend, int threads,
+                                       const ModelConfig& config, const EngineSettings& settings,
+                                       const BatchWords& words, std::int64_t evaluated = 0);
+
+}  // namespace normlab

@@ -1,0 +1,65 @@
+#include "experiments/lab/train/provenance.h"
+
+#include <fmt/core.h>
+
+#include "core/backend.h"
+#include "core/cpu/blas.h"
+#include "experiments/lab/base/build_info.h"
+#include "experiments/lab/trials/known_copies.h"
+#include "experiments/lab/trials/loss_meaning.h"
+#include "nn/training/shard_plan.h"
+
+namespace normlab {
+
+std::map<std::string, std::string> provenance(const TrialOptions& options, const std::string& dataset,
+                                              const DataPair& data, const CheckpointInfo& info,
+                                              const std::string& started) {
+  std::map<std::string, std::string> known = {{"version", build_version()},
+                                              {"flags", build_flags()},
+                                              {"bits", info.bits},
+                                              {"blas_core", blas_info().core},
+                                              {"blas_config", blas_info().config},
+                                              {"cpu", cpu_model()},
+                                              {"arithmetic", std::to_string(kArithmetic)},
+                                              {kEvalLossMeaning, kPlainLoss},
+                                              {"data_hash", info.data_hash},
+                                              {"data", data.train.provenance},
+                                              {"threads", std::to_string(options.threads)},
+                                              {"data_threads", std::to_string(options.data_threads)},
+                                              {"device", options.backend->name()},
+                                              {"host", host_name()},
+                                              {"started", started}};
+  if (const std::string copy = jpeg_copy(dataset, data); !copy.empty()) known[kJpegCopy] = copy;
+  if (options.backend->whole_batch() && options.gpu_shards > 1)
+    known["gpu_shards"] = std::to_string(options.gpu_shards);
+  known.merge(options.backend->provenance());
+  return known;
+}
+
+std::string gray16_note(const DataPair& data) {
+  const auto count = std::ssize(data.train.gray16) + std::ssize(data.eval.gray16) +
+                     (data.minival ? std::ssize(data.minival->gray16) : 0);
+  if (count == 0) return "";
+  return fmt::format(
+      "\n{} images here are 16-bit grayscale: the upper byte of a pixel is used, where older versions of "
+      "normlab made all values above 255 equal.",
+      count);
+}
+
+std::string note_of_data(const DatasetConfig& config, const DataPair& data) {
+  const std::string note = gray16_note(data);
+  return note.empty() ? note_of_labels(config) : note;
+}
+
+std::vector<std::string> describe_bad_images(const DataPair& data) {
+  std::vector<std::string> lines;
+  const auto add = [&](const char* slice, const ImageSet& set) {
+    for (const BadImage& bad : set.bad_images) lines.push_back(fmt::format("{} {}: {}", slice, bad.key, bad.reason));
+  };
+  add("train", data.train);
+  add("eval", data.eval);
+  if (data.minival) add("minival", *data.minival);
+  return lines;
+}
+
+}  // namespace normlab

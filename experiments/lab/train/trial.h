@@ -1,0 +1,61 @@
+// Runs a trial from its first step, or its last checkpoint, to its result.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <set>
+
+#include "core/devices.h"
+#include "core/ranks/ranks.h"
+#include "experiments/lab/data/dataset.h"
+#include "experiments/lab/descriptor/probes.h"
+#include "experiments/lab/train/batches.h"
+#include "experiments/lab/train/work_times.h"
+#include "experiments/lab/trials/store.h"
+
+namespace normlab {
+
+/// Progress that a running trial reports at intervals.
+struct TrialProgress {
+  std::int64_t step = 0, steps = 0;
+  double loss = 0.0;
+  std::int64_t images = 0;  // trained on since the last report
+};
+
+struct TrialOptions {
+  int threads = 1;
+  int data_threads = 0;  // extra threads that prepare the next batches; 0: prepared in the step
+  CheckpointConfig checkpoint{};
+  ProbeConfig probes{};  // measurements written to metrics.jsonl
+  bool allow_different_bits = false;
+  Backend* backend = &cpu_backend();
+  Ranks* ranks = &single_rank();                   // processes that train this trial together
+  std::int64_t gpu_shards = 1;                     // of a batch on GPUs, which affect the bits; see EngineSettings
+  const std::atomic<bool>* stop = nullptr;         // set by a signal: ends at the next step, with a checkpoint
+  std::int64_t stop_at = 0;                        // the same after this many steps; 0: never
+  std::set<std::int64_t> record_at{};              // additional steps after which the state is recorded
+  std::function<std::filesystem::path()> start{};  // finds the file of the weights that config.start identifies
+  std::filesystem::path tensorboard{};             // folder for an event file of this trial; empty: none
+  std::function<void(const TrialProgress&)> report = nullptr;
+  WorkClock* clock = nullptr;  // may be null
+};
+
+/// lost: another process has taken the trial over, or published its result first.
+enum class TrialOutcome { done, diverged, stopped, lost };
+
+inline EngineSettings engine_settings(const TrialConfig& config, std::int64_t gpu_shards = 1) {
+  return {config.train, config.train.batch_size, config.seed, 0, gpu_shards};
+}
+
+/// Trains and publishes the result, or writes a checkpoint if it is stopped. `claim` is this process's right to the
+/// trial. InputError and EnvironmentError leave existing files unchanged. With several ranks all call it; rank 0 alone
+/// writes files, reports and decides when to stop.
+TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
+                       const TrialFolder& folder, const Claim& claim, const TrialOptions& options);
+
+/// What the other ranks of run_trial() call.
+TrialOutcome join_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
+                        const TrialFolder& folder, const TrialOptions& options);
+
+}  // namespace normlab

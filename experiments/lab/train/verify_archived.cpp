@@ -1,0 +1,167 @@
+#include "experiments/lab/train/verify_archived.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "experiments/lab/base/files.h"
+#include "experiments/lab/base/scratch_folder.h"
+#include "experiments/lab/descriptor/canonical.h"
+#include "experiments/lab/descriptor/tasks.h"
+#include "experiments/lab/statistics/student.h"
+#include "experiments/lab/train/checkpoint.h"
+#include "experiments/lab/train/trial_ranks.h"
+#include "experiments/lab/trials/correctness_file.h"
+#include "experiments/lab/trials/trial_files.h"
+
+namespace normlab {
+namespace {
+
+/// Settings that the seeds of a row share, and the rows of the trials that they start from.
+std::string row_settings(const ExportedResults& archive, TrialConfig config) {
+  config.seed = 0;
+  if (std::string& start = config.start.trial; !start.empty()) {
+    const auto parent = archive.trials.find(start);
+    start = parent == archive.trials.end() ? "elsewhere" : row_settings(archive, parent->second.config);
+  }
+  return canonical_json(config);
+}
+
+std::optional<double> value_of(const TrialResult& result, const std::string& metric) {
+  const auto found = result.metrics.find(metric);
+  if (result.status != TrialEnd::done || found == result.metrics.end()) return std::nullopt;
+  return found->second;
+}
+
+ExpectedResult expected_of(const ExportedResults& archive, const TrialConfig& config, const std::string& metric) {
+  const std::string settings = row_settings(archive, config);
+  std::vector<double> values;
+  ExpectedResult expected;
+  for (const auto& [id, trial] : archive.trials) {
+    if (row_settings(archive, trial.config) != settings) continue;
+    expected.diverged += trial.result->status == TrialEnd::diverged;
+    if (const auto value = value_of(*trial.result, metric)) values.push_back(*value);
+  }
+  expected.seeds = values.size();
+  if (values.empty()) return expected;
+  expected.mean = mean(values);
+  const double n = double(values.size());
+  if (values.size() > 1)
+    expected.half_width = student_t_two_sided_quantile(0.05, n - 1) * sample_sd(values) * std::sqrt(1 + 1 / n);
+  return expected;
+}
+
+std::string end_of(const TrialResult& result) {
+  const std::string word(word_of(result.status));
+  return result.diverged_step ? fmt::format("{} at step {}", word, *result.diverged_step) : word;
+}
+
+/// Of what decides the bits: the program, its libraries and the device.
+std::vector<std::string> differences(const TrialResult& there, const TrialResult& here) {
+  const std::string* const bits[] = {there.stated("bits"), here.stated("bits")};
+  if (bits[0] != nullptr && bits[1] != nullptr && *bits[0] == *bits[1]) return {};
+  std::vector<std::string> found;
+  for (const char* key : {"version", "flags", "arithmetic", "blas_core", "blas_config", "cpu", "device"}) {
+    const std::string *a = there.stated(key), *b = here.stated(key);
+    const std::string was = a == nullptr ? "unknown" : *a, is = b == nullptr ? "unknown" : *b;
+    if (was != is) found.push_back(fmt::format("{}: {} in the archive, {} here", key, was, is));
+  }
+  if (found.empty()) found.push_back("the program's file");
+  return found;
+}
+
+void keep_common(std::map<std::string, double>& a, std::map<std::string, double>& b) {
+  std::erase_if(a, [&](const auto& entry) { return !b.contains(entry.first); });
+  std::erase_if(b, [&](const auto& entry) { return !a.contains(entry.first); });
+}
+
+/// Metrics that other settings than the trial's ask for, such as probes, are on one side alone.
+std::string difference_of_common(std::map<std::string, double> there, std::map<std::string, double> here) {
+  keep_common(there, here);
+  return first_difference(there, here);
+}
+
+void compare_bits(const ExportedTrial& there, const TrialFolder& folder, const TrialResult& here,
+                  ArchivedReport& report) {
+  if (report.end_there != report.end_here) {
+    report.bit_difference = fmt::format("{} in the archive, {} now", report.end_there, report.end_here);
+    return;
+  }
+  if (there.metrics && has_curve(folder, here)) {
+    std::map<std::int64_t, MetricsLine> again;
+    for (const MetricsLine& line : read_result_metrics(folder, here))
+      if (line.values.contains(kTrainLoss)) again[line.step] = line;
+    for (const MetricsLine& line : *there.metrics) {
+      if (!line.values.contains(kTrainLoss)) continue;
+      const auto same = again.find(line.step);
+      const std::string difference =
+          same == again.end() ? "is not written now" : difference_of_common(line.values, same->second.values);
+      if (!difference.empty()) {
+        report.bit_difference = fmt::format("step {}: {}", line.step, difference);
+        return;
+      }
+      ++report.lines;
+    }
+  }
+  report.bit_difference = difference_of_common(there.result->metrics, here.metrics);
+  const auto was = there.result->files.find(kCorrectnessFile), is = here.files.find(kCorrectnessFile);
+  if (was == there.result->files.end() || is == here.files.end()) return;
+  report.images = true;
+  if (report.bit_difference.empty() && was->second != is->second)
+    report.bit_difference = "other images are answered correctly";
+}
+
+}  // namespace
+
+std::optional<bool> ArchivedReport::within() const {
+  if (here) {
+    if (!expected.half_width) return std::nullopt;
+    return std::abs(*here - expected.mean) <= *expected.half_width;
+  }
+  if (expected.diverged > 0) return std::nullopt;
+  return false;
+}
+
+ArchivedReport verify_archived(const ExportedResults& archive, const std::string& id, const DataPair& data,
+                               const VerifyOptions& options) {
+  const ExportedTrial& trial = archive.trials.at(id);
+  const TrialResult& there = *trial.result;
+  if (there.status == TrialEnd::failed)
+    throw InputError(fmt::format("{}: trial {} failed, so there is nothing to compare with", trial.where, id));
+  if (const std::string* const hash = there.stated("data_hash"); hash != nullptr && *hash != data_hash(data))
+    throw InputError(fmt::format("{}: was trained on data with hash {}, but the data here has hash {}", trial.where,
+                                 *hash, data_hash(data)));
+  const ScratchFolder scratch("normlab-verify");
+  const TrialFolder folder(scratch.path() / "trials" / id);
+  make_folders(folder.path());
+  TrialOptions training;
+  training.backend = options.backend;
+  training.threads = options.threads;
+  training.gpu_shards = options.gpu_shards;
+  training.start = options.start;
+  training.report = options.report;
+  training.checkpoint.seconds = std::numeric_limits<double>::infinity();
+  const std::optional<Claim> claim = Claim::acquire(folder.path());
+  if (!claim) throw EnvironmentError(folder.path().string() + ": another process is using this scratch folder");
+  run_trial_on(options.ranks, trial.config, id, data, folder, *claim, training);
+  const std::optional<TrialResult> here = folder.load_result();
+  if (!here) throw EnvironmentError(folder.path().string() + ": the training was stopped");
+
+  ArchivedReport report;
+  report.metric = metric_for(task_of(trial.config.model), "eval/accuracy");
+  report.there = value_of(there, report.metric);
+  report.here = value_of(*here, report.metric);
+  report.end_there = end_of(there);
+  report.end_here = end_of(*here);
+  report.differences = differences(there, *here);
+  if (report.same_program())
+    compare_bits(trial, folder, *here, report);
+  else
+    report.expected = expected_of(archive, trial.config, report.metric);
+  return report;
+}
+
+}  // namespace normlab

@@ -1,0 +1,66 @@
+// The file metrics.jsonl: one JSON object per line, {"step": 20, "progress": 0.1, "train/loss": 1.25}. It contains no
+// times or speeds, so a resumed run writes the same bytes as an uninterrupted one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/lab/base/files.h"
+
+namespace normlab {
+
+struct MetricsLine {
+  std::int64_t step = 0;                 // completed steps
+  double progress = 0;                   // completed share of the training, 0 to 1
+  std::map<std::string, double> values;  // "train/loss", "eval/accuracy", ...; NaN and infinities are allowed
+  std::map<std::string, std::vector<double>> lists{};  // "stem_scale.gain", ...; null where a number is not finite
+  bool operator==(const MetricsLine&) const = default;
+};
+
+class MetricsLog {
+ public:
+  /// Appends to the file, creating it if it is missing.
+  explicit MetricsLog(const std::filesystem::path& path) : file_(path) {}
+  /// One write. EnvironmentError if it fails; the file then ends with the previous line.
+  void append(const MetricsLine& line);
+  /// A checkpoint stores this as "normlab.metrics_bytes". Call sync() before saving that checkpoint.
+  std::uint64_t bytes() const { return file_.bytes(); }
+  void sync() { file_.sync(); }
+
+ private:
+  LineFile file_;
+};
+
+/// Why no training can produce this value: an accuracy outside 0 to 1, a loss below 0. "" if it is possible
+/// or not finite.
+std::string impossible(const std::string& metric, double value);
+
+/// All lines; an incomplete last line (no newline) is dropped. InputError names the file, line and byte of a line that
+/// is damaged, has an impossible value or step, or goes back in steps. Older versions wrote an accuracy beside a loss
+/// that is not finite; it is returned as NaN.
+std::vector<MetricsLine> read_metrics(const std::filesystem::path& path);
+/// The same for the file's text.
+std::vector<MetricsLine> parse_metrics(std::string_view text, const std::filesystem::path& path);
+
+/// The same for one parsed line that follows `before`.
+MetricsLine take_metrics_line(const nlohmann::json& json, const std::string& where,
+                              const std::vector<MetricsLine>& before);
+
+/// The name of the value that gives the step of a measurement whose line was written later, at the training's end.
+inline constexpr const char* kMeasuredAt = "measured_at";
+/// The lines with such measurements at their steps.
+std::vector<MetricsLine> by_measured_step(std::vector<MetricsLine> lines);
+
+/// The line as written to the file, without newline.
+std::string metrics_text(const MetricsLine& line);
+
+/// The last complete line, if any; earlier lines are not checked.
+std::optional<MetricsLine> last_metrics_line(const std::filesystem::path& path);
+
+}  // namespace normlab

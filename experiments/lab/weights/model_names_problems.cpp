@@ -1,0 +1,125 @@
+// What the names of another program do not express: missing sites, different maths.
+#include <algorithm>
+
+#include "core/error.h"
+#include "experiments/lab/weights/model_name_tables.h"
+
+namespace normlab {
+namespace {
+
+using namespace name_tables;
+
+bool has_row(std::span<const NameRow> rows, std::string_view site) {
+  const std::string end = "." + std::string(site);
+  return std::any_of(rows.begin(), rows.end(),
+                     [&](const NameRow& row) { return row.ours == site || row.ours.ends_with(end); });
+}
+
+}  // namespace
+
+std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig& config) {
+  std::vector<SchemeProblem> problems;
+  if (scheme == NameScheme::normlab) return problems;
+  using Kind = SchemeProblem::Kind;
+  const SchemeTable& table = table_of(scheme);
+  const std::span<const NameRow> rows = rows_of(table, config);
+  const Placement& placement = placement_of(config);
+  const auto report = [&](Kind kind, const auto&... parts) { problems.push_back({kind, concat(parts...)}); };
+  if (rows.empty()) {
+    report(Kind::maths, "kind: is swin, which ", table.program, " does not have");
+    return problems;
+  }
+
+  visit_sites(placement, [&](std::string_view site, const NormSpec& spec) {
+    if (spec.kind == NormKind::none) return;
+    if (!has_row(rows, site))
+      report(Kind::place, site, ": ", table.program, " has no norm there (it is ", to_string(spec.kind), ")");
+    else if (is_flax(scheme) && spec.kind != NormKind::layer_norm)
+      report(Kind::maths, site, ": is ", to_string(spec.kind), ", but layer_norm in ", table.program);
+    else if (spec.kind == NormKind::affine)
+      report(Kind::maths, site, ": is affine, which ", table.program, " lacks; its module of this name normalizes");
+    else if (spec.kind == NormKind::derf || (spec.kind == NormKind::pointwise && spec.shift))
+      report(Kind::maths, site, ": is ", to_string(spec.kind), ", whose shift has no name in ", table.program);
+    else if (is_flax(scheme) && spec.eps != parts_of(NormKind::layer_norm).eps)
+      report(Kind::setting, site, ": eps is ", spec.eps, ", but 1e-06 in ", table.program);
+  });
+  const auto lacks = [&](bool there, std::string_view row, std::string_view what) {
+    if (there && !has_row(rows, row)) report(Kind::place, what, ": ", table.program, " has none");
+  };
+  lacks(placement.head_scale != HeadScale::none, "head_scale", "head_scale");
+  lacks(placement.residual_scale, "residual_scale", "residual_scale");
+  lacks(placement.layer_scale.kind != LayerScaleKind::none, "layer_scale", "layer_scale");
+  if (placement.layer_scale.kind == LayerScaleKind::scalar && has_row(rows, "layer_scale"))
+    report(Kind::maths, "layer_scale: is one scalar per branch, but one gain per channel in ", table.program);
+  if (placement.depth_scale != DepthScale::none)
+    report(Kind::maths, "depth_scale: is set, but ", table.program, " does not scale norms by depth");
+  if (placement.has_two_streams())
+    report(Kind::maths, "stream_norm: is set, but ", table.program, " has one residual stream");
+  if (placement.residual_factor != ResidualFactor{})
+    report(Kind::maths, "residual_factor: is set, but ", table.program, " has no factor on the shortcut");
+  if (!placement.qk_per_head && has_row(rows, "attn.query"))
+    report(Kind::maths, "qk_per_head: is false, but these norms see one head in ", table.program);
+  if (!placement.blocks.empty())
+    report(Kind::maths, "blocks: the norms differ between blocks, but are the same in all blocks of ", table.program);
+  if (const auto* swin = std::get_if<SwinConfig>(&config)) {
+    if (swin->reduction_bias)
+      report(Kind::maths, "reduction_bias: is true, but a reduction has no bias in ", table.program);
+    if (swin->window_padding == WindowPadding::before_shift && pads_shifted(*swin))
+      report(Kind::maths, "window_padding: is before_shift, but ", table.program,
+             " pads after the shift, so that opposite edges see each other: after_shift");
+    if (swin->one_side_unshifted)
+      report(Kind::maths, "window: grids with one side of at most a window are not shifted, but they are in ",
+             table.program);
+    for (const SwinStage& s : swin_stages(*swin)) {
+      const std::int64_t down = std::min(swin->window, s.height), across = std::min(swin->window, s.width);
+      if (down != across)
+        report(Kind::maths, "window: is ", s.window, "x", s.window, " on a grid of ", s.height, "x", s.width, ", but ",
+               down, "x", across, " in ", table.program);
+    }
+  }
+  const auto* vit = std::get_if<ViTConfig>(&config);
+  if (vit == nullptr) return problems;
+
+  lacks(vit->rep_size > 0, "rep", "rep_size");
+  lacks(vit->distill_token, "dist_token", "distill_token");
+  const bool bypassed = placement.stem.posembed_out.kind != NormKind::none && vit->pool == Pool::token &&
+                        !placement.stem.posembed_out_includes_class;
+  if (bypassed && has_row(rows, "stem.posembed_out"))
+    report(Kind::maths, "stem.posembed_out: does not normalize the class token, but does so in ", table.program);
+  if (!is_flax(scheme)) return problems;
+  if (!vit->qkv_bias) report(Kind::maths, "qkv_bias: is false, but always true in ", table.program);
+  if (vit->gelu != GeluForm::tanh)
+    report(Kind::setting, "gelu: is erf, but tanh in ", table.program, "; set \"gelu\": \"tanh\" if that was intended");
+  if (scheme == NameScheme::augreg && vit->pos_embed != PosEmbed::learned)
+    report(Kind::maths, "pos_embed: is sincos2d, but learned in AugReg");
+  if (scheme == NameScheme::augreg && vit->pool == Pool::token && !vit->class_position())
+    report(Kind::maths, "pos_embed_class: is false, but the class token has a position in AugReg");
+  return problems;
+}
+
+std::vector<std::string> scheme_advice(NameScheme scheme, const ModelConfig& config) {
+  std::vector<std::string> advice;
+  const auto say = [&](const auto&... parts) { advice.push_back(concat(parts...)); };
+  const auto* vit = std::get_if<ViTConfig>(&config);
+  if (scheme == NameScheme::timm) {
+    const double timms_eps = vit != nullptr ? 1e-6 : 1e-5;
+    visit_sites(placement_of(config), [&](std::string_view site, const NormSpec& spec) {
+      if (has_eps(spec.kind) && spec.kind != NormKind::batch_norm && spec.eps != timms_eps)
+        say(site, " has eps ", spec.eps, ": give timm a norm_layer with this eps");
+      if (spec.kind != NormKind::none && spec.kind != NormKind::layer_norm)
+        say(site, " is ", to_string(spec.kind), ": timm's network needs such a module there");
+    });
+    if (std::visit([](const auto& c) { return c.gelu; }, config) == GeluForm::tanh)
+      say("gelu is tanh: timm needs act_layer=\"gelu_tanh\"");
+    if (vit != nullptr && vit->pool == Pool::token && !vit->class_position())
+      say("the class token has no position: timm needs no_embed_class=True");
+    if (placement_of(config).stem.posembed_out.kind != NormKind::none)
+      say("there is a norm after the positions: timm's pre_norm=True has no patch_embed.proj.bias, but this model has "
+          "one");
+  }
+  if (scheme == NameScheme::big_vision && vit != nullptr && vit->class_position())
+    say("pos_embedding has a row for the class token, as in older files: Big Vision adds it to cls when it loads them");
+  return advice;
+}
+
+}  // namespace normlab

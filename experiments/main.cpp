@@ -1,3 +1,0 @@
-#include "experiments/cli/commands.h"
-
-int main(int argc, char** argv) { return normlab::run_command_line(argc, argv); }

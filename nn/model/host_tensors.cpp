@@ -1,0 +1,66 @@
+#include "nn/model/host_tensors.h"
+
+#include "core/error.h"
+
+namespace normlab {
+namespace {
+
+void copy_out(const Tensor& from, HostValues& to) {
+  const auto n = static_cast<std::size_t>(from.size());
+  to.shape = from.shape();
+  if (from.dtype() == DType::f64)
+    to.values.assign(from.data<double>(), from.data<double>() + n);
+  else
+    to.values.assign(from.data<float>(), from.data<float>() + n);
+}
+
+void copy_in(const HostValues& from, const Tensor& to) {
+  for (std::size_t i = 0; i < from.values.size(); ++i)
+    if (to.dtype() == DType::f64)
+      to.data<double>()[i] = from.values[i];
+    else
+      to.data<float>()[i] = static_cast<float>(from.values[i]);
+}
+
+}  // namespace
+
+HostTensors host_tensors(const ParameterSet& set) {
+  HostTensors tensors;
+  for (std::size_t i = 0; i < set.parameters().size(); ++i)
+    copy_out(set.read(static_cast<int>(i)), tensors[set.parameters()[i].name]);
+  for (std::size_t i = 0; i < set.buffers().size(); ++i)
+    copy_out(set.buffer(static_cast<int>(i)), tensors[set.buffers()[i].name]);
+  return tensors;
+}
+
+void assign(ParameterSet& set, const HostTensors& tensors) {
+  require_match(set, tensors);
+  for (std::size_t i = 0; i < set.parameters().size(); ++i)
+    copy_in(tensors.at(set.parameters()[i].name), set.value(static_cast<int>(i)));
+  for (std::size_t i = 0; i < set.buffers().size(); ++i)
+    copy_in(tensors.at(set.buffers()[i].name), set.buffer(static_cast<int>(i)));
+}
+
+void require_match(const ParameterSet& set, const HostTensors& tensors) {
+  for (const auto* list : {&set.parameters(), &set.buffers()})
+    for (const ParameterInfo& info : *list) {
+      const auto found = tensors.find(info.name);
+      if (found == tensors.end()) throw InputError(concat("tensor ", info.name, " of this network is missing"));
+      require_shape("network", info.name.c_str(), found->second.shape, info.shape);
+      if (static_cast<std::int64_t>(found->second.values.size()) != info.shape.size())
+        throw InputError(concat("tensor ", info.name, " has ", found->second.values.size(),
+                                " values, but its shape needs ", info.shape.size()));
+    }
+  if (tensors.size() == set.parameters().size() + set.buffers().size()) return;
+  for (const auto& [name, tensor] : tensors)
+    if (set.find(name) < 0 && set.find_buffer(name) < 0)
+      throw InputError(concat("tensor ", name, " does not belong to this network"));
+}
+
+std::int64_t count_values(const HostTensors& tensors) {
+  std::int64_t n = 0;
+  for (const auto& [name, tensor] : tensors) n += static_cast<std::int64_t>(tensor.values.size());
+  return n;
+}
+
+}  // namespace normlab

@@ -1,0 +1,116 @@
+#include "nn/model/model.h"
+
+#include <algorithm>
+
+#include "nn/model/freeze.h"
+#include "nn/model/swin.h"
+#include "nn/model/vit.h"
+
+namespace normlab {
+
+namespace {
+
+/// What lies around each place of a network.
+class Surroundings {
+ public:
+  explicit Surroundings(const ModelConfig& config) : config_(config), images_(block_sizes(config)) {
+    if (has_text(config)) texts_ = block_sizes(text_tower(std::get<ViTConfig>(config)));
+  }
+  const Placement& placement(const Place& at) const {
+    return of_text(at) ? std::get<ViTConfig>(config_).text.placement : placement_of(config_);
+  }
+  const BlockSizes& sizes(const Place& at) const {
+    const std::vector<BlockSizes>& blocks = of_text(at) ? texts_ : images_;
+    const auto layer = std::size_t(at.block < 0 ? at.layer : at.layer - 1);  // patch merging has the sizes of its stage
+    return blocks[std::min(layer, blocks.size() - 1)];
+  }
+
+ private:
+  static bool of_text(const Place& at) { return at.stage == kTextStage; }
+  const ModelConfig& config_;
+  std::vector<BlockSizes> images_, texts_;
+};
+
+}  // namespace
+
+bool uses_batch_norm(const ModelConfig& config) {
+  if (uses_batch_norm(placement_of(config))) return true;
+  return has_text(config) && uses_batch_norm(std::get<ViTConfig>(config).text.placement);
+}
+
+std::vector<BatchStatistic> batch_statistics(const ModelConfig& config, std::span<const std::string> freeze) {
+  if (!uses_batch_norm(config)) return {};
+  ParameterSet declared;
+  make_model(declared, config);
+  const std::vector<bool> frozen = freezing(freeze, declared.parameters()).marks;
+  const Surroundings around(config);
+  std::vector<BatchStatistic> out;
+  for (std::size_t p = 0; p < frozen.size(); ++p) {
+    const ParameterInfo& info = declared.parameters()[p];
+    constexpr std::string_view kGain = ".gamma";
+    if (info.site == nullptr || frozen[p] || !info.name.ends_with(kGain)) continue;
+    const Placement& placement = around.placement(info.place);
+    const NormSpec& spec = norm_at(placement, *info.site, info.place.layer - 1);
+    if (spec.kind != NormKind::batch_norm) continue;
+    const BlockSizes& sizes = around.sizes(info.place);
+    const bool patches = info.site->is(&StemSites::posembed_out) && !placement.stem.posembed_out_includes_class;
+    const std::int64_t heads = sees_one_head(*info.site, placement) ? sizes.num_heads : 1;
+    out.push_back({info.name.substr(0, info.name.size() - kGain.size()), &spec,
+                   rows_of(patches ? Rows::patches : info.site->rows, sizes) * heads});
+  }
+  return out;
+}
+
+ModelCost model_cost(const ModelConfig& config) {
+  ParameterSet declared;
+  make_model(declared, config);
+  const Surroundings around(config);
+  ModelCost cost{.parameters = declared.count()};
+  for (const ParameterInfo& info : declared.parameters()) {
+    const Place& at = info.place;
+    const BlockSizes& sizes = around.sizes(at);
+    if (info.fixed && info.shape.rank() == 2) cost.macs += info.shape.size() * sizes.patches;  // whitening, in the stem
+    if (!info.decays) continue;  // the rest handles weights of linear layers, each with its neighbouring norms
+    const Placement& placement = around.placement(at);
+    const bool of_patches = info.role == Role::head && task_of(config) == Task::segment;
+    cost.macs += info.shape.size() * rows_of(of_patches ? Rows::patches : row_of(info.role).rows, sizes);
+    if (info.role == Role::q) cost.macs += 2 * sizes.attended * sizes.window * sizes.embed_dim;
+    const auto add_norm = [&](const SiteRow& site) {
+      if (site.linears.first != info.role || norm_at(placement, site, at.layer - 1).kind == NormKind::none) return;
+      const std::int64_t heads = sees_one_head(site, placement) ? sizes.num_heads : 1;
+      cost.norm_elements += rows_of(site.rows, sizes) * heads * width_of(site, placement, sizes);
+    };
+    for (const SiteRow& site : kSites) add_norm(site);
+    for (const SiteRow& site : kStreamSites) add_norm(site);
+  }
+  return cost;
+}
+
+std::vector<BlockSizes> block_sizes(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return block_sizes(c); }, config);
+}
+
+std::int64_t widest_layer(const ModelConfig& config) {
+  // Called in every step, which must not allocate.
+  if (const auto* vit = std::get_if<ViTConfig>(&config)) {
+    const std::int64_t block = vit->tokens() * (2 * vit->mlp_dim + vit->embed_dim);
+    if (vit->task == Task::segment)  // the resized logits
+      return std::max(block, vit->image_size[0] * vit->image_size[1] * vit->num_classes);
+    const TextConfig& text = vit->text;
+    return vit->task != Task::contrast ? block : std::max(block, text.length * (2 * text.mlp_dim + text.embed_dim));
+  }
+  std::int64_t widest = 0;
+  for (const BlockSizes& s : block_sizes(config)) widest = std::max(widest, s.attended * (2 * s.mlp_dim + s.embed_dim));
+  return widest;
+}
+
+std::vector<ConfigProblem> validate(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return validate(c); }, config);
+}
+
+std::unique_ptr<Model> make_model(ParameterSet& parameters, const ModelConfig& config) {
+  if (const auto* swin = std::get_if<SwinConfig>(&config)) return std::make_unique<Swin>(parameters, *swin);
+  return std::make_unique<ViT>(parameters, std::get<ViTConfig>(config));
+}
+
+}  // namespace normlab

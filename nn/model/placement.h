@@ -1,0 +1,311 @@
+// Which norm is where: the kinds of norms, the sites of a network, and the named placements of the papers. Data only: a
+// new placement is a new row in placement.cpp or a few lines of JSON.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/kernel_settings.h"
+
+namespace normlab {
+
+/// none: identity. layer_norm_fixed: LayerNorm without learnable parameters. affine: only the learnable gain and bias.
+/// group_norm: over all tokens of an image and neighbouring channels ("Group Normalization", section 3); instance_norm:
+/// over the tokens of each channel (arXiv:1607.08022). pointwise: gamma * phi(alpha * x + shift) + beta, without
+/// statistics; dyt is its tanh without a shift ("Transformers without Normalization", section 4), derf its erf with one
+/// (arXiv:2512.10938), dyisru has alpha under the root (arXiv:2503.21708). seednorm: RMSNorm with a gain that depends
+/// on the token (arXiv:2510.22777). bhyt: gamma * tanh(alpha * x / (kappa * RMS(x))) (arXiv:2601.09719, the form
+/// BHyT*). l2: gamma * x / |x|, as in nGPT (arXiv:2410.01131). whiten, at stem.patch_in only: (C + eps I)^(-1/2) (x -
+/// m) with mean m and covariance C of the patches of the first training images, fixed before the first step (the
+/// whitened patches of "Dual PatchNorm", appendix A).
+enum class NormKind : std::uint8_t {
+  none,
+  layer_norm,
+  layer_norm_fixed,
+  affine,
+  rms_norm,
+  batch_norm,
+  dyt,
+  group_norm,
+  derf,
+  pointwise,
+  dyisru,
+  seednorm,
+  bhyt,
+  l2,
+  instance_norm,
+  whiten
+};
+
+/// What moves the running statistics of a batch norm. all_groups: once a step, the mean of the statistics of all
+/// groups, weighted by their images (Keras with virtual_batch_size). first_group: the first group of each part that
+/// passes the network; of a batch in one part, what rank 0 keeps in distributed training.
+enum class RunningFrom : std::uint8_t { all_groups, first_group };
+
+/// The norm at one site.
+struct NormSpec {
+  NormKind kind = NormKind::none;
+  double eps = 1e-6;                  // unless the kind has another
+  double momentum = 0.1;              // batch_norm: weight of the new value in the running statistics (PyTorch)
+  std::int64_t statistics_batch = 0;  // batch_norm: images per statistic; 0 is the whole batch
+  RunningFrom running = RunningFrom::all_groups;  // batch_norm
+  double alpha_init = 0.5;                        // unless the kind has another; dyisru: 0 is the width
+  double beta_init = 0.0;
+  double gamma_init = 1.0;
+  std::int64_t groups = 1;                // group_norm: of neighbouring channels; divides the width
+  PointwisePhi phi = PointwisePhi::tanh;  // pointwise
+  bool shift = true;                      // pointwise: learnable
+  double kappa = 10.0;                    // bhyt
+  std::int64_t sample = 1000;             // whiten: training images whose patches give mean and covariance
+  bool operator==(const NormSpec&) const = default;
+};
+/// A member of NormSpec that only some kinds use.
+using NormSetting = std::variant<double NormSpec::*, std::int64_t NormSpec::*, PointwisePhi NormSpec::*,
+                                 bool NormSpec::*, RunningFrom NormSpec::*>;
+
+/// What each mean and variance is taken over: none, a row, a group of channels of an image, or a channel of the batch.
+/// For batch statistics the shards meet, and evaluation uses running statistics.
+enum class Statistics : std::uint8_t { none, row, image, batch };
+
+struct NormParts {
+  std::string_view word, sign;                      // in descriptors, and in formulas
+  bool gamma = false, beta = false, alpha = false;  // its parameters; pointwise kinds have one alpha, and may have
+  Statistics statistics = Statistics::none;         // a shift
+  std::array<NormSetting, 4> settings{};            // null: no more
+  double eps = NormSpec{}.eps, alpha_init = NormSpec{}.alpha_init;  // the defaults
+  constexpr bool has(NormSetting setting) const {
+    return std::find(settings.begin(), settings.end(), setting) != settings.end();
+  }
+};
+
+/// One row per kind, in the order of NormKind. Norm in layers.cpp computes them.
+inline constexpr NormParts kNormKinds[] = {
+    {.word = "none", .sign = ""},
+    {.word = "layer_norm",
+     .sign = "LN",
+     .gamma = true,
+     .beta = true,
+     .statistics = Statistics::row,
+     .settings = {&NormSpec::eps}},
+    {.word = "layer_norm_fixed", .sign = "LNfixed", .statistics = Statistics::row, .settings = {&NormSpec::eps}},
+    {.word = "affine", .sign = "Affine", .gamma = true, .beta = true},
+    {.word = "rms_norm", .sign = "RMS", .gamma = true, .statistics = Statistics::row, .settings = {&NormSpec::eps}},
+    {.word = "batch_norm",
+     .sign = "BN",
+     .gamma = true,
+     .beta = true,
+     .statistics = Statistics::batch,
+     .settings = {&NormSpec::eps, &NormSpec::momentum, &NormSpec::statistics_batch, &NormSpec::running},
+     .eps = 1e-5},
+    {.word = "dyt",
+     .sign = "DyT",
+     .gamma = true,
+     .beta = true,
+     .alpha = true,
+     .settings = {&NormSpec::alpha_init, &NormSpec::beta_init}},
+    {.word = "group_norm",
+     .sign = "GN",
+     .gamma = true,
+     .beta = true,
+     .statistics = Statistics::image,
+     .settings = {&NormSpec::eps, &NormSpec::groups},
+     .eps = 1e-5},
+    {.word = "derf",
+     .sign = "Derf",
+     .gamma = true,
+     .beta = true,
+     .alpha = true,
+     .settings = {&NormSpec::alpha_init, &NormSpec::beta_init}},
+    {.word = "pointwise",
+     .sign = "Phi",
+     .gamma = true,
+     .beta = true,
+     .alpha = true,
+     .settings = {&NormSpec::phi, &NormSpec::shift, &NormSpec::alpha_init, &NormSpec::beta_init}},
+    {.word = "dyisru",
+     .sign = "DyISRU",
+     .gamma = true,
+     .beta = true,
+     .alpha = true,
+     .settings = {&NormSpec::alpha_init, &NormSpec::beta_init},
+     .alpha_init = 0.0},
+    {.word = "seednorm",
+     .sign = "SeeD",
+     .gamma = true,
+     .beta = true,
+     .alpha = true,
+     .statistics = Statistics::row,
+     .settings = {&NormSpec::eps, &NormSpec::alpha_init, &NormSpec::beta_init},
+     .alpha_init = 1.0},
+    {.word = "bhyt",
+     .sign = "BHyT",
+     .gamma = true,
+     .alpha = true,
+     .statistics = Statistics::row,
+     .settings = {&NormSpec::eps, &NormSpec::alpha_init, &NormSpec::kappa},
+     .alpha_init = 2.0},
+    {.word = "l2",
+     .sign = "L2",
+     .gamma = true,
+     .statistics = Statistics::row,
+     .settings = {&NormSpec::eps, &NormSpec::gamma_init}},
+    {.word = "instance_norm",
+     .sign = "IN",
+     .gamma = true,
+     .beta = true,
+     .statistics = Statistics::image,
+     .settings = {&NormSpec::eps},
+     .eps = 1e-5},
+    {.word = "whiten", .sign = "Whiten", .settings = {&NormSpec::eps, &NormSpec::sample}, .eps = 1e-5},
+};
+static_assert(std::size(kNormKinds) == std::size_t(NormKind::whiten) + 1);
+constexpr const NormParts& parts_of(NormKind kind) { return kNormKinds[std::size_t(kind)]; }
+
+/// Whether it divides by a deviation, to which an epsilon is added.
+constexpr bool has_eps(NormKind kind) { return parts_of(kind).has(&NormSpec::eps); }
+
+/// A norm of this kind with every setting at its default.
+constexpr NormSpec norm_of(NormKind kind) {
+  return {.kind = kind, .eps = parts_of(kind).eps, .alpha_init = parts_of(kind).alpha_init};
+}
+
+/// `patch_in` sees the flattened patch (row, column, channel), `patch_out` the embedding, `posembed_out` the tokens
+/// after positions are added.
+struct StemSites {
+  NormSpec patch_in{}, patch_out{}, posembed_out{};
+  bool posembed_out_includes_class = true;  // the class token passes posembed_out too
+  bool operator==(const StemSites&) const = default;
+};
+
+/// y = post(x + path(layer_scale * drop(out(after_proj(proj(inner(before_proj(heads))))))))
+/// heads = softmax(query(q) key(k)^T / sqrt(d)) value(v), with q, k, v the projections of pre(x).
+/// query and key, and value if Placement says so, see one head at a time, and all heads share their parameters; the
+/// others are as wide as the model.
+struct AttentionSites {
+  NormSpec pre{}, query{}, key{}, value{}, inner{}, out{}, post{};
+  bool operator==(const AttentionSites&) const = default;
+};
+
+/// y = post(residual_scale * x + path(layer_scale * drop(out(fc2(drop(inner(gelu(hidden(fc1(pre(x)))))))))))
+/// hidden and inner are as wide as the MLP.
+struct MlpSites {
+  NormSpec pre{}, hidden{}, inner{}, out{}, post{};
+  bool operator==(const MlpSites&) const = default;
+};
+
+/// A learned gain per head, before the output projection (NormFormer's paper) or on its output (a common variant).
+enum class HeadScale : std::uint8_t { none, before_proj, after_proj };
+
+enum class LayerScaleKind : std::uint8_t { none, channel, scalar };
+
+/// A learned gain on both branches ("Going deeper with Image Transformers", section 2).
+struct LayerScale {
+  LayerScaleKind kind = LayerScaleKind::none;
+  bool auto_init = true;  // 0.1 up to depth 18, 1e-5 up to 24, 1e-6 beyond
+  double init = 0.0;      // used if auto_init is false
+  bool operator==(const LayerScale&) const = default;
+};
+
+/// A number, or a rule that computes it from the depth.
+template <class Rule>
+struct NumberOrRule {
+  Rule rule = Rule::number;
+  double value = 1.0;  // of Rule::number
+  bool operator==(const NumberOrRule&) const = default;
+};
+/// Multiplies the drawn values of v, out, fc1 and fc2, for every initialiser. sub_ln: sqrt(log(2 depth)), Magneto
+/// section 2.2. deepnorm: (8 depth)^(-1/4), arXiv:2203.00555, table of an encoder.
+enum class InitGainRule : std::uint8_t { number, sub_ln, deepnorm };
+using InitGain = NumberOrRule<InitGainRule>;
+/// Multiplies the shortcut of both branches. deepnorm: (2 depth)^(1/4), arXiv:2203.00555, table of an encoder. keel:
+/// 2 depth, arXiv:2601.19895.
+enum class ResidualRule : std::uint8_t { number, deepnorm, keel };
+using ResidualFactor = NumberOrRule<ResidualRule>;
+
+/// rsqrt: both `pre` norms of block l, counted from 1, are multiplied by l^(-1/2), bias included (LayerNorm scaling,
+/// arXiv:2502.05795).
+enum class DepthScale : std::uint8_t { none, rsqrt };
+
+/// Sites of some blocks that differ from those of the others.
+struct BlockRange {
+  std::int64_t first = 0, last = 0;  // inclusive
+  AttentionSites attn{};
+  MlpSites mlp{};
+  bool holds(std::int64_t block) const { return first <= block && block <= last; }
+  bool operator==(const BlockRange&) const = default;
+};
+
+/// "3" or "0-3".
+std::string block_range_name(std::int64_t first, std::int64_t last);
+/// Ascending numbers as runs: "0-3,7".
+std::string runs_name(const std::vector<std::int64_t>& numbers);
+
+/// A norm, or none, at each site of a network, and its gains. nn/model/sites.h says what each site sees.
+struct Placement {
+  StemSites stem{};
+  AttentionSites attn{};
+  MlpSites mlp{};
+  std::vector<BlockRange> blocks{};  // ascending, disjoint; attn and mlp are the sites of all other blocks
+  /// The numbers in `blocks` are percent of the depth: 0 to 24 is the first quarter. simplify_blocks() replaces them.
+  bool in_percent = false;
+  NormSpec merge{}, final{}, pooled{};
+  HeadScale head_scale = HeadScale::none;
+  bool residual_scale = false;  // a learned gain per channel on the shortcut of the MLP
+  LayerScale layer_scale{};
+  InitGain init_gain{};
+  bool qk_per_head = true, value_per_head = false;  // whether the norms at query and key, and at value, see one head
+  DepthScale depth_scale = DepthScale::none;
+  ResidualFactor residual_factor{};
+  /// If it is not none, there are two residual streams, and this is the norm at the sites of kStreamSites.
+  NormSpec stream_norm{};
+
+  bool has_two_streams() const { return stream_norm.kind != NormKind::none; }
+  /// Sites of block `block`, counted through the whole network (in Swin through its stages).
+  const AttentionSites& attention_sites(std::int64_t block) const;
+  const MlpSites& mlp_sites(std::int64_t block) const;
+  bool operator==(const Placement&) const = default;
+};
+
+/// Cuts the ranges so that each lies inside or outside the blocks `first` to `last`, and gives blocks there without a
+/// range one with their current sites. Changes no block's sites.
+void carve_blocks(Placement& placement, std::int64_t first, std::int64_t last);
+
+/// Brings all spellings of the same `depth` blocks into one form: attn and mlp are the sites that most blocks
+/// share (the earlier ones if equally frequent), and ranges are as long as possible. Leaves ranges beyond the
+/// depth unchanged. The first p percent are depth p / 100 blocks, rounded down, but at least one.
+void simplify_blocks(Placement& placement, std::int64_t depth);
+
+/// A placement with the paper and section it comes from.
+struct NamedPlacement {
+  std::string_view name, source;
+  Placement placement;
+  /// With the blocks of a network of `depth`.
+  Placement at(std::int64_t depth) const;
+};
+
+/// All named placements, in the order of the documentation.
+std::span<const NamedPlacement> named_placements();
+
+/// The placement of that name, or nullptr.
+const NamedPlacement* find_placement(std::string_view name);
+
+/// "layer_norm", "batch_norm", ... as in descriptors.
+constexpr std::string_view to_string(NormKind kind) { return parts_of(kind).word; }
+
+/// Start value of LayerScale in a network of `depth` residual blocks, with the depth rule resolved.
+double layer_scale_init(const LayerScale& scale, std::int64_t depth);
+
+/// The factor on v, out, fc1 and fc2 in a network of `depth` blocks.
+double init_gain(const InitGain& gain, std::int64_t depth);
+double residual_factor(const ResidualFactor& factor, std::int64_t depth);
+/// What the norm `pre` of block `layer`, counted from 1, is multiplied by.
+double depth_scale(const Placement& placement, std::int64_t layer);
+
+}  // namespace normlab

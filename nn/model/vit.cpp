@@ -1,0 +1,147 @@
+#include "nn/model/vit.h"
+
+#include <cmath>
+
+namespace normlab {
+
+ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
+  throw_if_any(validate(c));
+  const BlockSizes sizes = block_sizes(c).front();
+  const Place stem{}, end{.layer = c.depth + 1};
+  const auto norm = [&](const Place& place, SiteMember site) { return Norm(p, place, site, c.placement, sizes); };
+  patch_in_ = norm(stem, &StemSites::patch_in);
+  patch_embed_ = Linear(p, stem, Role::patch_embed, c.patch_pixels(), c.embed_dim);
+  patch_out_ = norm(stem, &StemSites::patch_out);
+  if (c.pool == Pool::token) cls_token_ = p.add("cls_token", {1, 1, c.embed_dim}, {.role = Role::class_token});
+  if (c.distill_token) dist_token_ = p.add("dist_token", {1, 1, c.embed_dim}, {.role = Role::distill_token});
+  if (c.pos_embed == PosEmbed::learned) {
+    pos_embed_ = p.add("pos_embed", {1, c.patches() + (c.class_position() ? c.prefix() : 0), c.embed_dim},
+                       {.role = Role::positions});
+  } else {
+    sincos_ = p.add_constant({1, c.patches(), c.embed_dim},
+                             [height = c.image_size[0] / c.patch_size, width = c.image_size[1] / c.patch_size,
+                              dim = c.embed_dim] { return sincos2d(height, width, dim); });
+  }
+  posembed_out_ = norm(stem, &StemSites::posembed_out);
+  blocks_.reserve(static_cast<std::size_t>(c.depth));
+  for (std::int64_t i = 0; i < c.depth; ++i)
+    blocks_.emplace_back(p, BranchConfig{{.block = i, .layer = i + 1},
+                                         sizes,
+                                         c.qkv_bias,
+                                         c.gelu,
+                                         c.dropout,
+                                         c.attention_dropout,
+                                         c.drop_path_rate(i),
+                                         c.short_forms,
+                                         c.depth,
+                                         c.placement});
+  streams_ = ResidualStreams(p, end, c.placement, sizes);
+  final_ = norm(end, &Placement::final);
+  pooled_ = norm(end, &Placement::pooled);
+  if (c.rep_size > 0) rep_ = Linear(p, end, Role::rep, c.embed_dim, c.rep_size);
+  if (c.task == Task::contrast)
+    text_ = std::make_unique<TextTower>(p, c);
+  else
+    head_ = Linear(p, end, Role::head, c.feature_width(), c.num_classes);
+  class_token_alone_ = c.short_forms && c.task != Task::segment && c.pool == Pool::token && !c.distill_token &&
+                       !c.dropout.any() && !c.placement.has_two_streams() && c.attention_dropout == 0 &&
+                       norms_see_one_token(c.placement);
+  if (c.distill_token) head_dist_ = Linear(p, end, Role::head_dist, c.embed_dim, c.num_classes);
+}
+
+void ViT::prepare(Backend& backend, std::int64_t images, DType dtype) const {
+  patch_embed_.prepare(backend, images * config_.patches(), dtype);
+  for (const Block& block : blocks_) block.prepare(backend, images, config_.tokens(), dtype);
+  if (class_token_alone_) blocks_.back().prepare_first_token(backend, images, config_.tokens(), dtype);
+  const std::int64_t answers = config_.task == Task::segment ? images * config_.patches() : images;
+  for (const Linear* layer : {&rep_, &head_, &head_dist_}) layer->prepare(backend, answers, dtype);
+  if (text_) text_->prepare(backend, images, dtype);
+}
+
+Var ViT::positions(const Context& ctx) const {
+  if (pos_embed_ >= 0) return ctx.parameter(pos_embed_);
+  return ctx.tape.input(ctx.parameters.constant(sincos_));
+}
+
+Var ViT::stem(const Var& images, const Context& ctx) const {
+  ctx.tape.at("patch_embed");
+  const Var patches = patch_in_(patchify(images, config_.patch_size, config_.patch_size), ctx);
+  Var x = patch_out_(patch_embed_(patches, ctx), ctx);
+  const bool class_position = config_.class_position();
+  ctx.tape.at("pos_embed");
+  if (!class_position) x = add_positions(x, positions(ctx));
+  if (cls_token_ < 0) return posembed_out_(x, ctx);
+  const bool norm_sees_class = config_.placement.stem.posembed_out_includes_class;
+  if (!class_position && !norm_sees_class) x = posembed_out_(x, ctx);
+  if (dist_token_ >= 0) x = concat_token(ctx.parameter(dist_token_), x);
+  x = concat_token(ctx.parameter(cls_token_), x);
+  if (class_position) x = add_positions(x, positions(ctx));
+  if (norm_sees_class) return posembed_out_(x, ctx);
+  if (!class_position || posembed_out_.is_identity()) return x;
+  // The class token has a position but skips the norm.
+  const std::int64_t prefix = config_.prefix();
+  const Var patches_only = posembed_out_(select_tokens(x, prefix, config_.patches()), ctx);
+  const Shape prefix_shape{x.shape()[0], prefix, config_.embed_dim};
+  return concat_tokens(reshape(select_tokens(x, 0, prefix), prefix_shape), patches_only);
+}
+
+Var ViT::operator()(const Var& images, const Context& ctx) const {
+  const ViTConfig& c = config_;
+  require_shape("vit", "images", images.shape(), {images.shape()[0], c.image_size[0], c.image_size[1], c.channels});
+  Var z = ctx.in_part({}, {}, [&](const Context& of_stem) {  // [B, N, D]  (1)
+    return of_stem.dropout(ctx.show("stem", stem(images, of_stem)), c.dropout.stem, "stem");
+  });
+  z = streams_.begin(z);
+  for (const Block& block : std::span(blocks_).first(blocks_.size() - 1)) z = block(z, ctx);  // (2), (3)
+  z = class_token_alone_ ? blocks_.back().first_token(z, ctx) : blocks_.back()(z, ctx);
+  z = final_(streams_.end(z, ctx), ctx);
+  return c.task == Task::segment ? patch_logits(z, ctx) : logits(z, ctx);
+}
+
+Var ViT::patch_logits(const Var& tokens, const Context& ctx) const {
+  const ViTConfig& c = config_;
+  ctx.tape.at("pool");
+  const Var z = c.prefix() > 0 ? select_tokens(tokens, c.prefix(), c.patches()) : tokens;
+  const std::int64_t images = tokens.shape()[0];
+  const Var out = head(reshape(z, {images * c.patches(), c.embed_dim}), ctx);
+  return reshape(out, {images, c.image_size[0] / c.patch_size, c.image_size[1] / c.patch_size, c.num_classes});
+}
+
+Var ViT::logits(const Var& tokens, const Context& ctx) const {
+  const ViTConfig& c = config_;
+  ctx.tape.at("pool");
+  Var z = pooled_(c.pool == Pool::token ? select_tokens(tokens, 0, 1) : mean_tokens(tokens), ctx);  // [B, D]  (4)
+  if (c.rep_size > 0) z = tanh(rep_(z, ctx));
+  const Var out = head(z, ctx);
+  if (!c.distill_token) return out;
+  // The mean of both heads, also in training, where there is no teacher.
+  const Var second = head_dist_(select_tokens(tokens, 1, 1), ctx);
+  const Shape one{out.shape()[0], 1, c.num_classes};
+  return mean_tokens(concat_tokens(reshape(out, one), reshape(second, one)));
+}
+
+Var ViT::head(const Var& features, const Context& ctx) const {
+  const Var& shown = ctx.show("pre_logits", features);
+  return text_ ? shown : head_(shown, ctx);
+}
+
+std::vector<double> sincos2d(std::int64_t height, std::int64_t width, std::int64_t dim) {
+  if (!fits_sincos2d(dim))
+    throw InputError(concat("sincos2d: a width of ", dim, " is not a multiple of 4 of at least 8"));
+  const std::int64_t quarter = dim / 4;
+  std::vector<double> table(static_cast<std::size_t>(height * width * dim));
+  for (std::int64_t y = 0; y < height; ++y)
+    for (std::int64_t x = 0; x < width; ++x) {
+      double* row = table.data() + (y * width + x) * dim;
+      for (std::int64_t k = 0; k < quarter; ++k) {
+        const double omega = std::pow(10000.0, -double(k) / double(quarter - 1));
+        row[k] = std::sin(double(x) * omega);
+        row[quarter + k] = std::cos(double(x) * omega);
+        row[2 * quarter + k] = std::sin(double(y) * omega);
+        row[3 * quarter + k] = std::cos(double(y) * omega);
+      }
+    }
+  return table;
+}
+
+}  // namespace normlab

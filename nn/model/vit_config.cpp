@@ -1,0 +1,81 @@
+#include "nn/model/vit_config.h"
+
+#include "core/error.h"
+#include "nn/model/vit.h"
+
+namespace normlab {
+
+std::vector<BlockSizes> block_sizes(const ViTConfig& c) {
+  const std::int64_t tokens = c.tokens();
+  return std::vector(std::size_t(c.depth), BlockSizes{c.patch_pixels(), c.embed_dim, c.num_heads, c.mlp_dim,
+                                                      c.patches(), tokens, tokens, tokens});
+}
+
+ViTConfig text_tower(const ViTConfig& config) {
+  const TextConfig& text = config.text;
+  ViTConfig tower;
+  tower.image_size = {1, text.length};
+  tower.patch_size = tower.channels = 1;
+  tower.embed_dim = text.embed_dim;
+  tower.depth = text.depth;
+  tower.num_heads = text.num_heads;
+  tower.mlp_dim = text.mlp_dim;
+  tower.qkv_bias = config.qkv_bias;
+  tower.gelu = config.gelu;
+  tower.init = config.init;
+  tower.placement = text.placement;
+  return tower;
+}
+
+std::vector<ConfigProblem> validate(const ViTConfig& c) {
+  ConfigChecks checks;
+  checks.shared(c);
+  checks.blocks(c.placement, c.depth);
+
+  if (!checks.sizes_fit()) return checks.take();  // the following code divides and multiplies them
+
+  if (c.embed_dim % c.num_heads != 0)
+    checks.report("num_heads", concat(c.num_heads, " heads do not divide embed_dim ", c.embed_dim));
+  if (c.image_size[0] % c.patch_size != 0 || c.image_size[1] % c.patch_size != 0)
+    checks.report("patch_size", concat("patches of ", c.patch_size, " do not divide an image of ", c.image_size[0],
+                                       " x ", c.image_size[1]));
+  else if (c.patches() > limits::kTokens)
+    checks.report("patch_size", concat(c.patches(), " patches per image; at most ", limits::kTokens,
+                                       " are supported; use a larger patch"));
+  if (c.pos_embed == PosEmbed::sincos2d && !fits_sincos2d(c.embed_dim))
+    checks.report("pos_embed",
+                  concat("sincos2d needs an embed_dim that is a multiple of 4, and at least 8, got ", c.embed_dim));
+  checks.sites(c.placement, &SiteRow::vit_lacks, block_sizes(c));
+  checks.streams(c.placement);
+  if (c.pool == Pool::gap && c.task != Task::segment)
+    checks.final_before_mean(c.placement.final, c.embed_dim, ", or pool \"token\"");
+  if (c.distill_token && c.pool != Pool::token)
+    checks.report("distill_token", "a distillation token needs a class token; set pool to \"token\"");
+  if (c.distill_token && c.rep_size > 0)
+    checks.report("distill_token", "a distillation token cannot have a representation layer; leave out rep_size");
+  if (c.distill_token && c.placement.pooled.kind != NormKind::none)
+    checks.report("distill_token",
+                  "a distillation token pools two vectors, so there is no norm at pooled; leave it out");
+  if (c.init.head != HeadInit::base && c.task != Task::classify)
+    checks.report("init.head", "only a classifier's head can be drawn otherwise; leave it out");
+  if (c.task == Task::contrast) {
+    for (const ConfigProblem& problem : validate(text_tower(c))) checks.report("text." + problem.key, problem.message);
+    checks.size("text.vocabulary", c.text.vocabulary, kVocabularies);
+    if (c.text.placement.stem.patch_in.kind != NormKind::none)
+      checks.report("text.placement", "stem.patch_in is a site of images; a text tower has none");
+    if (c.distill_token) checks.report("distill_token", "a text tower takes the place of the heads; leave it out");
+  }
+  if (c.task != Task::segment) return checks.take();
+  const auto refuse = [&](bool set, const char* key, const char* what) {
+    if (set) checks.report(key, concat("task segment pools no tokens, so there is no ", what, "; leave it out"));
+  };
+  refuse(c.rep_size > 0, "rep_size", "representation layer");
+  refuse(c.distill_token, "distill_token", "second head");
+  refuse(c.placement.pooled.kind != NormKind::none, "placement", "norm at pooled");
+  constexpr std::int64_t kMostLabels = 255;  // of a byte, without the ignored one
+  if (c.num_classes > kMostLabels)
+    checks.report("num_classes", concat("task segment has at most ", kMostLabels, " classes, got ", c.num_classes));
+  return checks.take();
+}
+
+}  // namespace normlab

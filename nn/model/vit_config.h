@@ -1,0 +1,122 @@
+// The settings of a Vision Transformer. The field names are the JSON keys of a descriptor's "model".
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/field.h"
+#include "core/kernel_settings.h"
+#include "nn/model/dropout_rates.h"
+#include "nn/model/init_config.h"
+#include "nn/model/model_cost.h"
+#include "nn/model/text_config.h"
+
+namespace normlab {
+
+/// What a network answers, see nn/training/task.h.
+enum class Task : std::uint8_t { classify, segment, contrast };
+
+enum class Pool : std::uint8_t { token, gap };
+
+enum class PosEmbed : std::uint8_t { learned, sincos2d };
+
+struct ViTConfig {
+  std::array<std::int64_t, 2> image_size{32, 32};  // height, width
+  std::int64_t channels = 3;
+  std::int64_t patch_size = 4;
+  std::int64_t embed_dim = 192;
+  std::int64_t depth = 12;
+  std::int64_t num_heads = 3;
+  std::int64_t mlp_dim = 768;  // default in a descriptor: 4 embed_dim
+  std::int64_t num_classes = 10;
+  Task task = Task::classify;
+  Pool pool = Pool::gap;
+  PosEmbed pos_embed = PosEmbed::learned;
+  bool pos_embed_class = false;  // the class token has a learned position (original ViT, DeiT, timm)
+  bool distill_token = false;
+  bool qkv_bias = true;
+  std::int64_t rep_size = 0;
+  GeluForm gelu = GeluForm::erf;
+  DropoutRates dropout{};
+  double attention_dropout = 0.0;
+  double drop_path = 0.0;
+  bool short_forms = true;
+  InitConfig init{};
+  double head_bias_init = 0.0;  // Big Vision sets -6.9 for the sigmoid loss
+  Placement placement{};
+  TextConfig text{};
+
+  std::int64_t patches() const { return image_size[0] / patch_size * (image_size[1] / patch_size); }
+  /// Tokens before the patches: class token, distillation token.
+  std::int64_t prefix() const { return pool == Pool::token ? (distill_token ? 2 : 1) : 0; }
+  std::int64_t tokens() const { return patches() + prefix(); }
+  /// Width of the features, the head's inputs.
+  std::int64_t feature_width() const { return rep_size > 0 ? rep_size : embed_dim; }
+  std::int64_t patch_pixels() const { return patch_size * patch_size * channels; }
+  /// Whether the class token (and the distillation token) has its own position.
+  bool class_position() const { return pool == Pool::token && pos_embed == PosEmbed::learned && pos_embed_class; }
+  /// Drop-path rate of block i: timm's linspace(0, drop_path, depth), so that a single block has none.
+  double drop_path_rate(std::int64_t i) const { return depth > 1 ? drop_path * double(i) / double(depth - 1) : 0.0; }
+  bool operator==(const ViTConfig&) const = default;
+};
+template <std::same_as<ViTConfig> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{
+      field<&T::image_size>("pixels per side, or [height, width]; the dataset's if omitted",
+                            limits::sizes(limits::kSide)),
+      field<&T::channels>("channels of an image; the dataset's if omitted", limits::sizes(limits::kChannels)),
+      field<&T::patch_size>("pixels per side", limits::sizes(limits::kSide)),
+      field<&T::embed_dim>("width of a token", limits::sizes(limits::kWidth)),
+      field<&T::depth>("number of blocks", limits::sizes(limits::kDepth)),
+      field<&T::num_heads>("attention heads", limits::sizes(limits::kWidth)),
+      field<&T::mlp_dim>("width of the hidden layer; 4 embed_dim if omitted", limits::sizes(limits::kMlp)),
+      field<&T::num_classes>("number of classes; the dataset's if omitted", limits::sizes(limits::kClasses)),
+      field<&T::task>("classify: the class of an image; segment: the class of each pixel, by the head on every patch "
+                      "token, whose logits are resized to the image; contrast: which of a batch's texts belongs to an "
+                      "image, by a text tower in place of the head"),
+      field<&T::pool>("the class token, or the mean over all tokens"),
+      field<&T::pos_embed>("kind of position embedding"),
+      field<&T::pos_embed_class>("pool token, learned positions: the class token has a position")
+          .when({[](const T& c) { return c.pool == Pool::token && c.pos_embed == PosEmbed::learned; },
+                 "only a class token (pool token) with learned positions can have one"}),
+      field<&T::distill_token>("pool token: DeiT's second token, with its own head; logits are the mean of both heads")
+          .when({[](const T& c) { return c.pool == Pool::token; },
+                 "a distillation token needs a class token; set pool to \"token\""}),
+      field<&T::qkv_bias>("query, key and value have biases"),
+      field<&T::rep_size>("width of a dense + tanh layer before the head; 0: no such layer",
+                          limits::sizes(limits::kWidth, 0)),
+      field<&T::gelu>("form of the GELU"),
+      field<&T::dropout>(kDropoutDoc, kRate),
+      field<&T::attention_dropout>("rate on the attention weights", kRate),
+      field<&T::drop_path>("rate of the last block; rises linearly from 0 at the first, so a single block has none",
+                           kRate),
+      field<&T::short_forms>("do not compute branches that drop_path drops and, with pool token, compute only the "
+                             "class token in the last block")
+          .when({[](const T& c) { return c.drop_path > 0 || c.pool == Pool::token; },
+                 "without drop_path or a class token (pool token) there is nothing to skip"}),
+      field<&T::init>("code base whose initial values are used, or an object that changes parts of them"),
+      field<&T::head_bias_init>("initial value of the head's bias"),
+      field<&T::placement>("the name of a placement, or its sites"),
+      field<&T::text>("a text tower, which takes the place of the head: image-text training")
+          .when({[](const T& c) { return c.task == Task::contrast; }, "only task contrast has a text tower"})};
+}
+inline ViTConfig defaults_beside(const ViTConfig& model) {
+  ViTConfig out;
+  out.mlp_dim = std::int64_t(4 * std::uint64_t(model.embed_dim));  // a hostile width wraps and is rejected later
+  return out;
+}
+
+/// The text tower's blocks as those of a ViT, one of whose patches is a token.
+ViTConfig text_tower(const ViTConfig& config);
+
+/// Of every block. The sizes of the first also apply before the blocks, those of the last after them.
+std::vector<BlockSizes> block_sizes(const ViTConfig& config);
+
+/// One message for each size that does not fit: heads that do not divide the width, a patch that does not divide the
+/// image, a size that is not positive, a rate outside [0, 1), sincos2d with a width that is not a multiple of four, a
+/// norm at Swin's site `merge`.
+std::vector<ConfigProblem> validate(const ViTConfig& config);
+
+}  // namespace normlab

@@ -1,0 +1,123 @@
+// Extended signal propagation plots: the size of the residual stream and its branches, block by block ("Leveraging
+// Batch Normalization for Vision Transformers", section 3.3, equations 1 and 2), and gradient norms by layer.
+//
+// Sums are taken per image and added in image order, in double, so neither the cut into shards nor the number of
+// threads changes a bit.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/ranks/ranks.h"
+#include "core/shards.h"
+#include "nn/model/context.h"
+#include "nn/model/placement.h"
+
+namespace normlab {
+
+struct TokenDims;
+
+/// The axis along which statistics stay separate. channel: one mean and variance per channel, over images and
+/// positions, as batch norm sees features. position: one per position of each image, over channels, as layer norm
+/// sees them.
+enum class ProbeAxis : std::uint8_t { channel, position };
+inline constexpr ProbeAxis kProbeAxes[] = {ProbeAxis::channel, ProbeAxis::position};
+
+/// The axis of the network's main norm, the first one that is not none among attention's and the MLP's pre, post and
+/// out and final: channel for batch norm, position for every other kind and if there is no norm.
+ProbeAxis probe_axis(const Placement& placement);
+
+/// Moments of features F along an axis: afsm, the Average Feature Squared Mean (equation 1), and afv, the Average
+/// Feature Variance (equation 2, biased). Mean and variance are over what the axis joins, then averaged over what
+/// it separates.
+struct FeatureMoments {
+  double afsm = 0.0, afv = 0.0;
+};
+
+/// Moments of features that arrive image by image, in any order and from several threads.
+class FeatureStatistics {
+ public:
+  FeatureStatistics(std::int64_t images, std::int64_t channels);
+  std::int64_t images() const { return std::ssize(positions_); }
+  std::int64_t channels() const { return channels_; }
+  /// Adds features [n, ..., C] (f32, f64 or bf16) of the images first_image .. first_image + n, in host memory or on a
+  /// tape. Threads may add different images concurrently. Throws InputError for another number of channels or images
+  /// out of range.
+  void see(const Tensor& features, std::int64_t first_image);
+  void see(const Var& features, std::int64_t first_image);
+  /// Takes over the images that other ranks have added.
+  void gather(Ranks& ranks);
+  /// Only after all images were added and the tape's device has synchronised.
+  FeatureMoments moments(ProbeAxis axis) const;
+
+ private:
+  TokenDims dims_of(const Tensor& features, std::int64_t first_image);
+  double* mean(std::int64_t image) { return channels_sums_.data() + image * 2 * channels_; }
+  const double* mean(std::int64_t image) const { return channels_sums_.data() + image * 2 * channels_; }
+
+  std::int64_t channels_;
+  std::vector<std::int64_t> positions_;  // of each image
+  std::vector<double> images_sums_;      // [images, 2], and
+  std::vector<double> channels_sums_;    // [images, 2, C]: as from Backend::feature_statistics()
+};
+
+/// The signal of one batch through a network: give its observers to each shard's Context, and read it after the batch.
+class SignalProbe {
+ public:
+  /// A branch that ends in a residual sum, in the order of the network.
+  struct Layer {
+    std::string name;  // "blocks.0.attn"
+    FeatureMoments stream[2],
+        branch[2];  // by ProbeAxis; stream: what continues after the sum (and a norm `post`)
+  };
+
+  /// Sets the observers of `ctx`, which must not outlive the probe.
+  void observe(Context& ctx);
+  /// After the shards of this rank: takes over those of the others. All ranks call it.
+  void gather(Ranks& ranks);
+  /// After all shards: every layer. AFSM and AFV of the paper are `stream`, AFVR is `branch[..].afv`.
+  std::vector<Layer> layers() const;
+
+ private:
+  struct Point {
+    std::string name;
+    FeatureStatistics stream, branch;
+    Point(std::string name_of, std::int64_t images, std::int64_t channels)
+        : name(std::move(name_of)), stream(images, channels), branch(images, channels) {}
+  };
+  Point* find(const std::string& name) const;  // the lock is held
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<Point>> points_;
+};
+
+/// Norm of the gradient of a group of parameters.
+struct GradientNorm {
+  std::string layer;
+  double norm = 0.0;
+};
+
+/// Norms of the summed gradients, which every optimisation step leaves in lane 0 before clipping. Layers: each
+/// branch ("blocks.0.attn", "blocks.0.mlp") and each block ("blocks.0"); "patch_embed", and "stem" for all before
+/// the blocks (layer 0 of Place); other parts with parameters ("final", "pooled", "rep", "head", ...); "global" for
+/// all. In the order of the parameters. Squares are added in double, in the order of each parameter's values, then
+/// of the parameters.
+std::vector<GradientNorm> gradient_norms(const ParameterSet& parameters, ShardPool& pool);
+
+/// The same for one parameter.
+double gradient_norm(const ParameterSet& parameters, int parameter);
+
+/// Norms of the update of one step, divided by the norms of the weights before it. Layers as in gradient_norms().
+class UpdateProbe {
+ public:
+  /// Copies the weights before the step.
+  explicit UpdateProbe(const ParameterSet& parameters);
+  /// After the step. A layer whose weights were all zero gives infinity or NaN.
+  std::vector<GradientNorm> ratios(const ParameterSet& parameters, ShardPool& pool) const;
+
+ private:
+  std::vector<std::vector<double>> before_;  // by parameter
+};
+
+}  // namespace normlab

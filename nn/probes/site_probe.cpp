@@ -1,0 +1,291 @@
+#include "nn/probes/site_probe.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/backend.h"
+#include "core/cpu/window_bias.h"
+
+namespace normlab {
+namespace {
+
+/// A tensor's values in host memory, whatever its type and device.
+std::vector<double> values_of(Backend& backend, const Tensor& t) {
+  std::vector<double> out(static_cast<std::size_t>(t.size()));
+  const auto copy = [&]<class T>(const T*) {
+    std::vector<T> raw(out.size());
+    backend.read(t, raw.data());
+    backend.synchronize();
+    std::transform(raw.begin(), raw.end(), out.begin(), [](T v) { return double(Acc<T>(v)); });
+  };
+  switch (t.dtype()) {
+    case DType::f32:
+      copy(static_cast<const float*>(nullptr));
+      break;
+    case DType::f64:
+      copy(static_cast<const double*>(nullptr));
+      break;
+    case DType::bf16:
+      copy(static_cast<const bf16*>(nullptr));
+      break;
+    default:
+      throw InputError(concat("probe: values must be floating-point numbers, not ", to_string(t.dtype())));
+  }
+  return out;
+}
+
+template <class Record>
+Record* find(const std::vector<std::unique_ptr<Record>>& records, const std::string& name) {
+  const auto found = std::find_if(records.begin(), records.end(), [&](const auto& r) { return r->name == name; });
+  return found == records.end() ? nullptr : found->get();
+}
+
+/// Gives all ranks a record of each name, in the order of rank 0, which has images of every step.
+template <class Record>
+void share_names(Ranks& ranks, std::vector<std::unique_ptr<Record>>& records) {
+  const std::size_t count = ranks.shared(records.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string name = ranks.shared_text(i < records.size() ? records[i]->name : "");
+    if (i < records.size() && records[i]->name == name) continue;
+    const auto found = std::find_if(records.begin(), records.end(), [&](const auto& r) { return r->name == name; });
+    if (found != records.end())
+      std::swap(*found, records[i]);
+    else
+      (*records.insert(records.begin() + std::ptrdiff_t(i), std::make_unique<Record>()))->name = name;
+  }
+}
+
+/// The place of a shard's first image in its step.
+std::int64_t first_image(const Context& ctx) { return ctx.part_begin + ctx.slice.first_image; }
+std::int64_t images_of_step(const Context& ctx) { return ctx.step_images > 0 ? ctx.step_images : ctx.slice.batch; }
+
+}  // namespace
+
+std::size_t activation_bin(double value) {
+  if (std::isnan(value)) return kActivationBins;
+  const double size = std::abs(value);
+  constexpr std::size_t kZero = 2 * kBinOctaves;
+  if (size < std::ldexp(1.0, -kBinOctaves)) return kZero;
+  const int octave = std::isinf(size) ? kBinOctaves : std::min(std::ilogb(size), kBinOctaves);
+  const auto from_zero = static_cast<std::size_t>(std::min(octave + kBinOctaves + 1, 2 * kBinOctaves));
+  return value < 0 ? kZero - from_zero : kZero + from_zero;
+}
+
+double bin_edge(std::size_t bin) {
+  constexpr int kZero = 2 * kBinOctaves;
+  const int from_zero = static_cast<int>(bin) - kZero;
+  if (from_zero == 0) return 0;
+  const double size = std::ldexp(1.0, std::abs(from_zero) - 1 - kBinOctaves);
+  return from_zero < 0 ? -size : size;
+}
+
+NormProbe::Record& NormProbe::record(const std::string& name, std::int64_t images) {
+  const std::lock_guard lock(mutex_);
+  if (Record* known = find(records_, name)) return *known;
+  // The first shard to get here has passed all earlier sites, so records are in the order of the network.
+  Record& added = *records_.emplace_back(std::make_unique<Record>());
+  added.name = name;
+  added.images.resize(static_cast<std::size_t>(images));
+  return added;
+}
+
+void NormProbe::observe(Context& ctx) {
+  const std::int64_t first = first_image(ctx), step_images = images_of_step(ctx), images = ctx.slice.images;
+  Backend& backend = ctx.tape.backend();
+  ctx.observers.norm = [this, first, step_images, images, &backend](const std::string& name, const NormSeen& seen) {
+    Record& site = record(name, step_images);
+    const std::vector<double> x = values_of(backend, seen.x.value());
+    const std::size_t each = x.size() / static_cast<std::size_t>(images);
+    std::array<std::int64_t, kActivationBins + 1> bins{};
+    for (std::int64_t i = 0; i < images; ++i) {
+      Sums sums;
+      sums.count = static_cast<std::int64_t>(each);
+      for (std::size_t k = 0; k < each; ++k) {
+        const double v = x[static_cast<std::size_t>(i) * each + k], squared = v * v;
+        sums.s1 += v;
+        sums.s2 += squared;
+        sums.s3 += squared * v;
+        sums.s4 += squared * squared;
+        sums.lowest = std::min(sums.lowest, v);
+        sums.highest = std::max(sums.highest, v);
+        ++bins[activation_bin(v)];
+      }
+      site.images[static_cast<std::size_t>(first + i)] = sums;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      for (std::size_t b = 0; b < kActivationBins; ++b) site.bins[b] += bins[b];
+    }
+    if (!points_ || first >= kMappedImages) return;
+    const std::vector<double> y = values_of(backend, seen.y.value());
+    const std::vector<double> gamma = seen.gamma ? values_of(backend, seen.gamma.value()) : std::vector<double>();
+    const std::vector<double> beta = seen.beta ? values_of(backend, seen.beta.value()) : std::vector<double>();
+    const auto width = static_cast<std::size_t>(seen.x.shape().back());
+    for (std::int64_t i = 0; i < std::min(images, kMappedImages - first); ++i) {
+      std::vector<MappedPoint>& points = site.points[static_cast<std::size_t>(first + i)];
+      for (std::int64_t k = 0; k < std::min<std::int64_t>(kMappedPoints, static_cast<std::int64_t>(each)); ++k) {
+        // Steps of the golden ratio spread over tokens and channels.
+        const double turn = double(k) * 0.6180339887498949;
+        const auto at = static_cast<std::size_t>((turn - std::floor(turn)) * double(each));
+        const std::size_t index = static_cast<std::size_t>(i) * each + at, channel = at % width;
+        const double gain = gamma.empty() ? 1.0 : gamma[channel], shift = beta.empty() ? 0.0 : beta[channel];
+        if (gain == 0.0) continue;
+        points.push_back({x[index], (y[index] - shift) / gain, static_cast<std::int64_t>(at / width),
+                          static_cast<std::int64_t>(channel)});
+      }
+    }
+  };
+}
+
+void NormProbe::gather(Ranks& ranks) {
+  if (ranks.alone()) return;
+  share_names(ranks, records_);
+  for (const auto& record : records_) {
+    const Record own = *record;
+    record->bins = {};
+    for (int r = 0; r < ranks.size(); ++r) {
+      std::vector<Sums> images = own.images;
+      ranks.share(images, r);
+      record->images.resize(std::max(record->images.size(), images.size()));
+      for (std::size_t i = 0; i < images.size(); ++i)
+        if (images[i].count > 0) record->images[i] = images[i];
+      const auto bins = ranks.shared(own.bins, r);
+      for (std::size_t b = 0; b < bins.size(); ++b) record->bins[b] += bins[b];
+      for (std::size_t i = 0; i < own.points.size(); ++i) {
+        std::vector<MappedPoint> points = own.points[i];
+        ranks.share(points, r);
+        if (!points.empty()) record->points[i] = points;
+      }
+    }
+  }
+}
+
+std::vector<NormProbe::Site> NormProbe::sites() const {
+  std::vector<Site> out;
+  for (const auto& record : records_) {
+    Site& site = out.emplace_back();
+    site.name = record->name;
+    ActivationMoments& m = site.moments;
+    m.bins = record->bins;
+    Sums all;
+    for (const Sums& image : record->images) {
+      all.s1 += image.s1;
+      all.s2 += image.s2;
+      all.s3 += image.s3;
+      all.s4 += image.s4;
+      all.lowest = std::min(all.lowest, image.lowest);
+      all.highest = std::max(all.highest, image.highest);
+      all.count += image.count;
+    }
+    const double n = double(all.count), mean = all.s1 / n;
+    const double second = all.s2 / n, third = all.s3 / n, fourth = all.s4 / n;
+    m.count = all.count;
+    m.mean = mean;
+    m.variance = std::max(0.0, second - mean * mean);
+    const double central = fourth - 4 * mean * third + 6 * mean * mean * second - 3 * mean * mean * mean * mean;
+    m.kurtosis = m.variance > 0 ? central / (m.variance * m.variance) : 0;
+    m.lowest = all.lowest;
+    m.highest = all.highest;
+    for (const auto& points : record->points) site.points.insert(site.points.end(), points.begin(), points.end());
+  }
+  return out;
+}
+
+void AttentionProbe::observe(Context& ctx) {
+  const std::int64_t first = first_image(ctx);
+  if (first >= kAttendedImages) return;
+  Backend& backend = ctx.tape.backend();
+  ctx.observers.attention = [this, first, &backend](const std::string& name, const AttentionSeen& seen) {
+    Record* layer = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      layer = find(records_, name);
+      if (layer == nullptr) {
+        layer = records_.emplace_back(std::make_unique<Record>()).get();
+        layer->name = name;
+      }
+    }
+    const bool joined = &seen.q == &seen.k || seen.q.value().raw() == seen.k.value().raw();
+    const std::vector<double> q = values_of(backend, seen.q.value());
+    const std::vector<double> k = joined ? std::vector<double>() : values_of(backend, seen.k.value());
+    const std::vector<double> table = seen.table ? values_of(backend, seen.table) : std::vector<double>();
+    const Shape& shape = seen.q.shape();
+    const std::int64_t sequences = shape[0], tokens = shape[1], stride = shape[2];
+    const std::int64_t width = joined ? stride / 3 : stride, head_dim = width / seen.heads;
+    const std::int64_t each = sequences / seen.images;  // windows of an image
+    const double scale = 1.0 / std::sqrt(double(head_dim));
+    std::vector<double> scores(static_cast<std::size_t>(tokens * tokens));
+    for (std::int64_t i = 0; i < std::min(seen.images, kAttendedImages - first); ++i) {
+      double entropy = 0.0, largest = -std::numeric_limits<double>::infinity();
+      for (std::int64_t s = i * each; s < (i + 1) * each; ++s)
+        for (std::int64_t h = 0; h < seen.heads; ++h) {
+          const double* queries = q.data() + s * tokens * stride + h * head_dim;
+          const double* keys = joined ? queries + width : k.data() + s * tokens * stride + h * head_dim;
+          std::fill(scores.begin(), scores.end(), 0.0);
+          if (seen.windows) {
+            const WindowDims dims = seen.windows->dims(seen.images, width);
+            cpu::expand_bias(dims, seen.heads, h, table.data(), scores.data());
+            cpu::add_mask(dims, cpu::mask_pattern(dims, s), scores.data());
+          }
+          for (std::int64_t a = 0; a < tokens; ++a) {
+            double* row = scores.data() + a * tokens;
+            double top = -std::numeric_limits<double>::infinity();
+            for (std::int64_t b = 0; b < tokens; ++b) {
+              double dot = 0.0;
+              for (std::int64_t d = 0; d < head_dim; ++d) dot += queries[a * stride + d] * keys[b * stride + d];
+              row[b] += scale * dot;
+              top = std::max(top, row[b]);
+            }
+            double sum = 0.0, weighted = 0.0;
+            for (std::int64_t b = 0; b < tokens; ++b) {
+              const double weight = std::exp(row[b] - top);
+              sum += weight;
+              weighted += weight * (row[b] - top);
+            }
+            entropy += std::log(sum) - weighted / sum;
+            largest = std::max(largest, top);
+          }
+        }
+      const auto at = static_cast<std::size_t>(first + i);
+      layer->entropy[at] = entropy;
+      layer->largest[at] = largest;
+      layer->queries[at] = each * seen.heads * tokens;
+    }
+  };
+}
+
+void AttentionProbe::gather(Ranks& ranks) {
+  if (ranks.alone()) return;
+  share_names(ranks, records_);
+  for (const auto& record : records_) {
+    const auto queries = ranks.gathered(record->queries);
+    const auto entropy = ranks.gathered(record->entropy), largest = ranks.gathered(record->largest);
+    for (std::size_t r = 0; r < queries.size(); ++r)
+      for (std::size_t i = 0; i < queries[r].size(); ++i) {
+        if (queries[r][i] == 0) continue;
+        record->queries[i] = queries[r][i];
+        record->entropy[i] = entropy[r][i];
+        record->largest[i] = largest[r][i];
+      }
+  }
+}
+
+std::vector<AttentionProbe::Layer> AttentionProbe::layers() const {
+  std::vector<Layer> out;
+  for (const auto& record : records_) {
+    Layer& layer = out.emplace_back();
+    layer.name = record->name;
+    layer.largest_logit = -std::numeric_limits<double>::infinity();
+    std::int64_t queries = 0;
+    for (std::size_t i = 0; i < record->queries.size(); ++i) {
+      if (record->queries[i] == 0) continue;
+      layer.entropy += record->entropy[i];
+      queries += record->queries[i];
+      layer.largest_logit = std::max(layer.largest_logit, record->largest[i]);
+    }
+    layer.entropy /= double(queries);
+  }
+  return out;
+}
+
+}  // namespace normlab

@@ -1,0 +1,157 @@
+// No command needs more of the machine than it uses: libraries, address space, /proc, a home folder, an environment.
+#include <doctest/doctest.h>
+#include <oneapi/dnnl/dnnl_version.h>
+
+#include "core/cpu/instruction_set.h"
+#include "tests/lab/base/text.h"
+#include "tests/lab/cli/small_sweep.h"
+
+using namespace normlab;
+
+namespace {
+
+/// A sweep that is done, and commands that multiply nothing.
+struct Done {
+  TemporaryFolder folder;
+  std::string file = small_sweep(folder), out = " --out " + in_folder(folder, "r");
+  std::vector<std::string> commands;
+  Done() {
+    REQUIRE(run_program(folder, "run " + file + out).code == 0);
+    const std::string id = ResultStore(folder / "r").trial_ids().front();
+    commands = {"--version",
+                "--help",
+                "run --help",
+                "schema",
+                "schema --keys",
+                "check " + file,
+                "plan " + file + out,
+                "table " + file + out,
+                "table " + in_folder(folder, "r"),
+                "status " + file + out + " --all",
+                "explain " + file + " --all",
+                "explain --placements",
+                "find " + id + out,
+                "diff " + file + " " + file,
+                "missing " + file + out,
+                "curves " + file + out,
+                "clean " + out,
+                "report " + file + out + " -o " + in_folder(folder, "report.html")};
+  }
+  /// Each of them ends and prints as it does without the prefix.
+  void check_with(const std::string& prefix) const {
+    for (const std::string& command : commands) {
+      const Finished here = run_program(folder, command), there = run_program(folder, command, prefix);
+      CHECK_MESSAGE(there.code == here.code, prefix << command << ": " << there.code << " " << there.err);
+      CHECK_MESSAGE(there.out == here.out, prefix << command);
+      CHECK_MESSAGE(there.err == here.err, prefix << command);
+    }
+  }
+};
+
+/// A prefix for the shell with which this file is found in place of a library.
+std::string with_library(const TemporaryFolder& folder, const std::string& file, const std::string& content) {
+  std::filesystem::create_directory(folder / "lib");
+  std::ofstream(folder / "lib" / file) << content;
+  return "export LD_LIBRARY_PATH='" + (folder / "lib").string() + "'; ";
+}
+
+/// A prefix for the shell that runs the words after it by `launcher`, such as "env -i".
+std::string through(const std::string& launcher, const std::string& first = "true") {
+  return launcher + " sh -c '" + first + " && shift && exec \"$@\"' sh ";
+}
+
+}  // namespace
+
+TEST_CASE("libraries: without OpenBLAS only what multiplies is refused") {
+  const Done done;
+  const std::string without = with_library(done.folder, "libopenblas.so.0", "no library");
+  done.check_with(without);
+  const std::string id = ResultStore(done.folder / "r").trial_ids().front();
+  for (const std::string& command :
+       {"run " + done.file + " --out " + in_folder(done.folder, "none"), "run " + done.file + done.out,
+        "verify " + id + done.out, "probe " + done.file, std::string("bench step --seconds 0.01")}) {
+    const Finished refused = run_program(done.folder, command, without);
+    CHECK_MESSAGE(refused.code == 3, command << refused.err);
+    CHECK_MESSAGE(has(refused.err, "OpenBLAS cannot be loaded"), refused.err);
+    CHECK_MESSAGE(has(refused.err, "apt-get install libopenblas0-pthread"), refused.err);
+  }
+  CHECK(!std::filesystem::exists(done.folder / "none" / "trials"));
+}
+
+TEST_CASE("libraries: a serial OpenBLAS is refused before any trial begins") {
+  const TemporaryFolder folder;
+  const std::string prefix = with_library(folder, "serial.c", "int openblas_get_parallel(void) { return 0; }");
+  const std::string library = (folder / "lib" / "libopenblas.so.0").string();
+  REQUIRE(std::system(
+              ("cc -shared -fPIC -o '" + library + "' '" + (folder / "lib" / "serial.c").string() + "'").c_str()) == 0);
+  const Finished refused =
+      run_program(folder, "run " + small_sweep(folder) + " --out " + in_folder(folder, "none"), prefix);
+  CHECK(refused.code == 3);
+  CHECK_MESSAGE(has(refused.err, "the serial build is installed"), refused.err);
+  CHECK(!std::filesystem::exists(folder / "none" / "trials"));
+  CHECK(run_program(folder, "check " + small_sweep(folder), prefix).code == 0);
+}
+
+TEST_CASE("libraries: without oneDNN only bf16 is refused") {
+  const Done done;
+  const std::string without = with_library(done.folder, "libdnnl.so." + std::to_string(DNNL_VERSION_MAJOR), "none");
+  done.check_with(without);
+  const std::string run = "run " + done.file + " --out " + in_folder(done.folder, "again");
+  CHECK(run_program(done.folder, run, without).code == 0);
+  const Finished bf16 = run_program(done.folder, run + " --set train.precision=bf16", without);
+  CHECK(bf16.code == 3);
+  if (cpu_has("avx512bf16") || cpu_has("amx-bf16")) CHECK_MESSAGE(has(bf16.err, "oneDNN cannot be loaded"), bf16.err);
+}
+
+TEST_CASE("libraries: --blas-env keep leaves OpenBLAS its variables but no threads") {
+  const TemporaryFolder folder;
+  const std::string run = "run " + small_sweep(folder) + " --out " + in_folder(folder, "r");
+  const std::string core = "OPENBLAS_CORETYPE=Haswell OPENBLAS_NUM_THREADS=8 ";
+  const Finished cleared = run_program(folder, run, "export " + core + "; ");
+  const Finished kept = run_program(folder, "--blas-env keep " + run, "export " + core + "; ");
+  const Finished plain = run_program(folder, run);
+  CHECK(kept.code == 0);
+  CHECK_MESSAGE(has(kept.err, "OpenBLAS Haswell"), kept.err);
+  const std::string own = plain.err.substr(plain.err.find("OpenBLAS"), 20);
+  CHECK_MESSAGE(has(cleared.err, own), cleared.err);
+  // Threads of its own would not start here; it waits for them for ever.
+  const Finished narrow =
+      run_program(folder, "--blas-env keep " + run, "export " + core + "; ulimit -t 60; ulimit -v 300000; ");
+  CHECK_MESSAGE((narrow.code == 0 || narrow.code == 3), narrow.code << narrow.err);
+}
+
+TEST_CASE("libraries: 150 MB of address space suffice for what multiplies nothing") {
+  const Done done;
+  done.check_with("ulimit -t 60; ulimit -v 150000; ");
+}
+
+TEST_CASE("libraries: in any address space a run ends with a known code") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder);
+  for (int megabytes = 100; megabytes <= 500; megabytes += 50) {
+    const std::string out = in_folder(folder, "r" + std::to_string(megabytes));
+    const Finished run = run_program(folder, "run " + file + " --out " + out + " --workers 2",
+                                     "ulimit -t 60; ulimit -v " + std::to_string(megabytes * 1000) + "; ");
+    const bool starved = run.code == 1 && has(run.err, "failed: out of memory");
+    CHECK_MESSAGE((run.code == 0 || run.code == 3 || starved), megabytes << ": " << run.code << " " << run.err);
+  }
+}
+
+TEST_CASE("libraries: in little address space bench gemm ends with a known code") {
+  const TemporaryFolder folder;
+  const Finished eval =
+      run_program(folder, "bench gemm --shape small --seconds 0.001 --threads 2", "ulimit -t 60; ulimit -v 300000; ");
+  CHECK_MESSAGE((eval.code == 0 || eval.code == 3), eval.code << " " << eval.err);
+}
+
+TEST_CASE("libraries: what trains nothing needs no /proc, home folder or environment") {
+  const Done done;
+  done.check_with("unset HOME; ");
+  done.check_with(through("env -i"));
+  const std::string bare =
+      through("unshare -rm", "mount -t tmpfs none /proc && mount -t tmpfs none /sys && mount -t tmpfs none /root");
+  if (std::system((bare + "shifted true 2>/dev/null").c_str()) == 0)
+    done.check_with(bare);
+  else
+    MESSAGE("skipped: this system lets nobody mount in a namespace of their own");
+}

@@ -1,0 +1,379 @@
+#include "experiments/lab/data/dataset.h"
+
+#include <cmath>
+#include <map>
+
+#include "experiments/lab/data/image_set.h"
+#include "tests/lab/data/dataset_files.h"
+
+using namespace normlab;
+using namespace normlab::test;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Sets NORMLAB_DATA for a scope.
+class Variable {
+ public:
+  explicit Variable(const char* value) {
+    if (const char* old = std::getenv("NORMLAB_DATA")) old_ = old;
+    if (value != nullptr) {
+      setenv("NORMLAB_DATA", value, 1);
+    } else {
+      unsetenv("NORMLAB_DATA");
+    }
+  }
+  ~Variable() { old_.empty() ? unsetenv("NORMLAB_DATA") : setenv("NORMLAB_DATA", old_.c_str(), 1); }
+
+ private:
+  std::string old_;
+};
+
+/// Makes an empty folder the current one for a scope.
+class InEmptyFolder {
+ public:
+  InEmptyFolder() { fs::current_path(folder_.path()); }
+  ~InEmptyFolder() { fs::current_path(before_); }
+  InEmptyFolder(const InEmptyFolder&) = delete;
+  InEmptyFolder& operator=(const InEmptyFolder&) = delete;
+
+ private:
+  TempFolder folder_;
+  fs::path before_ = fs::current_path();
+};
+
+/// Two images of two channels: one of 0 and 255, one of 7 alone.
+ImageSet two_channels() {
+  ImageSet images;
+  images.height = 1;
+  images.width = 2;
+  images.channels = 2;
+  images.num_classes = 3;
+  images.labels = {0, 2};
+  images.pixels = {0, 7, 255, 7, 0, 7, 255, 7};
+  finish_image_set(images);
+  return images;
+}
+
+/// The hash of two_channels() after a change.
+template <class Change>
+std::string hash_after(Change&& change) {
+  ImageSet copy = two_channels();
+  change(copy);
+  finish_image_set(copy);
+  return copy.hash;
+}
+
+/// Images of several sizes in class folders, which stay in their files, with a mean and a deviation.
+struct Pets : TempFolder {
+  Pets() {
+    for (const char* split : {"train", "test"}) {
+      for (unsigned i = 0; i < 4; ++i)
+        write_file(*this / concat("pets/", split, "/", i % 2 == 0 ? "cat/" : "dog/", i, ".jpg"),
+                   make_jpeg(8, 8 + i, i));
+    }
+    config.mean = {0.1, 0.2, 0.3};
+    config.std = {0.5, 0.5, 0.25};
+  }
+  DataPair load(int threads = 1) const { return load_dataset(config, path(), threads); }
+  std::string said() const {
+    return input_error([&] { load(); });
+  }
+  DatasetConfig config = named("pets", "", DatasetLayout::image_folder);
+};
+
+/// One image for training and one for tests, as the archive unpacks.
+struct Cifar100 : TempFolder {
+  Cifar100() {
+    write_file(*this / "cifar-100-binary/fine_label_names.txt", "a\n");
+    for (const char* file : {"train.bin", "test.bin"})
+      write_file(*this / "cifar-100-binary" / file, std::string(3074, '\0'));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("dataset: --data is the data root, whatever NORMLAB_DATA is") {
+  const InEmptyFolder here;
+  TempFolder given, variable;
+  const Variable set(variable.path().c_str());
+  CHECK(find_data_root(given.path()) == given.path());
+}
+
+TEST_CASE("dataset: NORMLAB_DATA is the data root without --data") {
+  const InEmptyFolder here;
+  TempFolder variable;
+  const Variable set(variable.path().c_str());
+  CHECK(find_data_root(std::nullopt) == variable.path());
+}
+
+TEST_CASE("dataset: a missing --data is an error, whatever NORMLAB_DATA is") {
+  const InEmptyFolder here;
+  TempFolder given, variable;
+  const Variable set(variable.path().c_str());
+  CHECK_SAYS(input_error([&] { find_data_root(given / "no"); }),
+             "/no: no such folder; give another one with --data (of eval: --data-root)");
+}
+
+TEST_CASE("dataset: a missing NORMLAB_DATA is an error") {
+  const InEmptyFolder here;
+  TempFolder variable;
+  const Variable wrong((variable / "no").c_str());
+  CHECK_SAYS(input_error([] { find_data_root(std::nullopt); }), "NORMLAB_DATA is ");
+}
+
+TEST_CASE("dataset: ./data is the data root if nothing else is given") {
+  const InEmptyFolder here;
+  const Variable unset(nullptr);
+  fs::create_directory("data");
+  CHECK(find_data_root(std::nullopt) == "data");
+}
+
+TEST_CASE("dataset: no data root at all is an error") {
+  const InEmptyFolder here;
+  const Variable unset(nullptr);
+  CHECK_SAYS(input_error([] { find_data_root(std::nullopt); }),
+             "--data (of eval: --data-root) is not given, NORMLAB_DATA is not set, and there is no");
+}
+
+TEST_CASE("dataset: a known name is found in ROOT/name and in ROOT") {
+  TempFolder root;
+  write_shards(root / "cifar10");
+  const DataPair below = load_dataset(named("cifar10"), root.path(), 2),
+                 at = load_dataset(named("cifar10"), root / "cifar10", 1);
+  CHECK(below.train.hash == at.train.hash);
+  CHECK(below.train.size() == 10);
+  CHECK(below.eval.size() == 1);
+}
+
+TEST_CASE("dataset: training and evaluation images have hashes of their own") {
+  TempFolder root;
+  write_shards(root / "cifar10");
+  const DataPair pair = load_dataset(named("cifar10"), root.path(), 2);
+  CHECK(pair.train.hash.size() == 64);
+  CHECK(pair.train.hash != pair.eval.hash);
+}
+
+TEST_CASE("dataset: a path is taken from ROOT") {
+  TempFolder root;
+  write_shards(root / "mine" / "insects");
+  CHECK(load_dataset(named("x", "mine/insects", DatasetLayout::webdataset), root.path(), 1).train.size() == 10);
+}
+
+TEST_CASE("dataset: the error of a missing dataset names places and expected files") {
+  TempFolder root;
+  const std::string said = input_error([&] { load_dataset(named("cifar10"), root.path(), 1); });
+  CHECK_SAYS(said, (root / "cifar10").string() + " (no such folder)");
+  CHECK_SAYS(said, root.path().string() + "\n");
+  CHECK_SAYS(said, "train-000000.tar");
+  CHECK_SAYS(said, "cifar-10-batches-bin");
+}
+
+TEST_CASE("dataset: an unknown name is refused") {
+  TempFolder root;
+  CHECK_SAYS(input_error([&] { load_dataset(named("pets"), root.path(), 1); }), "is not a known name");
+}
+
+TEST_CASE("dataset: a path outside ROOT is refused") {
+  TempFolder root;
+  CHECK_SAYS(input_error([&] { load_dataset(named("x", "../up", DatasetLayout::webdataset), root.path(), 1); }),
+             "is outside the data root");
+  CHECK_SAYS(input_error([&] { load_dataset(named("x", "/etc", DatasetLayout::cifar), root.path(), 1); }),
+             "is outside the data root");
+}
+
+TEST_CASE("dataset: shapes needs no data root") {
+  const Variable wrong("/does/not/exist");
+  DatasetConfig config;
+  config.train_images = 50;
+  config.eval_images = 20;
+  const DataPair pair = load_dataset(config, std::nullopt, 1);
+  CHECK(pair.train.size() == 50);
+  CHECK(pair.eval.size() == 20);
+  CHECK_FALSE(pair.train.channel_mean.empty());
+}
+
+TEST_CASE("dataset: training and evaluation images may have different sizes, which crops make equal") {
+  TempFolder root;
+  write_shards(root.path());
+  write_tar(root / "test-000000.tar", {{"0.jpg", make_jpeg(8, 16, 3)}, {"0.cls", "1"}});
+  const DataPair pair = load_dataset(named("cifar10"), root.path(), 1);
+  CHECK(pair.train.width == 8);
+  CHECK(pair.eval.width == 16);
+}
+
+TEST_CASE("dataset: mean and deviation are those of each channel") {
+  const ImageSet images = two_channels();
+  CHECK(images.channel_mean[0] == 0.5);
+  CHECK(images.channel_std[0] == 0.5);
+  CHECK(images.channel_mean[1] == doctest::Approx(7 / 255.0));
+  CHECK(images.channel_std[1] == 0);
+}
+
+TEST_CASE("dataset: keys, labels, pixels and sizes change the hash") {
+  const std::string hash = two_channels().hash;
+  CHECK(hash_after([](ImageSet& s) { s.keys = {"0", "2"}; }) != hash);
+  CHECK(hash_after([](ImageSet& s) { s.labels[0] = 1; }) != hash);
+  CHECK(hash_after([](ImageSet& s) { s.pixels[3] = 8; }) != hash);
+  CHECK(hash_after([](ImageSet& s) { std::swap(s.height, s.width); }) != hash);
+}
+
+TEST_CASE("dataset: equal images have equal hashes, wherever they are from") {
+  const std::string hash = two_channels().hash;
+  CHECK(hash_after([](ImageSet&) {}) == hash);
+  CHECK(hash_after([](ImageSet& s) { s.provenance = "elsewhere"; }) == hash);
+  CHECK(hash_after([](ImageSet& s) { s.keys = {"0", "1"}; }) == hash);  // the same as no keys
+}
+
+TEST_CASE("dataset: images that stay in their files need a mean and a deviation") {
+  Pets pets;
+  pets.config.std = {};
+  CHECK_SAYS(pets.said(), "dataset.std: is needed");
+  pets.config.mean = {};
+  CHECK_SAYS(pets.said(), "dataset.mean: is needed, because the images are not held in memory");
+  CHECK_SAYS(pets.said(), "images differ in size");
+  CHECK_SAYS(pets.said(), "`normlab data info pets --layout image_folder` measures it");
+}
+
+TEST_CASE("dataset: as many deviations as channels are needed") {
+  Pets pets;
+  pets.config.std = {0.5, 0.5};
+  CHECK_SAYS(pets.said(), "dataset.std: 2 values for 3 channels");
+}
+
+TEST_CASE("dataset: a mean or deviation that is not a number is refused") {
+  Pets pets;
+  pets.config.std = {0.5, 0.5, 0.0};
+  CHECK_SAYS(pets.said(), "0 is not a number above 0");
+  pets.config.std = {0.5, 0.5, 0.25};
+  pets.config.mean[1] = std::nan("");
+  CHECK_SAYS(pets.said(), "dataset.mean: nan is not a number");
+}
+
+TEST_CASE("dataset: images that stay in their files take the given mean and deviation") {
+  const Pets pets;
+  const DataPair pair = pets.load(2);
+  CHECK(pair.train.encoded);
+  CHECK(pair.train.channel_mean == pets.config.mean);
+  CHECK(pair.train.channel_std == pets.config.std);
+}
+
+TEST_CASE("dataset: images that stay in their files have labels and a hash") {
+  const Pets pets;
+  const DataPair pair = pets.load(2);
+  CHECK(pair.eval.labels == std::vector<std::int32_t>{0, 0, 1, 1});
+  CHECK(pair.train.hash.size() == 64);
+}
+
+TEST_CASE("dataset: the order of shards is refused for class folders") {
+  Pets pets;
+  pets.config.order = SampleOrder::shards;
+  CHECK_SAYS(pets.said(), "only WebDataset shards have order \"shards\"");
+}
+
+TEST_CASE("dataset: a given mean replaces the measured one") {
+  TempFolder root;
+  write_shards(root.path());
+  DatasetConfig config = named("cifar10");
+  const DataPair measured = load_dataset(config, root.path(), 1);
+  config.mean = {0.5, 0.5, 0.5};
+  const DataPair pair = load_dataset(config, root.path(), 1);
+  CHECK(pair.train.channel_mean == config.mean);
+  CHECK(pair.train.channel_std == measured.train.channel_std);
+  CHECK(pair.train.hash == measured.train.hash);
+}
+
+TEST_CASE("dataset: CIFAR-100 is found in its unpacked folder") {
+  const Cifar100 root;
+  CHECK(load_dataset(named("cifar100"), root.path(), 1).train.size() == 1);
+}
+
+TEST_CASE("dataset: CIFAR-100 is not taken for CIFAR-10") {
+  const Cifar100 root;
+  CHECK_SAYS(input_error([&] { load_dataset(named("cifar10"), root.path(), 1); }), "cifar-10-batches-bin/");
+}
+
+TEST_CASE("dataset: CIFAR-100 is read from a path with the layout cifar") {
+  const Cifar100 root;
+  CHECK(load_dataset(named("x", "cifar-100-binary", DatasetLayout::cifar), root.path(), 1).eval.size() == 1);
+}
+
+TEST_CASE("dataset: MNIST is found where torchvision unpacks it") {
+  TempFolder root;
+  for (const char* split : {"train", "t10k"}) {
+    write_file(root / concat("MNIST/raw/", split, "-images-idx3-ubyte"),
+               std::string("\0\0\10\3\0\0\0\1\0\0\0\1\0\0\0\1z", 17));
+    write_file(root / concat("MNIST/raw/", split, "-labels-idx1-ubyte"), std::string("\0\0\10\1\0\0\0\1\4", 9));
+  }
+  DatasetConfig config = named("mnist");
+  CHECK_SAYS(input_error([&] { load_dataset(config, root.path(), 1); }), "no image of 0");
+  config.allow_absent_classes = true;
+  const DataPair pair = load_dataset(config, root.path(), 1);
+  CHECK(pair.train.channels == 1);
+  CHECK(pair.train.labels == std::vector<std::int32_t>{4});
+  CHECK_SAYS(input_error([&] { load_dataset(named("kmnist"), root.path(), 1); }), "KMNIST/raw (no such folder)");
+}
+
+TEST_CASE("dataset: the error of a missing tiny-imagenet-200 names its annotations") {
+  TempFolder root;
+  CHECK_SAYS(input_error([&] { load_dataset(named("tiny-imagenet-200"), root.path(), 1); }), "val_annotations.txt");
+}
+
+TEST_CASE("dataset: a flat folder of evaluation images takes labels from a file") {
+  TempFolder root;
+  for (unsigned i = 0; i < 4; ++i)
+    write_file(root / concat("net/train/", i % 2 == 0 ? "n1/" : "n2/", i, ".jpg"), make_jpeg(8, 8, i));
+  write_file(root / "net/val/v1.JPEG", make_jpeg(8, 8, 8));
+  write_file(root / "net/val/v2.JPEG", make_jpeg(8, 8, 9));
+  write_file(root / "net/val_labels.txt", "v1.JPEG n2\nv2.JPEG n1\n");
+  DatasetConfig config = named("net", "", DatasetLayout::image_folder);
+  config.eval = "val";
+  CHECK_SAYS(input_error([&] { load_dataset(config, root.path(), 1); }), "expected one folder per class here");
+  config.labels = "val_labels.txt";
+  CHECK(load_dataset(config, root.path(), 1).eval.labels == std::vector<std::int32_t>{1, 0});
+}
+
+TEST_CASE("dataset: imagenet-100 is read from its class folders") {
+  const char* root = std::getenv("NORMLAB_DATA");
+  if (root == nullptr || !fs::is_directory(fs::path(root) / "imagenet-100")) {
+    MESSAGE("skipped: set NORMLAB_DATA to a folder with imagenet-100 in it");
+    return;
+  }
+  DatasetConfig config = named("imagenet-100", "", DatasetLayout::image_folder);
+  config.train = "train[:80]";
+  config.eval = "train[80:]";
+  config.mean = config.std = {0.5, 0.5, 0.5};
+  config.allow_absent_classes = true;
+  config.on_bad_image = OnBadImage::skip;
+  const DataPair pair = load_dataset(config, std::nullopt, 2);
+  CHECK(pair.train.encoded);
+  CHECK(pair.train.size() == 80);
+  CHECK(pair.eval.size() == 20);
+  CHECK(pair.train.num_classes == 100);
+  CHECK(pair.train.class_names[0] == "n01440764");
+  CHECK(pair.train.bad_images.empty());
+}
+
+TEST_CASE("dataset: CIFAR-10 on disk has its counts and statistics") {
+  const char* root = std::getenv("NORMLAB_DATA");
+  if (root == nullptr || *root == '\0') {
+    MESSAGE("skipped: set NORMLAB_DATA to a folder with cifar10 in it");
+    return;
+  }
+  const DataPair pair = load_dataset(named("cifar10"), std::nullopt, 2);
+  CHECK(pair.train.size() == 50000);
+  CHECK(pair.eval.size() == 10000);
+  std::map<int, int> train, eval;
+  for (const std::int32_t label : pair.train.labels) ++train[label];
+  for (const std::int32_t label : pair.eval.labels) ++eval[label];
+  for (int c = 0; c < 10; ++c) {
+    CHECK(train[c] == 5000);
+    CHECK(eval[c] == 1000);
+  }
+  const double mean[] = {.4914, .4822, .4465}, deviation[] = {.2470, .2435, .2616};  // of the lossless images
+  for (std::size_t c = 0; c < 3; ++c) {
+    CHECK(std::abs(pair.train.channel_mean[c] - mean[c]) < 0.003);
+    CHECK(std::abs(pair.train.channel_std[c] - deviation[c]) < 0.004);
+  }
+}

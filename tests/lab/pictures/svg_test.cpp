@@ -1,0 +1,61 @@
+#include "experiments/lab/pictures/svg.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "tests/lab/pictures/svg_reader.h"
+
+using namespace normlab;
+
+TEST_CASE("svg: numbers are short and never minus zero") {
+  CHECK(svg_number(12) == "12");
+  CHECK(svg_number(12.345) == "12.35");
+  CHECK(svg_number(-0.001) == "0");
+  CHECK(svg_number(100) == "100");
+  CHECK(svg_number(0.5) == "0.5");
+  CHECK(svg_number(std::numeric_limits<double>::quiet_NaN()) == "0");
+}
+
+TEST_CASE("svg: texts and attributes of nested elements are escaped") {
+  SvgWriter svg;
+  svg.open("g", {{"class", "a\"b"}});
+  svg.element("circle", {{"cx", 1.5}, {"class", ""}});
+  svg.element("rect", {{"x", 2.0}}, "<hover>");
+  svg.text("text", "a<b & c", {{"x", 3.0}});
+  svg.close();
+  CHECK(svg.take() ==
+        "<g class=\"a&quot;b\">\n<circle cx=\"1.5\"/>\n<rect x=\"2\"><title>&lt;hover&gt;</title></rect>\n"
+        "<text x=\"3\">a&lt;b &amp; c</text>\n</g>\n");
+  CHECK(svg.take().empty());
+}
+
+TEST_CASE("svg: a picture in a page points to its title and description") {
+  SvgWriter writer;
+  open_picture(writer, {"one", "a title", "<words>", 30, 20, false});
+  writer.close();
+  const std::string svg = writer.take();
+  CHECK(drawn(svg, "svg").front().attributes.at("role") == "img");
+  CHECK(drawn(svg, "svg").front().attributes.at("aria-labelledby") == "one-title one-text");
+  CHECK(drawn(svg, "svg").front().attributes.at("viewBox") == "0 0 30 20");
+  CHECK(drawn(svg, "title").front().attributes.at("id") == "one-title");
+  CHECK(drawn(svg, "title").front().content == "a title");
+  CHECK(drawn(svg, "desc").front().content == "&lt;words&gt;");
+  CHECK(svg.find("<style") == svg.npos);  // it is the page's
+}
+
+TEST_CASE("svg: a picture in a file has a namespace and a style") {
+  SvgWriter writer;
+  open_picture(writer, {"two", "a title", "", 30, 20, true});
+  writer.close();
+  const std::string file = writer.take();
+  CHECK(file.find("xmlns=\"http://www.w3.org/2000/svg\"") != file.npos);
+  CHECK(occurrences(file, "<style>") == 1);
+}
+
+TEST_CASE("svg: a text is cut to its room") {
+  CHECK(fitted("short", 200, 12) == "short");
+  const std::string cut = fitted(std::string(100, 'x'), 100, 12);
+  CHECK(cut.find("…") != cut.npos);
+  CHECK(text_width(cut, 12) <= 100);
+}

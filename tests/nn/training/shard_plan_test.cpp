@@ -1,0 +1,51 @@
+#include "nn/training/shard_plan.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/nn/model/small_network.h"
+
+using namespace normlab;
+
+TEST_CASE("engine: the planned shards hold the batch") {
+  const ShardPlan p = plan_shards(small_vit("pre_pre"), 128, 20000, 4);
+  CHECK(p.images * p.shards >= 128);
+}
+
+TEST_CASE("engine: no planned shard is empty") {
+  const ShardPlan p = plan_shards(small_vit("pre_pre"), 128, 20000, 4);
+  CHECK(p.images * (p.shards - 1) < 128);
+}
+
+TEST_CASE("engine: no planned lane is empty") {
+  const ShardPlan p = plan_shards(small_vit("pre_pre"), 128, 20000, 4);
+  CHECK(p.lanes <= p.shards);
+}
+
+TEST_CASE("engine: only batch norm needs shards in lockstep") {
+  CHECK(!plan_shards(small_vit("pre_pre"), 128, 20000, 4).lockstep);
+  CHECK(plan_shards(small_vit("bn"), 128, 20000, 4).lockstep);
+}
+
+TEST_CASE("engine: one image is planned as one shard in one lane") {
+  const ShardPlan p = plan_shards(small_vit("pre_pre"), 1, 20000, 4);
+  CHECK(p.shards == 1);
+  CHECK(p.lanes == 1);
+}
+
+TEST_CASE("engine: each large image is a shard of its own") {
+  ViTConfig c = small_vit("pre_pre");
+  c.image_size = {224, 224};
+  CHECK(plan_shards(c, 32, 20000, 4).images == 1);
+}
+
+TEST_CASE("engine: a large batch is planned in eight lanes") {
+  ViTConfig c = small_vit("pre_pre");
+  c.image_size = {224, 224};
+  CHECK(plan_shards(c, 32, 22'000'000, 4).lanes == 8);
+}
+
+TEST_CASE("engine: four lanes are planned where eight would take over 1 GB") {
+  ViTConfig c = small_vit("pre_pre");
+  c.image_size = {224, 224};
+  CHECK(plan_shards(c, 32, 100'000'000, 4).lanes == 4);
+}
