@@ -1,6 +1,5 @@
-# make sweep | test | all | deps | test-long | torture | test-mpi | test-arm64 | test-reference | bench | bench-peers
-#      | tarball | example-report | site | cuda-report | fuzz | lint | format | clean
-# Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0|1  CUDA_ARCH="80 90"  JOBS=...  V=1
+# `make help` lists the targets.
+# Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0|1  CUDA_ARCH="80 90"  JOBS=...  V=1  PREFIX=/usr/local  DESTDIR=
 ARCH ?= native
 BUILD ?= build
 SANITIZE ?=
@@ -82,33 +81,48 @@ FAKE_NCCL := $(BUILD)/tests/libnccl.so.2
 # Prints what is being compiled. .ci/build first counts these lines, then passes their number as STEPS.
 step = $(if $(STEPS),sh .ci/step $(BUILD) $(STEPS) "$(1)",echo "  $(1)")
 
-.PHONY: all deps build-all test test-long torture test-mpi test-arm64 test-reference sweep bench bench-peers \
+.PHONY: help all install deps missing-packages build-all compile_commands coverage test test-long torture test-mpi test-arm64 test-reference sweep bench bench-peers \
   example-report site tarball cuda-report fuzz fuzz-coverage tsan asan lint format clean
 .DEFAULT_GOAL := all
 
-# Targets for users run `deps` once; the build itself then runs in parallel and counts its files.
+# The build runs in parallel and counts its files.
 in_parallel = @echo "GPU kernels: $(CUDA_WHY)"; MAKE="$(MAKE) --no-print-directory" bash .ci/build $(BUILD) $(JOBS)
-all: deps
+help:  ## list the targets
+	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name what; do \
+	  printf '  %-16s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^# Settings: /  /p' Makefile
+
+all: missing-packages  ## build the program, BUILD/normlab; installs nothing
 	$(in_parallel) $(BINARY)
+
+PREFIX ?= /usr/local
+install: all  ## copy the program and the descriptors to DESTDIR/PREFIX
+	@install -D $(BINARY) $(DESTDIR)$(PREFIX)/bin/normlab
+	@for file in $$(cd experiments && find . -name '*.json'); do \
+	  install -D -m 644 experiments/$$file $(DESTDIR)$(PREFIX)/share/normlab/experiments/$$file; done
+	@install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/normlab LICENSE README.md CHANGELOG.md
+	@echo "$(DESTDIR)$(PREFIX)/bin/normlab, $(DESTDIR)$(PREFIX)/share/normlab/experiments"
 
 build-all: $(BINARY) $(TEST_BINARY) $(FAKE_NCCL) $(if $(SANITIZE),,$(FAULTS))
 
-deps:
+deps:  ## install missing packages on Debian and Ubuntu
 	@bash .ci/deps
+missing-packages:
+	@bash .ci/deps --check
 
 SWEEP := experiments/placements_gratings.json
-sweep:
+sweep:  ## install missing packages, build, train the default sweep, print its table
 	@MAKE="$(MAKE) --no-print-directory" bash .ci/announce $(JOBS) $(BINARY) $(SWEEP)
 	@$(MAKE) --no-print-directory all
 	$(BINARY) run $(SWEEP)
 	@bash .ci/next $(BINARY) $(SWEEP)
 
-test: deps
+test: deps  ## install missing packages, build, run the tests
 	$(in_parallel) build-all
 	@bash tests/run_tests $(BUILD)
 
 # Builds kernels for all architectures if nvcc is installed, unless CUDA is set.
-test-long: deps
+test-long: deps  ## all tests, also the long ones: about an hour
 ifeq ($(origin CUDA)$(if $(NVCC),,-),file)
 	@$(MAKE) --no-print-directory CUDA=1 test-long
 else
@@ -118,21 +132,21 @@ endif
 
 # Runs every rig in full, for some hours: damaged files, kills, merges side by side, and faults of every call that reads
 # or writes.
-torture: deps
+torture: deps  ## every rig against damage, kills and faults in full: some hours
 	$(in_parallel) build-all
 	@failed=0; bash tests/damage/run $(BUILD) 10000 3 || failed=1; tests/kills/run $(BUILD) 1000 3 || failed=1; \
 	tests/sharing/run $(BUILD) 1000 3 || failed=1; tests/faults/run $(BUILD) 1 3 || failed=1; exit $$failed
 
 # Ranks of Open MPI and of MPICH on this machine, over loopback, where their launchers are installed.
-test-mpi: deps
+test-mpi: deps  ## ranks of Open MPI and MPICH on this machine
 	$(in_parallel) $(BINARY)
 	@bash tests/mpi/run.sh $(BUILD)
 
 # A cross build for 64-bit ARM and its tests under emulation: about half an hour.
-test-arm64:
+test-arm64:  ## cross-compile for 64-bit ARM and test under emulation: half an hour
 	@MAKE="$(MAKE) --no-print-directory" bash tests/arm64/run.sh $(BUILD)-arm64 $(JOBS)
 
-test-reference: deps
+test-reference: deps  ## compare with the numbers of REFERENCE_DIR
 	$(in_parallel) build-all
 	@REFERENCE_DIR="$(or $(REFERENCE_DIR),tests/reference/fixtures)" $(TEST_BINARY) -tc="reference:*"
 
@@ -142,7 +156,7 @@ test-reference: deps
 THREAD_TESTS := core/shards nn/training/engine nn/training/targets nn/training/accumulation nn/training/optimizer \
   nn/probes/probes lab/base/parallel lab/data/webdataset lab/data/image_folder lab/data/pack lab/train/batches \
   lab/train/pipeline lab/train/trial lab/trials/lease lab/trials/claim lab/sweep/dispatcher lab/cli/workers
-tsan: deps
+tsan: deps  ## test multithreaded code under ThreadSanitizer
 	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)-tsan SANITIZE=thread CUDA=0 \
 	  TESTS="$(THREAD_TESTS:%=tests/%_test.cpp)" EMULATED="$(CUDA_SOURCES)" build-all
 	@NORMLAB_TEST_DEVICES= NORMLAB_BINARY=$$PWD/$(BUILD)-tsan/normlab TSAN_OPTIONS="$(TSAN_OPTIONS)" $(BUILD)-tsan/tests/run \
@@ -150,12 +164,12 @@ tsan: deps
 TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
 
 # Runs all tests under AddressSanitizer and UndefinedBehaviorSanitizer, in a separate build folder.
-asan: deps
+asan: deps  ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)-asan SANITIZE=address,undefined CUDA=0 build-all
 	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 bash tests/run_tests $(BUILD)-asan
 
 # The pages as a static site with search in build/site; needs mkdocs (Debian's package) and says so.
-site:
+site:  ## the pages as a static site
 	@command -v mkdocs >/dev/null || { echo "make site: needs mkdocs (apt-get install mkdocs)" >&2; exit 3; }
 	@rm -rf build/site build/site_pages && mkdir -p build/site_pages
 	@cp -r docs/*.md docs/*.svg docs/images docs/install docs/report build/site_pages
@@ -167,40 +181,46 @@ site:
 
 # One archive that runs without installing anything: programs for the levels, their libraries, descriptors, licences.
 LEVELS := x86-64-v3 x86-64-v4
-tarball: deps
+tarball: missing-packages  ## an archive that runs without installing anything
 	@set -e; for level in $(LEVELS); do $(MAKE) --no-print-directory ARCH=$$level BUILD=$(BUILD)/$$level CUDA=0 all; done
 	@$(CXX) -std=c++20 -O2 -march=x86-64 $(WARNINGS) -I. -Wl,--as-needed experiments/lab/tarball/start.cpp \
 	  core/cpu/instruction_set.cpp -o $(BUILD)/start
 	@CXX="$(CXX)" bash experiments/lab/tarball/pack $(BUILD) "$(VERSION)" $(LEVELS)
 
-bench: all
+bench: all  ## measure training steps
 	@for shape in micro tiny small; do $(BINARY) bench step --shape $$shape; done
 
 # Makes a report and its pictures from the results in the repository.
-example-report: all
+example-report: all  ## a report of results in the repository
 	$(BINARY) report experiments/placements_cifar10.json --from docs/results/cifar10.jsonl \
 	  -o $(BUILD)/report/example.html --svg $(BUILD)/report
 
 # Times normlab's and PyTorch's training step in turns; prints medians and ratios. PYTHON must have torch and timm.
-bench-peers: all
+bench-peers: all  ## compare training steps with PyTorch
 	@bash tests/bench/compare.sh
 
 # Runs each target of tests/fuzz, or those in TARGETS, for TIME seconds. Needs clang with libFuzzer.
 TIME ?= 60
-fuzz:
+fuzz:  ## random input for every reader
 	@MAKE="$(MAKE)" JOBS=$(JOBS) bash tests/fuzz/run $(BUILD)-fuzz $(TIME) $(TARGETS)
 
 # Writes tests/fuzz/coverage.md: how many lines of each reader the fuzz inputs and the readers' tests execute.
-fuzz-coverage:
+fuzz-coverage:  ## lines of the readers that fuzzing executes
 	@MAKE="$(MAKE)" JOBS=$(JOBS) bash tests/fuzz/coverage $(BUILD)-fuzz-coverage $(BUILD)-fuzz
 
-lint:
-	@clang-format --dry-run --Werror $$(git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
+lint:  ## check the format, the order of includes and clang-tidy
+	@bash tests/format && bash tests/tidy
 
-format:
+compile_commands: $(BUILD)/recipes.cpp  ## write compile_commands.json, for editors and clang-tidy
+	@$(MAKE) -nB --no-print-directory STEPS= build-all | python3 .ci/compile_commands > compile_commands.json
+
+coverage: deps  ## lines of core, autograd and nn that their tests execute, with clang
+	@MAKE="$(MAKE) --no-print-directory" JOBS=$(JOBS) bash tests/coverage $(BUILD)-coverage
+
+format:  ## format the code
 	@clang-format -i $$(git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
 
-clean:
+clean:  ## remove BUILD
 	rm -rf $(BUILD)
 
 $(BINARY): $(OBJECTS) $(BUILD)/experiments/lab/main.o
