@@ -61,20 +61,20 @@ NUMBER := 0.2.0
 VERSION := $(NUMBER)+$(shell git describe --always --dirty --exclude='*' 2>/dev/null || echo unknown)
 BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 
-# The link order matters: of an inline function in several objects, the first is used, so computing code comes first.
-LIGHT := $(sort $(foreach folder,base bench cli descriptor pictures sweep tables trials weights,$(wildcard experiments/lab/$(folder)/*.cpp)))
-LIBRARY := $(shell find core autograd nn cuda -name '*.cpp' | sort) \
-  $(filter-out experiments/lab/main.cpp experiments/lab/tarball/% $(LIGHT),$(shell find experiments -name '*.cpp' | sort)) $(LIGHT)
+# LIGHT is compiled with -Og: it reads, writes and prints.
+LIGHT := $(foreach room,base bench cli descriptor pictures sweep tables trials weights,$(wildcard experiments/lab/$(room)/*.cpp))
+LIBRARY := $(filter-out experiments/lab/main.cpp experiments/lab/tarball/%,\
+  $(shell find core autograd nn cuda experiments -name '*.cpp' | sort))
 CUDA_SOURCES := $(sort $(wildcard cuda/*.cu))
 EMULATED := $(CUDA_SOURCES) $(sort $(wildcard tests/cuda_emulation/*_test.cu))
 TESTS := $(shell find tests -name '*_test.cpp' | sort)
 TEST_SUPPORT := $(wildcard tests/cuda_emulation/*.cpp) tests/devices.cpp tests/system_calls.cpp tests/main.cpp
 OBJECTS := $(LIBRARY:%.cpp=$(BUILD)/%.o) $(BUILD)/recipes.o $(if $(filter 1,$(CUDA)),$(CUDA_SOURCES:%.cu=$(BUILD)/%.o))
 TEST_OBJECTS := $(patsubst %.cpp,$(BUILD)/%.o,$(TESTS) $(TEST_SUPPORT))
-# Linked last, so that inline functions are not taken from these objects, which contain checks.
 EMULATED_OBJECTS := $(EMULATED:%.cu=$(BUILD)/emulated/%.o)
 BINARY := $(BUILD)/normlab
 TEST_BINARY := $(BUILD)/tests/run
+REVERSED := $(BUILD)/tests/normlab_reversed
 FAULTS := $(BUILD)/faults.so
 FAKE_NCCL := $(BUILD)/tests/libnccl.so.2
 
@@ -103,7 +103,7 @@ install: all  ## copy the program and the descriptors to DESTDIR/PREFIX
 	@install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/normlab LICENSE README.md CHANGELOG.md
 	@echo "$(DESTDIR)$(PREFIX)/bin/normlab, $(DESTDIR)$(PREFIX)/share/normlab/experiments"
 
-build-all: $(BINARY) $(TEST_BINARY) $(FAKE_NCCL) $(if $(SANITIZE),,$(FAULTS))
+build-all: $(BINARY) $(TEST_BINARY) $(REVERSED) $(FAKE_NCCL) $(if $(SANITIZE),,$(FAULTS))
 
 deps:  ## install missing packages on Debian and Ubuntu
 	@bash .ci/deps
@@ -227,6 +227,12 @@ $(BINARY): $(OBJECTS) $(BUILD)/experiments/lab/main.o
 	@mkdir -p $(@D)
 	@$(call step,LINK $@)
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+# The program from objects in reverse order, which must give the same bits (tests/lab/cli/link_order_test.cpp).
+$(REVERSED): $(OBJECTS) $(BUILD)/experiments/lab/main.o
+	@mkdir -p $(@D)
+	@$(call step,LINK $@)
+	@$(CXX) $(LDFLAGS) $$(printf '%s\n' $^ | tac) $(LDLIBS) -o $@
 
 $(TEST_BINARY): $(OBJECTS) $(TEST_OBJECTS) $(EMULATED_OBJECTS)
 	@mkdir -p $(@D)

@@ -1,6 +1,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <iostream>
 #include <mutex>
 #include <string>
@@ -12,8 +13,10 @@
 namespace {
 
 std::vector<std::string> failures;  // a line for each test case that failed
+std::vector<std::string> times;     // a line for each test case
 
-/// Notes of each test case that fails its name and its first failed check, so that a long log can end with them.
+/// Notes how long each test case took, and of those that fail the first failed check, so that a long log can end with
+/// them.
 class FailureList : public doctest::IReporter {
  public:
   explicit FailureList(const doctest::ContextOptions&) {}
@@ -34,6 +37,7 @@ class FailureList : public doctest::IReporter {
     note(test_->m_file.c_str(), static_cast<int>(test_->m_line), exception.error_string.c_str());
   }
   void test_case_end(const doctest::CurrentTestCaseStats& end) override {
+    times.push_back("time: " + std::to_string(end.seconds) + " " + test_->m_name);
     if (!end.testCaseSuccess) failures.push_back(std::string("failed: ") + test_->m_name + " (" + first_ + ")");
   }
   void report_query(const doctest::QueryData&) override {}
@@ -70,5 +74,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(error.code());
   }
   for (const std::string& line : failures) std::cout << line << "\n";
+  if (std::getenv("NORMLAB_TEST_TIMES") != nullptr)
+    for (const std::string& line : times) std::cout << line << "\n";
   return failed;
 }

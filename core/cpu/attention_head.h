@@ -17,22 +17,23 @@ struct Head {
 
 /// weights [N, N] = alpha a b^T (+ `plus` [N, N], if not null).
 template <class T>
-void weights_product(const AttentionDims& d, T alpha, Head<T> a, Head<T> b, T* weights, const T* plus = nullptr) {
+static void weights_product(const AttentionDims& d, T alpha, Head<T> a, Head<T> b, T* weights,
+                            const T* plus = nullptr) {
   product<T>({d.tokens, d.tokens, d.head_dim, plain(a.data, a.stride), transposed(b.data, b.stride), weights, d.tokens,
               false, alpha, nullptr, plus});
 }
 
 /// to [N, head_dim] (+)= alpha W b, where W is the weights [N, N], plain or transposed.
 template <class T>
-void head_product(const AttentionDims& d, T alpha, Factor<T> weights, Head<T> b, T* to, std::int64_t to_stride,
-                  bool add) {
+static void head_product(const AttentionDims& d, T alpha, Factor<T> weights, Head<T> b, T* to, std::int64_t to_stride,
+                         bool add) {
   product<T>({d.tokens, d.head_dim, d.tokens, weights, plain(b.data, b.stride), to, to_stride, add, alpha});
 }
 
 /// Replaces rows of scores by their exponentials. inverse [N] gets the factors that turn them into weights, lse [N] the
 /// logarithms of their sums.
 template <class T>
-void softmax_rows(std::int64_t N, T* p, T* inverse, T* lse) {
+static void softmax_rows(std::int64_t N, T* p, T* inverse, T* lse) {
   for (std::int64_t i = 0; i < N; ++i) {
     T* row = p + i * N;
     const T top = row_max(N, row);
@@ -54,8 +55,8 @@ struct HeadWork {
 /// y [N, head_dim] = softmax(q k^T / sqrt(d) + bias) v, lse [N]. bias [N, N] and keep [N, N] may be null. p is scratch
 /// for N N + N values. The rows of y are `width` apart.
 template <class T>
-void forward_head(const HeadWork<T>& work, Head<T> q, Head<T> k, Head<T> v, const T* bias, const std::uint8_t* keep,
-                  T* p, T* y, T* lse) {
+static void forward_head(const HeadWork<T>& work, Head<T> q, Head<T> k, Head<T> v, const T* bias,
+                         const std::uint8_t* keep, T* p, T* y, T* lse) {
   const AttentionDims& d = work.d;
   const std::int64_t N = d.tokens, width = d.width();
   T* inverse = p + N * N;
@@ -81,8 +82,9 @@ struct HeadGradients {
 /// The row sums equal dy . y. p is scratch for 2 N N values; its second half holds dS afterwards if `scores` is set or
 /// dq or dk is wanted.
 template <class T>
-void head_gradients(const HeadWork<T>& work, Head<T> dy, Head<T> q, Head<T> k, Head<T> v, const T* bias,
-                    const std::uint8_t* keep, const T* y, const T* lse, T* p, bool scores, const HeadGradients<T>& to) {
+static void head_gradients(const HeadWork<T>& work, Head<T> dy, Head<T> q, Head<T> k, Head<T> v, const T* bias,
+                           const std::uint8_t* keep, const T* y, const T* lse, T* p, bool scores,
+                           const HeadGradients<T>& to) {
   const AttentionDims& d = work.d;
   const std::int64_t N = d.tokens, width = d.width();
   const T inverse_keep = work.inverse_keep();
@@ -112,7 +114,7 @@ void head_gradients(const HeadWork<T>& work, Head<T> dy, Head<T> q, Head<T> k, H
 
 /// The gradient's values from `at` on; null if it is not wanted.
 template <class T>
-T* into(const Gradient& g, std::int64_t at) {
+static T* into(const Gradient& g, std::int64_t at) {
   return g ? g.to.data<T>() + at : nullptr;
 }
 

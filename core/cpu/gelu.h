@@ -24,14 +24,14 @@ void gelu_block(GeluForm form, std::int64_t rows, std::int64_t columns, std::int
 
 /// The same for n values.
 template <class A>
-void gelu_values(GeluForm form, std::int64_t n, const A* x, std::type_identity_t<A>* y,
-                 std::type_identity_t<A>* slope) {
+static void gelu_values(GeluForm form, std::int64_t n, const A* x, std::type_identity_t<A>* y,
+                        std::type_identity_t<A>* slope) {
   gelu_block(form, 1, n, n, x, y, slope);
 }
 
 /// The same for values computed as X and stored as T. `slope` may be null.
 template <class X, class T>
-void gelu_forward(GeluForm form, std::int64_t n, const X* x, T* y, T* slope = nullptr) {
+static void gelu_forward(GeluForm form, std::int64_t n, const X* x, T* y, T* slope = nullptr) {
   using A = Acc<T>;
   if constexpr (std::is_same_v<X, A> && std::is_same_v<T, A>) {
     gelu_values(form, n, x, y, slope);
@@ -51,7 +51,7 @@ void gelu_forward(GeluForm form, std::int64_t n, const X* x, T* y, T* slope = nu
 
 /// dx (+)= dy gelu'(x).
 template <class T>
-void gelu_gradient(GeluForm form, std::int64_t n, const T* dy, const T* x, T* dx, bool add) {
+static void gelu_gradient(GeluForm form, std::int64_t n, const T* dy, const T* x, T* dx, bool add) {
   using A = Acc<T>;
   alignas(64) A wide[kGeluPiece], rise[kGeluPiece];
   for (std::int64_t i = 0; i < n; i += kGeluPiece) {

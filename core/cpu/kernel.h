@@ -13,11 +13,11 @@
 
 namespace normlab::cpu {
 
-inline bool adds(const Gradient& g) { return g.write == Write::add; }
+static inline bool adds(const Gradient& g) { return g.write == Write::add; }
 
 /// n values as Acc<T>: the values themselves, or a widened copy in `slot`.
 template <class T>
-const Acc<T>* widen(Slot slot, const T* x, std::int64_t n) {
+static const Acc<T>* widen(Slot slot, const T* x, std::int64_t n) {
   if constexpr (std::is_same_v<T, Acc<T>>) {
     return x;
   } else {
@@ -28,7 +28,7 @@ const Acc<T>* widen(Slot slot, const T* x, std::int64_t n) {
 }
 
 template <class A, class F>
-A sum(std::int64_t n, F&& term) {
+static A sum(std::int64_t n, F&& term) {
   A total = 0;
 #pragma omp simd reduction(+ : total)
   for (std::int64_t i = 0; i < n; ++i) total += term(i);
@@ -39,7 +39,7 @@ A sum(std::int64_t n, F&& term) {
 /// added in A, and these sums in double. Otherwise a gradient whose thousands of rows cancel, such as that of a bias
 /// before a batch norm, would drown in rounding errors of partial sums.
 template <class A, class F>
-const double* column_sums(std::int64_t rows, std::int64_t cols, Slot slot, F&& term) {
+static const double* column_sums(std::int64_t rows, std::int64_t cols, Slot slot, F&& term) {
   constexpr std::int64_t kRows = 8;
   double* total = scratch<double>(slot, 2 * cols);
   A* few = reinterpret_cast<A*>(total + cols);
@@ -54,20 +54,20 @@ const double* column_sums(std::int64_t rows, std::int64_t cols, Slot slot, F&& t
 }
 
 template <class P>
-[[gnu::always_inline]] inline void put_sums(std::int64_t cols, const double* total, const Gradient& to) {
+[[gnu::always_inline]] static inline void put_sums(std::int64_t cols, const double* total, const Gradient& to) {
   P* out = to.to.data<P>();
   for (std::int64_t c = 0; c < cols; ++c) put(out[c], P(total[c]), adds(to));
 }
 
 /// to[c] (+)= column_sums(), if the gradient is wanted.
 template <class P, class F>
-void sum_columns(std::int64_t rows, std::int64_t cols, Slot slot, const Gradient& to, F&& term) {
+static void sum_columns(std::int64_t rows, std::int64_t cols, Slot slot, const Gradient& to, F&& term) {
   if (to) put_sums<P>(cols, column_sums<P>(rows, cols, slot, term), to);
 }
 
 /// to[i] += double(v[i]).
 template <class A, bool kAll>
-[[gnu::always_inline]] inline void add_to_doubles(double* to, const Vec<A>& v, Lanes<A, kRowBytes, kAll> lanes) {
+[[gnu::always_inline]] static inline void add_to_doubles(double* to, const Vec<A>& v, Lanes<A, kRowBytes, kAll> lanes) {
   alignas(64) A values[kLanes<A, kRowBytes>];
   *reinterpret_cast<Vec<A>*>(values) = v;
   for (std::int64_t i = 0; i < lanes.count(); ++i) to[i] += double(values[i]);
@@ -131,14 +131,14 @@ class RowAdder {
 /// Asks for what a loop over long rows reads half a page later. A long computation between loads hides too few of them
 /// by itself.
 template <class... P>
-[[gnu::always_inline]] inline void prefetch_ahead(const P*... p) {
+[[gnu::always_inline]] static inline void prefetch_ahead(const P*... p) {
   (__builtin_prefetch(reinterpret_cast<const char*>(p) + 2048), ...);
 }
 
 /// Calls f(r, count) for `count` rows from r on, a constant: for two long rows of A at a time, which then read gains
 /// and sums once. Those of short rows stay in the first-level cache.
 template <class A, class F>
-[[gnu::always_inline]] inline void each_row_pair(std::int64_t rows, std::int64_t cols, F&& f) {
+[[gnu::always_inline]] static inline void each_row_pair(std::int64_t rows, std::int64_t cols, F&& f) {
   constexpr std::int64_t kLong = 4096 / sizeof(A);
   std::int64_t r = 0;
   if (cols >= kLong)
@@ -148,7 +148,7 @@ template <class A, class F>
 
 /// f(std::true_type) or f(std::false_type): chooses once instead of in the inner loop.
 template <class F>
-void choose(bool value, F&& f) {
+static void choose(bool value, F&& f) {
   if (value)
     f(std::true_type{});
   else

@@ -19,11 +19,11 @@ struct Factor {
 };
 /// A matrix as stored, and transposed.
 template <class T>
-Factor<T> plain(const T* data, std::int64_t stride) {
+static Factor<T> plain(const T* data, std::int64_t stride) {
   return {data, stride, 1};
 }
 template <class T>
-Factor<T> transposed(const T* data, std::int64_t stride) {
+static Factor<T> transposed(const T* data, std::int64_t stride) {
   return {data, 1, stride};
 }
 
@@ -47,7 +47,7 @@ struct Product {
 /// everywhere. Beyond the limits OpenBLAS is faster (`normlab bench gemm` prints both): it also copies the first
 /// factor, which pays if its columns are read often, and blocks for the outer caches.
 template <class T>
-bool own_product(const Product<T>& p) {
+static bool own_product(const Product<T>& p) {
   constexpr std::int64_t kByColumns = std::int64_t{1} << 20, kWork = std::int64_t{1} << 29;
   return (p.a.col == 1 || p.m * p.n <= kByColumns) && p.m * p.n * p.k <= kWork;
 }
@@ -89,7 +89,7 @@ void large_product(const Product<double>& p);
 
 /// product() by the kernels here, for any size.
 template <class T, class Done>
-void own_kernels(const Product<T>& p, Done&& done) {
+static void own_kernels(const Product<T>& p, Done&& done) {
   using namespace detail;
   constexpr std::int64_t kWidth = kPanel<T>;
   const std::int64_t tiles = (p.m + kTileRows - 1) / kTileRows;
@@ -126,14 +126,14 @@ void own_kernels(const Product<T>& p, Done&& done) {
 /// Computes the product and calls done(row, rows, column, columns) for each completed piece of C while it is in
 /// the cache.
 template <class T, class Done>
-void product(const Product<T>& p, Done&& done) {
+static void product(const Product<T>& p, Done&& done) {
   if (own_product(p)) return own_kernels(p, done);
   detail::large_product(p);
   done(std::int64_t{0}, p.m, std::int64_t{0}, p.n);
 }
 
 template <class T>
-void product(const Product<T>& p) {
+static void product(const Product<T>& p) {
   product(p, [](auto, auto, auto, auto) {});
 }
 

@@ -62,7 +62,7 @@ using Tail = Lanes<A, kBytes, false>;
 
 /// Calls f(i, lanes) for each vector of n values, where i is the index of its first value.
 template <class A, int kBytes = kRowBytes, class F>
-[[gnu::always_inline]] inline void each_vector(std::int64_t n, F&& f) {
+[[gnu::always_inline]] static inline void each_vector(std::int64_t n, F&& f) {
   constexpr std::int64_t k = kLanes<A, kBytes>;
   std::int64_t i = 0;
   for (; i + k <= n; i += k) f(i, AllLanes<A, kBytes>{});
@@ -72,7 +72,7 @@ template <class A, int kBytes = kRowBytes, class F>
 namespace detail {
 /// bf16(float) lane by lane.
 template <int kBytes>
-Vector<std::uint16_t, kBytes / 2> narrow(const Vector<float, kBytes>& v) {
+static Vector<std::uint16_t, kBytes / 2> narrow(const Vector<float, kBytes>& v) {
 #if defined(__AVX512BF16__)
   // The same except that denormals become zero; threads that compute have none.
   if constexpr (kBytes == 64) return (Vector<std::uint16_t, kBytes / 2>)_mm512_cvtneps_pbh((__m512)v);
@@ -85,14 +85,14 @@ Vector<std::uint16_t, kBytes / 2> narrow(const Vector<float, kBytes>& v) {
   return __builtin_convertvector((rounded & ~is_nan) | (quiet & is_nan), Vector<std::uint16_t, kBytes / 2>);
 }
 template <class T, class L>
-std::size_t bytes_of(L lanes) {
+static std::size_t bytes_of(L lanes) {
   return static_cast<std::size_t>(lanes.count()) * sizeof(T);
 }
 }  // namespace detail
 
 /// The values at p; bf16 is widened.
 template <class T, int kBytes, bool kAll>
-Vector<Acc<T>, kBytes> load(const T* p, Lanes<Acc<T>, kBytes, kAll> lanes) {
+static Vector<Acc<T>, kBytes> load(const T* p, Lanes<Acc<T>, kBytes, kAll> lanes) {
   using A = Acc<T>;
   if constexpr (!std::is_same_v<T, A>) {
     Vector<std::uint16_t, kBytes / 2> half{};
@@ -111,13 +111,13 @@ Vector<Acc<T>, kBytes> load(const T* p, Lanes<Acc<T>, kBytes, kAll> lanes) {
   }
 }
 template <class T>
-Vector<Acc<T>> load(const T* p) {
+static Vector<Acc<T>> load(const T* p) {
   return load(p, AllLanes<Acc<T>>{});
 }
 
 /// Stores v at p, rounded if p is bf16.
 template <class T, int kBytes, bool kAll>
-void store(T* p, const Vector<Acc<T>, kBytes>& v, Lanes<Acc<T>, kBytes, kAll> lanes) {
+static void store(T* p, const Vector<Acc<T>, kBytes>& v, Lanes<Acc<T>, kBytes, kAll> lanes) {
   if constexpr (!std::is_same_v<T, Acc<T>>) {
     const auto half = detail::narrow<kBytes>(v);
     std::memcpy(static_cast<void*>(p), &half, detail::bytes_of<T>(lanes));
@@ -132,26 +132,26 @@ void store(T* p, const Vector<Acc<T>, kBytes>& v, Lanes<Acc<T>, kBytes, kAll> la
   }
 }
 template <class T>
-void store(T* p, const Vector<Acc<T>>& v) {
+static void store(T* p, const Vector<Acc<T>>& v) {
   store(p, v, AllLanes<Acc<T>>{});
 }
 
 /// Writes v or adds it to what is there: for the lanes of a vector, and for a single value.
 template <bool kAdd, class T, int kBytes, bool kAll>
-void put(T* p, const Vector<Acc<T>, kBytes>& v, Lanes<Acc<T>, kBytes, kAll> lanes) {
+static void put(T* p, const Vector<Acc<T>, kBytes>& v, Lanes<Acc<T>, kBytes, kAll> lanes) {
   if constexpr (kAdd)
     store(p, load(p, lanes) + v, lanes);
   else
     store(p, v, lanes);
 }
 template <class T, class A>
-void put(T& to, A value, bool add) {
+static void put(T& to, A value, bool add) {
   to = add ? T(Acc<T>(to) + Acc<T>(value)) : T(Acc<T>(value));
 }
 
 /// v with zeros in the lanes that hold no values.
 template <class A, int kBytes, bool kAll>
-Vector<A, kBytes> first(const Vector<A, kBytes>& v, Lanes<A, kBytes, kAll> lanes) {
+static Vector<A, kBytes> first(const Vector<A, kBytes>& v, Lanes<A, kBytes, kAll> lanes) {
   if constexpr (kAll) return v;
   Vector<A, kBytes> number;
   for (int i = 0; i < int(kLanes<A, kBytes>); ++i) number[i] = A(i);
@@ -159,13 +159,13 @@ Vector<A, kBytes> first(const Vector<A, kBytes>& v, Lanes<A, kBytes, kAll> lanes
 }
 
 /// The sum of all lanes, by adding halves.
-inline float lane_sum(Vec<float> v) {
+static inline float lane_sum(Vec<float> v) {
   v += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
   v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
   v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
   return v[0] + v[1];
 }
-inline double lane_sum(Vec<double> v) {
+static inline double lane_sum(Vec<double> v) {
   v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
   v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
   return v[0] + v[1];
@@ -174,7 +174,7 @@ inline double lane_sum(Vec<double> v) {
 /// The sum over a row of term(c, lanes), a vector with zeros in the lanes that hold no values. Four partial sums hide
 /// the latency of an addition.
 template <class A, class F>
-A row_sum(std::int64_t cols, F&& term) {
+static A row_sum(std::int64_t cols, F&& term) {
   Vec<A> s0{}, s1{}, s2{}, s3{};
   std::int64_t c = 0;
   constexpr std::int64_t k = kLanes<A, kRowBytes>;
@@ -193,7 +193,7 @@ A row_sum(std::int64_t cols, F&& term) {
 namespace detail {
 /// Elements of a and b in turn: of their lower halves (kFrom = 0) or upper halves (kFrom = half the lanes).
 template <class T, int kFrom, int... kAt>
-Vector<T> interleave(Vector<T> a, Vector<T> b, std::integer_sequence<int, kAt...>) {
+static Vector<T> interleave(Vector<T> a, Vector<T> b, std::integer_sequence<int, kAt...>) {
   return __builtin_shufflevector(a, b, (kFrom + kAt / 2 + kAt % 2 * int(kLanes<T>))...);
 }
 }  // namespace detail
@@ -201,7 +201,7 @@ Vector<T> interleave(Vector<T> a, Vector<T> b, std::integer_sequence<int, kAt...
 /// to [kLanes, kLanes] = from [kLanes, kLanes] transposed; row strides in elements. Takes log2(kLanes) rounds, each of
 /// which combines row i with row i + kLanes / 2.
 template <class T>
-void transpose_square(const T* from, std::int64_t from_row, T* to, std::int64_t to_row) {
+static void transpose_square(const T* from, std::int64_t from_row, T* to, std::int64_t to_row) {
   constexpr int kRows = int(kLanes<T>), kHalf = kRows / 2;
   using Lanes = std::make_integer_sequence<int, kRows>;
   std::array<Vector<T>, kRows> a, b;

@@ -16,7 +16,7 @@ using Ints = Vector<std::int32_t>;
 
 /// The polynomial with these coefficients, lowest power first.
 template <std::size_t kTerms, class V>
-V polynomial(const float (&coefficients)[kTerms], V x) {
+static V polynomial(const float (&coefficients)[kTerms], V x) {
   V sum = V{} + coefficients[kTerms - 1];
   for (std::size_t i = kTerms - 1; i-- > 0;) sum = sum * x + coefficients[i];
   return sum;
@@ -25,7 +25,7 @@ V polynomial(const float (&coefficients)[kTerms], V x) {
 /// exp(z) for z <= 0 within 2 ulp; 0 below -87, where the result is no normal number. exp(z) = 2^n exp(r),
 /// |r| <= log(2) / 2, by a polynomial with minimal largest relative error, 2e-9. NaN stays NaN.
 template <class V>
-[[gnu::always_inline]] inline V exp_nonpositive(V z) {
+[[gnu::always_inline]] static inline V exp_nonpositive(V z) {
   using Words = Vector<std::uint32_t, sizeof(V)>;  // without a sign, since additions may overflow
   constexpr float kExp[] = {1.0000000005546081f,   1.0000000363447388f, 0.4999999207505481f,   0.1666642007204989f,
                             0.041668226196695496f, 0.0083748240550985f, 0.0013836835332179769f};
@@ -43,7 +43,7 @@ template <class V>
 /// (1.1e-8), so that small values keep their digits. r is computed in one step: where n is large, its error vanishes
 /// beside 1. NaN stays NaN.
 template <class V>
-[[gnu::always_inline]] inline V tanh_of(V x) {
+[[gnu::always_inline]] static inline V tanh_of(V x) {
   using I = decltype(x < x);
   using Words = Vector<std::uint32_t, sizeof(V)>;
   constexpr float kTerms[] = {1.0000000112718694f,   0.4999999801085648f,   0.1666649979036281f,
@@ -63,7 +63,7 @@ template <class V>
 /// is a polynomial fitted on [0, 3.95] for minimal largest relative error of the result, 4e-9. 2^w - 1 is computed as
 /// in tanh_of(), so that small values keep their digits. NaN stays NaN.
 template <class V>
-[[gnu::always_inline]] inline V erf_of(V x) {
+[[gnu::always_inline]] static inline V erf_of(V x) {
   using I = decltype(x < x);
   using Words = Vector<std::uint32_t, sizeof(V)>;
   constexpr float kLogErfc[] = {-1.6279070377349854f,   -0.9184476137161255f,     -0.14827705919742584f,
@@ -83,7 +83,7 @@ template <class V>
 }
 
 /// The largest of n >= 1 values.
-inline float row_max(std::int64_t n, const float* row) {
+static inline float row_max(std::int64_t n, const float* row) {
   constexpr std::int64_t kWide = kLanes<float>;
   Floats top = Floats{} + row[0];
   const auto take = [&](Floats v) { top = top < v ? v : top; };
@@ -99,10 +99,10 @@ inline float row_max(std::int64_t n, const float* row) {
   store(lanes, top);
   return *std::max_element(lanes, lanes + kWide);
 }
-inline double row_max(std::int64_t n, const double* row) { return *std::max_element(row, row + n); }
+static inline double row_max(std::int64_t n, const double* row) { return *std::max_element(row, row + n); }
 
 /// row [n] = exp(scale row - shift), where shift is at least the largest scaled value; returns the sum.
-inline float exp_row(std::int64_t n, float* row, float scale, float shift) {
+static inline float exp_row(std::int64_t n, float* row, float scale, float shift) {
   Floats sums = {};
   each_vector<float, kVectorBytes>(n, [&](std::int64_t j, auto lanes) {
     const Floats e = exp_nonpositive(load(row + j, lanes) * scale - shift);
@@ -113,7 +113,7 @@ inline float exp_row(std::int64_t n, float* row, float scale, float shift) {
   store(partial, sums);
   return sum<float>(kLanes<float>, [&](auto i) { return partial[i]; });
 }
-inline double exp_row(std::int64_t n, double* row, double scale, double shift) {
+static inline double exp_row(std::int64_t n, double* row, double scale, double shift) {
   for (std::int64_t j = 0; j < n; ++j) row[j] = scale * row[j] - shift;
   vector_exp(n, row, row);
   return sum<double>(n, [&](auto j) { return row[j]; });

@@ -11,7 +11,7 @@ inline constexpr int kMaskPatterns = 4;
 
 /// The mask of window `w` (counted over all images): bit 0 for the last row of windows if rows are shifted, bit 1 for
 /// the last column. They hold what wrapped around: tokens, or with WindowPadding::after_shift perhaps padding alone.
-inline int mask_pattern(const WindowDims& d, std::int64_t w) {
+static inline int mask_pattern(const WindowDims& d, std::int64_t w) {
   const std::int64_t in_image = w % d.windows();
   return (d.shift_y > 0 && in_image / d.across() == d.down() - 1 ? 1 : 0) +
          (d.shift_x > 0 && in_image % d.across() == d.across() - 1 ? 2 : 0);
@@ -19,7 +19,7 @@ inline int mask_pattern(const WindowDims& d, std::int64_t w) {
 
 /// Calls visit(i, j, row of the table) for every pair of tokens of a window, i in the outer loop.
 template <class F>
-void for_relative_positions(const WindowDims& d, F&& visit) {
+static void for_relative_positions(const WindowDims& d, F&& visit) {
   const std::int64_t w = d.window, N = d.tokens();
   for (std::int64_t i = 0; i < N; ++i)
     for (std::int64_t j = 0; j < N; ++j) {
@@ -30,14 +30,14 @@ void for_relative_positions(const WindowDims& d, F&& visit) {
 
 /// bias [N, N] of head h from the table [offsets, heads].
 template <class A, class P>
-void expand_bias(const WindowDims& d, std::int64_t heads, std::int64_t h, const P* table, A* bias) {
+static void expand_bias(const WindowDims& d, std::int64_t heads, std::int64_t h, const P* table, A* bias) {
   const std::int64_t N = d.tokens();
   for_relative_positions(d, [&](auto i, auto j, auto row) { bias[i * N + j] = A(table[row * heads + h]); });
 }
 
 /// scores [N, N] += the mask of that pattern.
 template <class A>
-void add_mask(const WindowDims& d, int pattern, A* scores) {
+static void add_mask(const WindowDims& d, int pattern, A* scores) {
   const std::int64_t w = d.window, N = d.tokens();
   const auto apart_by = [&](std::int64_t shift, std::int64_t a, std::int64_t b) {
     return (a >= w - shift) != (b >= w - shift);
@@ -52,7 +52,8 @@ void add_mask(const WindowDims& d, int pattern, A* scores) {
 
 /// Column h of dtable (+)= the sums of dbias [N, N] over equal relative positions. Uses Slot::e.
 template <class P, class A>
-void reduce_bias(const WindowDims& d, std::int64_t heads, std::int64_t h, const A* dbias, const Gradient& dtable) {
+static void reduce_bias(const WindowDims& d, std::int64_t heads, std::int64_t h, const A* dbias,
+                        const Gradient& dtable) {
   const std::int64_t N = d.tokens();
   double* sums = scratch<double>(Slot::e, d.offsets());
   std::fill_n(sums, d.offsets(), 0.0);
