@@ -1,5 +1,5 @@
-// A group of processes that train one network together. It only moves bytes: nn/training/rank_shards.h decides what is computed
-// where.
+// A group of processes that train one network together. It only moves bytes: nn/training/rank_shards.h decides what is
+// computed where.
 #pragma once
 
 #include <cstddef>

@@ -270,8 +270,7 @@ struct InitCommand {
 
   /// Folders beside train/ that are no splits.
   std::vector<std::string> unused_folders(const fs::path& path, const std::vector<Split>& splits) const {
-    const bool by_folder = source.layout == DatasetLayout::image_folder || source.layout == DatasetLayout::image_list;
-    if (!by_folder || !is_folder(path / splits.front().name)) return {};
+    if (!traits_of(source.layout).files || !is_folder(path / splits.front().name)) return {};
     std::vector<std::string> folders = folder_content(path).folders;
     std::erase_if(folders, [&](const std::string& name) {
       return std::any_of(splits.begin(), splits.end(), [&](const Split& split) { return split.name == name; });

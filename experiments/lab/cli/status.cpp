@@ -109,9 +109,7 @@ std::string input_words(const Line& line) {
   const LeaseNote& note = line.lease->note;
   const double percent = 100 * *note.data_share;
   const TrialConfig& config = line.trial->config;
-  const DatasetLayout layout = config.dataset.layout;
-  const bool photographs = (layout == DatasetLayout::image_folder || layout == DatasetLayout::image_list) &&
-                           config.train.augment.crop != CropName::none;
+  const bool photographs = traits_of(config.dataset.layout).files && config.train.augment.crop != CropName::none;
   const std::string pack = photographs ? "; `normlab data pack --size` makes a data set that decodes faster" : "";
   if (note.data_threads > 0)
     return fmt::format("waits {:.0f}% of its time for images: if cores are free, use --data-threads {}{}", percent,

@@ -61,10 +61,7 @@ const CifarFiles& files_in(const std::filesystem::path& folder) {
 
 }  // namespace
 
-bool has_cifar10_binary(const std::filesystem::path& folder) { return has_file_of(cifar10(), folder); }
-bool has_cifar100_binary(const std::filesystem::path& folder) { return has_file_of(cifar100(), folder); }
-
-std::vector<std::string> cifar_classes(const std::filesystem::path& folder) {
+static std::vector<std::string> cifar_classes(const std::filesystem::path& folder) {
   return read_class_names(folder / files_in(folder).class_names);
 }
 
@@ -113,5 +110,34 @@ ImageSet read_cifar_binary(const std::filesystem::path& folder, const SliceReque
                              " of ", records.size(), " images");
   return images;
 }
+
+const LayoutRow kCifarLayout{
+    .layout = DatasetLayout::cifar,
+    .expected =
+        [](const DatasetConfig& config) {
+          const std::string ten = "data_batch_1.bin to data_batch_5.bin, test_batch.bin, batches.meta.txt",
+                            hundred = "train.bin, test.bin, fine_label_names.txt";
+          if (config.name == "cifar10") return concat("cifar-10-batches-bin/ with ", ten);
+          if (config.name == "cifar100") return concat("cifar-100-binary/ with ", hundred);
+          return concat(ten, " (CIFAR-10), or ", hundred, " (CIFAR-100)");
+        },
+    .find = [](const std::filesystem::path& folder,
+               const DatasetConfig& config) -> std::optional<std::filesystem::path> {
+      if (config.name != "cifar100")
+        for (const auto& place : {folder, folder / "cifar-10-batches-bin"})
+          if (has_file_of(cifar10(), place)) return place;
+      if (config.name != "cifar10")
+        for (const auto& place : {folder, folder / "cifar-100-binary"})
+          if (has_file_of(cifar100(), place)) return place;
+      return std::nullopt;
+    },
+    .splits =
+        [](const std::filesystem::path&) {
+          return std::vector<std::string>{"train", "test"};
+        },
+    .classes = [](const DatasetConfig&, const std::filesystem::path& folder) { return cifar_classes(folder); },
+    .read = [](const DatasetConfig&, const std::filesystem::path& folder, const std::string&,
+               SliceRequest request) { return read_cifar_binary(folder, request); },
+    .recognised = true};
 
 }  // namespace normlab

@@ -20,7 +20,7 @@ DataSource::Opened DataSource::open() const {
   config.layout = layout;
   config.labels_from = labels_from;
   config.class_order = class_order;
-  if (labels_from && labels.empty() && layout != DatasetLayout::webdataset && layout != DatasetLayout::idx)
+  if (labels_from && labels.empty() && !traits_of(layout).numbered)
     throw InputError("--labels-from: applies to a file of --labels and to --layout webdataset and idx; leave it out");
   const bool known = find_dataset(dataset) != nullptr && config.layout == DatasetLayout::known;
   if (!known && config.layout == DatasetLayout::known) {

@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/lab/data/class_order.h"
 #include "experiments/lab/data/generated.h"
 #include "experiments/lab/data/image_files.h"
 
@@ -14,8 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Layout = DatasetLayout;
-
-constexpr const char *kCifar10Folder = "cifar-10-batches-bin", *kCifar100Folder = "cifar-100-binary";
 
 /// Places below the root to search for a known dataset, in order.
 struct KnownPlaces {
@@ -49,53 +46,9 @@ const std::vector<KnownPlaces>& known_places() {
   return kPlaces;
 }
 
-const char* expected(const DatasetConfig& config, Layout layout) {
-  switch (layout) {
-    case Layout::webdataset:
-      return "classes.txt and shards train-000000.tar, ..., test-000000.tar (or .tar.gz)";
-    case Layout::cifar:
-      if (config.name == "cifar10")
-        return "cifar-10-batches-bin/ with data_batch_1.bin to data_batch_5.bin, test_batch.bin, batches.meta.txt";
-      if (config.name == "cifar100") return "cifar-100-binary/ with train.bin, test.bin, fine_label_names.txt";
-      return "data_batch_1.bin to data_batch_5.bin, test_batch.bin, batches.meta.txt (CIFAR-10), or train.bin, "
-             "test.bin, "
-             "fine_label_names.txt (CIFAR-100)";
-    case Layout::idx:
-      return "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte (or "
-             ".gz)";
-    case Layout::tiny_imagenet:
-      return "wnids.txt, train/WNID/images/*.JPEG, val/images/*.JPEG, val/val_annotations.txt";
-    case Layout::image_masks:
-      return "classes.txt, images/train/NAME.jpg and masks/train/NAME.png, and the same for val (or test)";
-    case Layout::image_folder:
-      return "train/CLASS/*.jpg and val/CLASS/*.jpg (or test/), or CLASS/*.jpg";
-    default:
-      return "images in a flat folder and a file of labels";
-  }
-}
-
-std::optional<fs::path> look_in(const fs::path& folder, const DatasetConfig& config, Layout layout) {
-  const auto first = [](std::initializer_list<fs::path> places, bool (*there)(const fs::path&)) {
-    const auto* found = std::find_if(places.begin(), places.end(), there);
-    return found == places.end() ? std::nullopt : std::optional(*found);
-  };
-  switch (layout) {
-    case Layout::webdataset:
-      if (!config.train_shards.empty()) return first({folder}, is_folder);
-      return first({folder}, [](const fs::path& place) { return !webdataset_splits(place).empty(); });
-    case Layout::cifar: {
-      std::optional<fs::path> found;
-      if (config.name != "cifar100") found = first({folder, folder / kCifar10Folder}, has_cifar10_binary);
-      if (!found && config.name != "cifar10") found = first({folder, folder / kCifar100Folder}, has_cifar100_binary);
-      return found;
-    }
-    case Layout::idx:
-      return first({folder, folder / "raw"}, has_idx);
-    case Layout::tiny_imagenet:
-      return first({folder}, has_tiny_imagenet);
-    default:
-      return first({folder}, is_folder);
-  }
+const LayoutRow& row_of(Layout layout) {
+  return **std::find_if(std::begin(kLayouts), std::end(kLayouts),
+                        [&](const LayoutRow* row) { return row->layout == layout; });
 }
 
 fs::path below_root(const DatasetConfig& config) {
@@ -136,7 +89,7 @@ std::vector<std::pair<fs::path, Layout>> places_of(const DatasetConfig& config, 
   for (const fs::path& folder : folders)
     message += concat("  ", folder.string(), is_folder(folder) ? "" : " (no such folder)", "\n");
   message += "Expected contents:\n";
-  for (const Layout layout : layouts) message += concat("  ", expected(config, layout), "\n");
+  for (const Layout layout : layouts) message += concat("  ", row_of(layout).expected(config), "\n");
   throw InputError(concat(message, "Give the parent folder with ", kDataRootOption, " or NORMLAB_DATA."));
 }
 
@@ -150,20 +103,9 @@ bool holds_flat_images(const fs::path& folder) {
   });
 }
 
-/// Evaluation images of an image folder may be in one flat folder with a file of labels, as in ImageNet.
-bool lies_flat(const DatasetConfig& config, const fs::path& folder) {
-  if (config.layout != Layout::image_folder || config.labels.empty() || !is_folder(folder)) return false;
-  const FolderContent content = folder_content(folder);
-  return content.folders.empty() && !content.files.empty();
-}
-
-LabelNumbers numbers_of(const DatasetConfig& config) { return {config.labels_from, config.class_order}; }
-
 /// Classes of other layouts are in the order of a file.
 void require_ordered(const DatasetConfig& config, const DatasetPlace& place) {
-  if (config.class_order.empty() || place.layout == Layout::image_folder || place.layout == Layout::image_list ||
-      place.layout == Layout::tiny_imagenet)
-    return;
+  if (config.class_order.empty() || (place.layout != Layout::known && traits_of(place.layout).ordered)) return;
   throw InputError(concat("dataset ", in_quotes(config.name), ": class_order ", in_quotes(config.class_order),
                           " orders classes that are folders or in a list, but those of layout ", word_of(place.layout),
                           " have an order; leave it out"));
@@ -180,16 +122,15 @@ DatasetPlace find_dataset_place(const DatasetConfig& config, const fs::path& roo
                             "); for a data set of your own set \"layout\""));
   }
   for (const auto& [folder, layout] : places) {
-    if (const auto found = look_in(folder, config, layout)) return {layout, *found};
+    if (const auto found = row_of(layout).find(folder, config)) return {layout, *found};
   }
   refuse_missing(config, places);
 }
 
 std::pair<DatasetLayout, std::string> recognised_layout(const fs::path& folder) {
   const DatasetConfig unnamed{.name = ""};
-  constexpr Layout kWithMarks[] = {Layout::webdataset, Layout::cifar, Layout::idx, Layout::tiny_imagenet};
-  for (const Layout layout : kWithMarks)
-    if (look_in(folder, unnamed, layout)) return {layout, ""};
+  for (const LayoutRow* row : kLayouts)
+    if (row->recognised && row->find(folder, unnamed)) return {row->layout, ""};
   if (is_folder(folder / "images") && is_folder(folder / "masks"))
     throw InputError(concat(folder.string(),
                             ": images/ and masks/ are the layout image_masks, of a segmentation; write its descriptor "
@@ -206,54 +147,29 @@ std::pair<DatasetLayout, std::string> recognised_layout(const fs::path& folder) 
   std::string message =
       concat(folder.string(), ": is not a data set of a known layout; it holds ", content.folders.size(), " folders, ",
              images, " images and ", content.files.size() - std::size_t(images), " other files. Expected one of\n");
-  for (const Layout layout : kWithMarks) message += concat("  ", expected(unnamed, layout), "\n");
-  throw InputError(concat(message, "  ", expected(unnamed, Layout::image_folder), "\n  ",
-                          expected(unnamed, Layout::image_list), ", with one line FILE LABEL per image"));
+  for (const LayoutRow* row : kLayouts)
+    if (row != &kImageMasksLayout) message += concat("  ", row->expected(unnamed), "\n");
+  message.pop_back();
+  throw InputError(concat(message, ", with one line FILE LABEL per image"));
+}
+
+std::optional<fs::path> find_folder(const fs::path& folder, const DatasetConfig&) {
+  return is_folder(folder) ? std::optional(folder) : std::nullopt;
+}
+
+std::vector<std::string> training_first(std::vector<std::string> splits) {
+  std::stable_partition(splits.begin(), splits.end(), is_training_split);
+  return splits;
 }
 
 std::vector<std::string> dataset_splits(const DatasetPlace& place) {
-  const auto training_first = [](std::vector<std::string> splits) {
-    std::stable_partition(splits.begin(), splits.end(), is_training_split);
-    return splits;
-  };
-  switch (place.layout) {
-    case Layout::webdataset:
-      return training_first(webdataset_splits(place.folder));
-    case Layout::image_folder:
-      return image_folder_splits(place.folder);
-    case Layout::image_list:
-      return splits_by_name(place.folder);
-    case Layout::image_masks:
-      return training_first(image_masks_splits(place.folder));
-    case Layout::tiny_imagenet:
-      return {"train", "val"};
-    default:
-      return {"train", "test"};
-  }
+  if (place.layout == Layout::known) return {"train", "test"};  // generated
+  return row_of(place.layout).splits(place.folder);
 }
 
 std::vector<std::string> dataset_classes(const DatasetConfig& config, const DatasetPlace& place) {
-  const std::string split = first_split(config.train);
-  switch (place.layout) {
-    case Layout::known:
-      return generated_classes(config);
-    case Layout::image_masks:
-    case Layout::webdataset:
-      return webdataset_classes(place.folder);
-    case Layout::cifar:
-      return cifar_classes(place.folder);
-    case Layout::idx:
-      return idx_classes(place.folder, config.name);
-    case Layout::tiny_imagenet:
-      return tiny_imagenet_classes(place.folder, config.class_order);
-    case Layout::image_list:
-      return image_list_classes(place.folder, config.labels, numbers_of(config));
-    case Layout::image_folder:
-      break;
-  }
-  if (lies_flat(config, place.folder / split))
-    return image_list_classes(place.folder, config.labels, numbers_of(config));
-  return in_class_order(image_folder_classes(place.folder, split), config.class_order, place.folder);
+  if (place.layout == Layout::known) return generated_classes(config);
+  return row_of(place.layout).classes(config, place.folder);
 }
 
 std::vector<std::string> classes_beside(const DatasetConfig& config, const DatasetPlace& place,
@@ -267,31 +183,10 @@ std::vector<std::string> classes_beside(const DatasetConfig& config, const Datas
 
 ImageSet read_dataset(const DatasetConfig& config, const DatasetPlace& place, const std::string& shard_names,
                       SliceRequest request) {
-  request.numbers = numbers_of(config);
+  request.numbers = {config.labels_from, config.class_order};
   require_ordered(config, place);
-  switch (place.layout) {
-    case Layout::known:
-      return make_generated(config, request);
-    case Layout::image_masks:
-      return read_image_masks(place.folder, request);
-    case Layout::webdataset:
-      return read_webdataset(place.folder, shard_names, request);
-    case Layout::cifar:
-      return read_cifar_binary(place.folder, request);
-    case Layout::idx:
-      return read_idx(place.folder, request);
-    case Layout::tiny_imagenet:
-      return read_tiny_imagenet(place.folder, request);
-    case Layout::image_list:
-      request.class_names.clear();  // those of the list, of whichever split
-      return read_image_list(place.folder, config.labels, request);
-    case Layout::image_folder:
-      break;
-  }
-  if (request.class_names.empty()) request.class_names = classes_beside(config, place, request.slice.split);
-  if (!lies_flat(config, place.folder / request.slice.split)) return read_image_folder(place.folder, request);
-  if (lies_flat(config, place.folder / first_split(config.train))) request.class_names.clear();
-  return read_image_list(place.folder, config.labels, request);
+  if (place.layout == Layout::known) return make_generated(config, request);
+  return row_of(place.layout).read(config, place.folder, shard_names, std::move(request));
 }
 
 }  // namespace normlab

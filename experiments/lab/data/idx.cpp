@@ -115,7 +115,7 @@ IdxHeader parse_idx_header(std::span<const std::uint8_t> bytes, const std::strin
   return header;
 }
 
-bool has_idx(const fs::path& folder) {
+static bool has_idx(const fs::path& folder) {
   std::error_code error;
   for (const char* split : {"train", "test"}) {
     for (const std::string& name : names(split, "images-idx3")) {
@@ -125,7 +125,7 @@ bool has_idx(const fs::path& folder) {
   return false;
 }
 
-std::vector<std::string> idx_classes(const fs::path& folder, const std::string& dataset) {
+static std::vector<std::string> idx_classes(const fs::path& folder, const std::string& dataset) {
   std::error_code error;
   if (!fs::exists(folder / "classes.txt", error)) {
     for (const Named& named : named_sets()) {
@@ -180,5 +180,27 @@ ImageSet read_idx(const fs::path& folder, const SliceRequest& request) {
       concat("IDX, ", folder.string(), ", ", request.slice.text, ": ", chosen.size(), " of ", count, " images");
   return images;
 }
+
+const LayoutRow kIdxLayout{
+    .layout = DatasetLayout::idx,
+    .expected =
+        [](const DatasetConfig&) {
+          return std::string(
+              "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte (or "
+              ".gz)");
+        },
+    .find = [](const fs::path& folder, const DatasetConfig&) -> std::optional<fs::path> {
+      for (const fs::path& place : {folder, folder / "raw"})
+        if (has_idx(place)) return place;
+      return std::nullopt;
+    },
+    .splits =
+        [](const fs::path&) {
+          return std::vector<std::string>{"train", "test"};
+        },
+    .classes = [](const DatasetConfig& config, const fs::path& folder) { return idx_classes(folder, config.name); },
+    .read = [](const DatasetConfig&, const fs::path& folder, const std::string&,
+               SliceRequest request) { return read_idx(folder, request); },
+    .recognised = true};
 
 }  // namespace normlab

@@ -3,6 +3,8 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/lab/data/class_order.h"
+#include "experiments/lab/data/dataset_place.h"
 #include "experiments/lab/data/image_files.h"
 #include "experiments/lab/data/readers.h"
 
@@ -161,5 +163,42 @@ ImageSet read_image_folder(const fs::path& folder, const SliceRequest& request) 
   strays.refuse();
   return load_images(std::move(index), request);
 }
+
+namespace {
+
+/// Evaluation images of an image folder may be in one flat folder with a file of labels, as in ImageNet.
+bool lies_flat(const DatasetConfig& config, const fs::path& folder) {
+  if (config.layout != DatasetLayout::image_folder || config.labels.empty() || !is_folder(folder)) return false;
+  const FolderContent content = folder_content(folder);
+  return content.folders.empty() && !content.files.empty();
+}
+
+std::vector<std::string> classes_of(const DatasetConfig& config, const fs::path& folder) {
+  const std::string split = first_split(config.train);
+  if (lies_flat(config, folder / split))
+    return image_list_classes(folder, config.labels, {config.labels_from, config.class_order});
+  return in_class_order(image_folder_classes(folder, split), config.class_order, folder);
+}
+
+ImageSet read_split(const DatasetConfig& config, const fs::path& folder, const std::string&, SliceRequest request) {
+  if (request.class_names.empty())
+    request.class_names = classes_beside(config, {DatasetLayout::image_folder, folder}, request.slice.split);
+  if (!lies_flat(config, folder / request.slice.split)) return read_image_folder(folder, request);
+  if (lies_flat(config, folder / first_split(config.train))) request.class_names.clear();
+  return read_image_list(folder, config.labels, request);
+}
+
+}  // namespace
+
+const LayoutRow kImageFolderLayout{
+    .layout = DatasetLayout::image_folder,
+    .expected =
+        [](const DatasetConfig&) {
+          return std::string("train/CLASS/*.jpg and val/CLASS/*.jpg (or test/), or CLASS/*.jpg");
+        },
+    .find = find_folder,
+    .splits = image_folder_splits,
+    .classes = classes_of,
+    .read = read_split};
 
 }  // namespace normlab

@@ -284,4 +284,19 @@ ImageSet read_image_list(const fs::path& folder, const std::string& labels, cons
   return load_images(std::move(index), request);
 }
 
+const LayoutRow kImageListLayout{
+    .layout = DatasetLayout::image_list,
+    .expected = [](const DatasetConfig&) { return std::string("images in a flat folder and a file of labels"); },
+    .find = find_folder,
+    .splits = splits_by_name,
+    .classes =
+        [](const DatasetConfig& config, const fs::path& folder) {
+          return image_list_classes(folder, config.labels, {config.labels_from, config.class_order});
+        },
+    .read =
+        [](const DatasetConfig& config, const fs::path& folder, const std::string&, SliceRequest request) {
+          request.class_names.clear();  // those of the list, of whichever split
+          return read_image_list(folder, config.labels, request);
+        }};
+
 }  // namespace normlab

@@ -16,7 +16,7 @@ std::string mask_name(const std::string& image) { return fs::path(image).replace
 
 }  // namespace
 
-std::vector<std::string> image_masks_splits(const fs::path& folder) {
+static std::vector<std::string> image_masks_splits(const fs::path& folder) {
   return folder_content(folder / "images").folders;
 }
 
@@ -48,5 +48,19 @@ ImageSet read_image_masks(const fs::path& folder, const SliceRequest& request) {
   if (images.empty()) throw InputError(concat(index.folder.string(), ": holds no images"));
   return load_images(std::move(index), request);
 }
+
+const LayoutRow kImageMasksLayout{
+    .layout = DatasetLayout::image_masks,
+    .expected =
+        [](const DatasetConfig&) {
+          return std::string(
+              "classes.txt, images/train/NAME.jpg and masks/train/NAME.png, and the same for val (or test)");
+        },
+    .find = find_folder,
+    .splits = [](const fs::path& folder) { return training_first(image_masks_splits(folder)); },
+    .classes = [](const DatasetConfig&,
+                  const fs::path& folder) { return read_class_names(folder / "classes.txt", EqualNames::allowed); },
+    .read = [](const DatasetConfig&, const fs::path& folder, const std::string&,
+               SliceRequest request) { return read_image_masks(folder, request); }};
 
 }  // namespace normlab

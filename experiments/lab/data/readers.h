@@ -1,4 +1,4 @@
-// Readers of datasets on disk. Each sorts a split's samples by key and decodes only the slice. Class names, label 0
+// Readers of datasets on disk: a row of kLayouts for each layout, defined beside its reader. Each reader sorts a split's samples by key and decodes only the slice. Class names, label 0
 // first, are available without opening an image.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "experiments/lab/data/image_index.h"
+#include "experiments/lab/descriptor/dataset_config.h"
 
 namespace normlab {
 
@@ -23,7 +24,6 @@ namespace normlab {
 /// member and, for the archive itself, byte offset. Independent of the number of threads.
 ImageSet read_webdataset(const std::filesystem::path& folder, const std::string& shard_names,
                          const SliceRequest& request);
-std::vector<std::string> webdataset_classes(const std::filesystem::path& folder);
 /// Splits whose first shard is in `folder`, in byte order.
 std::vector<std::string> webdataset_splits(const std::filesystem::path& folder);
 
@@ -32,18 +32,11 @@ std::vector<std::string> webdataset_splits(const std::filesystem::path& folder);
 /// fine_label_names.txt; an unused coarse label precedes the fine one. Keys are "data_batch_1/000042". InputError names
 /// file, record and byte offset.
 ImageSet read_cifar_binary(const std::filesystem::path& folder, const SliceRequest& request);
-std::vector<std::string> cifar_classes(const std::filesystem::path& folder);
-/// Whether `folder` holds any of the files of CIFAR-10, or of CIFAR-100.
-bool has_cifar10_binary(const std::filesystem::path& folder);
-bool has_cifar100_binary(const std::filesystem::path& folder);
 
 /// MNIST and similar datasets: train-images-idx3-ubyte and train-labels-idx1-ubyte ("train"), t10k-* ("test"); also as
 /// train-images.idx3-ubyte, also with .gz. One channel. Class names come from classes.txt if present, else from
 /// `dataset` if it is mnist, fashion_mnist or kmnist. Keys are "train/000042". InputError names file and byte.
 ImageSet read_idx(const std::filesystem::path& folder, const SliceRequest& request);
-std::vector<std::string> idx_classes(const std::filesystem::path& folder, const std::string& dataset);
-/// True if `folder` holds images of either split.
-bool has_idx(const std::filesystem::path& folder);
 
 /// `folder`/SPLIT/CLASS/.../NAME.jpg (.jpeg, .png, in any case). The label is CLASS's position among the class folders
 /// in byte order, or in SliceRequest::class_names; the key is the path after SPLIT. Splits are the folders whose name
@@ -66,13 +59,11 @@ bool is_split_name(const std::string& folder);
 /// SliceRequest::masks says; classes.txt names the classes. InputError: no such split, an image without a mask, a mask
 /// without an image, or two images with one name.
 ImageSet read_image_masks(const std::filesystem::path& folder, const SliceRequest& request);
-std::vector<std::string> image_masks_splits(const std::filesystem::path& folder);
 
 /// The unpacked tiny-imagenet-200: wnids.txt, train/WNID/images/*.JPEG ("train"), val/images/*.JPEG with
 /// val/val_annotations.txt ("val"). Labels are positions in the sorted wnids, or in the order of SliceRequest::numbers;
 /// test has none and is refused.
 ImageSet read_tiny_imagenet(const std::filesystem::path& folder, const SliceRequest& request);
-std::vector<std::string> tiny_imagenet_classes(const std::filesystem::path& folder, const std::string& class_order);
 bool has_tiny_imagenet(const std::filesystem::path& folder);
 
 /// A flat folder of images, `folder`/SPLIT or else `folder` itself (or, where that lacks them, its folder "images" or
@@ -87,6 +78,33 @@ ImageSet read_image_list(const std::filesystem::path& folder, const std::string&
 bool names_images(const std::filesystem::path& file);
 std::vector<std::string> image_list_classes(const std::filesystem::path& folder, const std::string& labels,
                                             const LabelNumbers& numbers);
+
+/// What normlab knows of a layout, besides its properties (LayoutTraits).
+struct LayoutRow {
+  DatasetLayout layout;
+  /// What a folder of this layout holds, for errors.
+  std::string (*expected)(const DatasetConfig& config);
+  /// The folder of the files, `folder` or one below it; none if they are not there.
+  std::optional<std::filesystem::path> (*find)(const std::filesystem::path& folder, const DatasetConfig& config);
+  /// Training first.
+  std::vector<std::string> (*splits)(const std::filesystem::path& folder);
+  /// Of the training slice of `config`; opens no image.
+  std::vector<std::string> (*classes)(const DatasetConfig& config, const std::filesystem::path& folder);
+  ImageSet (*read)(const DatasetConfig& config, const std::filesystem::path& folder, const std::string& shard_names,
+                   SliceRequest request);
+  bool recognised = false;  // find() tells the layout from all others
+};
+extern const LayoutRow kWebdatasetLayout, kCifarLayout, kIdxLayout, kTinyImagenetLayout, kImageFolderLayout,
+    kImageListLayout, kImageMasksLayout;
+/// In the order in which layouts are recognised.
+inline constexpr const LayoutRow* kLayouts[] = {&kWebdatasetLayout,   &kCifarLayout,       &kIdxLayout,
+                                                &kTinyImagenetLayout, &kImageFolderLayout, &kImageListLayout,
+                                                &kImageMasksLayout};
+
+/// LayoutRow::find of a layout without marks of its own.
+std::optional<std::filesystem::path> find_folder(const std::filesystem::path& folder, const DatasetConfig& config);
+/// The same splits, those of training first.
+std::vector<std::string> training_first(std::vector<std::string> splits);
 
 /// Whether two lines may be equal.
 enum class EqualNames : std::uint8_t { refused, allowed };

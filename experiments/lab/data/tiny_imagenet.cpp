@@ -71,7 +71,7 @@ bool has_tiny_imagenet(const fs::path& folder) {
   return fs::is_regular_file(folder / "wnids.txt", error) && fs::is_directory(folder / "train", error);
 }
 
-std::vector<std::string> tiny_imagenet_classes(const fs::path& folder, const std::string& class_order) {
+static std::vector<std::string> tiny_imagenet_classes(const fs::path& folder, const std::string& class_order) {
   return in_class_order(in_bytes_order(read_class_names(folder / "wnids.txt")), class_order, folder);
 }
 
@@ -93,5 +93,23 @@ ImageSet read_tiny_imagenet(const fs::path& folder, const SliceRequest& request)
   }
   return load_images(std::move(index), request);
 }
+
+const LayoutRow kTinyImagenetLayout{
+    .layout = DatasetLayout::tiny_imagenet,
+    .expected =
+        [](const DatasetConfig&) {
+          return std::string("wnids.txt, train/WNID/images/*.JPEG, val/images/*.JPEG, val/val_annotations.txt");
+        },
+    .find = [](const fs::path& folder,
+               const DatasetConfig&) { return has_tiny_imagenet(folder) ? std::optional(folder) : std::nullopt; },
+    .splits =
+        [](const fs::path&) {
+          return std::vector<std::string>{"train", "val"};
+        },
+    .classes = [](const DatasetConfig& config,
+                  const fs::path& folder) { return tiny_imagenet_classes(folder, config.class_order); },
+    .read = [](const DatasetConfig&, const fs::path& folder, const std::string&,
+               SliceRequest request) { return read_tiny_imagenet(folder, request); },
+    .recognised = true};
 
 }  // namespace normlab

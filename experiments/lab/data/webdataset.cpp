@@ -257,7 +257,7 @@ std::vector<std::string> webdataset_splits(const fs::path& folder) {
   return {splits.begin(), splits.end()};
 }
 
-std::vector<std::string> webdataset_classes(const fs::path& folder) {
+static std::vector<std::string> webdataset_classes(const fs::path& folder) {
   return read_class_names(folder / "classes.txt", EqualNames::allowed);
 }
 
@@ -282,5 +282,21 @@ ImageSet read_webdataset(const fs::path& folder, const std::string& shard_names,
   }
   return load_images(std::move(index), request);
 }
+
+const LayoutRow kWebdatasetLayout{
+    .layout = DatasetLayout::webdataset,
+    .expected =
+        [](const DatasetConfig&) {
+          return std::string("classes.txt and shards train-000000.tar, ..., test-000000.tar (or .tar.gz)");
+        },
+    .find = [](const fs::path& folder, const DatasetConfig& config) -> std::optional<fs::path> {
+      const bool there = config.train_shards.empty() ? !webdataset_splits(folder).empty() : is_folder(folder);
+      return there ? std::optional(folder) : std::nullopt;
+    },
+    .splits = [](const fs::path& folder) { return training_first(webdataset_splits(folder)); },
+    .classes = [](const DatasetConfig&, const fs::path& folder) { return webdataset_classes(folder); },
+    .read = [](const DatasetConfig&, const fs::path& folder, const std::string& shard_names,
+               SliceRequest request) { return read_webdataset(folder, shard_names, request); },
+    .recognised = true};
 
 }  // namespace normlab

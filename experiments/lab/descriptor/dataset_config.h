@@ -24,6 +24,28 @@ enum class DatasetLayout : std::uint8_t {
   image_masks
 };
 
+/// What the settings of a descriptor need to know of a layout; experiments/lab/data/readers.h has the rest.
+struct LayoutTraits {
+  DatasetLayout layout;
+  bool ordered = false;    // its classes have no order of their own: dataset.class_order
+  bool numbered = false;   // its labels are numbers: dataset.labels_from
+  bool one_shape = false;  // its images are arrays of one shape, which decode without errors and have no shards
+  bool files = false;      // an image is a file in a folder
+  std::int64_t channels = 3;
+};
+inline constexpr LayoutTraits kLayoutTraits[] = {
+    {.layout = DatasetLayout::known, .ordered = true},
+    {.layout = DatasetLayout::webdataset, .numbered = true},
+    {.layout = DatasetLayout::cifar, .one_shape = true},
+    {.layout = DatasetLayout::image_folder, .ordered = true, .files = true},
+    {.layout = DatasetLayout::idx, .numbered = true, .one_shape = true, .channels = 1},
+    {.layout = DatasetLayout::tiny_imagenet, .ordered = true},
+    {.layout = DatasetLayout::image_list, .ordered = true, .files = true},
+    {.layout = DatasetLayout::image_masks}};
+constexpr const LayoutTraits& traits_of(DatasetLayout layout) {
+  return kLayoutTraits[static_cast<std::size_t>(layout)];
+}
+
 enum class SampleOrder : std::uint8_t { shuffled, shards };
 
 /// How a mask's pixels are labels: classes: as they are; from_one: 0 is ignored, and 1 is the first class. 255 is
@@ -108,8 +130,7 @@ constexpr auto rows_of(const T*) {
           .when(kShards),
       field<&T::eval_shards>("webdataset: the same for evaluation").when(kShards),
       field<&T::labels>("image_list: the file of labels, below `path`")
-          .when({[](const T& c) { return c.layout == L::image_list || c.layout == L::image_folder; },
-                 "only layout image_list has a file of labels"}),
+          .when({[](const T& c) { return traits_of(c.layout).files; }, "only layout image_list has a file of labels"}),
       field<&T::masks>(
           "task segment: how the pixels of a mask are labels; classes: as they are; from_one: 0 is ignored and "
           "1 is the first class; 255 is ignored")
@@ -148,7 +169,7 @@ constexpr auto rows_of(const T*) {
           .when({[](const T& c) { return c.order == SampleOrder::shards; }, "only order shards has a buffer"}),
       field<&T::on_bad_image>("an image that cannot be decoded ends the trial, or is left out, named and counted")
           .when(kFiles)
-          .when({[](const T& c) { return c.layout != L::cifar && c.layout != L::idx; }, kOnlyShapes}),
+          .when({[](const T& c) { return !traits_of(c.layout).one_shape; }, kOnlyShapes}),
       field<&T::mean>("mean of each channel, where 255 is 1; that of the training slice if omitted", kMean),
       field<&T::std>("standard deviation of each channel, where 255 is 1; that of the training slice if omitted",
                      kDeviation),
@@ -161,16 +182,13 @@ constexpr auto rows_of(const T*) {
       field<&T::labels_from>("the first number of labels that are numbers; as only one of 0 and 1 fits if omitted, and "
                              "0 for webdataset and idx",
                              {.low = 0, .high = 1})
-          .when({[](const T& c) { return !c.labels.empty() || c.layout == L::webdataset || c.layout == L::idx; },
+          .when({[](const T& c) { return !c.labels.empty() || traits_of(c.layout).numbered; },
                  "only a file of labels and the layouts webdataset and idx have numbers as labels"}),
       field<&T::class_order>(
           "image_folder, image_list, tiny_imagenet: the order of the classes, by which their labels count; bytes, "
           "natural, or a file below `path` with a class name per line; bytes or classes.txt if omitted")
           .when(kFiles)
-          .when({[](const T& c) {
-                   return c.layout == L::image_folder || c.layout == L::image_list || c.layout == L::tiny_imagenet ||
-                          c.layout == L::known;
-                 },
+          .when({[](const T& c) { return traits_of(c.layout).ordered; },
                  "the classes of layout {layout} have an order"})};
 }
 

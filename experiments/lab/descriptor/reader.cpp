@@ -68,7 +68,7 @@ void take_sizes_from_dataset(const Report& report, const JsonNode* model, const 
   };
   const KnownDataset& shape = known != nullptr ? *known : kKnownDatasets[1];
   const bool shaped = known != nullptr || cifar;
-  const std::int64_t of_layout = known != nullptr ? known->channels : dataset.layout == DatasetLayout::idx ? 1 : 3;
+  const std::int64_t of_layout = known != nullptr ? known->channels : traits_of(dataset.layout).channels;
   const auto settle_all = [&](auto& config) {
     if (shaped && shape.image_size[0] == 0 && !given("image_size"))
       report("image_size",

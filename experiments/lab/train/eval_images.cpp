@@ -88,9 +88,7 @@ std::vector<std::int32_t> read_labels(const std::string& path, std::int64_t imag
 
 /// Weights whose classes have no names, or other ones, fit the classes here by number alone.
 void tell_order(const DataSource::Opened& opened, const std::vector<std::string>& names) {
-  const bool in_files = opened.place.layout == DatasetLayout::image_folder ||
-                        opened.place.layout == DatasetLayout::image_list ||
-                        opened.place.layout == DatasetLayout::tiny_imagenet,
+  const bool in_files = opened.place.layout != DatasetLayout::known && traits_of(opened.place.layout).ordered,
              in_shards = opened.place.layout == DatasetLayout::webdataset;
   const std::vector<std::string> natural = in_natural_order(names);
   if ((!in_files && !in_shards) || !opened.config.class_order.empty() || natural == names ||
@@ -197,7 +195,7 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
   from.root = source.root;
   from.slices = {source.slice};
   from.threads = source.threads;
-  if (source.labels && source.layout != DatasetLayout::image_list && source.layout != DatasetLayout::image_folder)
+  if (source.labels && !traits_of(source.layout).files)
     throw InputError("--labels: this data set has its own labels; the option is for a .npy or --layout image_list");
   const DatasetConfig* const own = source.data.empty() ? &trained->config.dataset : nullptr;
   if (own != nullptr)
