@@ -80,7 +80,7 @@ void require_json_seal(const nlohmann::json& object, const std::string& file) {
                             in_quotes(kHash), " says ", stored->get<std::string>(), "; restore it from a copy"));
 }
 
-std::string write_note(nlohmann::ordered_json object) {
+std::string write_note(const nlohmann::ordered_json& object) {
   nlohmann::ordered_json note{{kSchema, kNoteSchema}};
   note.update(object);
   seal_json(note);

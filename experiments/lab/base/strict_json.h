@@ -21,7 +21,7 @@ void seal_json(nlohmann::ordered_json& object);
 void require_json_seal(const nlohmann::json& object, const std::string& file);
 
 /// The text of a file that a sweep keeps beside its trials (a plan, a decision): the object with "schema", sealed.
-std::string write_note(nlohmann::ordered_json object);
+std::string write_note(const nlohmann::ordered_json& object);
 /// Reads such a file. InputError if it is damaged or from a newer version. Files of older versions have no seal.
 nlohmann::json read_note(const std::filesystem::path& path);
 /// The same for a parsed note; `where` names it.

@@ -137,7 +137,7 @@ const LayoutRow kCifarLayout{
         },
     .classes = [](const DatasetConfig&, const std::filesystem::path& folder) { return cifar_classes(folder); },
     .read = [](const DatasetConfig&, const std::filesystem::path& folder, const std::string&,
-               SliceRequest request) { return read_cifar_binary(folder, request); },
+               const SliceRequest& request) { return read_cifar_binary(folder, request); },
     .recognised = true};
 
 }  // namespace normlab

@@ -52,7 +52,7 @@ const LayoutRow& row_of(Layout layout) {
 }
 
 fs::path below_root(const DatasetConfig& config) {
-  const fs::path below = config.path.empty() ? config.name : config.path;
+  fs::path below = config.path.empty() ? config.name : config.path;
   if (below.is_absolute() || std::find(below.begin(), below.end(), "..") != below.end()) {
     throw InputError(concat("dataset path ", in_quotes(below.string()),
                             " is outside the data root; give a path below the root, and the root with ",
@@ -186,7 +186,7 @@ ImageSet read_dataset(const DatasetConfig& config, const DatasetPlace& place, co
   request.numbers = {config.labels_from, config.class_order};
   require_ordered(config, place);
   if (place.layout == Layout::known) return make_generated(config, request);
-  return row_of(place.layout).read(config, place.folder, shard_names, std::move(request));
+  return row_of(place.layout).read(config, place.folder, shard_names, request);
 }
 
 }  // namespace normlab

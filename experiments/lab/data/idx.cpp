@@ -200,7 +200,7 @@ const LayoutRow kIdxLayout{
         },
     .classes = [](const DatasetConfig& config, const fs::path& folder) { return idx_classes(folder, config.name); },
     .read = [](const DatasetConfig&, const fs::path& folder, const std::string&,
-               SliceRequest request) { return read_idx(folder, request); },
+               const SliceRequest& request) { return read_idx(folder, request); },
     .recognised = true};
 
 }  // namespace normlab

@@ -126,7 +126,7 @@ std::vector<std::string> splits_by_name(const fs::path& folder) {
 }
 
 std::vector<std::string> image_folder_splits(const fs::path& folder) {
-  const std::vector<std::string> folders = folder_content(folder).folders;
+  std::vector<std::string> folders = folder_content(folder).folders;
   std::vector<std::string> splits = named_splits(folder, folders);
   if (splits.empty() && hold_the_same(folder, folders)) return folders;
   if (splits.empty()) splits.push_back("train");
@@ -180,7 +180,9 @@ std::vector<std::string> classes_of(const DatasetConfig& config, const fs::path&
   return in_class_order(image_folder_classes(folder, split), config.class_order, folder);
 }
 
-ImageSet read_split(const DatasetConfig& config, const fs::path& folder, const std::string&, SliceRequest request) {
+ImageSet read_split(const DatasetConfig& config, const fs::path& folder, const std::string&,
+                    const SliceRequest& asked) {
+  SliceRequest request = asked;
   if (request.class_names.empty())
     request.class_names = classes_beside(config, {DatasetLayout::image_folder, folder}, request.slice.split);
   if (!lies_flat(config, folder / request.slice.split)) return read_image_folder(folder, request);

@@ -294,9 +294,10 @@ const LayoutRow kImageListLayout{
           return image_list_classes(folder, config.labels, {config.labels_from, config.class_order});
         },
     .read =
-        [](const DatasetConfig& config, const fs::path& folder, const std::string&, SliceRequest request) {
-          request.class_names.clear();  // those of the list, of whichever split
-          return read_image_list(folder, config.labels, request);
+        [](const DatasetConfig& config, const fs::path& folder, const std::string&, const SliceRequest& request) {
+          SliceRequest own = request;
+          own.class_names.clear();  // those of the list, of whichever split
+          return read_image_list(folder, config.labels, own);
         }};
 
 }  // namespace normlab

@@ -61,6 +61,6 @@ const LayoutRow kImageMasksLayout{
     .classes = [](const DatasetConfig&,
                   const fs::path& folder) { return read_class_names(folder / "classes.txt", EqualNames::allowed); },
     .read = [](const DatasetConfig&, const fs::path& folder, const std::string&,
-               SliceRequest request) { return read_image_masks(folder, request); }};
+               const SliceRequest& request) { return read_image_masks(folder, request); }};
 
 }  // namespace normlab

@@ -10,7 +10,7 @@ namespace {
 
 class JoinedImages final : public EncodedImages {
  public:
-  void add(std::shared_ptr<const EncodedImages> images, std::int64_t count) {
+  void add(const std::shared_ptr<const EncodedImages>& images, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) places_.push_back({images, i});
   }
   void read(std::int64_t index, std::vector<std::uint8_t>& bytes) const override {

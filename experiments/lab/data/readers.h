@@ -91,7 +91,7 @@ struct LayoutRow {
   /// Of the training slice of `config`; opens no image.
   std::vector<std::string> (*classes)(const DatasetConfig& config, const std::filesystem::path& folder);
   ImageSet (*read)(const DatasetConfig& config, const std::filesystem::path& folder, const std::string& shard_names,
-                   SliceRequest request);
+                   const SliceRequest& request);
   bool recognised = false;  // find() tells the layout from all others
 };
 extern const LayoutRow kWebdatasetLayout, kCifarLayout, kIdxLayout, kTinyImagenetLayout, kImageFolderLayout,

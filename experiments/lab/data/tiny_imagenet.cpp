@@ -109,7 +109,7 @@ const LayoutRow kTinyImagenetLayout{
     .classes = [](const DatasetConfig& config,
                   const fs::path& folder) { return tiny_imagenet_classes(folder, config.class_order); },
     .read = [](const DatasetConfig&, const fs::path& folder, const std::string&,
-               SliceRequest request) { return read_tiny_imagenet(folder, request); },
+               const SliceRequest& request) { return read_tiny_imagenet(folder, request); },
     .recognised = true};
 
 }  // namespace normlab

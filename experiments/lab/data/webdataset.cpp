@@ -296,7 +296,7 @@ const LayoutRow kWebdatasetLayout{
     .splits = [](const fs::path& folder) { return training_first(webdataset_splits(folder)); },
     .classes = [](const DatasetConfig&, const fs::path& folder) { return webdataset_classes(folder); },
     .read = [](const DatasetConfig&, const fs::path& folder, const std::string& shard_names,
-               SliceRequest request) { return read_webdataset(folder, shard_names, request); },
+               const SliceRequest& request) { return read_webdataset(folder, shard_names, request); },
     .recognised = true};
 
 }  // namespace normlab

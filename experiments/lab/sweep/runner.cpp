@@ -232,7 +232,7 @@ RunSummary run_experiment(const Experiment& descriptor, const RunOptions& option
   // Opened once: the reader of a pipe would end after the first stage.
   std::optional<ProgressLog> log;
   if (!options.json_progress.empty()) log.emplace(options.json_progress);
-  const RunSummary summary = run_stages(descriptor, options, log ? &*log : nullptr);
+  RunSummary summary = run_stages(descriptor, options, log ? &*log : nullptr);
   if (summary.workers == 0 && log) {  // nothing was left to train, so no Dispatcher wrote it
     log->begin(descriptor, summary, 0);
     log->end(summary);
