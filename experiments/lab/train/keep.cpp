@@ -138,7 +138,7 @@ std::vector<Removal> apply_keep(const TrialFolder& trial, KeepCheckpoint keep) {
   const std::optional<TrialResult> result = trial.load_result();
   if (!result || result->status == TrialEnd::failed) return {};
   write_kept_weights(trial, keep, result_attempt(trial, *result));
-  const std::vector<Removal> removals = files_of(trial, keep);
+  std::vector<Removal> removals = files_of(trial, keep);
   note_listed(trial, removals);
   if (claim->lost_now()) return {};  // after a pause; the files may be those of another process by now
   for (const Removal& removal : removals) remove_file(removal.path);

@@ -159,7 +159,7 @@ class Verification {
     return fmt::format("no state is recorded, so there is nothing to compare with: {}", without_records());
   }
   std::string without_records() const {
-    const std::string first = fmt::format("a trial records its first after {} steps", kRecordAfter);
+    std::string first = fmt::format("a trial records its first after {} steps", kRecordAfter);
     if (!result_ || result_->status == TrialEnd::failed) return first;
     if (removed_files(attempt_folder(trial_.path(), result_attempt(trial_, *result_))).contains(kStatesFile))
       return fmt::format(

@@ -28,7 +28,7 @@ void remove_all_temporaries(const std::filesystem::path& trial) {
 }
 
 /// Adds the contents of the archive `path` to those of the archives before it.
-void add(ExportedResults& all, ExportedResults more, const std::filesystem::path& path) {
+void add(ExportedResults& all, ExportedResults&& more, const std::filesystem::path& path) {
   for (auto& [id, trial] : more.trials) {
     const auto [known, added] = all.trials.try_emplace(id, std::move(trial));
     if (added) continue;
