@@ -6,9 +6,7 @@
 #include "experiments/lab/base/strict_json.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/base/text_layout.h"
-#include "experiments/lab/cli/commands.h"
-#include "experiments/lab/cli/descriptor_options.h"
-#include "experiments/lab/cli/device_option.h"
+#include "experiments/lab/cli/eval_forms.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/sweep/runner.h"
 #include "experiments/lab/sweep/worker.h"
@@ -25,19 +23,21 @@ struct Probed {
   ProbeReading reading;
 };
 
-struct ProbeCommand {
-  DescriptorOptions descriptor;
-  std::string weights, format = "text", axis = "auto";
-  std::int64_t images = 0;
-  int threads = 0;
-  DeviceKind device = DeviceKind::cpu;
+struct ProbeRun {
+  const DescriptorOptions& descriptor;
+  const std::string &weights, &format, &axis;
+  std::int64_t images;
+  int threads;
+  DeviceKind device;
 
-  int operator()() const {
+  int print() const {
     const Experiment experiment = descriptor.load();
     const ComputeDevice computer(device);
     std::vector<Probed> all;
     std::vector<std::string> broken;  // rows without numbers, with the reason
     DataSets sets;
+    std::optional<std::filesystem::path> weights_file;
+    if (!weights.empty()) weights_file = weights;
     for (const Trial* trial : chosen(experiment)) {
       const TrialConfig& config = trial->config;
       const std::string key = data_key(config.dataset);
@@ -45,8 +45,7 @@ struct ProbeCommand {
         sets.emplace(key, load_dataset(config.dataset, descriptor.data_root(), available_cores()));
       Probed p{trial, images > 0 ? images : config.train.batch_size, {}};
       try {
-        p.reading = probe_network(config, sets.at(key), p.images, threads > 0 ? threads : available_cores(),
-                                  given(weights), computer.backend());
+        p.reading = probe_network(config, sets.at(key), p.images, threads, weights_file, computer.backend());
         all.push_back(std::move(p));
       } catch (const NonFiniteError& error) {
         broken.push_back(concat(trial->label, ": ", error.what()));
@@ -61,10 +60,6 @@ struct ProbeCommand {
   }
 
  private:
-  static std::optional<std::filesystem::path> given(const std::string& path) {
-    return path.empty() ? std::nullopt : std::optional<std::filesystem::path>(path);
-  }
-
   /// The first seed of each row; with weights, the trial they belong to.
   std::vector<const Trial*> chosen(const Experiment& experiment) const {
     std::vector<const Trial*> rows;
@@ -153,23 +148,21 @@ struct ProbeCommand {
 
 }  // namespace
 
-void add_probe(Command& app) {
-  auto [command, probe] = app.add_command<ProbeCommand>(
-      "probe",
-      "measure activations and gradients of each row's network on one batch, without training (docs/tables.md)");
-  probe.descriptor.add_file(command);
-  command.add_option("--weights", probe.weights,
-                     "safetensors file, such as a trial's checkpoint (default: the initial weights)");
-  command.add_option("--images", probe.images, "number of training images (default: the batch size)")
-      .range(std::int64_t{1}, std::int64_t{1} << 30);
-  command.add_option("--threads", probe.threads, "how many cores to use; does not change results (default: all)")
-      .range(1, 1024);
-  add_device(command, probe.device);
-  command.add_choice("--axis", probe.axis, "axis of the statistics in the text; auto: that of the main norm",
-                     {"auto", "channel", "position"});
-  command.add_choice("--format", probe.format, "output format; json and csv have both axes", {"text", "json", "csv"});
-  command.examples({"normlab probe experiments/placements_gratings.json --images 100",
-                    "normlab probe experiments/placements_gratings.json --format csv > probe.csv"});
+void ProbeForm::add_to(Command& form) {
+  descriptor.add_sets(form);
+  form.add_bounded("--images", images, "number of training images (default: the batch size)", std::int64_t{1},
+                   std::int64_t{1} << 30);
+  form.add_choice("--axis", axis, "axis of the statistics in the text; auto: that of the main norm",
+                  {"auto", "channel", "position"});
+  form.add_choice("--format", format, "output format; json and csv have both axes", {"text", "json", "csv"});
+}
+
+int ProbeForm::print(const WeightsSource& weights, const EvalSource& source, DeviceKind device) {
+  if (weights.trial.empty()) throw InputError("eval --probe: give a descriptor");
+  descriptor.file = weights.trial;
+  descriptor.out = weights.out;
+  descriptor.data = source.root.value_or("");
+  return ProbeRun{descriptor, weights.file, format, axis, images, source.threads, device}.print();
 }
 
 }  // namespace normlab

@@ -56,10 +56,10 @@ struct Verify {
 
   void refuse_unfit() const {
     if (const auto launch = find_launch())
-      throw InputError(
-          fmt::format("verify: {} has started several processes, and each would do the same; start it "
-                      "without, with --ranks for ranks on this machine",
-                      launch->by));
+      throw InputError(fmt::format(
+          "verify: {} has started several processes, and each would do the same; start it without, with --ranks for "
+          "ranks on this machine",
+          launch->by));
     if (device != DeviceKind::cpu && options.ranks > 1)
       throw InputError("--ranks: with --device cuda, one GPU repeats the bits of several; give their --gpu-shards");
   }
@@ -193,17 +193,13 @@ void add_verify(Command& app) {
           .add_option(
               "--from-step", verify.from_step,
               "step of the checkpoint to start from; 0: the initial values (default: the last that can be compared)")
-          .not_negative();
+          .range(std::int64_t{0}, std::int64_t{1} << 50);
   command.add_option("--start", verify.start_file, "the file of weights that the trial starts from, if it does");
   command.add_option("--data", verify.data, "folder of the data sets (default: NORMLAB_DATA, else ./data)");
-  command
-      .add_option("--threads", verify.options.threads, "how many cores to use; does not change results (default: all)")
-      .range(0, 1024);
-  command
-      .add_option("--ranks", verify.options.ranks,
-                  "processes that train together, on this machine; does not change results")
-      .range(1, kMostForkedRanks)
-      .show_default();
+  command.add_bounded("--threads", verify.options.threads,
+                      "how many cores to use; does not change results (default: all)", 0, 1024);
+  command.add_number("--ranks", verify.options.ranks,
+                     "processes that train together, on this machine; does not change results", 1, kMostForkedRanks);
   add_device(command, verify.device);
   add_gpu_shards(command, verify.options.gpu_shards, "shards of a batch on GPUs, as in the training");
   verify.different_bits_option = command.add_flag("--allow-different-bits", verify.options.allow_different_bits,
@@ -214,8 +210,7 @@ void add_verify(Command& app) {
       "command says what differs, and whether the result lies in the 95% prediction interval of the row's archived "
       "seeds.\n"
       "Exit code 1: the training gives other bits, or a result outside that interval. 2: a file is damaged. The "
-      "command "
-      "changes no files.");
+      "command changes no files.");
   command.examples({"normlab verify 3f53cbbd --steps 50",
                     "normlab verify 019dd4bfde --from docs/results/cifar10.jsonl --data ~/data"});
 }

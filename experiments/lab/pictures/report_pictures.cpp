@@ -150,7 +150,7 @@ std::string curve_caption(const CurvePlot& plot) {
   if (diverged) text += " Cross: a seed diverged after this step.";
   if (plot.cut) text += " Values far outside the others' range are cut off at the frame.";
   if (plot.every > 1)
-    text += fmt::format(" One point in {} is drawn; `normlab curves --metric {}` prints all.", plot.every, plot.metric);
+    text += fmt::format(" One point in {} is drawn; `normlab export --curves --by-row --metric {}` prints all.", plot.every, plot.metric);
   return text;
 }
 
@@ -184,7 +184,7 @@ std::string curve_numbers(const CurvePlot& plot) {
   html += html_element("caption",
                        plot.heading() + " over seeds" +
                            (all ? ""
-                                : fmt::format("; at most {} steps a row, `normlab curves --metric {}` prints all",
+                                : fmt::format("; at most {} steps a row, `normlab export --curves --by-row --metric {}` prints all",
                                               kMostNumbers, plot.metric)));
   html +=
       "<thead><tr><th scope=\"col\">row</th><th scope=\"col\">step</th><th scope=\"col\">mean</th><th "
