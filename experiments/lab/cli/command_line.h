@@ -108,6 +108,7 @@ class Command {
   void examples(std::initializer_list<const char*> lines);
 
   Option add_flag(const char* name, bool& value, const char* what);
+  /// For the types of Variable.
   template <class Value>
   Option add_option(const char* name, Value& value, const char* what) {
     return add_variable(name, &value, what);

@@ -6,10 +6,25 @@
 namespace normlab {
 
 /// The commands in the order of the help. NAME.cpp defines add_NAME.
-#define NORMLAB_COMMANDS(ROW)                                                                                      \
-  ROW(init)                                                                                                        \
-  ROW(run) ROW(plan) ROW(check) ROW(claims) ROW(explain) ROW(status) ROW(table) ROW(report) ROW(convert) ROW(eval) \
-      ROW(bench) ROW(data) ROW(list) ROW(clean) ROW(verify) ROW(export) ROW(merge)
+#define NORMLAB_COMMANDS(ROW) \
+  ROW(init)                   \
+  ROW(run)                    \
+  ROW(plan)                   \
+  ROW(check)                  \
+  ROW(claims)                 \
+  ROW(explain)                \
+  ROW(status)                 \
+  ROW(table)                  \
+  ROW(report)                 \
+  ROW(convert)                \
+  ROW(eval)                   \
+  ROW(bench)                  \
+  ROW(data)                   \
+  ROW(list)                   \
+  ROW(clean)                  \
+  ROW(verify)                 \
+  ROW(export)                 \
+  ROW(merge)
 #define NORMLAB_DECLARED(name) void add_##name(Command& app);
 NORMLAB_COMMANDS(NORMLAB_DECLARED)
 #undef NORMLAB_DECLARED

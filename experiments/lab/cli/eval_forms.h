@@ -30,8 +30,8 @@ struct WeightsSource {
     std::optional<TrialResult> result;  // of a trial that has one
   };
   /// Sets `file`, if a trial is given. `data_option` names the option for other images than the training's, empty if it
-  /// is given. InputError if both or neither of trial and file are given, if the
-  /// tensors have another program's names, or if nothing states the images.
+  /// is given. InputError if both or neither of trial and file are given, if the tensors have another program's names, or
+  /// if nothing states the images.
   Loaded load(const std::string& data_option);
 };
 

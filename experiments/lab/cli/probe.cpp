@@ -24,14 +24,13 @@ struct Probed {
 };
 
 struct ProbeRun {
-  const DescriptorOptions& descriptor;
-  const std::string &weights, &format, &axis;
-  std::int64_t images;
+  const ProbeForm& form;
+  const std::string& weights;
   int threads;
   DeviceKind device;
 
   int print() const {
-    const Experiment experiment = descriptor.load();
+    const Experiment experiment = form.descriptor.load();
     const ComputeDevice computer(device);
     std::vector<Probed> all;
     std::vector<std::string> broken;  // rows without numbers, with the reason
@@ -42,8 +41,8 @@ struct ProbeRun {
       const TrialConfig& config = trial->config;
       const std::string key = data_key(config.dataset);
       if (!sets.contains(key))
-        sets.emplace(key, load_dataset(config.dataset, descriptor.data_root(), available_cores()));
-      Probed p{trial, images > 0 ? images : config.train.batch_size, {}};
+        sets.emplace(key, load_dataset(config.dataset, form.descriptor.data_root(), available_cores()));
+      Probed p{trial, form.images > 0 ? form.images : config.train.batch_size, {}};
       try {
         p.reading = probe_network(config, sets.at(key), p.images, threads, weights_file, computer.backend());
         all.push_back(std::move(p));
@@ -51,9 +50,9 @@ struct ProbeRun {
         broken.push_back(concat(trial->label, ": ", error.what()));
       }
     }
-    if (format == "csv") print_csv(all);
-    if (format == "json") print_json(all);
-    if (format == "text")
+    if (form.format == "csv") print_csv(all);
+    if (form.format == "json") print_json(all);
+    if (form.format == "text")
       for (const Probed& p : all) print_layers(p);
     for (const std::string& why : broken) tell("{}\n", why);
     return static_cast<int>(broken.empty() ? ExitCode::done : ExitCode::trials_failed);
@@ -73,20 +72,20 @@ struct ProbeRun {
       std::erase_if(rows, [&](const Trial* t) { return canonical_model_json(t->config.model) != model->second; });
       if (rows.empty())
         throw InputError(fmt::format("{}: belongs to another network than the rows of {}; its network is {}", weights,
-                                     descriptor.file, model->second));
+                                     form.descriptor.file, model->second));
     }
     if (rows.size() == 1) return rows;
     std::string labels;
     for (const Trial* t : rows) labels += fmt::format("\n  {}", experiment.rows[t->row].label);
-    throw InputError(
-        fmt::format("{}: fits several rows of {}; select one of them with --set:{}", weights, descriptor.file, labels));
+    throw InputError(fmt::format("{}: fits several rows of {}; select one of them with --set:{}", weights,
+                                 form.descriptor.file, labels));
   }
 
   std::string_view weights_text() const { return weights.empty() ? "initial weights" : std::string_view(weights); }
 
   ProbeAxis axis_of(const Probed& p) const {
-    if (axis == "auto") return probe_axis(placement_of(p.trial->config.model));
-    return axis == "channel" ? ProbeAxis::channel : ProbeAxis::position;
+    if (form.axis == "auto") return probe_axis(placement_of(p.trial->config.model));
+    return form.axis == "channel" ? ProbeAxis::channel : ProbeAxis::position;
   }
 
   void print_layers(const Probed& p) const {
@@ -162,7 +161,7 @@ int ProbeForm::print(const WeightsSource& weights, const EvalSource& source, Dev
   descriptor.file = weights.trial;
   descriptor.out = weights.out;
   descriptor.data = source.root.value_or("");
-  return ProbeRun{descriptor, weights.file, format, axis, images, source.threads, device}.print();
+  return ProbeRun{*this, weights.file, source.threads, device}.print();
 }
 
 }  // namespace normlab

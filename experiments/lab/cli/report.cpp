@@ -32,7 +32,7 @@ struct Report {
   TableOptions table;
   Option last{};
   std::vector<std::string> curves;
-  std::string file = "report.html", pictures, figures;
+  std::filesystem::path file = "report.html", pictures, figures;
   std::vector<std::string> only, sites;
   std::int64_t steps = 10;
   MappingColour colour = MappingColour::token;
@@ -92,18 +92,11 @@ struct Report {
                             measurements};
     for (const std::string& problem : report_problems(input)) say(problem);
     if (const std::string without = read.without_words(); !without.empty()) say(without);
-    write_output(file, report_html(input), inputs);
-    say_written(file);
-    for (const PictureFile& picture : pictures.empty() ? std::vector<PictureFile>() : report_pictures(input)) {
-      const std::filesystem::path path = std::filesystem::path(pictures) / picture.name;
-      write_output(path, picture.svg, inputs);
-      say_written(path);
-    }
+    save(file, report_html(input), inputs);
+    for (const PictureFile& picture : pictures.empty() ? std::vector<PictureFile>() : report_pictures(input))
+      save(pictures / picture.name, picture.svg, inputs);
     for (const Chart& chart : pictures.empty() ? std::vector<Chart>() : charts)
-      for (const auto& [name, svg] : chart_files(chart)) {
-        write_output(std::filesystem::path(pictures) / name, svg, inputs);
-        say_written(std::filesystem::path(pictures) / name);
-      }
+      for (const auto& [name, svg] : chart_files(chart)) save(pictures / name, svg, inputs);
     return {static_cast<int>(std::max(model.outcome, read.outcome())), finished};
   }
 
@@ -118,7 +111,7 @@ struct Report {
   }
 
   /// Each figure, or those of --only, with its numbers.
-  int draw_figures() const {
+  int draw_figures() {
     std::vector<std::string_view> words;
     for (const FigureRow& row : figure_rows()) words.push_back(row.word);
     for (const std::string& word : only)
@@ -150,43 +143,31 @@ struct Report {
 
   /// False if there is nothing to draw.
   bool draw(const FigureRow& figure, const Experiment& experiment, const ResultStore& store, const FigureInput& input,
-            const Inputs& inputs) const {
-    const auto write = [&](const std::string& name, const std::string& text) {
-      const std::filesystem::path path = std::filesystem::path(figures) / name;
-      write_output(path, text, inputs);
-      tell_written(path);
-    };
-    const auto write_numbers = [&](const Chart& chart) {
-      write(chart.name + ".csv", chart_csv(chart));
-      write(chart.name + ".md", chart_markdown(chart, kMostDrawnNumbers));
+            const Inputs& inputs) {
+    const auto save_numbers = [&](const Chart& chart) {
+      save(figures / (chart.name + ".csv"), chart_csv(chart), inputs);
+      save(figures / (chart.name + ".md"), chart_markdown(chart, kMostDrawnNumbers), inputs);
     };
     if (figure.word == "strip") {
       const std::vector<StripPlot> plots = strip_plots(input.table);
       for (std::size_t i = 0; i < plots.size(); ++i)  // gains, then the rows without a baseline
-        write(i == 0 ? "strip.svg" : "strip-values.svg", strip_plot(plots[i], "strip", StripWidth::narrow, true));
-      if (!plots.empty()) write_numbers(strip_chart(input.table));
+        save(figures / (i == 0 ? "strip.svg" : "strip-values.svg"),
+             strip_plot(plots[i], "strip", StripWidth::narrow, true), inputs);
+      if (!plots.empty()) save_numbers(strip_chart(input.table));
       return !plots.empty();
     }
     std::vector<Chart> charts;
+    TableOptions with_rates = table;
+    with_rates.lr_sensitivity = true;
     if (figure.draw)
       charts = figure.draw(input);
-    else if (sweeps_rates(experiment))
-      charts = {rates_chart(sweep_table_model(experiment, store, with_rates(table)))};
+    else if (std::count(experiment.axes.begin(), experiment.axes.end(), "train.optimizer.lr") > 0)
+      charts = {rates_chart(sweep_table_model(experiment, store, with_rates))};
     for (const Chart& chart : charts) {
-      for (const auto& [name, svg] : chart_files(chart)) write(name, svg);
-      write_numbers(chart);
+      for (const auto& [name, svg] : chart_files(chart)) save(figures / name, svg, inputs);
+      save_numbers(chart);
     }
     return !charts.empty();
-  }
-
-  static TableOptions with_rates(TableOptions options) {
-    options.lr_sensitivity = true;
-    return options;
-  }
-
-  static bool sweeps_rates(const Experiment& experiment) {
-    return std::any_of(experiment.axes.begin(), experiment.axes.end(),
-                       [](const auto& axis) { return axis == "train.optimizer.lr"; });
   }
 
   static bool has_ended(const Experiment& experiment, const ResultStore& store) {
@@ -203,7 +184,8 @@ struct Report {
   void say(const std::string& text) {
     if (told.insert(text).second) tell("{}\n", text);
   }
-  void say_written(const std::filesystem::path& path) {
+  void save(const std::filesystem::path& path, const std::string& text, const Inputs& inputs) {
+    write_output(path, text, inputs);
     if (told.insert(path.string()).second) tell_written(path);
   }
 };

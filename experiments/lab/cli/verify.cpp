@@ -23,7 +23,8 @@ namespace normlab {
 namespace {
 
 struct Verify {
-  std::string run, out = "results", from, data, start_file;
+  std::string run, out = "results", from, start_file;
+  std::optional<std::string> data;
   std::int64_t from_step = -1;
   Option steps_option{}, from_step_option{}, different_bits_option{};
   VerifyOptions options;
@@ -70,11 +71,6 @@ struct Verify {
     if (options.threads == 0) options.threads = std::max(1, available_cores() / options.ranks);
   }
 
-  DataPair data_of(const TrialConfig& config) const {
-    return load_dataset(config.dataset, data.empty() ? std::nullopt : std::optional<std::filesystem::path>(data),
-                        available_cores());
-  }
-
   /// The weights that the trial starts from: of --start, or of `results`.
   std::function<std::filesystem::path()> start_of(const TrialConfig& config,
                                                   const std::filesystem::path& results) const {
@@ -89,7 +85,7 @@ struct Verify {
     prepare(computer);
     const TrialFolder trial = trial_named(run, out);
     const TrialConfig config = read_trial_config(trial);
-    const DataPair pair = data_of(config);
+    const DataPair pair = load_dataset(config.dataset, data, available_cores());
     options.start = start_of(config, trial.path().parent_path().parent_path());
     const VerifyReport report = verify_trial(config, trial, pair, options);
     const std::string id = trial.path().filename().string().substr(0, 12);
@@ -121,7 +117,7 @@ struct Verify {
     const ResultStore archive = ResultStore::exported(from);
     const std::string id = id_that_begins(archive, run), name = id.substr(0, 12);
     const TrialConfig config = read_trial_config(archive.trial(id));
-    const DataPair pair = data_of(config);
+    const DataPair pair = load_dataset(config.dataset, data, available_cores());
     options.start = start_of(config, out);
     options.report = [said = std::chrono::steady_clock::now()](const TrialProgress& progress) mutable {
       const auto now = std::chrono::steady_clock::now();
