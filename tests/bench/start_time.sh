@@ -37,7 +37,7 @@ printf '%-32s' command
 for binary in "${binaries[@]}"; do printf '%12s%8s' "ms" "MB"; done
 [ ${#binaries[@]} -lt 2 ] || printf '%10s' "ms/ms"
 echo
-for command in "--version" "schema" "check small.json" "plan small.json --out r" "table small.json --out r" "status small.json --out r"; do
+for command in "--version" "check --schema" "check small.json" "plan small.json --out r" "table small.json --out r" "status small.json --out r"; do
   printf '%-32s' "$command"
   times=()
   for i in "${!binaries[@]}"; do

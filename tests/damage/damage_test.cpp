@@ -127,10 +127,10 @@ class Rig {
             with_out({"table", file, "--select", "mean_last_k", "--last", "2", "--format", "csv"}),
             with_out({"table", file, "--bootstrap", "--format", "json"}),
             {{"table", out_.string()}, {}, false},
-            with_out({"curves", file, "--seeds"}),
+            with_out({"export", file, "--curves", "--by-row", "--seeds"}),
             with_out({"report", file, "-o", page}, page),
             with_out({"status", file, "--all"}),
-            with_out({"missing", file}),
+            with_out({"status", "--missing", file}),
             with_out({"plan", file, "--gflops", "100"}),  // which measures nothing
             with_out({"clean", file}),
             with_out({"verify", "--files"}),
@@ -139,15 +139,17 @@ class Rig {
   std::vector<Command> commands_for(const std::string& id) const {
     const std::string out = out_.string(), copy = (scratch_ / "copy.safetensors").string();
     const std::string other = results_->store().trial_ids().front();
-    std::vector<Command> all{{{"find", id, "--out", out}, {}, false}, {{"diff", id, other, "--out", out}, {}, false}};
+    std::vector<Command> all{{{"list", id, "--out", out}, {}, false},
+                             {{"explain", id, other, "--out", out}, {}, false}};
     for (const std::string& weights : weights_.contains(id) ? weights_.at(id) : std::vector<std::string>()) {
       all.push_back({{"eval", "--weights", weights, "--data", images_, "--labels", labels_, "--normalize", "half",
                       "--threads", "1"},
                      {},
                      false});
       all.push_back({{"convert", weights, copy}, copy, false});
-      all.push_back(
-          {{"probe", results_->descriptor(stem_of_.at(id)), "--weights", weights, "--threads", "1"}, {}, false});
+      all.push_back({{"eval", "--probe", results_->descriptor(stem_of_.at(id)), "--weights", weights, "--threads", "1"},
+                     {},
+                     false});
     }
     return all;
   }
@@ -202,7 +204,7 @@ class Rig {
     if (!damage.removal) return false;
     const std::string name = damage.paths.front().filename().string(), verb = command.words.front();
     if (verb == "verify" && !is_of_result(damage.paths.front())) return true;  // such files are only counted
-    if (name == "plan.json") return verb == "find" || verb == "plan";
+    if (name == "plan.json") return verb == "list" || verb == "plan";
     if (name != "result.json") return false;
     for (const char* word : {"missing", "stopped", "without a result"})
       if (outcome.out.find(word) != std::string::npos) return true;
@@ -210,7 +212,7 @@ class Rig {
       const auto result = ResultStore(pristine_).trial(trial_of(damage.paths.front())).load_result();
       return result && result->status == TrialEnd::failed;
     }
-    return verb == "plan" || verb == "diff";  // which count, and compare what there is
+    return verb == "plan" || verb == "explain";  // which count, and compare what there is
   }
 
   /// Whether a result lists the file, or what it would be if it were there.
@@ -225,7 +227,7 @@ class Rig {
 
   /// How far a trial without a result is, which the last line of its metrics says.
   bool is_progress(const Damage& damage, const Command& command) const {
-    static const std::set<std::string> kShow{"table", "status", "missing", "find", "report"};
+    static const std::set<std::string> kShow{"table", "status", "list", "report"};
     for (const fs::path& path : damage.paths)
       if (path.filename() == "metrics.jsonl" && !fs::exists(pristine_ / "trials" / trial_of(path) / "result.json"))
         return kShow.contains(command.words.front());
@@ -298,11 +300,11 @@ TEST_CASE("damage: a changed value of an unsealed result is named where another 
         const std::string words = damager.change_value(path, pointer);
         if (words.empty()) continue;
         ++damages;
-        for (const char* command : {"table", "curves", "find"}) {
-          std::vector<std::string> call{command, command == std::string("find") ? id : file, "--out",
-                                        store.out().string()};
+        for (std::vector<std::string> call :
+             {std::vector<std::string>{"table", file}, {"export", "--curves", "--by-row", file}, {"list", id}}) {
+          call.insert(call.end(), {"--out", store.out().string()});
           const Outcome outcome = run_forked(call, folder.path());
-          CHECK_MESSAGE(outcome.code == 2, (words + "\n" + command + "\n" + outcome.out + outcome.err));
+          CHECK_MESSAGE(outcome.code == 2, (words + "\n" + call.front() + "\n" + outcome.out + outcome.err));
           CHECK_MESSAGE((outcome.out + outcome.err).find(path.string()) != std::string::npos,
                         (words + "\n" + outcome.err));
         }

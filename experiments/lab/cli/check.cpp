@@ -16,6 +16,7 @@
 #include "experiments/lab/data/dataset_place.h"
 #include "experiments/lab/descriptor/batch_statistics.h"
 #include "experiments/lab/descriptor/canonical.h"
+#include "experiments/lab/descriptor/schema.h"
 #include "experiments/lab/descriptor/slice.h"
 #include "experiments/lab/sweep/runner.h"
 #include "experiments/lab/sweep/trial_seconds.h"
@@ -28,8 +29,12 @@ namespace {
 
 struct Check {
   DescriptorOptions options;
+  bool schema = false, keys = false;
 
   int operator()() const {
+    if (schema || keys) return print_bytes((keys ? describe_fields() : json_schema()) + "\n"), 0;
+    if (options.file.empty())
+      throw InputError("check: give a descriptor, or --keys to list the keys that one may have");
     std::vector<std::string> unchecked;
     // If the number of classes depends on absent data, any number does; the output does not depend on it.
     constexpr std::int64_t kAnyNumber = 2;
@@ -152,9 +157,13 @@ struct Check {
 
 void add_check(Command& app) {
   auto [command, check] = app.add_command<Check>("check", "check a descriptor and report all its errors at once");
-  check.options.add_file(command);
-  command.examples({"normlab check experiments/placements_gratings.json",
-                    "normlab check experiments/placements_cifar10.json --set seeds=3"});
+  check.options.add_file(command, false);
+  Option schema = command.add_flag("--schema", check.schema, "print the JSON Schema of descriptors, for editors");
+  Option keys = command.add_flag("--keys", check.keys, "print all keys and their defaults as a Markdown table");
+  command.add_form(schema, {"--keys"});
+  command.add_form(keys, {"--schema"});
+  command.examples(
+      {"normlab check experiments/placements_gratings.json", "normlab check --schema > descriptor.schema.json"});
 }
 
 }  // namespace normlab

@@ -271,17 +271,14 @@ void add_claims(Command& app) {
       .needs(plan);
   Option run = command.add_flag("--run", claims.run, "first train the missing trials and repeat the missing timings");
   run.excludes(plan);
-  command.add_option("--workers", claims.options.workers, "with --run: how many trials to train at once")
-      .range(1, 1024)
+  command.add_bounded("--workers", claims.options.workers, "with --run: how many trials to train at once", 1, 1024)
       .needs(run);
-  command.add_option("--threads", claims.options.threads, "with --run: cores per trial; does not change results")
-      .range(1, 1024)
+  command
+      .add_bounded("--threads", claims.options.threads, "with --run: cores per trial; does not change results", 1, 1024)
       .needs(run);
   add_device(command, claims.options.device).needs(run);
   command.add_choice("--format", claims.format, "output format");
-  command.add_option("-o,--output", claims.output, "file to write; -: standard output")
-      .show_default()
-      .output(Output::stream);
+  command.add_output(Output::stream, "-o,--output", claims.output, "file to write; -: standard output").show_default();
   command.footer(
       "A verdict is computed from results and concerns the scale and the length of training that were run. Exit code "
       "2: some results cannot be read or lack a measurement; standard error names them.");

@@ -37,6 +37,16 @@ CLI::Validator range_validator(const std::string& bounds, Number least, Number m
   });
 }
 
+/// CLI11 writes "a,b".
+std::string spaced(const std::string& list) {
+  std::string text;
+  for (const char c : list) text += c == ',' ? ", " : std::string(1, c);
+  return text;
+}
+
+/// "-o, --output" or "DESCRIPTOR".
+std::string name_of(const CLI::Option& option) { return spaced(option.get_name(false, true)); }
+
 }  // namespace
 
 bool Option::given() const { return option_->count() > 0; }
@@ -58,9 +68,6 @@ Option Option::positive(double most) const {
   using Limits = std::numeric_limits<double>;
   const std::string bounds = most < Limits::max() ? fmt::format("above 0 and at most {}", most) : "above 0";
   return Option(option_->check(range_validator(bounds, Limits::denorm_min(), most)));
-}
-Option Option::not_negative() const {
-  return Option(option_->check(range_validator("at least 0", 0.0, std::numeric_limits<double>::max())));
 }
 Option Option::one_of(const std::vector<std::string>& words) const {
   std::string shown;
@@ -100,11 +107,19 @@ Option Option::show_default(std::string_view text) const { return Option(option_
 
 Command Command::add_command(const char* name, const char* what, Action work) {
   CLI::App& added = *app_->add_subcommand(name, what)->footer("");
-  added.callback([action = action_, work = std::move(work)] { *action = work; });
-  return {&added, action_};
+  added.callback([parsed = line_, work = std::move(work)] { parsed->action = work; });
+  return {&added, line_};
 }
 Command Command::add_group(const char* name, const char* what) {
-  return {app_->add_subcommand(name, what)->footer("")->require_subcommand(1), action_};
+  return {app_->add_subcommand(name, what)->footer("")->require_subcommand(1), line_};
+}
+Command Command::add_form(Option flag, std::initializer_list<const char*> reads) {
+  Form& form = line_->forms.emplace_back(Form{app_, flag.option_, {}, "With " + flag.name()});
+  for (const char* name : reads) {
+    form.title += concat(form.reads.empty() ? ", beside " : ", ", name);
+    form.reads.push_back(app_->get_option(name));
+  }
+  return {app_, line_, &form};
 }
 void Command::footer(const std::string& text) { app_->footer(text); }
 void Command::examples(std::initializer_list<const char*> lines) {
@@ -114,50 +129,29 @@ void Command::examples(std::initializer_list<const char*> lines) {
   app_->footer(text);
 }
 
+Option Command::added(CLI::Option* option) const {
+  if (form_ != nullptr) option->group(form_->title)->needs(form_->flag);
+  return Option(option);
+}
 Option Command::add_flag(const char* name, bool& value, const char* what) {
-  return Option(app_->add_flag(name, value, what));
+  return added(app_->add_flag(name, value, what));
 }
-template <class Value>
-Option Command::add_option(const char* name, Value& value, const char* what) {
-  return Option(app_->add_option(name, value, what));
+Option Command::add_variable(std::string name, Variable variable, const char* what) {
+  if (!name.starts_with("-"))  // an argument
+    for (char& c : name) c = char(std::toupper(static_cast<unsigned char>(c)));
+  return added(std::visit([&](auto* value) { return app_->add_option(name, *value, what); }, variable));
 }
-template Option Command::add_option(const char*, int&, const char*);
-template Option Command::add_option(const char*, std::int64_t&, const char*);
-template Option Command::add_option(const char*, std::uint64_t&, const char*);
-template Option Command::add_option(const char*, double&, const char*);
-template Option Command::add_option(const char*, std::string&, const char*);
-template Option Command::add_option(const char*, std::filesystem::path&, const char*);
-template Option Command::add_option(const char*, std::vector<double>&, const char*);
-template Option Command::add_option(const char*, std::vector<std::int64_t>&, const char*);
-template Option Command::add_option(const char*, std::vector<std::uint64_t>&, const char*);
-template Option Command::add_option(const char*, std::vector<std::string>&, const char*);
-template Option Command::add_option(const char*, std::vector<std::filesystem::path>&, const char*);
-template Option Command::add_option(const char*, std::optional<int>&, const char*);
-template Option Command::add_option(const char*, std::optional<std::uint64_t>&, const char*);
-template Option Command::add_option(const char*, std::optional<double>&, const char*);
-template Option Command::add_option(const char*, std::optional<std::string>&, const char*);
 Option Command::add_option(const char* name, Take take, const char* what) {
-  return Option(app_->add_option_function<std::string>(name, take, what));
+  return added(app_->add_option_function<std::string>(name, take, what));
 }
 
 namespace {
 
-/// "-o, --output" or "DESCRIPTOR".
-std::string name_of(const CLI::Option& option) {
-  if (option.get_positional()) {
-    std::string name = option.get_name(true);
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::toupper(c)); });
-    return name;
-  }
-  std::string name;
-  for (const std::string& letter : option.get_snames()) name += concat(name.empty() ? "-" : ", -", letter);
-  for (const std::string& word : option.get_lnames()) name += concat(name.empty() ? "--" : ", --", word);
-  return name;
-}
-
-std::string names_of(const std::set<CLI::Option*>& options) {
+/// Without the option that `title` is about.
+std::string names_of(const std::set<CLI::Option*>& options, const std::string& title = "") {
   std::set<std::string> names;  // sorted by name: pointer order varies between runs
-  for (const CLI::Option* option : options) names.insert(name_of(*option));
+  for (const CLI::Option* option : options)
+    if (!title.starts_with("With " + option->get_name())) names.insert(name_of(*option));
   return joined({names.begin(), names.end()}, " and ");
 }
 
@@ -169,15 +163,6 @@ std::pair<std::string, std::string> type_of(const CLI::Option& option) {
   return {whole ? "N" : type == "FLOAT" ? "X" : type, colon == all.npos ? "" : all.substr(colon + 1)};
 }
 
-/// CLI11 writes several values as "[a,b]".
-std::string default_of(const CLI::Option& option) {
-  const std::string value = option.get_default_str();
-  if (!value.starts_with("[")) return value;
-  std::string list;
-  for (const char c : value.substr(1, value.size() - 2)) list += c == ',' ? ", " : std::string(1, c);
-  return list;
-}
-
 HelpEntry entry_of(const CLI::Option& option) {
   const auto [type, values] = type_of(option);
   HelpEntry entry{name_of(option), option.get_description()};
@@ -186,9 +171,13 @@ HelpEntry entry_of(const CLI::Option& option) {
   std::vector<std::string> remarks;
   if (option.get_required() && !option.get_positional()) remarks.emplace_back("required");
   if (!values.empty()) remarks.push_back(values);
-  if (!option.get_needs().empty()) remarks.push_back("with " + names_of(option.get_needs()));
+  if (const std::string names = names_of(option.get_needs(), option.get_group()); !names.empty())
+    remarks.push_back("with " + names);
   if (!option.get_excludes().empty()) remarks.push_back("not with " + names_of(option.get_excludes()));
-  if (const std::string value = default_of(option); !value.empty()) remarks.push_back("default: " + value);
+  if (std::string value = option.get_default_str(); !value.empty()) {
+    if (value.starts_with("[")) value = spaced(value.substr(1, value.size() - 2));  // several values
+    remarks.push_back("default: " + value);
+  }
   if (remarks.empty()) return entry;
   const bool in_parentheses = entry.what.ends_with(")");
   if (in_parentheses) entry.what.pop_back();
@@ -198,18 +187,27 @@ HelpEntry entry_of(const CLI::Option& option) {
 
 std::string help_of(const CLI::App& command, const std::string& path) {
   HelpPage page{concat(path, ": ", command.get_description()), path, {}, {}};
-  HelpSection arguments{"Arguments", {}}, options{"Options", {}}, commands{"Commands", {}};
+  HelpSection arguments{"Arguments", {}}, commands{"Commands", {}};
+  std::vector<HelpSection> options;
   std::string usage;
   for (const CLI::Option* option : command.get_options()) {
-    (option->get_positional() ? arguments : options).entries.push_back(entry_of(*option));
-    if (!option->get_positional()) continue;
-    const std::string& name = arguments.entries.back().name;
-    usage += option->get_required() ? " " + name : " [" + name + "]";
+    const HelpEntry entry = entry_of(*option);
+    if (option->get_positional()) {
+      arguments.entries.push_back(entry);
+      usage += option->get_required() ? " " + entry.name : " [" + entry.name + "]";
+      continue;
+    }
+    const std::string& title = option->get_group();
+    auto section = std::find_if(options.begin(), options.end(), [&](const auto& one) { return one.title == title; });
+    if (section == options.end()) section = options.insert(section, {title, {}});
+    section->entries.push_back(entry);
   }
   for (const CLI::App* part : command.get_subcommands([](const CLI::App*) { return true; }))
     commands.entries.push_back({part->get_name(), part->get_description()});
   page.usage += concat(commands.entries.empty() ? " [OPTIONS]" : " COMMAND [OPTIONS]", usage);
-  page.sections = {std::move(arguments), std::move(options), std::move(commands)};
+  page.sections = std::move(options);
+  page.sections.insert(page.sections.begin(), std::move(arguments));
+  page.sections.push_back(std::move(commands));
   std::istringstream footer(command.get_footer());
   for (std::string line; std::getline(footer, line);) page.footer.push_back(line);
   constexpr std::size_t kWidest = 100;
@@ -227,9 +225,6 @@ std::string path_of(const CLI::App* command) {
 std::string complaint_of(const CLI::App* command, const CLI::ParseError& error) {
   while (!command->get_subcommands().empty()) command = command->get_subcommands().back();
   const std::string what = error.what(), name = what.substr(0, what.find(':'));
-  for (const CLI::Option* option : command->get_options())  // as the help names it
-    if (option->get_positional() && what == concat(option->get_name(), " is required"))
-      return concat(name_of(*option), " is required; see ", path_of(command), " --help");
   const bool lacks_command = error.get_name() == "RequiredError" && command->get_require_subcommand_min() > 0;
   return concat(lacks_command                            ? std::string("a command is required")
                 : error.get_name() == "ArgumentMismatch" ? concat(name, ": a value is required")
@@ -248,35 +243,48 @@ void describe_options(const CLI::App& command, const std::string& path, std::vec
 /// CLI11 would blame the words after an unknown option, and say of an unknown command that one is missing.
 void refuse_unknown_words(CLI::App* program, const std::vector<std::string>& words) {
   CLI::App* command = program;
+  const auto refuse = [&](const char* thing, const std::string& word, const std::vector<std::string>& names) {
+    throw InputError(
+        concat(unknown_word(thing, word, {names.begin(), names.end()}), "; see ", path_of(command), " --help"));
+  };
   for (const std::string& word : words) {
     if (word == "--") return;
-    if (!word.starts_with("-")) {
-      const std::vector<CLI::App*> parts = command->get_subcommands([](const CLI::App*) { return true; });
-      const auto named = std::find_if(parts.begin(), parts.end(), [&](const auto* p) { return p->get_name() == word; });
-      if (named == parts.end() && command != program && command->get_require_subcommand_min() > 0) {
-        std::vector<std::string> names;
-        for (const CLI::App* part : parts) names.push_back(part->get_name());
-        throw InputError(
-            concat(unknown_word("command", word, {names.begin(), names.end()}), "; see ", path_of(command), " --help"));
-      }
-      if (named != parts.end()) command = *named;
-      continue;
-    }
-    if (!word.starts_with("--")) continue;
-    const std::string option = word.substr(0, word.find('='));
-    if (command->get_option_no_throw(option) != nullptr) continue;
     std::vector<std::string> names;
-    for (const CLI::Option* known : command->get_options())
-      for (const std::string& name : known->get_lnames()) names.push_back("--" + name);
-    throw InputError(
-        concat(unknown_word("option", option, {names.begin(), names.end()}), "; see ", path_of(command), " --help"));
+    if (!word.starts_with("-")) {
+      CLI::App* named = nullptr;
+      for (CLI::App* part : command->get_subcommands([](const CLI::App*) { return true; })) {
+        names.push_back(part->get_name());
+        if (part->get_name() == word) named = part;
+      }
+      if (named == nullptr && command != program && command->get_require_subcommand_min() > 0)
+        refuse("command", word, names);
+      if (named != nullptr) command = named;
+    } else if (const std::string option = word.substr(0, word.find('=')); option.starts_with("--")) {
+      if (command->get_option_no_throw(option) != nullptr) continue;
+      for (const CLI::Option* known : command->get_options())
+        for (const std::string& name : known->get_lnames()) names.push_back("--" + name);
+      refuse("option", option, names);
+    }
+  }
+}
+
+/// InputError for an option that a form does not read.
+void require_read(const Form& form) {
+  if (form.flag->count() == 0) return;
+  const std::string flag = form.flag->get_name();
+  for (const CLI::Option* option : form.command->get_options()) {
+    const bool read = option == form.flag || option->get_group() == form.title ||
+                      std::find(form.reads.begin(), form.reads.end(), option) != form.reads.end();
+    if (option->count() > 0 && !read)
+      throw InputError(concat(name_of(*option), ": does not apply with ", flag, "; leave it out; see ",
+                              path_of(form.command), " --help"));
   }
 }
 
 }  // namespace
 
 CommandLine::CommandLine(const char* program, const char* what, const std::string& version)
-    : Command(new CLI::App(what, program), &action_of_command_), program_(app_) {
+    : Command(new CLI::App(what, program), &parsed_), program_(app_) {
   app_->require_subcommand(1);
   app_->set_version_flag("--version", version, "print the version");
   app_->set_help_flag("-h,--help", "print this help");
@@ -285,6 +293,9 @@ CommandLine::CommandLine(const char* program, const char* what, const std::strin
   });
 }
 CommandLine::~CommandLine() = default;
+void CommandLine::require(std::string_view command, std::string_view argument) {
+  app_->get_subcommand(std::string(command))->get_option(std::string(argument))->required();
+}
 
 std::vector<DescribedOption> CommandLine::options() const {
   std::vector<DescribedOption> all;
@@ -297,6 +308,7 @@ std::optional<int> CommandLine::read(const std::vector<std::string>& words) {
   try {
     std::vector<std::string> reversed(words.rbegin(), words.rend());  // the order that CLI11 expects
     app_->parse(reversed);
+    for (const Form& form : parsed_.forms) require_read(form);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
     std::ostringstream output, complaint;

@@ -15,6 +15,7 @@
 #include "experiments/lab/base/suggest.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/cli/commands.h"
+#include "experiments/lab/cli/old_names.h"
 #include "experiments/lab/sweep/signals.h"
 
 namespace normlab {
@@ -24,21 +25,16 @@ struct NamedCommand {
   std::string_view name;
   void (*add)(Command&);
 };
-constexpr NamedCommand kCommands[] = {
-    {"init", add_init},       {"run", add_run},         {"plan", add_plan},       {"check", add_check},
-    {"claims", add_claims},   {"explain", add_explain}, {"status", add_status},   {"table", add_table},
-    {"schema", add_schema},   {"probe", add_probe},     {"report", add_report},   {"convert", add_convert},
-    {"curves", add_curves},   {"eval", add_eval},       {"fewshot", add_fewshot}, {"bench", add_bench},
-    {"data", add_data},       {"diff", add_diff},       {"find", add_find},       {"list", add_list},
-    {"missing", add_missing}, {"clean", add_clean},     {"verify", add_verify},   {"export", add_export},
-    {"figures", add_figures}, {"merge", add_merge}};
+#define NORMLAB_ROW(name) {#name, add_##name},
+constexpr NamedCommand kCommands[] = {NORMLAB_COMMANDS(NORMLAB_ROW)};
+#undef NORMLAB_ROW
 
 bool is_command(std::string_view word) {
   return std::any_of(std::begin(kCommands), std::end(kCommands), [&](const NamedCommand& c) { return c.name == word; });
 }
 
-/// `help X` becomes `X --help`. InputError for an unknown command.
-std::vector<std::string> words_of_user(int argc, char** argv) {
+/// `help X` becomes `X --help`, and an old name the new one. InputError for an unknown command.
+std::vector<std::string> words_of_user(int argc, char** argv, const OldName*& old) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   std::size_t first = 0;
   while (first < words.size() && words[first].starts_with("--blas-env")) first += words[first] == "--blas-env" ? 2 : 1;
@@ -47,6 +43,7 @@ std::vector<std::string> words_of_user(int argc, char** argv) {
     words.erase(words.begin() + std::ptrdiff_t(first));
     words.emplace_back("--help");
   }
+  if (old = find_old_name(words[first]); old != nullptr) words = replaced(*old, words, first);
   if (words[first].starts_with("-") || is_command(words[first])) return words;
   std::vector<std::string_view> names;
   for (const NamedCommand& command : kCommands) names.push_back(command.name);
@@ -59,16 +56,19 @@ int carry_out(int argc, char** argv) {
                   "normlab " + build_version() + " (" + build_level() + ")");
   app.footer(
       "Exit codes: 0 done, 1 a trial failed or a value is not finite, 2 bad input, 3 the machine (disk, library, CPU, "
-      "GPU), 129, 130, 138 or 143 stopped by a signal; docs/commands.md has the details.\nResults go to standard "
-      "output, "
-      "messages to standard error. `normlab help COMMAND` explains a command.");
+      "GPU), 129, 130, 138 or 143 stopped by a signal; docs/commands.md has the details.\n"
+      "Results go to standard output, messages to standard error. `normlab help COMMAND` explains a command.");
   app.examples({"normlab run experiments/placements_gratings.json", "normlab help table"});
   std::string blas_env = "clear";
   app.add_option("--blas-env", blas_env,
                  "clear inherited OPENBLAS_* variables (the default, since some halve the speed) or keep them")
       .one_of({"clear", "keep"});
-  const std::vector<std::string> words = words_of_user(argc, argv);
+  const OldName* old = nullptr;
+  const std::vector<std::string> words = words_of_user(argc, argv, old);
   add_commands(app, words);
+  const bool required = old != nullptr && !old->required.empty();
+  if (required && std::find(words.begin(), words.end(), "--help") == words.end())
+    app.require(old->words.front(), old->required);
   if (const std::optional<int> code = app.read(words)) return *code;
   if (blas_env == "keep") blas_keep_environment();
   return app.carry_out();
@@ -117,13 +117,11 @@ int guarded(const std::function<int()>& work) {
 }  // namespace
 
 void add_commands(Command& app, const std::vector<std::string>& words) {
-  const auto is = [](std::string_view name) { return [name](const std::string& word) { return name == word; }; };
   const auto first = std::find_if(words.begin(), words.end(), is_command);
-  const bool asks_for_help =
-      std::any_of(words.begin(), first, is("--help")) || std::any_of(words.begin(), first, is("-h"));
-  const bool all = asks_for_help || (first == words.end() && !std::any_of(words.begin(), first, is("--version")));
+  const auto before = [&](std::string_view word) { return std::find(words.begin(), first, word) != first; };
+  const bool all = before("--help") || before("-h") || (first == words.end() && !before("--version"));
   for (const NamedCommand& command : kCommands)
-    if (all || std::any_of(first, words.end(), is(command.name))) command.add(app);
+    if (all || (first != words.end() && command.name == *first)) command.add(app);
 }
 
 int run_command_line(int argc, char** argv) {

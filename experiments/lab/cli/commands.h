@@ -5,32 +5,29 @@
 
 namespace normlab {
 
-void add_run(Command& app);
-void add_plan(Command& app);
-void add_check(Command& app);
-void add_claims(Command& app);
-void add_explain(Command& app);
-void add_status(Command& app);
-void add_table(Command& app);
-void add_schema(Command& app);
-void add_probe(Command& app);
-void add_report(Command& app);
-void add_convert(Command& app);
-void add_curves(Command& app);
-void add_export(Command& app);
-void add_figures(Command& app);
-void add_eval(Command& app);
-void add_fewshot(Command& app);
-void add_bench(Command& app);
-void add_data(Command& app);
-void add_diff(Command& app);
-void add_find(Command& app);
-void add_init(Command& app);
-void add_list(Command& app);
-void add_merge(Command& app);
-void add_missing(Command& app);
-void add_clean(Command& app);
-void add_verify(Command& app);
+/// The commands in the order of the help. NAME.cpp defines add_NAME.
+#define NORMLAB_COMMANDS(ROW) \
+  ROW(init)                   \
+  ROW(run)                    \
+  ROW(plan)                   \
+  ROW(check)                  \
+  ROW(claims)                 \
+  ROW(explain)                \
+  ROW(status)                 \
+  ROW(table)                  \
+  ROW(report)                 \
+  ROW(convert)                \
+  ROW(eval)                   \
+  ROW(bench)                  \
+  ROW(data)                   \
+  ROW(list)                   \
+  ROW(clean)                  \
+  ROW(verify)                 \
+  ROW(export)                 \
+  ROW(merge)
+#define NORMLAB_DECLARED(name) void add_##name(Command& app);
+NORMLAB_COMMANDS(NORMLAB_DECLARED)
+#undef NORMLAB_DECLARED
 
 void add_data_info(Command& data);
 void add_data_pack(Command& data);

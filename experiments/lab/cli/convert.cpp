@@ -118,9 +118,10 @@ void add_convert(Command& app) {
       app.add_command<ConvertCommand>("convert", "convert weights between normlab, timm, Big Vision and AugReg");
   const std::vector<std::string> schemes{"normlab", "timm", "big_vision", "augreg"};
   command.add_option("in", options.in, "file to read, .safetensors or .npz").required();
-  command.add_option("out", options.out, "file to write, .npz for big_vision and augreg, otherwise .safetensors")
-      .required()
-      .output(Output::file);
+  command
+      .add_output(Output::file, "out", options.out,
+                  "file to write, .npz for big_vision and augreg, otherwise .safetensors")
+      .required();
   command.add_option("--from", options.from, "program whose tensor names IN has; needed unless IN states it")
       .one_of(schemes);
   command.add_option("--to", options.to, "program whose tensor names OUT gets").one_of(schemes).show_default();
@@ -133,9 +134,10 @@ void add_convert(Command& app) {
   std::vector<std::string> resamplings;
   for (const Resampling how : kResamplings) resamplings.emplace_back(to_string(how));
   command
-      .add_option("--resize-positions", options.resize_positions,
-                  "resample position embeddings to the model's image size; timm uses bicubic_antialias (for an npz: "
-                  "bilinear), Big Vision corners")
+      .add_option(
+          "--resize-positions", options.resize_positions,
+          "resample position embeddings to the model's image size; timm uses bicubic_antialias (for an npz: bilinear), "
+          "Big Vision corners")
       .one_of(resamplings);
   command.add_flag("--fuse-bn", options.fuse,
                    "merge batch norms into the adjacent linear layers, and name the sites that cannot be merged");

@@ -54,14 +54,14 @@ void add_data_pack(Command& data) {
   auto [command, pack] =
       data.add_command<PackCommand>("pack", "pack a data set into WebDataset shards of JPEGs, resized if asked");
   add_data_source(command, pack.source);
-  command.add_option("--out", pack.out, "folder for the shards and classes.txt").required().output(Output::folder);
+  command.add_output(Output::folder, "--out", pack.out, "folder for the shards and classes.txt").required();
   command.add_number("--size", pack.settings.size,
                      "shrink each image's shorter side to this many pixels; 0: keep the sizes", 0, 65500);
-  command
-      .add_option("--quality", pack.quality,
-                  "encode every image with this JPEG quality; without it, copy JPEGs that keep their size and encode "
-                  "the others with 95")
-      .range(1, 100);
+  command.add_bounded(
+      "--quality", pack.quality,
+      "encode every image with this JPEG quality; without it, copy JPEGs that keep their size and encode the others "
+      "with 95",
+      1, 100);
   command.add_number("--shard-size", pack.settings.shard_size, "images per shard", 1, 1000000);
   command.add_flag("--skip-bad", pack.skip_bad, "skip and name images that cannot be decoded, instead of stopping");
   command.examples({"normlab data pack ~/pets --layout image_folder --out ~/pets-256 --size 256",

@@ -110,9 +110,7 @@ void add_data_preview(Command& data) {
       "draw the first training images of a descriptor, as stored and after augmentation, into a PNG file; masks tint "
       "them");
   preview.descriptor.add_file(command);
-  command.add_option("-o,--output", preview.out, "PNG file to write; -: standard output")
-      .required()
-      .output(Output::stream);
+  command.add_output(Output::stream, "-o,--output", preview.out, "PNG file to write; -: standard output").required();
   command.add_number("--images", preview.images, "number of images", 1, 1024);
   command.add_number("--columns", preview.columns, "pairs of images per row", 1, 64);
   command.add_option("--seed", preview.seed,

@@ -26,16 +26,16 @@ void add_data_source(Command& command, DataSource& source) {
 
 void add_label_options(Command& command, std::optional<int>& labels_from, std::string& class_order,
                        const std::function<void(Option)>& change) {
-  change(command
-             .add_option("--labels-from", labels_from,
-                         "the first number of labels that are numbers (default: the only one of 0 and 1 that fits; for "
-                         "webdataset and idx 0)")
-             .range(0, 1));
-  change(
-      command.add_option("--class-order", class_order,
-                         "order of the classes of image_folder, image_list and tiny_imagenet, by which labels count: "
-                         "bytes (10 before 2), natural (2 before 10), or a file in the data set's folder with a class "
-                         "name per line (default: bytes, or for image_list classes.txt)"));
+  change(command.add_bounded(
+      "--labels-from", labels_from,
+      "the first number of labels that are numbers (default: the only one of 0 and 1 that fits; for webdataset and idx "
+      "0)",
+      0, 1));
+  change(command.add_option(
+      "--class-order", class_order,
+      "order of the classes of image_folder, image_list and tiny_imagenet, by which labels count: bytes (10 before 2), "
+      "natural (2 before 10), or a file in the data set's folder with a class name per line (default: bytes, or for "
+      "image_list classes.txt)"));
 }
 
 }  // namespace normlab

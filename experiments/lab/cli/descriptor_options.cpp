@@ -16,15 +16,14 @@ PlanFile plan_in(const ResultStore& archive) {
   std::erase_if(plans, [](const PlanFile& plan) { return plan.whole.json.empty(); });
   const std::string file = archive.out().string();
   if (plans.empty())
-    throw InputError(
-        fmt::format("{}: holds no descriptor, as archives of older versions; give the descriptor, and "
-                    "the archive with --from {}",
-                    file, file));
+    throw InputError(fmt::format(
+        "{}: holds no descriptor, as archives of older versions; give the descriptor, and the archive with --from {}",
+        file, file));
   if (plans.size() > 1)
-    throw InputError(
-        fmt::format("{}: holds several descriptors ({}); copy it into a folder with `normlab merge`, and "
-                    "export one experiment from there",
-                    file, first_few(plans, [](const PlanFile& plan) { return plan.stem; })));
+    throw InputError(fmt::format(
+        "{}: holds several descriptors ({}); copy it into a folder with `normlab merge`, and export one experiment "
+        "from there",
+        file, first_few(plans, [](const PlanFile& plan) { return plan.stem; })));
   return plans.front();
 }
 
@@ -49,6 +48,12 @@ Experiment DescriptorOptions::load(const std::string& descriptor) const {
     }
   };
   return read(descriptor, ResultStore(out), classes);
+}
+
+void DescriptorOptions::refuse_for_folders(const std::string& these) const {
+  for (const auto& [option, given] : {std::pair{"--set", !sets.empty()}, {"--from", !from.empty()}})
+    if (given)
+      throw InputError(fmt::format("{0}: applies to a descriptor, but {1} of results; leave {0} out", option, these));
 }
 
 Experiment DescriptorOptions::load_staged(const ResultStore& results) const {

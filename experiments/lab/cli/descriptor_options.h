@@ -18,16 +18,18 @@ struct DescriptorOptions {
   std::vector<std::string> sets;
   std::string data, out = "results", from;
 
-  void add_file(Command& command) {
-    command
-        .add_option("descriptor", file,
-                    "JSON file that describes the experiment, or an archive of `normlab export` that holds it")
-        .required();
+  void add_file(Command& command, bool required = true) {
+    const Option argument = command.add_option(
+        "descriptor", file, "JSON file that describes the experiment, or an archive of `normlab export` that holds it");
+    if (required) argument.required();
     add_reading(command);
   }
   /// For commands that add their own descriptor arguments. Returns --set.
   Option add_reading(Command& command) {
     command.add_option("--data", data, "folder of the data sets (default: NORMLAB_DATA, else ./data)");
+    return add_sets(command);
+  }
+  Option add_sets(Command& command) {
     return command
         .add_option("--set", sets,
                     "path=value to override a key of the descriptor, as --set train.epochs=2; may be repeated")
@@ -55,6 +57,8 @@ struct DescriptorOptions {
   /// For commands that read results, which say how many classes the data had. With the later trials that they lead to.
   Experiment load_staged(const ResultStore& results) const;
   Experiment load_staged() const { return load_staged(store()); }
+  /// InputError for --set and --from beside folders of results.
+  void refuse_for_folders(const std::string& these) const;
   /// The files of a descriptor and the archives, for require_output().
   std::vector<std::filesystem::path> inputs(const Experiment* experiment) const {
     std::vector<std::filesystem::path> all;

@@ -13,7 +13,7 @@ inline Option add_device(Command& command, DeviceKind& device) {
 
 /// How many shards a batch is cut into on GPUs.
 inline Option add_gpu_shards(Command& command, std::int64_t& shards, const char* words) {
-  return command.add_option("--gpu-shards", shards, words).range(std::int64_t{1}, kMostLanes);
+  return command.add_bounded("--gpu-shards", shards, words, std::int64_t{1}, kMostLanes);
 }
 
 /// For CPU-only commands: reports `why` if the GPU is requested.

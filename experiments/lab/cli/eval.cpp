@@ -9,8 +9,8 @@
 #include "experiments/lab/cli/commands.h"
 #include "experiments/lab/cli/data_source_options.h"
 #include "experiments/lab/cli/device_option.h"
+#include "experiments/lab/cli/eval_forms.h"
 #include "experiments/lab/cli/output_file.h"
-#include "experiments/lab/cli/weights_source.h"
 #include "experiments/lab/data/image_files.h"
 #include "experiments/lab/data/png.h"
 #include "experiments/lab/descriptor/tasks.h"
@@ -43,35 +43,43 @@ struct EvalCommand {
   Inputs inputs{};  // what the command reads
   Option slice{}, layout_option{}, labels_option{}, crop_option{}, precision_option{};
   std::vector<Option> changes{};       // options that make the evaluation differ from the training's
-  std::vector<Option> of_transform{};  // of these, the ones that set how images are resized
+  std::vector<Option> of_transform{};  // the ones that set how images are resized
+  FewShotForm few_shot{};
+  ProbeForm probe{};
 
   int operator()() {
+    if (few_shot.given) return few_shot.print(weights, source, any_given(of_transform), device), 0;
+    return probe.given ? probe.print(weights, source, device) : judge();
+  }
+
+ private:
+  static bool any_given(const std::vector<Option>& options) {
+    return std::any_of(options.begin(), options.end(), [](const Option& option) { return option.given(); });
+  }
+
+  /// Not inlined: a probe gets by with less stack.
+  [[gnu::noinline]] int judge() {
+    const bool resized = any_given(of_transform), writes = logits || confusion || predictions;
     const ComputeDevice computer(device);
-    auto [file, network, trained, result] = weights.load("eval", source.data.empty() ? "--data" : "");
+    auto [file, network, trained, result] = weights.load(source.data.empty() ? "--data" : "");
     inputs = {weights.file, weights.model.value_or(""), source.data, source.labels.value_or("")};
     require_outputs();
     if (without_block && *without_block >= block_count(network))
       throw InputError(fmt::format("--without-block: {} is not a block of this network, which has blocks 0 to {}",
                                    *without_block, block_count(network) - 1));
-    const auto any_given = [](const std::vector<Option>& options) {
-      return std::any_of(options.begin(), options.end(), [](const Option& option) { return option.given(); });
-    };
-    refuse_unread_options(any_given(of_transform));
-    const bool writes = logits || confusion || predictions;
-    if (task_of(network) == Task::segment &&
-        (masks || weights.ema || !source.data.empty() || any_given(changes) || any_given(of_transform) || writes))
-      return segment(file, network, trained, any_given(of_transform), computer.backend());
+    refuse_unread_options(resized);
+    const bool as_trained = source.data.empty() && !weights.ema && !writes && !any_given(changes) && !resized;
+    if (task_of(network) == Task::segment && (masks || !as_trained))
+      return segment(file, network, trained, resized, computer.backend());
     if (masks) throw InputError("--masks: only a network of task segment answers with masks");
-    if (source.data.empty() && !weights.ema && !writes && !any_given(changes) && !any_given(of_transform))
-      return repeat_evaluation(*trained, network, file, result, computer.backend());
+    if (as_trained) return repeat_evaluation(*trained, network, file, result, computer.backend());
     if (weights.ema) take_average(file, weights.file);
-    if (trained && !any_given(of_transform)) source.transform = trained->config.train.eval_transform;
+    if (trained && !resized) source.transform = trained->config.train.eval_transform;
     if (source.data.empty() && !slice.given()) source.slice = trained->config.dataset.eval;
     source.slice_given = slice.given();
     return evaluate(file, network, trained, computer.backend());
   }
 
- private:
   /// InputError for a file that cannot be written, or that two options would write.
   void require_outputs() const {
     std::vector<std::string> seen;
@@ -126,10 +134,10 @@ struct EvalCommand {
               bool transform_given, Backend& backend) const {
     for (const auto& [option, given] : {std::pair{"--confusion", confusion}, {"--predictions", predictions}})
       if (given)
-        throw InputError(
-            concat(option,
-                   ": a segmentation network answers each pixel, not each image; use --masks FOLDER, which "
-                   "writes the class of each pixel"));
+        throw InputError(concat(
+            option,
+            ": a segmentation network answers each pixel, not each image; use --masks FOLDER, which writes the class "
+            "of each pixel"));
     if (!source.data.empty() || logits || transform_given)
       throw InputError(
           "eval: a segmentation network is evaluated on the data of its training, or with --slice on another part of "
@@ -141,9 +149,7 @@ struct EvalCommand {
     config.model = network;
     if (slice.given()) config.dataset.eval = source.slice;
     if (precision_option.given()) config.train.precision = precision;
-    const DataPair data =
-        load_dataset(config.dataset, source.root ? std::optional<std::filesystem::path>(*source.root) : std::nullopt,
-                     source.threads);
+    const DataPair data = load_dataset(config.dataset, source.root, source.threads);
     require_same_classes(*trained, data.train.class_names, config.dataset.name);
     EngineSettings settings = engine_settings(config);
     settings.ema = {};
@@ -187,16 +193,14 @@ struct EvalCommand {
     TrialConfig config = trained.config;
     config.model = network;
     if (result) config.eval.metrics = requests_in(result->metrics);
-    const DataPair data =
-        load_dataset(config.dataset, source.root ? std::optional<std::filesystem::path>(*source.root) : std::nullopt,
-                     source.threads);
+    const DataPair data = load_dataset(config.dataset, source.root, source.threads);
     require_same_classes(trained, data.train.class_names, config.dataset.name);
     if (const auto hash = file.metadata.find(kDataHashKey);
         hash != file.metadata.end() && hash->second != data_hash(data))
-      throw InputError(
-          fmt::format("{}: was trained on data with hash {}, but the data here has hash {}; point --data-root at the "
-                      "data of the training, or give other images with --data{}",
-                      weights.file, hash->second, data_hash(data), note_of_data(config.dataset, data)));
+      throw InputError(fmt::format(
+          "{}: was trained on data with hash {}, but the data here has hash {}; point --data-root at the data of the "
+          "training, or give other images with --data{}",
+          weights.file, hash->second, data_hash(data), note_of_data(config.dataset, data)));
     EvaluatedSlice eval;
     const std::map<std::string, double> metrics = evaluate_again(config, file, data, source.threads, backend, &eval);
     print_metrics(metrics, eval);
@@ -206,8 +210,8 @@ struct EvalCommand {
     const bool smoothed = smoothing_in_losses(*result, config) > 0;
     if (smoothed)
       print_text(
-          "losses are not compared: those of the trial's result contain its label smoothing, because an older "
-          "version measured them\n");
+          "losses are not compared: those of the trial's result contain its label smoothing, because an older version "
+          "measured them\n");
     for (const auto& [name, value] : metrics) {
       if (smoothed && is_evaluation_loss(name)) continue;
       if (const auto before = result->metrics.find(name);
@@ -330,9 +334,10 @@ void add_eval(Command& app) {
   EvalTransformConfig& transform = source.transform;
   const auto change = [&to = options.changes](Option option) { to.push_back(option); };
   const auto of_transform = [&to = options.of_transform](Option option) { to.push_back(option); };
-  command.add_option("--data", source.data,
-                     "images to evaluate on: a data set's name, a folder with its --layout, a folder of images without "
-                     "classes, or a .npy of uint8 or float [N, H, W, C] (default: the data of the training)");
+  command.add_option(
+      "--data", source.data,
+      "images to evaluate on: a data set's name, a folder with its --layout, a folder of images without classes, or a "
+      ".npy of uint8 or float [N, H, W, C] (default: the data of the training)");
   options.layout_option = command.add_choice("--layout", source.layout, "layout of the folder's files");
   change(options.layout_option);
   options.slice = command.add_option(
@@ -347,49 +352,41 @@ void add_eval(Command& app) {
   add_label_options(command, source.labels_from, source.class_order, change);
   command.add_flag("--allow-other-class-names", source.other_class_names,
                    "compare only the number of classes with the training's, not their names");
-  options.crop_option =
-      command.add_choice("--crop", transform.crop,
-                         "how an image gets the model's size; none: it has that size. Any of --crop, --crop-pct, "
-                         "--resize-to, --resize and --rounding replaces all five of the training");
+  options.crop_option = command.add_choice(
+      "--crop", transform.crop,
+      "how an image gets the model's size; none: it has that size. Any of --crop, --crop-pct, --resize-to, --resize "
+      "and --rounding replaces all five of the training");
   of_transform(options.crop_option);
   of_transform(command.add_number("--crop-pct", transform.crop_pct,
                                   "crop center: the model's size divided by the resized shorter side", 0.01, 1.0));
-  of_transform(command
-                   .add_option("--resize-to", transform.resize_to,
-                               "crop center: pixels of the resized shorter side, instead of --crop-pct")
-                   .range(1, 1 << 16));
+  of_transform(command.add_bounded("--resize-to", transform.resize_to,
+                                   "crop center: pixels of the resized shorter side, instead of --crop-pct", 1,
+                                   1 << 16));
   of_transform(command.add_choice("--resize", transform.resize, "interpolation between pixels",
                                   {"nearest", "bilinear", "bicubic", "lanczos", "bilinear_plain", "area"}));
   of_transform(command.add_choice("--rounding", transform.rounding, "rounding of the longer side and of odd margins"));
-  change(command
-             .add_option("--without-block", options.without_block,
-                         "leave out this block, counted from 0: its input is its output")
-             .range(0, 1 << 20));
-  command
-      .add_option("--logits", options.logits,
-                  "write the logits to this .npy file, float32 [N, classes]; -: standard output")
-      .output(Output::stream);
-  command
-      .add_option("--predictions", options.predictions,
-                  "write the answers to this CSV file: file, true class, answer, its probability; -: standard "
-                  "output, which a folder of images without classes gets by default")
-      .output(Output::stream);
-  command
-      .add_option("--confusion", options.confusion,
-                  "write how many images of each class (rows) get each answer (columns) to this CSV file; -: standard "
-                  "output")
-      .output(Output::stream);
-  command
-      .add_option("--masks", options.masks,
-                  "task segment: write the predicted classes to this folder, a PNG for each image, in the numbers of "
-                  "the data's own masks")
-      .output(Output::folder);
+  change(command.add_bounded("--without-block", options.without_block,
+                             "leave out this block, counted from 0: its input is its output", 0, 1 << 20));
+  command.add_output(Output::stream, "--logits", options.logits,
+                     "write the logits to this .npy file, float32 [N, classes]; -: standard output");
+  command.add_output(
+      Output::stream, "--predictions", options.predictions,
+      "write the answers to this CSV file: file, true class, answer, its probability; -: standard output, which a "
+      "folder of images without classes gets by default");
+  command.add_output(
+      Output::stream, "--confusion", options.confusion,
+      "write how many images of each class (rows) get each answer (columns) to this CSV file; -: standard output");
+  command.add_output(
+      Output::folder, "--masks", options.masks,
+      "task segment: write the predicted classes to this folder, a PNG for each image, in the numbers of the data's "
+      "own masks");
   command.add_number("--batch", options.batch, "images per batch", 1, 1 << 20);
-  change(command
-             .add_option("--normalize", source.normalize,
-                         "imagenet: mean .485 .456 .406, std .229 .224 .225; half: .5 and .5; none: 0 and 1 (default: "
-                         "the training's; if the weights do not state it, that of the data set's training images)")
-             .one_of({"imagenet", "half", "none"}));
+  change(
+      command
+          .add_option("--normalize", source.normalize,
+                      "imagenet: mean .485 .456 .406, std .229 .224 .225; half: .5 and .5; none: 0 and 1 (default: the "
+                      "training's; if the weights do not state it, that of the data set's training images)")
+          .one_of({"imagenet", "half", "none"}));
   change(command.add_option("--mean", source.mean, "mean of each channel, on a scale where the brightest pixel is 1")
              .comma_separated());
   change(command.add_option("--std", source.std, "standard deviation of each channel, on the same scale")
@@ -399,8 +396,22 @@ void add_eval(Command& app) {
   change(options.precision_option);
   add_device(command, options.device);
   command.add_number("--threads", source.threads, "how many cores to use", 1, 1024).show_default("all cores");
-  command.examples(
-      {"normlab eval 3f53cbbd --out results", "normlab eval 3f53cbbd --data holiday --predictions holiday.csv"});
+  Command few_shot = command.add_form(
+      command.add_flag(
+          "--fewshot", options.few_shot.given,
+          "judge the features by ridge regression on a few images per class, as Big Vision does; --data may be JSON as "
+          "a descriptor's \"dataset\""),
+      {"TRIAL", "--out", "--weights", "--ema", "--model", "--data", "--data-root", "--crop", "--crop-pct",
+       "--resize-to", "--resize", "--rounding", "--threads", "--device"});
+  options.few_shot.add_to(few_shot);
+  Command probe = command.add_form(
+      command.add_flag(
+          "--probe", options.probe.given,
+          "measure activations and gradients of each row's network on one batch, without training (docs/tables.md)"),
+      {"TRIAL", "--out", "--weights", "--data-root", "--threads", "--device"});
+  options.probe.add_to(probe);
+  command.examples({"normlab eval 3f53cbbd --data holiday --predictions holiday.csv",
+                    "normlab eval --probe experiments/placements_gratings.json --images 100"});
 }
 
 }  // namespace normlab

@@ -9,7 +9,7 @@
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/cli/commands.h"
-#include "experiments/lab/cli/descriptor_options.h"
+#include "experiments/lab/cli/difference.h"
 #include "experiments/lab/cli/paper_text.h"
 #include "experiments/lab/descriptor/fields.h"
 #include "experiments/lab/descriptor/formula.h"
@@ -117,10 +117,12 @@ void print_row(const Experiment& experiment, const Cell& row) {
   print_formulas(model, kIndent);
   if (has_text(model)) {
     const TextConfig& text = std::get<ViTConfig>(model).text;
-    print_wrapped("text", kIndent,
-                  fmt::format("text = the last of {} tokens of {} words after {}, width {}, linear; logits = exp(t) "
-                              "cos(image, text), for the sigmoid loss + b",
-                              text.length, text.vocabulary, plural(std::size_t(text.depth), "block"), text.embed_dim));
+    print_wrapped(
+        "text", kIndent,
+        fmt::format(
+            "text = the last of {} tokens of {} words after {}, width {}, linear; logits = exp(t) cos(image, text), "
+            "for the sigmoid loss + b",
+            text.length, text.vocabulary, plural(std::size_t(text.depth), "block"), text.embed_dim));
     const ViTConfig tower = text_tower(std::get<ViTConfig>(model));
     ViTConfig bare = tower;
     bare.placement = {};
@@ -237,10 +239,11 @@ void print_init(const Trial& trial) {
 
 void print_placements() {
   constexpr std::size_t kIndent = 4;
-  print_wrapped("", 0,
-                "A name such as pre_post says where attention has its norm, then where the MLP has it. pre: before the "
-                "branch; post: after the sum; prepost: both; respost: at the end of the branch; preres: before the "
-                "branch and at its end.");
+  print_wrapped(
+      "", 0,
+      "A name such as pre_post says where attention has its norm, then where the MLP has it. pre: before the branch; "
+      "post: after the sum; prepost: both; respost: at the end of the branch; preres: before the branch and at its "
+      "end.");
   print_text("\n");
   for (const NamedPlacement& row : named_placements()) {
     ViTConfig model;
@@ -269,9 +272,11 @@ void print_placements() {
 
 struct Explain {
   DescriptorOptions descriptor;
+  std::string other;
   bool all = false, init = false, placements = false;
 
   int operator()() const {
+    if (!other.empty()) return print_difference(descriptor.file, other, descriptor), 0;
     if (placements) {
       print_placements();
       return 0;
@@ -298,19 +303,30 @@ struct Explain {
 
 void add_explain(Command& app) {
   auto [command, explain] = app.add_command<Explain>(
-      "explain", "show what a row of a descriptor computes, what it costs and how it differs from its baseline");
-  Option file = command.add_option("descriptor", explain.descriptor.file, "JSON file that describes the experiment");
+      "explain",
+      "show what a row of a descriptor computes, what it costs and how it differs from its baseline; or how two "
+      "descriptors or two trials differ");
+  Option file =
+      command.add_option("a", explain.descriptor.file,
+                         "JSON file that describes the experiment; with B also a trial's id or its first digits");
+  Option other =
+      command.add_option("b", explain.other, "another descriptor or trial: show only what differs, A before B");
   Option sets = explain.descriptor.add_reading(command);
-  Option all = command.add_flag("--all", explain.all, "explain every row, not only the first");
-  Option init = command.add_flag(
-      "--init", explain.init,
-      "show how each parameter is initialised, with statistics of the values drawn for the first seed");
+  explain.descriptor.add_out(command).needs(other);
+  Option all = command.add_flag("--all", explain.all, "explain every row, not only the first").excludes(other);
+  Option init =
+      command
+          .add_flag("--init", explain.init,
+                    "show how each parameter is initialised, with statistics of the values drawn for the first seed")
+          .excludes(other);
   command.add_flag("--placements", explain.placements, "show all named placements, each with its paper")
       .excludes(file)
       .excludes(sets)
       .excludes(all)
       .excludes(init);
-  command.examples({"normlab explain experiments/placements_gratings.json --all", "normlab explain --placements"});
+  command.footer("Of two trials, config, formula, cost, metrics and environment are compared.");
+  command.examples({"normlab explain experiments/placements_gratings.json --all",
+                    "normlab explain experiments/micro_trials.json experiments/placements_gratings.json"});
 }
 
 }  // namespace normlab

@@ -1,5 +1,7 @@
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "experiments/lab/base/build_info.h"
 #include "experiments/lab/base/files.h"
@@ -8,6 +10,8 @@
 #include "experiments/lab/cli/commands.h"
 #include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/output_file.h"
+#include "experiments/lab/descriptor/tasks.h"
+#include "experiments/lab/pictures/curve_data.h"
 #include "experiments/lab/pictures/trial_data.h"
 #include "experiments/lab/sweep/plan_file.h"
 #include "experiments/lab/trials/exported.h"
@@ -23,14 +27,14 @@ struct Export {
   DescriptorOptions descriptor;
   std::filesystem::path file;
   ExportFormat format = ExportFormat::archive;
-  bool full = false, curves = false, anonymous = false;
+  Option format_option{};
+  bool full = false, curves = false, by_row = false, seeds = false, anonymous = false;
+  std::string metric = "eval/accuracy";
 
-  int operator()() const {
+  int operator()() {
+    if (curves && !format_option.given()) format = ExportFormat::csv;
     const bool folder = std::filesystem::is_directory(descriptor.file), archive = format == ExportFormat::archive;
-    if (folder && !descriptor.sets.empty())
-      throw InputError("--set: applies to a descriptor, but this is a folder of results; leave --set out");
-    if (folder && !descriptor.from.empty())
-      throw InputError("--from: applies to a descriptor, but this is a folder of results; leave --from out");
+    if (folder) descriptor.refuse_for_folders("this is a folder");
     if (archive && file.empty())
       throw InputError("--output: is required for an archive; give the file to write, such as NAME.jsonl");
     if (archive && (curves || !descriptor.from.empty()))
@@ -39,21 +43,42 @@ struct Export {
       throw InputError(fmt::format("{}: is an archive already; give --format csv or --format jsonl", descriptor.file));
     if (!archive && anonymous) throw InputError("--anonymous: needs --format archive");
     if (!archive && full) throw InputError("--full: needs --format archive; for a table of the curves use --curves");
+    if (by_row && (folder || format != ExportFormat::csv))
+      throw InputError(
+          fmt::format("--by-row: needs {}", folder ? "a descriptor, which says what the rows are" : "--format csv"));
     const ResultStore store = folder ? ResultStore(descriptor.file) : descriptor.store();
     std::optional<Experiment> experiment;
     if (!folder) experiment = descriptor.load_staged(store);
     const Inputs inputs = descriptor.inputs(experiment ? &*experiment : nullptr);
     if (!file.empty()) require_output(file, inputs);
+    if (by_row) return write_curves(store, *experiment, inputs);
     return archive ? write_archive(store, experiment, inputs)
                    : write_data({store, experiment ? &*experiment : nullptr}, inputs);
+  }
+
+  int write_curves(const ResultStore& store, const Experiment& experiment, const Inputs& inputs) const {
+    const std::string wanted =
+        metric_for(task_of(first_trial(experiment, experiment.rows.front()).config.model), metric);
+    const ExperimentCurves read = read_curves(experiment, store, {wanted});
+    require_metric(read, wanted, "--metric");
+    write_table(curves_csv(read.metrics.front(), seeds), inputs);
+    for (const CurveProblem& problem : read.problems) tell("{}\n", problem.text());
+    const std::string without = read.without_words();
+    if (without.empty()) return static_cast<int>(read.outcome());
+    tell("{}\n", without);
+    return static_cast<int>(std::max(read.outcome(), ExitCode::bad_input));
+  }
+
+  void write_table(const std::string& text, const Inputs& inputs) const {
+    const std::filesystem::path target = file.empty() ? "-" : file;
+    write_output(target, text, inputs);
+    tell_written(target);
   }
 
   /// Unreadable results are skipped; the exit code and standard error report them.
   int write_data(const TrialSource& source, const Inputs& inputs) const {
     const DataTable table = curves ? curve_data(source) : trial_data(source);
-    const std::filesystem::path target = file.empty() ? "-" : file;
-    write_output(target, data_text(table, format == ExportFormat::csv ? DataFormat::csv : DataFormat::jsonl), inputs);
-    tell_written(target);
+    write_table(data_text(table, format == ExportFormat::csv ? DataFormat::csv : DataFormat::jsonl), inputs);
     for (const std::string& problem : table.problems) tell("{}\n", problem);
     return static_cast<int>(table.outcome);
   }
@@ -113,28 +138,47 @@ void add_export(Command& app) {
   auto [command, options] = app.add_command<Export>(
       "export", "write results into one file: a table of all settings and metrics, or an archive for --from");
   command
-      .add_option("what", options.descriptor.file,
-                  "JSON file that describes the experiment, with results in --out; or a folder of results, to export "
-                  "all of them")
+      .add_option(
+          "what", options.descriptor.file,
+          "JSON file that describes the experiment, with results in --out; or a folder of results, to export all of "
+          "them")
       .required();
   options.descriptor.add_reading(command);
   options.descriptor.add_out_or_from(command);
-  command.add_choice("--format", options.format,
-                     "csv, jsonl: a row per trial with every setting and metric; archive: a file that other commands "
-                     "read with --from");
-  command.add_flag("--curves", options.curves, "csv, jsonl: write a row per trial, step and metric instead");
+  options.format_option =
+      command
+          .add_choice(
+              "--format", options.format,
+              "csv, jsonl: a row per trial with every setting and metric; archive: a file that other commands read "
+              "with --from")
+          .show_default("archive, or with --curves csv");
+  Option curves =
+      command.add_flag("--curves", options.curves, "csv, jsonl: write a row per trial, step and metric instead");
   command.add_flag("--full", options.full,
-                   "archive: add each trial's curves, which `curves`, `report` and --select need");
+                   "archive: add each trial's curves, which --curves, `report` and --select need");
   command.add_flag("--anonymous", options.anonymous,
                    "archive: leave out the host's name and the path to the data's folder");
-  command.add_option("-o,--output", options.file, "file to write; -: standard output (default for csv and jsonl: -)")
-      .output(Output::stream);
+  command.add_output(Output::stream, "-o,--output", options.file,
+                     "file to write; -: standard output (default for csv and jsonl: -)");
+  Command by_row = command.add_form(
+      command
+          .add_flag("--by-row", options.by_row,
+                    "curves of one metric: mean, minimum, maximum and number of the seeds of each row by step")
+          .needs(curves),
+      {"--data", "--set", "--from", "--out", "--format", "--curves", "--output", "WHAT"});
+  by_row
+      .add_option("--metric", options.metric,
+                  "metric to write, one of those in metrics.jsonl; of segmentation eval/miou")
+      .show_default();
+  by_row.add_flag("--seeds", options.seeds, "write each seed separately: row, seed, step, value");
   command.footer(
       "Each line of an archive holds a trial's settings, its result with the seal, and a seal of the line. It leaves "
       "out checkpoints, states and correct.bits. If a result is damaged, no archive is written and the message names "
-      "the result. In csv and jsonl that trial is marked unreadable, and the exit code is 2.");
-  command.examples({"normlab export experiments/placements_gratings.json --format csv -o trials.csv",
-                    "normlab export experiments/placements_gratings.json --full -o gratings.jsonl"});
+      "the result. In csv and jsonl that trial is marked unreadable, and the exit code is 2.\n"
+      "Means of --by-row leave out values that are not finite; --seeds prints them as nan and inf. Values are as "
+      "stored, so accuracies range from 0 to 1.");
+  command.examples({"normlab export experiments/placements_gratings.json --full -o gratings.jsonl",
+                    "normlab export experiments/placements_gratings.json --curves --by-row --metric train/loss"});
 }
 
 }  // namespace normlab

@@ -58,7 +58,8 @@ void add_section(std::string& out, const HelpSection& section, std::size_t colum
   for (const HelpEntry& entry : section.entries) widest = std::max(widest, display_width(entry.name));
   const bool two = columns >= kColumnsForTwo;
   const std::size_t indent = two ? kIndent + std::min(widest, kWidestName) + 2 : 3 * kIndent;
-  out += "\n" + section.title + ":\n";
+  out += "\n";
+  add_wrapped(out, section.title + ":", 0, columns);
   for (const HelpEntry& entry : section.entries) {
     const std::string name = std::string(kIndent, ' ') + entry.name;
     std::string what;

@@ -100,10 +100,10 @@ struct InitCommand {
     if (is_training_split(splits.front())) return;
     if (is_split_name(splits.front()))
       throw InputError(concat(folder, ": has no split \"train\" to train on, only ", splits.front()));
-    throw InputError(
-        concat(folder, ": its folders ", joined(splits, ", "),
-               " all hold the same folders, so they are splits and not classes. Rename the one to train on "
-               "to train and the other one to val. If they are the classes, put them into a folder train"));
+    throw InputError(concat(
+        folder, ": its folders ", joined(splits, ", "),
+        " all hold the same folders, so they are splits and not classes. Rename the one to train on to train and the "
+        "other one to val. If they are the classes, put them into a folder train"));
   }
 
   /// Replaces the only split by four fifths and one fifth of each class.
@@ -287,15 +287,13 @@ void add_init(Command& app) {
   auto [command, init] =
       app.add_command<InitCommand>("init", "write a descriptor that trains on a folder of your images");
   command
-      .add_option("folder", init.folder,
-                  "folder with train/CLASS/*.jpg and val/CLASS/*.jpg (or Training, Testing, ...), with CLASS/*.jpg, "
-                  "with WebDataset shards, or "
-                  "with images and a file of labels (docs/data.md)")
+      .add_option(
+          "folder", init.folder,
+          "folder with train/CLASS/*.jpg and val/CLASS/*.jpg (or Training, Testing, ...), with CLASS/*.jpg, with "
+          "WebDataset shards, or with images and a file of labels (docs/data.md)")
       .required();
-  command
-      .add_option("-o", init.output,
-                  "descriptor to write; -: standard output (default: FOLDER.json in the current folder)")
-      .output(Output::stream);
+  command.add_output(Output::stream, "-o", init.output,
+                     "descriptor to write; -: standard output (default: FOLDER.json in the current folder)");
   add_label_options(command, init.source.labels_from, init.source.class_order);
   init.source.threads = available_cores();
   command.add_number("--threads", init.source.threads, "how many cores to use", 1, 1024).show_default("all cores");

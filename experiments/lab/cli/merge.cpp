@@ -35,12 +35,10 @@ void add_merge(Command& app) {
   command
       .add_option(
           "sources", merge.sources,
-          "folders of results, such as those of `normlab run --share`; archives of `normlab export`, or folders "
-          "of archives")
+          "folders of results, such as those of `normlab run --share`; archives of `normlab export`, or folders of "
+          "archives")
       .required();
-  command.add_option("--out", merge.out, "folder to copy to; it may have results already")
-      .required()
-      .output(Output::folder);
+  command.add_output(Output::folder, "--out", merge.out, "folder to copy to; it may have results already").required();
   command.footer(
       "Nothing is copied if equal trials have different results, if the sources record different decisions about an "
       "experiment, or if a file of a source is damaged. For that, every file of the results is read and hashed. What "

@@ -61,14 +61,14 @@ std::string absolute(const std::string& path) { return std::filesystem::absolute
 void PlanTasks::add_options(Command& plan) {
   plan.add_words(
           "--format", format,
-          "text; slurm: print a Slurm array script for the trials without a result; commands: a command line per "
-          "task for other schedulers")
+          "text; slurm: print a Slurm array script for the trials without a result; commands: a command line per task "
+          "for other schedulers")
       .show_default("text");
-  of_tasks = {plan.add_option("--tasks", asked.tasks, "number of tasks; each trains trials until none is left")
-                  .range(1, 1'000'000)};
-  of_tasks.push_back(plan.add_option("--trials-per-task", asked.trials_per_task, "trials per task (default: 1)")
-                         .range(1, 1'000'000)
-                         .excludes(of_tasks.front()));
+  of_tasks = {
+      plan.add_bounded("--tasks", asked.tasks, "number of tasks; each trains trials until none is left", 1, 1'000'000)};
+  of_tasks.push_back(
+      plan.add_bounded("--trials-per-task", asked.trials_per_task, "trials per task (default: 1)", 1, 1'000'000)
+          .excludes(of_tasks.front()));
   of_tasks.push_back(plan.add_number("--cpus", asked.cpus, "cores per task", 1, 1024));
   of_tasks.push_back(add_device(plan, device));
   of_slurm = {plan.add_option("--time-factor", asked.time_factor, "slurm: time limit as a multiple of the estimate")
@@ -110,10 +110,10 @@ int PlanTasks::print(const Experiment& experiment, const DescriptorOptions& desc
     const TrialConfig& config = experiment.trials[t].config;
     const TrialCost cost = costs.cost(config);
     if (!cost.steps)
-      throw InputError(
-          fmt::format("plan --format slurm: the size of \"{}\" is unknown, so a trial's time cannot be estimated; give "
-                      "it with --hours",
-                      config.dataset.name));
+      throw InputError(fmt::format(
+          "plan --format slurm: the size of \"{}\" is unknown, so a trial's time cannot be estimated; give it with "
+          "--hours",
+          config.dataset.name));
     const double used = std::min<double>(job.cpus, double(cost.shards.lanes));
     job.trial_seconds = std::max(job.trial_seconds, costs.seconds(t, cost) / used);
   }

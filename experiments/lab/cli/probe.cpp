@@ -6,9 +6,7 @@
 #include "experiments/lab/base/strict_json.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/base/text_layout.h"
-#include "experiments/lab/cli/commands.h"
-#include "experiments/lab/cli/descriptor_options.h"
-#include "experiments/lab/cli/device_option.h"
+#include "experiments/lab/cli/eval_forms.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/sweep/runner.h"
 #include "experiments/lab/sweep/worker.h"
@@ -25,46 +23,42 @@ struct Probed {
   ProbeReading reading;
 };
 
-struct ProbeCommand {
-  DescriptorOptions descriptor;
-  std::string weights, format = "text", axis = "auto";
-  std::int64_t images = 0;
-  int threads = 0;
-  DeviceKind device = DeviceKind::cpu;
+struct ProbeRun {
+  const ProbeForm& form;
+  const std::string& weights;
+  int threads;
+  DeviceKind device;
 
-  int operator()() const {
-    const Experiment experiment = descriptor.load();
+  int print() const {
+    const Experiment experiment = form.descriptor.load();
     const ComputeDevice computer(device);
     std::vector<Probed> all;
     std::vector<std::string> broken;  // rows without numbers, with the reason
     DataSets sets;
+    std::optional<std::filesystem::path> weights_file;
+    if (!weights.empty()) weights_file = weights;
     for (const Trial* trial : chosen(experiment)) {
       const TrialConfig& config = trial->config;
       const std::string key = data_key(config.dataset);
       if (!sets.contains(key))
-        sets.emplace(key, load_dataset(config.dataset, descriptor.data_root(), available_cores()));
-      Probed p{trial, images > 0 ? images : config.train.batch_size, {}};
+        sets.emplace(key, load_dataset(config.dataset, form.descriptor.data_root(), available_cores()));
+      Probed p{trial, form.images > 0 ? form.images : config.train.batch_size, {}};
       try {
-        p.reading = probe_network(config, sets.at(key), p.images, threads > 0 ? threads : available_cores(),
-                                  given(weights), computer.backend());
+        p.reading = probe_network(config, sets.at(key), p.images, threads, weights_file, computer.backend());
         all.push_back(std::move(p));
       } catch (const NonFiniteError& error) {
         broken.push_back(concat(trial->label, ": ", error.what()));
       }
     }
-    if (format == "csv") print_csv(all);
-    if (format == "json") print_json(all);
-    if (format == "text")
+    if (form.format == "csv") print_csv(all);
+    if (form.format == "json") print_json(all);
+    if (form.format == "text")
       for (const Probed& p : all) print_layers(p);
     for (const std::string& why : broken) tell("{}\n", why);
     return static_cast<int>(broken.empty() ? ExitCode::done : ExitCode::trials_failed);
   }
 
  private:
-  static std::optional<std::filesystem::path> given(const std::string& path) {
-    return path.empty() ? std::nullopt : std::optional<std::filesystem::path>(path);
-  }
-
   /// The first seed of each row; with weights, the trial they belong to.
   std::vector<const Trial*> chosen(const Experiment& experiment) const {
     std::vector<const Trial*> rows;
@@ -78,20 +72,20 @@ struct ProbeCommand {
       std::erase_if(rows, [&](const Trial* t) { return canonical_model_json(t->config.model) != model->second; });
       if (rows.empty())
         throw InputError(fmt::format("{}: belongs to another network than the rows of {}; its network is {}", weights,
-                                     descriptor.file, model->second));
+                                     form.descriptor.file, model->second));
     }
     if (rows.size() == 1) return rows;
     std::string labels;
     for (const Trial* t : rows) labels += fmt::format("\n  {}", experiment.rows[t->row].label);
-    throw InputError(
-        fmt::format("{}: fits several rows of {}; select one of them with --set:{}", weights, descriptor.file, labels));
+    throw InputError(fmt::format("{}: fits several rows of {}; select one of them with --set:{}", weights,
+                                 form.descriptor.file, labels));
   }
 
   std::string_view weights_text() const { return weights.empty() ? "initial weights" : std::string_view(weights); }
 
   ProbeAxis axis_of(const Probed& p) const {
-    if (axis == "auto") return probe_axis(placement_of(p.trial->config.model));
-    return axis == "channel" ? ProbeAxis::channel : ProbeAxis::position;
+    if (form.axis == "auto") return probe_axis(placement_of(p.trial->config.model));
+    return form.axis == "channel" ? ProbeAxis::channel : ProbeAxis::position;
   }
 
   void print_layers(const Probed& p) const {
@@ -153,23 +147,21 @@ struct ProbeCommand {
 
 }  // namespace
 
-void add_probe(Command& app) {
-  auto [command, probe] = app.add_command<ProbeCommand>(
-      "probe",
-      "measure activations and gradients of each row's network on one batch, without training (docs/tables.md)");
-  probe.descriptor.add_file(command);
-  command.add_option("--weights", probe.weights,
-                     "safetensors file, such as a trial's checkpoint (default: the initial weights)");
-  command.add_option("--images", probe.images, "number of training images (default: the batch size)")
-      .range(std::int64_t{1}, std::int64_t{1} << 30);
-  command.add_option("--threads", probe.threads, "how many cores to use; does not change results (default: all)")
-      .range(1, 1024);
-  add_device(command, probe.device);
-  command.add_choice("--axis", probe.axis, "axis of the statistics in the text; auto: that of the main norm",
-                     {"auto", "channel", "position"});
-  command.add_choice("--format", probe.format, "output format; json and csv have both axes", {"text", "json", "csv"});
-  command.examples({"normlab probe experiments/placements_gratings.json --images 100",
-                    "normlab probe experiments/placements_gratings.json --format csv > probe.csv"});
+void ProbeForm::add_to(Command& form) {
+  descriptor.add_sets(form);
+  form.add_bounded("--images", images, "number of training images (default: the batch size)", std::int64_t{1},
+                   std::int64_t{1} << 30);
+  form.add_choice("--axis", axis, "axis of the statistics in the text; auto: that of the main norm",
+                  {"auto", "channel", "position"});
+  form.add_choice("--format", format, "output format; json and csv have both axes", {"text", "json", "csv"});
+}
+
+int ProbeForm::print(const WeightsSource& weights, const EvalSource& source, DeviceKind device) {
+  if (weights.trial.empty()) throw InputError("eval --probe: give a descriptor");
+  descriptor.file = weights.trial;
+  descriptor.out = weights.out;
+  descriptor.data = source.root.value_or("");
+  return ProbeRun{*this, weights.file, source.threads, device}.print();
 }
 
 }  // namespace normlab

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <set>
 #include <thread>
 
 #include "core/error.h"
 #include "experiments/lab/base/build_info.h"
+#include "experiments/lab/base/suggest.h"
 #include "experiments/lab/base/terminal.h"
+#include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/cli/commands.h"
 #include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/output_file.h"
@@ -21,18 +24,23 @@
 namespace normlab {
 namespace {
 
-constexpr std::size_t kMostNumbers = 20;  // of a line of a picture, in the table of its numbers
+// Of a line of a picture, in the table of its numbers on the page and beside the figure; the CSV has all.
+constexpr std::size_t kMostNumbers = 20, kMostDrawnNumbers = 200;
 
 struct Report {
   DescriptorOptions descriptor;
   TableOptions table;
   Option last{};
   std::vector<std::string> curves;
-  std::string file = "report.html", pictures;
+  std::filesystem::path file = "report.html", pictures, figures;
+  std::vector<std::string> only, sites;
+  std::int64_t steps = 10;
+  MappingColour colour = MappingColour::token;
   std::optional<int> watch;    // seconds between writes
   std::set<std::string> told;  // messages already shown, so that a watched report prints each once
 
   int operator()() {
+    if (!figures.empty()) return draw_figures();
     refuse_unread_last(last, table);
     if (!watch) return write(false).code;
     if (file == "-") throw InputError("--watch: needs a file to rewrite; give one with -o");
@@ -84,18 +92,11 @@ struct Report {
                             measurements};
     for (const std::string& problem : report_problems(input)) say(problem);
     if (const std::string without = read.without_words(); !without.empty()) say(without);
-    write_output(file, report_html(input), inputs);
-    say_written(file);
-    for (const PictureFile& picture : pictures.empty() ? std::vector<PictureFile>() : report_pictures(input)) {
-      const std::filesystem::path path = std::filesystem::path(pictures) / picture.name;
-      write_output(path, picture.svg, inputs);
-      say_written(path);
-    }
+    save(file, report_html(input), inputs);
+    for (const PictureFile& picture : pictures.empty() ? std::vector<PictureFile>() : report_pictures(input))
+      save(pictures / picture.name, picture.svg, inputs);
     for (const Chart& chart : pictures.empty() ? std::vector<Chart>() : charts)
-      for (const auto& [name, svg] : chart_files(chart)) {
-        write_output(std::filesystem::path(pictures) / name, svg, inputs);
-        say_written(std::filesystem::path(pictures) / name);
-      }
+      for (const auto& [name, svg] : chart_files(chart)) save(pictures / name, svg, inputs);
     return {static_cast<int>(std::max(model.outcome, read.outcome())), finished};
   }
 
@@ -107,6 +108,66 @@ struct Report {
     options.detect = options.equivalent = std::nullopt;
     options.bootstrap = false;
     return sweep_table_model(experiment, store, options);
+  }
+
+  /// Each figure, or those of --only, with its numbers.
+  int draw_figures() {
+    std::vector<std::string_view> words;
+    for (const FigureRow& row : figure_rows()) words.push_back(row.word);
+    for (const std::string& word : only)
+      if (std::find(words.begin(), words.end(), word) == words.end())
+        throw InputError("--only: " + unknown_key(word, words));
+    const ResultStore store = descriptor.store();
+    const Experiment experiment = descriptor.load_staged(store);
+    const Inputs inputs = descriptor.inputs(&experiment);
+    const TableModel model = sweep_table_model(experiment, store, table);
+    FigureInput input = read_figures(experiment, store, model);
+    input.last = std::size_t(steps);
+    input.sites = sites;
+    input.colour = colour;
+    for (const CurveProblem& problem : input.problems) tell("{}\n", problem.text());
+    ExitCode outcome = model.outcome;
+    for (const CurveProblem& problem : input.problems) outcome = std::max(outcome, problem.fault);
+    std::map<std::string, std::vector<std::string>> missing;  // reason -> figures
+    for (const FigureRow& figure : figure_rows()) {
+      if (!only.empty() && std::find(only.begin(), only.end(), figure.word) == only.end()) continue;
+      if (draw(figure, experiment, store, input, inputs)) continue;
+      // A sweep without learning rates lacks nothing.
+      if (only.empty() && !figure.draw) continue;
+      missing[missing_words(figure, input)].emplace_back(figure.word);
+      outcome = std::max(outcome, ExitCode::bad_input);
+    }
+    for (const auto& [reason, lacking] : missing) tell("{}: {}\n", joined(lacking, ", "), reason);
+    return static_cast<int>(outcome);
+  }
+
+  /// False if there is nothing to draw.
+  bool draw(const FigureRow& figure, const Experiment& experiment, const ResultStore& store, const FigureInput& input,
+            const Inputs& inputs) {
+    const auto save_numbers = [&](const Chart& chart) {
+      save(figures / (chart.name + ".csv"), chart_csv(chart), inputs);
+      save(figures / (chart.name + ".md"), chart_markdown(chart, kMostDrawnNumbers), inputs);
+    };
+    if (figure.word == "strip") {
+      const std::vector<StripPlot> plots = strip_plots(input.table);
+      for (std::size_t i = 0; i < plots.size(); ++i)  // gains, then the rows without a baseline
+        save(figures / (i == 0 ? "strip.svg" : "strip-values.svg"),
+             strip_plot(plots[i], "strip", StripWidth::narrow, true), inputs);
+      if (!plots.empty()) save_numbers(strip_chart(input.table));
+      return !plots.empty();
+    }
+    std::vector<Chart> charts;
+    TableOptions with_rates = table;
+    with_rates.lr_sensitivity = true;
+    if (figure.draw)
+      charts = figure.draw(input);
+    else if (std::count(experiment.axes.begin(), experiment.axes.end(), "train.optimizer.lr") > 0)
+      charts = {rates_chart(sweep_table_model(experiment, store, with_rates))};
+    for (const Chart& chart : charts) {
+      for (const auto& [name, svg] : chart_files(chart)) save(figures / name, svg, inputs);
+      save_numbers(chart);
+    }
+    return !charts.empty();
   }
 
   static bool has_ended(const Experiment& experiment, const ResultStore& store) {
@@ -123,7 +184,8 @@ struct Report {
   void say(const std::string& text) {
     if (told.insert(text).second) tell("{}\n", text);
   }
-  void say_written(const std::filesystem::path& path) {
+  void save(const std::filesystem::path& path, const std::string& text, const Inputs& inputs) {
+    write_output(path, text, inputs);
     if (told.insert(path.string()).second) tell_written(path);
   }
 };
@@ -135,18 +197,14 @@ void add_report(Command& app) {
       "report", "write a report as one HTML file: question, table, gains, learning curves, configs and provenance");
   report.descriptor.add_file(command);
   report.descriptor.add_out_or_from(command);
-  command.add_option("-o,--output", report.file, "HTML file to write; -: standard output")
-      .show_default()
-      .output(Output::stream);
+  command.add_output(Output::stream, "-o,--output", report.file, "HTML file to write; -: standard output")
+      .show_default();
   command
-      .add_option("--watch", report.watch,
-                  "rewrite the file every N seconds until all trials have ended; an open page reloads itself")
-      .or_alone("5")
-      .check([](const std::string& value) {
-        const bool number = !value.empty() && value.find_first_not_of("0123456789") == value.npos;
-        return number && value.size() < 6 && value != "0" ? "" : "must be a whole number of seconds above 0";
-      });
-  command.add_option("--svg", report.pictures, "folder to write the plots to as SVG files").output(Output::folder);
+      .add_bounded("--watch", report.watch,
+                   "rewrite the file every N seconds until all trials have ended; an open page reloads itself", 1,
+                   99'999)
+      .or_alone("5");
+  command.add_output(Output::folder, "--svg", report.pictures, "folder to write the plots to as SVG files");
   command
       .add_option("--curves", report.curves,
                   "metric to plot by step; may be repeated (default: the table's metric and train/loss)")
@@ -154,14 +212,32 @@ void add_report(Command& app) {
   report.last = add_selection(command, report.table);
   add_row_choice(command, report.table);
   add_statistics(command, report.table);
-  command.add_flag("--lr-sensitivity", report.table.lr_sensitivity,
-                   "add how much the training loss depends on the learning rate; the descriptor sweeps over "
-                   "train.optimizer.lr");
+  Command figures = command.add_form(
+      command.add_output(
+          Output::folder, "--figures", report.figures,
+          "draw what the trials measured to this folder instead: each figure as SVG, with its numbers as CSV and as a "
+          "table"),
+      {"DESCRIPTOR", "--data", "--set", "--from", "--out", "--where", "--sort"});
+  figures.add_option("--only", report.only, "figures to draw, by name, separated by commas (default: all)")
+      .comma_separated();
+  figures.add_number("--steps", report.steps, "gradients, updates: how many of the last measured steps to average", 1,
+                     1 << 20);
+  figures
+      .add_option(
+          "--sites", report.sites,
+          "mapping: norms to draw, such as blocks.0.attn.pre,final (default: attn.pre of the first, a middle and the "
+          "last block)")
+      .comma_separated();
+  figures.add_words("--colour", report.colour, "mapping: what the colours of the points stand for");
+  std::string list = "Figures:\n";
+  for (const FigureRow& row : figure_rows()) list += fmt::format("  {:<15} {}\n", row.word, row.doc);
   command.footer(
+      list +
+      "\n"
       "Missing folders are created. Exit code 2 after the report: some results cannot be read, and the report names "
-      "them. 3: the disk fails.");
+      "them, or a figure lacks its measurements, and a message names the probe to set. 3: the disk fails.");
   command.examples({"normlab report experiments/placements_gratings.json -o report.html --svg pictures",
-                    "normlab report experiments/placements_gratings.json --watch"});
+                    "normlab report experiments/placements_gratings.json --figures figures --only strip,curves"});
 }
 
 }  // namespace normlab

@@ -53,8 +53,8 @@ struct RunCommand {
       }
     } else if (ranks_per_trial > 0) {
       throw InputError(
-          "--ranks-per-trial: no launcher such as mpirun or srun has started this process with others; "
-          "--ranks starts ranks on this machine");
+          "--ranks-per-trial: no launcher such as mpirun or srun has started this process with others; --ranks starts "
+          "ranks on this machine");
     }
     const bool on_gpus = options.device != DeviceKind::cpu;
     if (options.gpu_shards > 0 && !on_gpus)
@@ -95,8 +95,8 @@ struct RunCommand {
     if (words) {
       if (is_uncommitted(build_version()))
         tell(
-            "this program is built from sources that were not committed ({}); commit and build again before a run "
-            "that you publish\n",
+            "this program is built from sources that were not committed ({}); commit and build again before a run that "
+            "you publish\n",
             build_version());
       if (options.device == DeviceKind::cpu)
         tell("{}: {}, OpenBLAS {} ({}), {}\n", experiment.stem, plural(planned.trials.size(), "trial"),
@@ -157,40 +157,33 @@ void add_run(Command& app) {
       "run", "train the trials of a descriptor that are not done yet, then print the result table");
   run.descriptor.add_file(command);
   run.descriptor.add_out(command).output(Output::folder);
-  command
-      .add_option("--workers", run.options.workers,
-                  "how many trials to train at once (default: one per core, or one on a GPU)")
-      .range(1, 1024);
-  command
-      .add_option("--threads", run.options.threads,
-                  "cores per trial, or per rank; does not change results (default: the cores divided among the workers "
-                  "and ranks)")
-      .range(1, 1024);
-  command
-      .add_option(
-          "--ranks", run.options.ranks,
-          "processes that train each trial together, on this machine; with --device cuda, on a GPU each; does not "
-          "change results (on GPUs: for equal --gpu-shards)")
-      .range(1, kMostForkedRanks)
-      .show_default();
-  command
-      .add_option(
-          "--ranks-per-trial", run.ranks_per_trial,
-          "under mpirun or srun: ranks that train each trial together (default: all, or 1 if there are at least "
-          "as many trials as ranks)")
-      .range(1, 1 << 20);
-  command.add_number("--data-threads", run.options.data_threads,
-                     "additional cores per trial that prepare the next batches during a step; 0: each step prepares "
-                     "its own batch; does not change results",
-                     0, 1024);
+  command.add_bounded("--workers", run.options.workers,
+                      "how many trials to train at once (default: one per core, or one on a GPU)", 1, 1024);
+  command.add_bounded(
+      "--threads", run.options.threads,
+      "cores per trial, or per rank; does not change results (default: the cores divided among the workers and ranks)",
+      1, 1024);
+  command.add_number(
+      "--ranks", run.options.ranks,
+      "processes that train each trial together, on this machine; with --device cuda, on a GPU each; does not change "
+      "results (on GPUs: for equal --gpu-shards)",
+      1, kMostForkedRanks);
+  command.add_bounded(
+      "--ranks-per-trial", run.ranks_per_trial,
+      "under mpirun or srun: ranks that train each trial together (default: all, or 1 if there are at least as many "
+      "trials as ranks)",
+      1, 1 << 20);
+  command.add_number(
+      "--data-threads", run.options.data_threads,
+      "additional cores per trial that prepare the next batches during a step; 0: each step prepares its own batch; "
+      "does not change results",
+      0, 1024);
   run.options.gpu_shards = 0;
   add_device(command, run.options.device);
   add_gpu_shards(command, run.options.gpu_shards,
                  "shards that a batch is cut into on GPUs, which ranks divide; changes the bits (default: the ranks)");
-  command
-      .add_option("--tensorboard", run.options.tensorboard,
-                  "folder for TensorBoard event files, with a subfolder per trial")
-      .output(Output::folder);
+  command.add_output(Output::folder, "--tensorboard", run.options.tensorboard,
+                     "folder for TensorBoard event files, with a subfolder per trial");
   command.add_flag("--allow-different-bits", run.options.allow_different_bits,
                    "resume from checkpoints of another binary or BLAS core, and mark the results");
   command.add_number("--lease", run.options.lease_seconds,
@@ -219,16 +212,13 @@ void add_run(Command& app) {
       "--share", run.share,
       "train only this part of the trials, as 3/16, without a folder in common with the others; auto: by "
       "SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX; auto/16: of 16");
-  command
-      .add_option(
-          "--json-progress", run.options.json_progress,
-          "append the progress to this file, one JSON object per line; -: to standard error, without other messages")
-      .output(Output::stream);
+  command.add_output(
+      Output::stream, "--json-progress", run.options.json_progress,
+      "append the progress to this file, one JSON object per line; -: to standard error, without other messages");
   command.footer(
       "After Ctrl-C, SIGTERM, SIGUSR1, a closed terminal (SIGHUP) or a crash, run the same command again to resume "
-      "from "
-      "the last checkpoints. To share the work, run it in other shells too, or on other hosts with the same folder. "
-      "`normlab status` shows the progress.");
+      "from the last checkpoints. To share the work, run it in other shells too, or on other hosts with the same "
+      "folder. `normlab status` shows the progress.");
   command.examples({"normlab run experiments/placements_gratings.json --workers 2",
                     "normlab run experiments/placements_cifar10.json --data ~/data --set train.epochs=2"});
 }

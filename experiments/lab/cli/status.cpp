@@ -115,8 +115,7 @@ std::string input_words(const Line& line) {
     return fmt::format("waits {:.0f}% of its time for images: if cores are free, use --data-threads {}{}", percent,
                        note.data_threads + 1, pack);
   return fmt::format(
-      "spends {:.0f}% of its time making images: if cores are free, --data-threads 1 does that beside "
-      "the steps{}",
+      "spends {:.0f}% of its time making images: if cores are free, --data-threads 1 does that beside the steps{}",
       percent, pack);
 }
 
@@ -248,20 +247,47 @@ std::string json_of(const Experiment& experiment, const std::vector<Line>& lines
 struct StatusCommand {
   DescriptorOptions descriptor;
   std::string format = "text";
-  bool all = false;
+  bool all = false, missing = false, ids = false;
 
   int operator()() const {
     const Experiment experiment = descriptor.load_staged();
     const ResultStore store(descriptor.out);
+    if (missing) return list_missing(experiment, store);
     std::vector<Line> lines;
     for (const Trial& trial : experiment.trials) lines.push_back(line_of(trial, store));
     if (format == "json")
       print_bytes(json_of(experiment, lines));
     else
       print_text("{}", text_of(experiment, lines, all));
-    const auto missing = [](const Line& line) { return line.status.state == TrialState::missing; };
-    if (std::any_of(lines.begin(), lines.end(), missing))
+    const auto not_begun = [](const Line& line) { return line.status.state == TrialState::missing; };
+    if (std::any_of(lines.begin(), lines.end(), not_begun))
       if (const std::string note = other_settings_note(experiment, store); !note.empty()) tell("{}\n", note);
+    return 0;
+  }
+
+  /// A line for each trial without a result.
+  int list_missing(const Experiment& experiment, const ResultStore& store) const {
+    std::map<std::string_view, std::size_t> counts;
+    std::size_t left = 0;
+    for (const Trial& trial : experiment.trials) {
+      const TrialStatus status = store.trial(trial.id).status();
+      if (status.finished()) continue;
+      ++left;
+      ++counts[word_of(status.state)];
+      if (ids) {
+        print_text("{}\n", trial.id);
+        continue;
+      }
+      std::string state(word_of(status.state));
+      if (status.progress > 0) state += " " + percent_done(status.progress);
+      print_text("{:<12} {}  {}{}\n", state, trial.id.substr(0, 12), trial.label,
+                 status.message.empty() ? "" : ": " + visible_line(status.message));
+    }
+    std::string by_state;
+    for (const auto& [state, count] : counts)
+      by_state += fmt::format("{}{} {}", by_state.empty() ? ": " : ", ", count, state);
+    tell("{} of {} without a result{}\n", left, plural(experiment.trials.size(), "trial"), by_state);
+    if (experiment.more_to_come) tell("More trials follow when these have finished: {}\n", trials_to_come(experiment));
     return 0;
   }
 };
@@ -275,11 +301,15 @@ void add_status(Command& app) {
   status.descriptor.add_out(command);
   command.add_flag("--all", status.all, "in text, also list the trials that are done or missing");
   command.add_choice("--format", status.format, "output format; json has all trials", {"text", "json"});
+  Command missing = command.add_form(
+      command.add_flag("--missing", status.missing, "list only the trials that have no result yet, one a line"),
+      {"DESCRIPTOR", "--data", "--set", "--out"});
+  missing.add_flag("--ids", status.ids, "print only the full ids, for scripts");
   command.footer(
       "`beat` is the time since the process's last sign of life, by this machine's clock. A takeover depends on a "
       "counter, not on clocks.");
   command.examples({"watch normlab status experiments/placements_gratings.json",
-                    "normlab status experiments/placements_gratings.json --format json"});
+                    "normlab status experiments/placements_gratings.json --missing --ids"});
 }
 
 }  // namespace normlab

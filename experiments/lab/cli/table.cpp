@@ -8,7 +8,6 @@
 #include "experiments/lab/cli/commands.h"
 #include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/table_options.h"
-#include "experiments/lab/descriptor/schema.h"
 #include "experiments/lab/sweep/plan_file.h"
 #include "experiments/lab/tables/sweep_table.h"
 #include "experiments/lab/tables/table.h"
@@ -31,10 +30,7 @@ struct TableCommand {
     const bool folders = std::all_of(sources.begin(), sources.end(),
                                      [](const auto& source) { return std::filesystem::is_directory(source); });
     if (folders) {
-      if (!descriptor.sets.empty())
-        throw InputError("--set: applies to a descriptor, but these are folders of results; leave --set out");
-      if (!descriptor.from.empty())
-        throw InputError("--from: applies to a descriptor, but these are folders of results; leave --from out");
+      descriptor.refuse_for_folders("these are folders");
       return folders_table_model(sources, options);
     }
     if (sources.size() > 1)
@@ -67,22 +63,14 @@ struct TableCommand {
   }
 };
 
-struct SchemaCommand {
-  bool keys = false;
-
-  int operator()() const { return print_bytes((keys ? describe_fields() : json_schema()) + "\n"), 0; }
-};
-
 void add_layout(Command& command, TableCommand& table) {
   TableOptions& options = table.options;
   command.add_option("--rows", options.rows, "axes to show down the side of a grid").comma_separated().one_each();
   command.add_option("--cols", options.cols, "axes to show across the top of the grid").comma_separated().one_each();
   command.add_words("--cells", options.cells, "what a cell of the grid shows: mean (default) or gain");
   command.add_choice("--format", table.format, "output format");
-  command
-      .add_option("--width", table.layout.width,
-                  "width of the text in columns (default: the terminal's, or 80 without one)")
-      .range(40, 10'000);
+  command.add_bounded("--width", table.layout.width,
+                      "width of the text in columns (default: the terminal's, or 80 without one)", 40, 10'000);
   command.add_option("--caption", table.layout.caption, "latex: caption of a table around the tabular");
   command.add_option("--label", table.layout.label, "latex: label for \\ref").check([](const std::string& label) {
     constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_./+ ";
@@ -104,22 +92,11 @@ void add_table(Command& app) {
   add_row_choice(command, table.options);
   add_layout(command, table);
   add_statistics(command, table.options);
-  command.add_flag("--lr-sensitivity", table.options.lr_sensitivity,
-                   "show how much the training loss depends on the learning rate; the descriptor sweeps over "
-                   "train.optimizer.lr");
   command.footer(
-      "Exit code 2 after the table: some results cannot be read. 3: because of the machine. Standard error names "
-      "them.");
+      "Exit code 2 after the table: some results cannot be read. 3: because of the machine. Standard error names them.");
   command.examples(
       {"normlab table experiments/placements_gratings.json --sort -gain",
        "normlab table experiments/placements_cifar10.json --from docs/results/cifar10.jsonl --format latex"});
-}
-
-void add_schema(Command& app) {
-  auto [command, schema] =
-      app.add_command<SchemaCommand>("schema", "print the JSON Schema of descriptors, for editors");
-  command.add_flag("--keys", schema.keys, "print all keys and their defaults as a Markdown table instead");
-  command.examples({"normlab schema > descriptor.schema.json", "normlab schema --keys"});
 }
 
 }  // namespace normlab

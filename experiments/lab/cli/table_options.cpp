@@ -6,9 +6,10 @@ namespace normlab {
 
 Option add_selection(Command& command, TableOptions& options) {
   command.add_option("--metric", options.metric, "metric to show; of segmentation eval/miou").show_default();
-  command.add_words("--select", options.select,
-                    "evaluation that represents a run: the last, the one with the best minival/accuracy, or the mean "
-                    "of the last few (default: last)");
+  command.add_words(
+      "--select", options.select,
+      "evaluation that represents a run: the last, the one with the best minival/accuracy, or the mean of the last few "
+      "(default: last)");
   const Option last =
       command.add_number("--last", options.last_k, "number of evaluations that mean_last_k averages", 1, 1'000'000);
   command.add_words(
@@ -39,6 +40,9 @@ void add_statistics(Command& command, TableOptions& options) {
                      "note rows whose training loss at the end is above this share of that of the first step");
   command.add_flag("--bootstrap", options.bootstrap,
                    "add intervals over new test images, and McNemar's test if the table is one pair of runs");
+  command.add_flag(
+      "--lr-sensitivity", options.lr_sensitivity,
+      "show how much the training loss depends on the learning rate; the descriptor sweeps over train.optimizer.lr");
 }
 
 }  // namespace normlab

@@ -23,7 +23,8 @@ namespace normlab {
 namespace {
 
 struct Verify {
-  std::string run, out = "results", from, data, start_file;
+  std::string run, out = "results", from, start_file;
+  std::optional<std::string> data;
   std::int64_t from_step = -1;
   Option steps_option{}, from_step_option{}, different_bits_option{};
   VerifyOptions options;
@@ -56,10 +57,10 @@ struct Verify {
 
   void refuse_unfit() const {
     if (const auto launch = find_launch())
-      throw InputError(
-          fmt::format("verify: {} has started several processes, and each would do the same; start it "
-                      "without, with --ranks for ranks on this machine",
-                      launch->by));
+      throw InputError(fmt::format(
+          "verify: {} has started several processes, and each would do the same; start it without, with --ranks for "
+          "ranks on this machine",
+          launch->by));
     if (device != DeviceKind::cpu && options.ranks > 1)
       throw InputError("--ranks: with --device cuda, one GPU repeats the bits of several; give their --gpu-shards");
   }
@@ -68,11 +69,6 @@ struct Verify {
     options.backend = &computer.backend();
     if (from_step >= 0) options.from = from_step;
     if (options.threads == 0) options.threads = std::max(1, available_cores() / options.ranks);
-  }
-
-  DataPair data_of(const TrialConfig& config) const {
-    return load_dataset(config.dataset, data.empty() ? std::nullopt : std::optional<std::filesystem::path>(data),
-                        available_cores());
   }
 
   /// The weights that the trial starts from: of --start, or of `results`.
@@ -89,7 +85,7 @@ struct Verify {
     prepare(computer);
     const TrialFolder trial = trial_named(run, out);
     const TrialConfig config = read_trial_config(trial);
-    const DataPair pair = data_of(config);
+    const DataPair pair = load_dataset(config.dataset, data, available_cores());
     options.start = start_of(config, trial.path().parent_path().parent_path());
     const VerifyReport report = verify_trial(config, trial, pair, options);
     const std::string id = trial.path().filename().string().substr(0, 12);
@@ -121,7 +117,7 @@ struct Verify {
     const ResultStore archive = ResultStore::exported(from);
     const std::string id = id_that_begins(archive, run), name = id.substr(0, 12);
     const TrialConfig config = read_trial_config(archive.trial(id));
-    const DataPair pair = data_of(config);
+    const DataPair pair = load_dataset(config.dataset, data, available_cores());
     options.start = start_of(config, out);
     options.report = [said = std::chrono::steady_clock::now()](const TrialProgress& progress) mutable {
       const auto now = std::chrono::steady_clock::now();
@@ -193,17 +189,13 @@ void add_verify(Command& app) {
           .add_option(
               "--from-step", verify.from_step,
               "step of the checkpoint to start from; 0: the initial values (default: the last that can be compared)")
-          .not_negative();
+          .range(std::int64_t{0}, std::int64_t{1} << 50);
   command.add_option("--start", verify.start_file, "the file of weights that the trial starts from, if it does");
   command.add_option("--data", verify.data, "folder of the data sets (default: NORMLAB_DATA, else ./data)");
-  command
-      .add_option("--threads", verify.options.threads, "how many cores to use; does not change results (default: all)")
-      .range(0, 1024);
-  command
-      .add_option("--ranks", verify.options.ranks,
-                  "processes that train together, on this machine; does not change results")
-      .range(1, kMostForkedRanks)
-      .show_default();
+  command.add_bounded("--threads", verify.options.threads,
+                      "how many cores to use; does not change results (default: all)", 0, 1024);
+  command.add_number("--ranks", verify.options.ranks,
+                     "processes that train together, on this machine; does not change results", 1, kMostForkedRanks);
   add_device(command, verify.device);
   add_gpu_shards(command, verify.options.gpu_shards, "shards of a batch on GPUs, as in the training");
   verify.different_bits_option = command.add_flag("--allow-different-bits", verify.options.allow_different_bits,
@@ -214,8 +206,7 @@ void add_verify(Command& app) {
       "command says what differs, and whether the result lies in the 95% prediction interval of the row's archived "
       "seeds.\n"
       "Exit code 1: the training gives other bits, or a result outside that interval. 2: a file is damaged. The "
-      "command "
-      "changes no files.");
+      "command changes no files.");
   command.examples({"normlab verify 3f53cbbd --steps 50",
                     "normlab verify 019dd4bfde --from docs/results/cifar10.jsonl --data ~/data"});
 }

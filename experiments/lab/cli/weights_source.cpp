@@ -1,4 +1,4 @@
-#include "experiments/lab/cli/weights_source.h"
+#include "experiments/lab/cli/eval_forms.h"
 
 #include <fmt/core.h>
 
@@ -9,16 +9,20 @@
 namespace normlab {
 
 void WeightsSource::add_to(Command& command) {
-  command.add_option("trial", trial, "a trial's folder, or its id or the first digits of it");
+  command.add_option("trial", trial,
+                     "a trial's folder, or its id or the first digits of it; with --probe a descriptor");
   command.add_option("--out", out, "folder of the results").show_default().path();
-  command.add_option("--weights", file, "weights instead of a trial's: a checkpoint, or a file from `normlab convert`");
+  command.add_option(
+      "--weights", file,
+      "weights instead of a trial's, or with --probe of the initial ones: a checkpoint, or a file from `normlab "
+      "convert`");
   command.add_flag("--ema", ema, "use the averaged weights of a checkpoint");
   command.add_option("--model", model,
                      "the network as JSON, a file or the text itself; must agree with what the weights state");
 }
 
-WeightsSource::Loaded WeightsSource::load(const std::string& command, const std::string& data_option) {
-  if (trial.empty() == file.empty()) throw InputError(command + ": give either a trial or --weights FILE");
+WeightsSource::Loaded WeightsSource::load(const std::string& data_option) {
+  if (trial.empty() == file.empty()) throw InputError("eval: give either a trial or --weights FILE");
   std::optional<TrialResult> result;
   if (!trial.empty()) {
     const TrialFolder folder = trial_named(trial, out);

@@ -47,7 +47,7 @@ struct TopLevelKey {
   std::string_view key, type, doc;
 };
 inline constexpr TopLevelKey kTopLevelKeys[] = {
-    {"$schema", "string", "for editors; the file that `normlab schema` wrote"},
+    {"$schema", "string", "for editors; the file that `normlab check --schema` wrote"},
     {"about", "string", "question, cost and, once measured, outcome; not inherited from a recipe"},
     {"paper", "object",
      "\"source\" and \"deviations\", the known differences from the paper, a list of {\"key\", \"paper\", \"here\", "

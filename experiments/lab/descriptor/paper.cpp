@@ -50,7 +50,7 @@ class PaperReader : BlockReader {
                       text(node, "why"), concat(to_string(node.at), ": ", node.at.pointer())};
     const JsonMember& key = *node.find("key");
     if (!d.key.empty() && !is_setting(d.key))
-      problems_.add(key.value.at, concat("there is no setting ", d.key, "; `normlab schema --keys` lists them"));
+      problems_.add(key.value.at, concat("there is no setting ", d.key, "; `normlab check --keys` lists them"));
     else if (!seen_.insert(d.key).second)
       problems_.add(key.value.at, d.key + " is listed twice");
     if (d.paper == d.here)

@@ -128,7 +128,7 @@ void require_within_training(const ProbeConfig& probes, std::int64_t steps, cons
   if (!text.empty())
     throw InputError(
         text +
-        "\nA probe runs before a step's update; to measure after the last update, use `normlab probe --weights`");
+        "\nA probe runs before a step's update; to measure after the last update, use `normlab eval --probe --weights`");
 }
 
 }  // namespace normlab

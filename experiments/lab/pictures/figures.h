@@ -42,7 +42,7 @@ struct FigureRow {
   std::optional<ProbeKind> probe;  // the measurements it draws; none: those of every training
   std::vector<Chart> (*draw)(const FigureInput&);
 };
-/// In the order of `normlab figures --help`. `strip` and `lr_sensitivity` have no `draw`: they show the table.
+/// In the order of `normlab report --help`. `strip` and `lr_sensitivity` have no `draw`: they show the table.
 std::span<const FigureRow> figure_rows();
 
 /// Why a figure without numbers has none, and what to do: which probe to set, and what it costs.

@@ -150,7 +150,7 @@ std::string curve_caption(const CurvePlot& plot) {
   if (diverged) text += " Cross: a seed diverged after this step.";
   if (plot.cut) text += " Values far outside the others' range are cut off at the frame.";
   if (plot.every > 1)
-    text += fmt::format(" One point in {} is drawn; `normlab curves --metric {}` prints all.", plot.every, plot.metric);
+    text += fmt::format(" One point in {} is drawn; `export --curves` writes all of {}.", plot.every, plot.metric);
   return text;
 }
 
@@ -181,11 +181,10 @@ std::string curve_numbers(const CurvePlot& plot) {
                 fmt::format("</th><td>{}</td><td>{:.4g}</td><td>{:.4g}</td><td>{:.4g}</td><td>{}</td></tr>\n", point.at,
                             point.mean, point.low, point.high, point.n);
     }
-  html += html_element("caption",
-                       plot.heading() + " over seeds" +
-                           (all ? ""
-                                : fmt::format("; at most {} steps a row, `normlab curves --metric {}` prints all",
-                                              kMostNumbers, plot.metric)));
+  html += html_element("caption", plot.heading() + " over seeds" +
+                                      (all ? ""
+                                           : fmt::format("; at most {} steps a row, `export --curves` writes all of {}",
+                                                         kMostNumbers, plot.metric)));
   html +=
       "<thead><tr><th scope=\"col\">row</th><th scope=\"col\">step</th><th scope=\"col\">mean</th><th "
       "scope=\"col\">lowest</th><th scope=\"col\">highest</th><th scope=\"col\">seeds</th></tr></thead>\n";

@@ -62,7 +62,8 @@ TEST_CASE("benchmarks: a run chooses by the minival, trains on it too, and its t
     trained_on_both +=
         text_of(store.trial(id).path() / "config.json").find("train[:80]+train[80:120]") != std::string::npos;
   CHECK(trained_on_both == 12);
-  for (const char* const command : {"report ", "plan ", "curves ", "explain ", "status ", "missing "}) {
+  for (const char* const command :
+       {"report ", "plan ", "export --curves --by-row ", "explain ", "status ", "status --missing "}) {
     const Finished other =
         run_program(folder, command + file + (command == std::string("explain ") ? "" : out) +
                                 (command == std::string("report ") ? " -o " + in_folder(folder, "x.html") : ""));

@@ -139,7 +139,10 @@ struct Case {
                                  << R"("embed_dim": 8, "depth": 1, "num_heads": 1},
       "train": {"steps": 2, "batch_size": 2, "augment": {"mix": {"mixup": 0.5}}}})";
   }
-  Finished run(const std::string& arguments) const { return run_program(folder, arguments + " --data " + in("data")); }
+  Finished run(const std::string& arguments) const {
+    const bool given = arguments.find("--data-root") != std::string::npos;
+    return run_program(folder, arguments + (given ? "" : " --data " + in("data")));
+  }
   std::string result_folder(const std::string& out) const {
     for (const auto& entry : fs::directory_iterator(folder / out / "trials")) return entry.path().filename().string();
     return "";
@@ -156,7 +159,8 @@ TEST_CASE("classes: data with another number of classes than the model are refus
       CAPTURE(model);
       c.describe("d.json", model);
       const std::string what = concat("has 3 classes, but the model has ", model);
-      for (const std::string& command : {"run " + c.in("d.json") + " --out " + c.in("out"), "probe " + c.in("d.json"),
+      for (const std::string& command : {"run " + c.in("d.json") + " --out " + c.in("out"),
+                                         "eval --probe " + c.in("d.json") + " --data-root " + c.in("data"),
                                          "data preview " + c.in("d.json") + " -o " + c.in("sheet.png")}) {
         const Finished done = c.run(command);
         CHECK_MESSAGE(done.code == 2, command, "\n", done.out, done.err);
@@ -234,7 +238,8 @@ TEST_CASE("classes: allow_absent_classes allows a model with more classes") {
     CAPTURE(layout.name + layout.dataset);
     const Case c(layout);
     c.describe("d.json", 5, R"(, "allow_absent_classes": true)");
-    for (const std::string& command : {"run " + c.in("d.json") + " --out " + c.in("out"), "probe " + c.in("d.json"),
+    for (const std::string& command : {"run " + c.in("d.json") + " --out " + c.in("out"),
+                                       "eval --probe " + c.in("d.json") + " --data-root " + c.in("data"),
                                        "data preview " + c.in("d.json") + " -o " + c.in("wide.png")}) {
       const Finished done = c.run(command);
       CHECK_MESSAGE(done.code == 0, command, "\n", done.out, done.err);
@@ -265,7 +270,8 @@ TEST_CASE("classes: a num_classes that is left out is that of the data") {
     REQUIRE_MESSAGE(run.code == 0, run.err);
     const std::string trial = c.result_folder("out");
     CHECK_SAYS(text_of(c.folder / "out" / "trials" / trial / "config.json"), "\"num_classes\": 3");
-    const Finished given = run_program(c.folder, "missing " + c.in("d.json") + out + " --set model.num_classes=3");
+    const Finished given =
+        run_program(c.folder, "status --missing " + c.in("d.json") + out + " --set model.num_classes=3");
     CHECK_MESSAGE(given.code == 0, given.out, given.err);
     CHECK_SAYS(given.err, "0 of 1 trial without a result");
     CHECK(c.run("table " + c.in("d.json") + out).code == 0);

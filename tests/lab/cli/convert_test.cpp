@@ -126,7 +126,7 @@ TEST_CASE("convert, eval, fewshot: a file that does not state its names is sent 
   const TemporaryFolder folder;
   const std::string weights = " --weights " + quoted(network_path(kNetworkFiles[0]));
   for (const std::string& command :
-       {"eval" + weights + " --data gratings", "fewshot" + weights + " --dataset gratings"}) {
+       {"eval" + weights + " --data gratings", "eval --fewshot" + weights + " --data gratings"}) {
     CAPTURE(command);
     const Finished done = run_program(folder, command);
     CHECK(done.code == kBadInput);

@@ -25,7 +25,7 @@ TEST_CASE("device: without a GPU each command refuses --device cuda") {
   const TemporaryFolder folder;
   const std::string sweep = small_sweep(folder), out = in_folder(folder, "out");
   for (const std::string& command :
-       {"run " + sweep + " --out " + out, "run " + sweep + " --workers 2 --out " + out, "probe " + sweep,
+       {"run " + sweep + " --out " + out, "run " + sweep + " --workers 2 --out " + out, "eval --probe " + sweep,
         std::string("eval --weights nothing --data nothing"), std::string("bench step"), std::string("bench profile"),
         std::string("bench update"), std::string("bench norms"), std::string("bench gemm"),
         std::string("bench attention"), std::string("bench models")}) {

@@ -60,14 +60,15 @@ TEST_CASE("escapes: a descriptor's texts are harmless wherever they are printed"
   const std::string file = write_json_file(folder, "sweep.json", sweep), out = " --out " + in_folder(folder, "r");
   check_program(folder, "check " + file, 0);
   check_program(folder, "run " + file + out + " --json-progress " + in_folder(folder, "progress"), 0);
-  for (const std::string command : {"plan ", "table ", "explain --all ", "missing ", "status --all ", "curves "}) {
+  for (const std::string command :
+       {"plan ", "table ", "explain --all ", "status --missing ", "status --all ", "export --curves --by-row "}) {
     const bool reads_results = command != "explain --all ";
     check_program(folder, command + file + (reads_results ? out : ""), 0);
   }
   CHECK(check_program(folder, "table --format markdown " + file + out, 0).out.find("\\\\x1b") != std::string::npos);
-  check_program(folder, "missing " + file + " --out " + in_folder(folder, "nothing"), 0);
-  check_program(folder, "diff " + file + " " + small_sweep(folder), 0);
-  for (const std::string& id : ResultStore(folder / "r").trial_ids()) check_program(folder, "find " + id + out, 0);
+  check_program(folder, "status --missing " + file + " --out " + in_folder(folder, "nothing"), 0);
+  check_program(folder, "explain " + file + " " + small_sweep(folder), 0);
+  for (const std::string& id : ResultStore(folder / "r").trial_ids()) check_program(folder, "list " + id + out, 0);
   check_program(folder, "table " + in_folder(folder, "r"), 0);
 }
 
@@ -113,7 +114,7 @@ TEST_CASE("escapes: words of the command line are harmless in the error") {
     check_program(folder, "table " + file + " --where " + word, 2);
     check_program(folder, "table " + file + " --where lr=" + word + "=3", 2);
     check_program(folder, "table " + file + " --sort " + word, 2);
-    check_program(folder, "find " + word, 2);
+    check_program(folder, "list " + word, 2);
     check_program(folder, "verify " + word, 2);
   }
 }
@@ -128,17 +129,11 @@ TEST_CASE("escapes: 100 kB in any option or argument give a short message") {
                     weights = in_folder(folder, "r/trials/" + id + "/attempt-1/checkpoint.safetensors");
   // What each command needs beside the option. Arguments are replaced as a whole.
   const std::map<std::string, std::vector<std::string>> needed = {
-      {"init", {photos}},
-      {"convert", {weights, in_folder(folder, "x.safetensors")}},
-      {"eval", {trial}},
-      {"fewshot", {trial}},
-      {"find", {id + out}},
-      {"verify", {trial}},
-      {"data info", {photos}},
-      {"data pack", {photos}},
-      {"bench data", {photos}},
-      {"diff", {file, file}},
-      {"merge", {in_folder(folder, "r")}}};
+      {"init", {photos}},       {"convert", {weights, in_folder(folder, "x.safetensors")}},
+      {"eval", {trial}},        {"verify", {trial}},
+      {"data info", {photos}},  {"data pack", {photos}},
+      {"bench data", {photos}}, {"explain", {file, file}},
+      {"list", {id}},           {"merge", {in_folder(folder, "r")}}};
   const std::string text = quoted_for_shell(std::string(100'000, '['));
   CommandLine app("normlab", "", "");
   add_commands(app, {"--help"});
@@ -152,7 +147,7 @@ TEST_CASE("escapes: 100 kB in any option or argument give a short message") {
       words += " " + option.name.substr(0, option.name.find(',')) + " " + text;
     } else {
       words += " " + text;
-      if (option.command == "convert" || option.command == "diff") words += " " + arguments.back();
+      if (option.command == "convert" || option.command == "explain") words += " " + arguments.back();
     }
     const Finished done = run_program(folder, words, "cd '" + folder.path().string() + "'; ");
     CAPTURE(option.command);

@@ -84,7 +84,7 @@ struct Place : Trained {
         {"data preview -o, --output", {.words = "data preview " + two + " --images 2 -o", .input = two}},
         {"data pack --out",
          {.words = "data pack photos --layout image_folder --slice train --out", .member = "classes.txt"}},
-        {"figures -o, --output", {.words = "figures " + two + " --out out --only strip -o", .member = "strip.svg"}},
+        {"report --figures", {.words = "report " + two + " --out out --only strip --figures", .member = "strip.svg"}},
         {"export -o, --output", {.words = "export " + two + " --out out --format csv -o", .input = two}},
         {"merge --out", {.words = "merge archives/two.jsonl --out", .member = "trials"}},
     };
@@ -141,13 +141,14 @@ std::vector<DescribedOption> all_options() {
 }
 
 /// Options whose text is no output. Those that name a path are for reading.
-const std::set<std::string> kNoOutputs = {
-    "--data",      "--set",     "--from",    "--out",       "--metric", "--where",  "--sort",
-    "--rows",      "--cols",    "--caption", "--label",     "--model",  "--slice",  "--labels",
-    "--data-root", "--weights", "--dataset", "--placement", "--shape",  "--shards", "--only",
-    "--sites",     "--curves",  "--claims",  "--start",     "--share",  "--device", "--class-order",
-    "DESCRIPTOR",  "FOLDER",    "WHAT",      "TRIAL",       "DATASET",  "A",        "B",
-    "ID",          "IN",        "RUN",       "SOURCES",     "NUMBERS"};
+const std::set<std::string> kNoOutputs = {"--data",    "--set",         "--from",     "--out",    "--metric",
+                                          "--where",   "--sort",        "--rows",     "--cols",   "--caption",
+                                          "--label",   "--model",       "--slice",    "--labels", "--data-root",
+                                          "--weights", "--placement",   "--shape",    "--shards", "--only",
+                                          "--sites",   "--curves",      "--claims",   "--start",  "--share",
+                                          "--device",  "--class-order", "DESCRIPTOR", "FOLDER",   "WHAT",
+                                          "TRIAL",     "DATASET",       "A",          "B",        "ID",
+                                          "IN",        "RUN",           "SOURCES",    "NUMBERS"};
 
 }  // namespace
 

@@ -1,6 +1,8 @@
 // The table of docs/commands.md: exit codes after bad input, missing parts of the machine and limits.
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "tests/lab/base/own_device.h"
 #include "tests/lab/cli/small_sweep.h"
 
@@ -26,15 +28,15 @@ struct Workplace {
             "plan " + descriptor + results,
             "table " + descriptor + results,
             "status " + descriptor + results,
-            "missing " + descriptor + results,
+            "status --missing " + descriptor + results,
             "explain " + descriptor,
-            "diff " + descriptor + " " + descriptor,
-            "curves " + descriptor + results,
+            "explain " + descriptor + " " + descriptor,
+            "export --curves --by-row " + descriptor + results,
             "report " + descriptor + results + " -o " + in_folder(folder, "report.html")};
   }
   std::vector<std::string> computes() const {
-    return {"eval --weights " + weights() + " --data shapes --slice test[:50]", "probe " + file, "verify " + id + out,
-            "bench step --seconds 0.01 --threads 1"};
+    return {"eval --weights " + weights() + " --data shapes --slice test[:50]", "eval --probe " + file,
+            "verify " + id + out, "bench step --seconds 0.01 --threads 1"};
   }
   void check(const std::string& command, const std::vector<int>& codes, const std::string& prefix = "",
              const std::string& streams = "") const {
@@ -69,6 +71,18 @@ std::string unusable(const TemporaryFolder& folder, const std::vector<std::strin
 
 }  // namespace
 
+TEST_CASE("exit codes: the page names the commands that are tested as those that compute nothing") {
+  const Workplace here;
+  std::set<std::string> named, tested{"--version", "--help", "list", "clean"};  // of these, single calls below
+  for (const std::string& command : here.reads("", "")) tested.insert(command.substr(0, command.find(' ')));
+  const std::string page = text_of("docs/commands.md");
+  const std::size_t from = page.find("\"Reads\" are the commands"), to = page.find("\n\n", from);
+  REQUIRE(from != page.npos);
+  for (std::size_t at = from; (at = page.find('`', at)) < to; at = page.find('`', at + 1) + 1)
+    named.insert(page.substr(at + 1, page.find('`', at + 1) - at - 1));
+  CHECK(named == tested);
+}
+
 TEST_CASE("exit codes: bad input ends a command with 2") {
   const Workplace here;
   const TemporaryFolder& folder = here.folder;
@@ -84,7 +98,7 @@ TEST_CASE("exit codes: bad input ends a command with 2") {
     if (std::string(name) == "folder.json")
       std::erase_if(commands, [](const auto& c) { return c.starts_with("table"); });
     here.check(commands, {2});
-    here.check({"run " + descriptor, "probe " + descriptor}, {2});
+    here.check({"run " + descriptor, "eval --probe " + descriptor}, {2});
   }
   const std::string converted = " " + in_folder(folder, "x.safetensors");
   for (const char* name : {"none.safetensors", "none.npz", "none.safetensors.index.json"})
@@ -101,7 +115,7 @@ TEST_CASE("exit codes: damage to a result ends with 2, a failing disk with 3") {
   const std::string whole = text_of(result);
   const std::vector<std::string> commands = {
       "table " + here.file + here.out, "report " + here.file + here.out + " -o " + in_folder(here.folder, "x.html"),
-      "curves " + here.file + here.out};
+      "export --curves --by-row " + here.file + here.out};
   std::ofstream(result) << whole.substr(0, whole.size() / 2);
   here.check(commands, {2});
   // Reading the first bytes of this one is an error of input and output.
@@ -124,7 +138,7 @@ TEST_CASE("exit codes: odd places for results cause no internal error") {
        {in_folder(folder, "a-file"), in_folder(folder, "circle"), in_folder(folder, std::string(300, 'n')),
         in_folder(folder, "device"), in_folder(folder, "a-file/below"), std::string("''")}) {
     here.check(here.reads(here.file, " --out " + place), {0, 2, 3});
-    here.check({"find " + here.id + " --out " + place, "clean --out " + place, "verify " + here.id + " --out " + place},
+    here.check({"list " + here.id + " --out " + place, "clean --out " + place, "verify " + here.id + " --out " + place},
                {0, 2, 3});
     here.check("run " + here.file + " --out " + place, {2, 3});
   }

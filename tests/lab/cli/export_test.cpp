@@ -84,8 +84,8 @@ TEST_CASE("export: commands show from the file what they show from the folder") 
   for (const char* options : {"", " --format json", " --format csv", " --select best_minival",
                               " --select mean_last_k --last 2", " --metric train/loss", " --detect 1"})
     two.same("table " + two.file + options);
-  two.same("curves " + two.file);
-  two.same("curves " + two.file + " --seeds --metric train/loss");
+  two.same("export --curves --by-row " + two.file);
+  two.same("export --curves --by-row " + two.file + " --seeds --metric train/loss");
   const auto report = [&](const std::string& source, const std::string& name) {
     const Finished done = two.call("report " + two.file + source + " -o " + (two.folder / name).string());
     CHECK_MESSAGE(done.code == 0, done.err);
@@ -116,7 +116,7 @@ TEST_CASE("export: a file without curves has a table but no curves") {
   const std::string from = " --from " + two.jsonl;
   CHECK(two.export_to("").code == 0);
   CHECK(two.call("table " + two.file + from).code == 0);
-  const Finished bare = two.call("curves " + two.file + from);
+  const Finished bare = two.call("export --curves --by-row " + two.file + from);
   CHECK(bare.code == 2);
   const std::string words =
       "2 of 2 trials with a result came without learning curves; export them again with `normlab export --full`";
@@ -201,7 +201,7 @@ TEST_CASE("export: options that exclude each other are refused") {
   const Trained& two = trained();
   two.fails("export " + two.file + " --out " + two.out, "--output");
   two.fails("export " + two.out + " --set seeds=1 -o x", "--set: applies to a descriptor");
-  two.fails("export " + two.file + " --curves -o x", "--curves: needs --format csv or --format jsonl");
+  two.fails("export " + two.file + " --curves --format archive -o x", "--curves: needs --format csv or --format jsonl");
   two.fails("export " + two.file + " --full --format csv", "--full: needs --format archive");
   two.fails("export " + two.file + " --anonymous --format csv", "--anonymous: needs --format archive");
 }
@@ -219,8 +219,8 @@ TEST_CASE("export: no command shows numbers of a damaged file") {
   const auto at = text.rfind("\"train/loss\":") + 13;
   text[at] = text[at] == '1' ? '2' : '1';
   write_atomically(two.jsonl, text);
-  for (const std::string& command :
-       {table, "curves " + two.file, "report " + two.file + " -o " + two.folder.path().string() + "/r.html"})
+  for (const std::string& command : {table, "export --curves --by-row " + two.file,
+                                     "report " + two.file + " -o " + two.folder.path().string() + "/r.html"})
     two.fails(command + from, "two.jsonl:2: ");
   CHECK(!fs::exists(two.folder / "r.html"));
 }

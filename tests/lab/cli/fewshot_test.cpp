@@ -64,7 +64,7 @@ TEST_CASE("fewshot: the command gives the trial's accuracy") {
   const std::string id = measured.first_id();
   const auto result = ResultStore(measured.folder / "r").trial(id).load_result();
   const Finished found = run_program(
-      measured.folder, "fewshot " + id + " --shots 1,3 --threads 2 --out " + in_folder(measured.folder, "r"));
+      measured.folder, "eval --fewshot " + id + " --shots 1,3 --threads 2 --out " + in_folder(measured.folder, "r"));
   CAPTURE(found.err);
   CHECK(found.code == 0);
   char expected[32];
@@ -75,10 +75,9 @@ TEST_CASE("fewshot: the command gives the trial's accuracy") {
 
 TEST_CASE("fewshot: the command judges weights on other data") {
   const Measured measured;
-  const Finished found =
-      run_program(measured.folder,
-                  "fewshot " + measured.first_id() + " --out " + in_folder(measured.folder, "r") +
-                      " --shots 2 --dataset '{\"name\": \"gratings\", \"train_images\": 50, \"eval_images\": 20}'");
+  const Finished found = run_program(
+      measured.folder, "eval --fewshot " + measured.first_id() + " --out " + in_folder(measured.folder, "r") +
+                           " --shots 2 --data '{\"name\": \"gratings\", \"train_images\": 50, \"eval_images\": 20}'");
   CAPTURE(found.err);
   CHECK(found.code == 0);
   CHECK(found.out.find("50 training images, 20 evaluated, 10 classes") != std::string::npos);
@@ -90,8 +89,8 @@ TEST_CASE("fewshot: images may be fewer than a batch of the training, and of ano
   REQUIRE(run_program(folder, "run " + one_row + " --out " + in_folder(folder, "r")).code == 0);
   const std::string weights = ResultStore(folder / "r").trial(ResultStore(folder / "r").trial_ids().front()).path() /
                               "attempt-1" / "checkpoint.safetensors";
-  const std::string few = " --shots 1 --dataset '{\"name\": \"gratings\", \"train_images\": 10, \"eval_images\": 20}'";
-  const Finished found = run_program(folder, "fewshot --weights " + weights + few);
+  const std::string few = " --shots 1 --data '{\"name\": \"gratings\", \"train_images\": 10, \"eval_images\": 20}'";
+  const Finished found = run_program(folder, "eval --fewshot --weights " + weights + few);
   CHECK_MESSAGE(found.code == 0, found.err);
   CHECK_MESSAGE(has(found.out, "10 training images, 20 evaluated, 10 classes"), found.out);
 
@@ -101,34 +100,35 @@ TEST_CASE("fewshot: images may be fewer than a batch of the training, and of ano
                                                      "'{\"image_size\": 64, \"num_classes\": 10, \"patch_size\": 8, "
                                                      "\"embed_dim\": 16, \"depth\": 2, \"num_heads\": 2}'");
   REQUIRE_MESSAGE(converted.code == 0, converted.err);
-  const Finished stretched = run_program(folder, "fewshot --weights " + larger + few + " --crop stretch");
+  const Finished stretched = run_program(folder, "eval --fewshot --weights " + larger + few + " --crop stretch");
   CHECK_MESSAGE(stretched.code == 0, stretched.err);
   CHECK_MESSAGE(has(stretched.out, "10 training images, 20 evaluated, 10 classes"), stretched.out);
 }
 
 TEST_CASE("fewshot: masks give no class to an image") {
   const Measured measured;
-  const Finished found =
-      run_program(measured.folder, "fewshot " + measured.first_id() + " --out " + in_folder(measured.folder, "r") +
-                                       " --shots 1 --dataset '{\"name\": \"shapes\", \"masks\": \"classes\"}'");
+  const Finished found = run_program(
+      measured.folder, "eval --fewshot " + measured.first_id() + " --out " + in_folder(measured.folder, "r") +
+                           " --shots 1 --data '{\"name\": \"shapes\", \"masks\": \"classes\"}'");
   CHECK(found.code == 2);
   CHECK(found.out.empty());
-  CHECK_MESSAGE(found.err.find("--dataset: masks give a class to each pixel") != std::string::npos, found.err);
+  CHECK_MESSAGE(found.err.find("--data: masks give a class to each pixel") != std::string::npos, found.err);
 }
 
 TEST_CASE("fewshot: a wrong dataset is an error that names the option") {
   const Measured measured;
-  const Finished found = run_program(measured.folder, "fewshot " + measured.first_id() + " --out " +
-                                                          in_folder(measured.folder, "r") + " --dataset shpes");
+  const Finished found = run_program(measured.folder, "eval --fewshot " + measured.first_id() + " --out " +
+                                                          in_folder(measured.folder, "r") + " --data shpes");
   CHECK(found.code == 2);
-  CHECK(found.err.find("--dataset") != std::string::npos);
+  CHECK(found.err.find("--data:") != std::string::npos);
   CHECK(found.err.find("shapes") != std::string::npos);
 }
 
 TEST_CASE("fewshot: a number of shots that a class does not have is refused") {
   const Measured measured;
   const std::string out = " --out " + in_folder(measured.folder, "r");
-  const Finished found = run_program(measured.folder, "fewshot " + measured.first_id() + out + " --shots 5,1000");
+  const Finished found =
+      run_program(measured.folder, "eval --fewshot " + measured.first_id() + out + " --shots 5,1000");
   CHECK(found.code == 2);
   CHECK(found.out.empty());
   CAPTURE(found.err);
@@ -137,14 +137,14 @@ TEST_CASE("fewshot: a number of shots that a class does not have is refused") {
   CHECK(found.err.find("give at most 20, or use more training images") != std::string::npos);
 
   // Without --shots too: these images are fewer than the largest default.
-  const Finished few = run_program(measured.folder, "fewshot " + measured.first_id() + out);
+  const Finished few = run_program(measured.folder, "eval --fewshot " + measured.first_id() + out);
   CHECK(few.code == 2);
   CHECK(few.err.find("--shots: 25 images per class") != std::string::npos);
 }
 
 TEST_CASE("fewshot: the command's numbers have the bounds of a descriptor's") {
   const Measured measured;
-  const std::string command = "fewshot " + measured.first_id() + " --out " + in_folder(measured.folder, "r");
+  const std::string command = "eval --fewshot " + measured.first_id() + " --out " + in_folder(measured.folder, "r");
   for (const auto& [words, part] : {std::pair{" --shots 0", "--shots"},
                                     {" --shots 1,-2", "--shots"},
                                     {" --seeds -1", "--seeds"},

@@ -157,8 +157,8 @@ TEST_CASE("jpeg copy: evaluations say so") {
   CHECK(!has(two.out("eval --out out " + png), "published"));
   CHECK(has(two.call("eval --out out " + jpg + " --slice train").err, "\n" + kLine + "\n"));
   CHECK(!has(two.call("eval --out out " + png + " --slice train").err, "published"));
-  CHECK(has(two.out("fewshot --out out " + jpg + " --shots 1"), "\n" + kLine + "\n"));
-  CHECK(!has(two.out("fewshot --out out " + png + " --shots 1"), "published"));
+  CHECK(has(two.out("eval --fewshot --out out " + jpg + " --shots 1"), "\n" + kLine + "\n"));
+  CHECK(!has(two.out("eval --fewshot --out out " + png + " --shots 1"), "published"));
 }
 
 TEST_CASE("jpeg copy: whether the images are JPEGs changes no id and no bit") {

@@ -21,8 +21,8 @@ struct Done {
     commands = {"--version",
                 "--help",
                 "run --help",
-                "schema",
-                "schema --keys",
+                "check --schema",
+                "check --keys",
                 "check " + file,
                 "plan " + file + out,
                 "table " + file + out,
@@ -30,10 +30,10 @@ struct Done {
                 "status " + file + out + " --all",
                 "explain " + file + " --all",
                 "explain --placements",
-                "find " + id + out,
-                "diff " + file + " " + file,
-                "missing " + file + out,
-                "curves " + file + out,
+                "list " + id + out,
+                "explain " + file + " " + file,
+                "status --missing " + file + out,
+                "export --curves --by-row " + file + out,
                 "clean " + out,
                 "report " + file + out + " -o " + in_folder(folder, "report.html")};
   }
@@ -69,7 +69,7 @@ TEST_CASE("libraries: without OpenBLAS only what multiplies is refused") {
   const std::string id = ResultStore(done.folder / "r").trial_ids().front();
   for (const std::string& command :
        {"run " + done.file + " --out " + in_folder(done.folder, "none"), "run " + done.file + done.out,
-        "verify " + id + done.out, "probe " + done.file, std::string("bench step --seconds 0.01")}) {
+        "verify " + id + done.out, "eval --probe " + done.file, std::string("bench step --seconds 0.01")}) {
     const Finished refused = run_program(done.folder, command, without);
     CHECK_MESSAGE(refused.code == 3, command << refused.err);
     CHECK_MESSAGE(has(refused.err, "OpenBLAS cannot be loaded"), refused.err);

@@ -121,12 +121,12 @@ TEST_CASE("nonfinite: no command shows an accuracy of weights that an update bro
   const Finished guesses = run_program(folder, "table " + descriptor + out + " --diverged chance");
   CHECK(guesses.code == 0);
   CHECK(!has(guesses.out, "±0"));
-  CHECK(has(run_program(folder, "curves " + descriptor + out).err, "no trial has this metric"));
+  CHECK(has(run_program(folder, "export --curves --by-row " + descriptor + out).err, "no trial has this metric"));
   CHECK(run_program(folder, "report " + descriptor + out + " -o " + (folder / "r.html").string()).code == 0);
   CHECK(!has(text_of(folder / "r.html"), "eval/accuracy</dt>"));
   const ResultStore store(folder / "out");
   for (const std::string& id : store.trial_ids()) {
-    const Finished find = run_program(folder, "find " + id + out);
+    const Finished find = run_program(folder, "list " + id + out);
     CHECK(has(find.out, "diverged: step 1: the evaluation is not finite: eval/accuracy: image 0 ("));
     CHECK(has(find.out, "metric  train/first_loss "));
     CHECK(find.out.find("metric  ") == find.out.rfind("metric  "));
@@ -223,7 +223,7 @@ TEST_CASE("nonfinite: probe names the weight that is not finite") {
   const Trained& t = trained();
   for (const char* placement : {"dyt", "pre_pre"}) {
     const auto weights = weights_alone(t, placement);
-    const std::string probe = "probe " + t.descriptor + " --images 10 --weights ";
+    const std::string probe = "eval --probe " + t.descriptor + " --images 10 --weights ";
     REQUIRE(t.call(probe + weights.string()).code == 0);
     with_each_weight(weights, "", [&](const std::string& path, const std::string& words) {
       for (const char* format : {"", " --format json", " --format csv"}) {
@@ -243,7 +243,7 @@ TEST_CASE("nonfinite: probe names the site at which finite weights overflow") {
   const Trained& t = trained();
   const auto weights = weights_alone(t, "pre_pre");  // dyt's final tanh takes infinity to 1
   poison_with_large(weights);
-  const Finished run = t.call("probe " + t.descriptor + " --images 10 --weights " + weights.string());
+  const Finished run = t.call("eval --probe " + t.descriptor + " --images 10 --weights " + weights.string());
   CHECK(run.code == 1);
   CHECK(run.out == "");
   CHECK_MESSAGE(has(run.err, "the loss of training image "), run.err);
@@ -254,7 +254,7 @@ TEST_CASE("nonfinite: probe names the site at which finite weights overflow") {
 TEST_CASE("nonfinite: probe prints the rows that have numbers") {
   const Trained& t = trained();
   const Finished rows =
-      t.call("probe " + t.descriptor + " --images 10 --set 'sweep={\"model.placement\": [\"pre_pre\", " +
+      t.call("eval --probe " + t.descriptor + " --images 10 --set 'sweep={\"model.placement\": [\"pre_pre\", " +
              "{\"base\": \"layer_scale\", \"layer_scale\": {\"init\": 3e38}}]}'");
   CHECK(rows.code == 1);
   CHECK_MESSAGE(has(rows.out, "pre_pre, seed 0: 10 training images"), rows.out);
@@ -317,13 +317,13 @@ TEST_CASE("nonfinite: no command shows the accuracy of a metric that is not fini
                                            "table " + in + " --metric minival/accuracy",
                                            "table " + in + " --bootstrap",
                                            "report " + in + " -o " + page,
-                                           "find " + ids[1] + " --out " + t.out,
-                                           "diff " + ids[0] + " " + ids[1] + " --out " + t.out,
+                                           "list " + ids[1] + " --out " + t.out,
+                                           "explain " + ids[0] + " " + ids[1] + " --out " + t.out,
                                            "status " + in};
-  const std::vector<std::string> of_metrics{"curves " + in,
-                                            "curves " + in + " --seeds",
-                                            "curves " + in + " --metric minival/accuracy --seeds",
-                                            "curves " + in + " --metric eval/ema_accuracy --seeds",
+  const std::vector<std::string> of_metrics{"export --curves --by-row " + in,
+                                            "export --curves --by-row " + in + " --seeds",
+                                            "export --curves --by-row " + in + " --metric minival/accuracy --seeds",
+                                            "export --curves --by-row " + in + " --metric eval/ema_accuracy --seeds",
                                             "table " + in + " --select mean_last_k --last 1 --format json",
                                             "table " + in + " --select best_minival --format json",
                                             "report " + in + " -o " + page};

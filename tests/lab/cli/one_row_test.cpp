@@ -144,8 +144,8 @@ TEST_CASE("one row: an archive is read without its descriptor, and brings it alo
   CHECK_MESSAGE(alone.code == 0, alone.err);
   CHECK(alone.out == table.out);
   for (const std::string& command :
-       {"report " + archive + " -o " + in_folder(place.folder, "r.html"), "curves " + archive,
-        "figures " + archive + " --only strip -o " + in_folder(place.folder, "figures"),
+       {"report " + archive + " -o " + in_folder(place.folder, "r.html"), "export --curves --by-row " + archive,
+        "report " + archive + " --only strip --figures " + in_folder(place.folder, "figures"),
         "export " + archive + " --format csv", "explain " + archive, "table " + archive + " --set seeds=1"}) {
     const Finished done = place.call(command);
     CHECK_MESSAGE(done.code == 0, done.err);
@@ -189,7 +189,7 @@ TEST_CASE("one row: results of own images are read where the images are not") {
     CHECK_MESSAGE(done.code == 0, done.err);
     CHECK(done.out == table.out);
   }
-  for (const char* command : {"status ", "missing ", "explain "}) {
+  for (const char* command : {"status ", "status --missing ", "explain "}) {
     const Finished done =
         place.call(command + file + (command == std::string("explain ") ? "" : " --out " + place.out));
     CHECK_MESSAGE((done.code == 0 || command == std::string("explain ")), done.err);

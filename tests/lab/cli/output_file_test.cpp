@@ -61,14 +61,14 @@ TEST_CASE("output: descriptors, archives and results are not replaced by tables,
   }
   t.refuses("export out -o " + result, result, kTrial);
   t.refuses("report " + two + " --out out -o new.html --svg " + t.trial, t.trial + "/gains.svg", kTrial);
-  t.refuses("figures " + two + " --out out -o " + t.trial, t.trial + "/lr_sensitivity.svg", kTrial);
+  t.refuses("report " + two + " --out out --figures " + t.trial, t.trial + "/lr_sensitivity.svg", kTrial);
   for (const std::string& file : {two, base}) t.refuses("claims --claims claims --out out -o " + file, file, kRead);
   t.refuses("claims --claims claims --from archives -o " + archive, archive, kRead);
   t.refuses("claims --claims claims --out out -o " + result, result, kTrial);
 
   fs::create_directories(t.folder / "copies");
   fs::copy_file(t.folder / archive, t.folder / "copies/strip.csv", fs::copy_options::overwrite_existing);
-  const Finished drawn = t.call("figures " + two + " --from copies/strip.csv --only strip -o copies");
+  const Finished drawn = t.call("report " + two + " --from copies/strip.csv --only strip --figures copies");
   CHECK(drawn.code == 2);
   CHECK_MESSAGE(has(drawn.err, std::string("copies/strip.csv: ") + kRead), drawn.err);
   CHECK(text_of(t.folder / "copies/strip.csv") == text_of(t.folder / archive));

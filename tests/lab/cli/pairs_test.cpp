@@ -55,7 +55,7 @@ TEST_CASE("image and text: every command works on such a run") {
   REQUIRE(run.code == 0);
   CHECK(says(run.err, "8 of 8 trials done"));
   CHECK(says(run.out, "eval/accuracy"));
-  for (const std::string command : {"table ", "report ", "status ", "curves "}) {
+  for (const std::string command : {"table ", "report ", "status ", "export --curves --by-row "}) {
     CAPTURE(command);
     CHECK(
         run_program(folder, command + pairs + out + (command == "report " ? " -o " + in_folder(folder, "r.html") : ""))
@@ -85,11 +85,11 @@ TEST_CASE("image and text: few-shot evaluation judges the image tower, of images
   const auto config = nlohmann::json::parse(store.trial(pair).read_config());
   const std::string tower = config["start"]["trial"];  // its image tower, which the pairs froze
   const auto few_shot = [&](const std::string& trial, const std::string& more) {
-    const Finished found = run_program(folder, "fewshot " + trial + " --shots 1,5" + out_option(folder) + more);
+    const Finished found = run_program(folder, "eval --fewshot " + trial + " --shots 1,5" + out_option(folder) + more);
     CHECK_MESSAGE(found.code == 0, found.err);
     return found.out;
   };
-  const std::string bare = R"( --dataset '{"name": "shapes", "label": "kind", "shapes_seed": 9, "train_images": 100,
+  const std::string bare = R"( --data '{"name": "shapes", "label": "kind", "shapes_seed": 9, "train_images": 100,
     "eval_images": 50, "mean": [0.4, 0.4, 0.4], "std": [0.3, 0.3, 0.3]}')";
   const std::string expected = few_shot(tower, bare);
   CHECK(says(expected, "5 shots"));

@@ -35,7 +35,9 @@ struct Files {
   Finished plan(const std::string& out, const std::string& more = "") const {
     return run_program(folder, "plan " + descriptor + " --out " + (folder / out).string() + " " + more);
   }
-  Finished probe(const std::string& more) const { return run_program(folder, "probe " + descriptor + " " + more); }
+  Finished probe(const std::string& more) const {
+    return run_program(folder, "eval --probe " + descriptor + " " + more);
+  }
   std::vector<TrialFolder> trials(const std::string& out) const {
     const ResultStore store(folder / out);
     std::vector<TrialFolder> all;
@@ -343,16 +345,17 @@ TEST_CASE("figures: the program draws what it can, names what is missing and end
   REQUIRE(files.run("r", kAllProbes).code == 0);
   const std::string out = (files.folder / "figures").string();
   const auto figures = [&](const std::string& more) {
-    return run_program(files.folder, "figures " + files.descriptor + kAllProbes + " --out " +
-                                         (files.folder / "r").string() + " -o " + out + " " + more);
+    return run_program(files.folder, "report " + files.descriptor + kAllProbes + " --out " +
+                                         (files.folder / "r").string() + " --figures " + out + " " + more);
   };
   const Finished all = figures("");
   CHECK_MESSAGE(all.code == 0, all.err);
   for (const char* name : {"xspp", "gradients", "embedding", "stem_scale", "mapping", "mapping-curvature", "attention",
                            "activations", "activations-histogram", "updates", "strip", "curves", "without_block"})
     for (const char* suffix : {".svg", ".csv", ".md"}) CHECK(fs::exists(out + "/" + name + suffix));
-  const Finished missing = run_program(files.folder, "figures " + files.descriptor + " --out " +
-                                                         (probed_runs().folder / "probed").string() + " -o " + out);
+  const Finished missing =
+      run_program(files.folder, "report " + files.descriptor + " --out " + (probed_runs().folder / "probed").string() +
+                                    " --figures " + out);
   CHECK(missing.code == 2);
   CHECK_MESSAGE(missing.err.find("updates: no trial has been measured by the probe \"updates\" (norm of each layer's "
                                  "update over that of its weights); set \"probes\": {\"updates\": 100} and run "
@@ -364,7 +367,7 @@ TEST_CASE("figures: the program draws what it can, names what is missing and end
   const Finished unknown = figures("--only mapping --sites blocks.0.atn.pre");
   CHECK(unknown.code == 2);
   CHECK(unknown.err.find("--sites: unknown site \"blocks.0.atn.pre\"; did you mean") != std::string::npos);
-  const Finished none = run_program(files.folder, "figures " + files.descriptor + " --out none -o " + out);
+  const Finished none = run_program(files.folder, "report " + files.descriptor + " --out none --figures " + out);
   CHECK(none.code == 2);
   CHECK_MESSAGE(
       none.err.find("xspp, gradients, embedding, stem_scale, mapping, attention, activations, updates, curves, "

@@ -226,7 +226,7 @@ TEST_CASE("program: a call without a descriptor or with an unknown command is re
 
 TEST_CASE("program: every command has --help") {
   const TemporaryFolder folder;
-  for (const char* command : {"run", "plan", "check", "table", "schema", "bench", "bench step", "bench norms"}) {
+  for (const char* command : {"run", "plan", "check", "table", "bench", "bench step", "bench norms"}) {
     const Finished help = run_program(folder, std::string(command) + " --help");
     CHECK(help.code == 0);
     CHECK(help.out.find("--help") != std::string::npos);

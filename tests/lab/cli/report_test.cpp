@@ -1,4 +1,4 @@
-// normlab report and normlab curves as a user calls them.
+// normlab report and normlab export --curves --by-row as a user calls them.
 #include <doctest/doctest.h>
 
 #include "tests/lab/cli/program.h"
@@ -75,7 +75,7 @@ TEST_CASE("report: a misspelt metric is refused with the nearest name") {
   const std::string arguments = fake_sweep(folder);
   for (const std::string& command : {"report " + arguments + " -o " + in(folder, "x.html") + " --curves eval/acuracy",
                                      "report " + arguments + " -o " + in(folder, "x.html") + " --metric eval/acuracy",
-                                     "curves " + arguments + " --metric eval/acuracy"}) {
+                                     "export --curves --by-row " + arguments + " --metric eval/acuracy"}) {
     const Finished wrong = run_program(folder, command);
     CAPTURE(wrong.err);
     CHECK(wrong.code == 2);
@@ -87,14 +87,15 @@ TEST_CASE("report: a misspelt metric is refused with the nearest name") {
 TEST_CASE("curves: bands and seeds are printed as CSV") {
   const TemporaryFolder folder;
   const std::string arguments = fake_sweep(folder);
-  const Finished bands = run_program(folder, "curves " + arguments + " --metric eval/loss");
+  const Finished bands = run_program(folder, "export --curves --by-row " + arguments + " --metric eval/loss");
   CHECK(bands.code == 0);
   CHECK(bands.out.find("row,step,mean,low,high,n\npre_pre,10,2,2,2,3\n") == 0);
   CHECK(occurrences(bands.out, "\n") == 1 + 3 * 5);
-  const Finished seeds = run_program(folder, "curves " + arguments + " --metric eval/loss --seeds --format csv");
+  const Finished seeds =
+      run_program(folder, "export --curves --by-row " + arguments + " --metric eval/loss --seeds --format csv");
   CHECK(seeds.out.find("row,seed,step,value\npre_pre,0,10,2\n") == 0);
   CHECK(occurrences(seeds.out, "\n") == 1 + 3 * 3 * 5);
-  CHECK(run_program(folder, "curves " + arguments + " --format xml").code == 2);
+  CHECK(run_program(folder, "export --curves --by-row " + arguments + " --format xml").code == 2);
 }
 
 TEST_CASE("report: a damaged file leaves the rest of the page") {
@@ -193,8 +194,9 @@ TEST_CASE("report: Ctrl-C ends --watch with a page that no longer reloads") {
 TEST_CASE("report: --watch refuses what it cannot do") {
   const TemporaryFolder folder;
   const std::string sweep = small_sweep(folder);
-  for (const auto& [words, part] : {std::pair{"report " + sweep + " --watch -o -", "--watch: needs a file to rewrite"},
-                                    std::pair{"report " + sweep + " --watch 0", "must be a whole number of seconds"}}) {
+  for (const auto& [words, part] :
+       {std::pair{"report " + sweep + " --watch -o -", "--watch: needs a file to rewrite"},
+        std::pair{"report " + sweep + " --watch 0", "--watch: must be 1 to 99999, not \"0\""}}) {
     const Finished refused = run_program(folder, words);
     CHECK(refused.code == 2);
     CHECK_MESSAGE(refused.err.find(part) != std::string::npos, refused.err);

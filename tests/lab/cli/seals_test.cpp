@@ -135,7 +135,7 @@ TEST_CASE("seals: what reads weights names a damaged checkpoint") {
   const std::string copy = (sweep.folder / "copy.safetensors").string();
   const auto all_name = [&](const std::string& what) {
     for (const std::string& words : {eval + checkpoint.string(), "convert " + checkpoint.string() + " " + copy,
-                                     "probe " + sweep.file + " --weights " + checkpoint.string()}) {
+                                     "eval --probe " + sweep.file + " --weights " + checkpoint.string()}) {
       CAPTURE(words);
       const Finished done = run(words);
       CHECK_MESSAGE(done.code == 2, (done.out + done.err));
@@ -181,7 +181,7 @@ TEST_CASE("seals: no number of a changed result is shown") {
     sweep.with(sweep.result(), with_value(good, member, value), [&] {
       sweep.names("table " + sweep.file, sweep.result());
       sweep.names("report " + sweep.file + " -o " + (sweep.folder / "report.html").string(), sweep.result());
-      sweep.names("find " + sweep.trial().path().filename().string(), sweep.result());
+      sweep.names("list " + sweep.trial().path().filename().string(), sweep.result());
       const Finished table = sweep.call("table --format csv " + sweep.file);
       CHECK_MESSAGE(has(table.out, ",1,2,"), table.out);  // the other seed alone counts
     });
@@ -198,13 +198,13 @@ TEST_CASE("seals: what reads metrics names those that were changed or removed") 
   for (const std::string& bad : {flipped(good, digit), good.substr(0, good.size() / 2), std::string()}) {
     CAPTURE(bad);
     sweep.with(metrics, bad, [&] {
-      sweep.names("curves " + sweep.file, metrics);
+      sweep.names("export --curves --by-row " + sweep.file, metrics);
       sweep.names(report, metrics);
       sweep.names("table " + sweep.file + " --select mean_last_k --last 2", metrics);
     });
   }
   fs::remove(metrics);
-  sweep.names("curves " + sweep.file, metrics);
+  sweep.names("export --curves --by-row " + sweep.file, metrics);
   sweep.names(report, metrics);
   write_atomically(metrics, good);
 }
@@ -223,7 +223,7 @@ TEST_CASE("seals: find and table name settings that were changed") {
   const fs::path config = sweep.trial().path() / "config.json";
   const std::string settings = read_file(config);
   sweep.with(config, replaced(settings, "\"lr\": ", "\"lr\": 1"), [&] {
-    sweep.names("find " + sweep.trial().path().filename().string(), config);
+    sweep.names("list " + sweep.trial().path().filename().string(), config);
     sweep.names("table " + sweep.store.out().string(), config);
   });
 }
@@ -288,7 +288,7 @@ TEST_CASE("seals: results without seals are marked as such") {
   const Unsealed sweep;
   const std::string words = "not sealed: written by a version that stored no hashes, so damage can go undetected";
   CHECK(has(sweep.call("status " + sweep.file).out, "6 of the results are " + words));
-  CHECK(has(sweep.call("find " + sweep.trial().path().filename().string()).out, "seal    none: written by a version"));
+  CHECK(has(sweep.call("list " + sweep.trial().path().filename().string()).out, "seal    none: written by a version"));
   const std::string page = (sweep.folder / "report.html").string();
   CHECK(sweep.call("report " + sweep.file + " -o " + page).code == 0);
   CHECK(has(text_of(page), "6 of 6 results have no hashes, so damage can go undetected"));
@@ -324,7 +324,7 @@ TEST_CASE("seals: a result without a seal is compared with the files beside it")
     CAPTURE(value);
     sweep.with(path, with_value(good, member, value), [&] {
       sweep.names("table " + sweep.file, path);
-      sweep.names("curves " + sweep.file, path);
+      sweep.names("export --curves --by-row " + sweep.file, path);
     });
   }
   const fs::path folder = attempt_folder(path.parent_path(), 1);
@@ -332,7 +332,7 @@ TEST_CASE("seals: a result without a seal is compared with the files beside it")
   sweep.with(folder / "correct.bits", flipped(bits, bits.size() - 2),
              [&] { sweep.names("table " + sweep.file, folder / "correct.bits"); });
   fs::remove(folder / "metrics.jsonl");
-  sweep.names("curves " + sweep.file, folder / "metrics.jsonl");
+  sweep.names("export --curves --by-row " + sweep.file, folder / "metrics.jsonl");
 }
 
 TEST_CASE("seals: a table of two programs' results names both") {

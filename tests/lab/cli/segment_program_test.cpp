@@ -91,7 +91,7 @@ TEST_CASE("program: a segmentation is trained, tabled and written as masks") {
   const Finished refused = folder.call("eval " + trial + " --logits x.npy");
   CHECK(refused.code != 0);
   CHECK(says(refused.err, "a segmentation network is evaluated on the data of its training"));
-  const Finished shots = folder.call("fewshot " + trial + " --data " + (folder / "data").string());
+  const Finished shots = folder.call("eval --fewshot " + trial + " --data-root " + (folder / "data").string());
   CHECK(shots.code == 2);
   CHECK(shots.out.empty());
   CHECK_MESSAGE(says(shots.err, "few-shot evaluation needs a class for each image"), shots.err);

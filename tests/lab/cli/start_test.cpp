@@ -107,7 +107,7 @@ TEST_CASE("start: a killed run resumes in either stage with the same bits") {
 
 TEST_CASE("start: missing lists both stages") {
   const TemporaryFolder folder;
-  const Finished missing = run_program(folder, "missing " + write_both(folder) + out_option(folder));
+  const Finished missing = run_program(folder, "status --missing " + write_both(folder) + out_option(folder));
   CHECK(missing.out.find("pretrain: bn_ffnbn, seed 1") != std::string::npos);
   CHECK(missing.err.find("8 of 8 trials without a result") != std::string::npos);
 }

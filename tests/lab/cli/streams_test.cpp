@@ -65,8 +65,8 @@ TEST_CASE("streams: lost standard error changes no exit code") {
                                   "plan " + file + out,
                                   "table " + file + out,
                                   "status " + file + out,
-                                  "missing " + file + out,
-                                  "curves " + file + out + " --metric nothing",
+                                  "status --missing " + file + out,
+                                  "export --curves --by-row " + file + out + " --metric nothing",
                                   "report " + file + out + " -o " + in_folder(folder, "report.html"),
                                   "data preview " + file + " -o " + in_folder(folder, "sheet.png"),
                                   "frobnicate",
@@ -91,8 +91,8 @@ TEST_CASE("streams: lost standard output ends every command with 3") {
                                   "table " + file + out,
                                   "status " + file + out,
                                   "explain " + file,
-                                  "schema",
-                                  "curves " + file + out,
+                                  "check --schema",
+                                  "export --curves --by-row " + file + out,
                                   "run " + file + out,
                                   "data info shapes",
                                   "table " + file + out + " --format csv"};
@@ -102,7 +102,7 @@ TEST_CASE("streams: lost standard output ends every command with 3") {
       CHECK_MESSAGE(lost.code == 3, command << " " << streams << ": " << lost.code);
       CHECK_MESSAGE(lost.err.find("standard output cannot be written") != std::string::npos, command << lost.err);
     }
-  CHECK(run_program(folder, "missing " + file + out, "", ">/dev/full").code == 0);  // it has nothing to print
+  CHECK(run_program(folder, "status --missing " + file + out, "", ">/dev/full").code == 0);  // it has nothing to print
 }
 
 TEST_CASE("streams: no file gets the number of a closed stream") {

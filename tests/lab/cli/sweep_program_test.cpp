@@ -102,14 +102,14 @@ TEST_CASE("program: a descriptor that has changed runs its new trials alone") {
 
 TEST_CASE("missing: trials without a result are listed") {
   const HalfDone& sweep = half_done();
-  const Finished missing = sweep.call("missing " + sweep.a);
+  const Finished missing = sweep.call("status --missing " + sweep.a);
   CHECK(missing.code == 0);
   CHECK(std::count(missing.out.begin(), missing.out.end(), '\n') == 2);
   CHECK(says(missing.out, "missing"));
   CHECK(says(missing.out, "  pre_pre, seed 1\n"));
   CHECK(says(missing.out, "  dpn, seed 1\n"));
   CHECK(says(missing.err, "2 of 4 trials without a result: 2 missing\n"));
-  CHECK(sweep.call("missing " + sweep.a + " --set seeds=1").out == "");
+  CHECK(sweep.call("status --missing " + sweep.a + " --set seeds=1").out == "");
 }
 
 TEST_CASE("program: every command rounds a trial's progress down") {
@@ -121,7 +121,8 @@ TEST_CASE("program: every command rounds a trial's progress down") {
   stopped.write_config(full_json(trial.config));
   make_folders(attempt_folder(stopped.path(), 1));
   MetricsLog(stopped.metrics(1)).append({16, 16 / 60.0, {{"train/loss", 2.0}}});  // 26.7%
-  for (const std::string& command : {"status " + file, "missing " + file, "table " + file, "find " + trial.id}) {
+  for (const std::string& command :
+       {"status " + file, "status --missing " + file, "table " + file, "list " + trial.id}) {
     const Finished done = run_program(folder, command + out);
     CHECK_MESSAGE(done.out.find("26%") != std::string::npos, command << "\n" << done.out << done.err);
   }
@@ -130,24 +131,24 @@ TEST_CASE("program: every command rounds a trial's progress down") {
 TEST_CASE("missing: --ids prints whole ids alone") {
   const HalfDone& sweep = half_done();
   const Experiment e = load_experiment(sweep.a);
-  CHECK(sweep.call("missing " + sweep.a + " --ids").out == e.trials[1].id + "\n" + e.trials[3].id + "\n");
+  CHECK(sweep.call("status --missing " + sweep.a + " --ids").out == e.trials[1].id + "\n" + e.trials[3].id + "\n");
 }
 
 TEST_CASE("find: the beginning of an id is enough to show its trial") {
   const HalfDone& sweep = half_done();
   REQUIRE(sweep.ids().size() == 2);
   const std::string id = sweep.ids()[0];
-  const Finished found = sweep.call("find " + id.substr(0, 10));
+  const Finished found = sweep.call("list " + id.substr(0, 10));
   CHECK(says(found.out, id + "\n  state   done\n  plan    a (" + sweep.a + "): "));
   CHECK(says(found.out, "  metric  eval/accuracy "));
   CHECK(says(found.out, "\"embed_dim\": 16"));
 }
 
 TEST_CASE("find: what begins no trial's id is refused") {
-  const Finished none = half_done().call("find 0123456789");
+  const Finished none = half_done().call("list 0123456789");
   CHECK(none.code == 2);
   CHECK(says(none.err, "has an id that begins with 0123456789"));
-  const Finished wrong = half_done().call("find xyz");
+  const Finished wrong = half_done().call("list xyz");
   CHECK(wrong.code == 2);
   CHECK(says(wrong.err, "\"xyz\" is not the beginning of a trial's id"));
 }
@@ -155,7 +156,7 @@ TEST_CASE("find: what begins no trial's id is refused") {
 TEST_CASE("diff: of two trials only what differs is shown") {
   const HalfDone& sweep = half_done();
   const Experiment e = load_experiment(sweep.a);
-  const Finished diff = sweep.call("diff " + short_id(e.trials[0]) + " " + short_id(e.trials[2]));
+  const Finished diff = sweep.call("explain " + short_id(e.trials[0]) + " " + short_id(e.trials[2]));
   REQUIRE_MESSAGE(diff.code == 0, diff.err);
   CHECK(says(diff.out, "config\n  model.placement.stem.patch_in"));
   CHECK(says(diff.out, "formula\n  stem"));
@@ -168,12 +169,12 @@ TEST_CASE("diff: of two trials only what differs is shown") {
 
 TEST_CASE("diff: two ids of one trial are named as such") {
   const std::string id = half_done().ids()[0];
-  CHECK(says(half_done().call("diff " + id + " " + id).out, "both ids name trial "));
+  CHECK(says(half_done().call("explain " + id + " " + id).out, "both ids name trial "));
 }
 
 TEST_CASE("diff: a trial that was never trained is refused") {
   const Experiment e = load_experiment(half_done().a);
-  CHECK(half_done().call("diff " + short_id(e.trials[1]) + " " + short_id(e.trials[0])).code == 2);
+  CHECK(half_done().call("explain " + short_id(e.trials[1]) + " " + short_id(e.trials[0])).code == 2);
 }
 
 TEST_CASE("diff: two descriptors are compared by rows and settings") {
@@ -181,7 +182,7 @@ TEST_CASE("diff: two descriptors are compared by rows and settings") {
   const std::string &a = sweep.a,
                     b = write(sweep.folder, "b.json", R"({"extends": "a.json", "train": {"batch_size": 10},
     "sweep": {"model.placement": ["dpn", "sub_ln"]}, "seeds": 3})");
-  const Finished files = sweep.call("diff " + a + " " + b);
+  const Finished files = sweep.call("explain " + a + " " + b);
   REQUIRE_MESSAGE(files.code == 0, files.err);
   CHECK(says(files.out, "0 trials in both, 4 only in " + a + ", 6 only in " + b + "\n"));
   CHECK(says(files.out, "rows in only one of the two\n  pre_pre"));
@@ -190,7 +191,7 @@ TEST_CASE("diff: two descriptors are compared by rows and settings") {
 }
 
 TEST_CASE("diff: a descriptor and a trial are not compared") {
-  CHECK(half_done().call("diff " + half_done().a + " " + half_done().ids()[0]).code == 2);
+  CHECK(half_done().call("explain " + half_done().a + " " + half_done().ids()[0]).code == 2);
 }
 
 TEST_CASE("program: two processes of a tuned sweep choose once") {
@@ -209,7 +210,8 @@ TEST_CASE("program: two processes of a tuned sweep choose once") {
   const nlohmann::json to_come = nlohmann::json::parse(status.out)["to_come"];
   CHECK(to_come == nlohmann::json{{"trials", 4}, {"at_most", 4}});
   CHECK(says(run_program(folder, "status " + file + out).out, "; to come: 4 trials of the table for 2 rows still "));
-  CHECK(says(run_program(folder, "missing " + file + out).err, " finished: 4 trials of the table for 2 rows still "));
+  CHECK(says(run_program(folder, "status --missing " + file + out).err,
+             " finished: 4 trials of the table for 2 rows still "));
   const Finished script = run_program(folder, "plan " + file + out + " --format slurm --hours 1");
   CHECK(says(script.out, "# 4 more follow from their results; plan and submit them afterwards.\n"));
   const Finished commands = run_program(folder, "plan " + file + out + " --format commands");
@@ -227,7 +229,7 @@ TEST_CASE("program: two processes of a tuned sweep choose once") {
   for ([[maybe_unused]] const auto& entry : fs::directory_iterator(folder / "r/experiments/tuned/fixed")) ++decisions;
   CHECK(decisions == 2);
   CHECK(says(run_program(folder, "plan " + file + out).out, "2 rows, 8 trials, 4 of them to tune; 8 done already\n"));
-  CHECK(run_program(folder, "missing " + file + out).out == "");
+  CHECK(run_program(folder, "status --missing " + file + out).out == "");
 }
 
 TEST_CASE("program: two-stage seeds run to the number that the first seeds fix") {

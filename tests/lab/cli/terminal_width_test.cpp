@@ -37,8 +37,8 @@ TEST_CASE("terminal width: lines end between words at every width") {
   const TwoSweeps& two = two_sweeps();
   for (const std::string& command :
        {"run " + two.file + two.out, "table " + two.other + two.out, "status " + two.other + two.out + " --all",
-        "missing " + two.other + two.out, "list" + two.out, "plan " + two.other + two.out,
-        "explain " + two.file + " --all", "check " + two.file, "diff " + two.file + " " + two.other + two.out}) {
+        "status --missing " + two.other + two.out, "list" + two.out, "plan " + two.other + two.out,
+        "explain " + two.file + " --all", "check " + two.file, "explain " + two.file + " " + two.other + two.out}) {
     constexpr unsigned short kWidths[] = {40, 80, 200};
     for (const unsigned short columns : kWidths) {
       OnTerminal terminal(command, columns, 300);

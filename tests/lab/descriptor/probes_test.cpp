@@ -89,7 +89,7 @@ TEST_CASE("probes: a step after the end of the training is refused") {
                          "steps are 0 to 9\n"
                          "d.json:1:73: /probes/gradients/1: step 11 is after the end of"),
       beyond);
-  CHECK(beyond.find("normlab probe --weights") != std::string::npos);
+  CHECK(beyond.find("normlab eval --probe --weights") != std::string::npos);
   CHECK(files.problems(R"({"train": {"steps": 10}, "probes": {"signal": [0, 9]}})").empty());
 }
 

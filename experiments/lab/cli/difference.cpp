@@ -1,3 +1,5 @@
+#include "experiments/lab/cli/difference.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,8 +11,6 @@
 #include "core/visible_text.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/base/text_layout.h"
-#include "experiments/lab/cli/commands.h"
-#include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/trial_by_id.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/formula.h"
@@ -25,43 +25,40 @@ struct Difference {
 };
 using Differences = std::vector<Difference>;
 
-/// Leaves of both documents, in the order of the first; a missing value is "-".
-Differences compare(const nlohmann::ordered_json& a, const nlohmann::ordered_json& b) {
-  const auto flat_a = a.flatten(), flat_b = b.flatten();
-  const auto name = [](std::string pointer) {
-    std::replace(pointer.begin(), pointer.end(), '/', '.');
-    return pointer.empty() ? pointer : pointer.substr(1);
-  };
-  // An empty list is null once it is flattened.
-  const auto text = [](const nlohmann::ordered_json& v) {
-    return v.is_null() || v == "" ? "-" : v.is_string() ? v.get<std::string>() : v.dump();
+/// Values by name, in the order in which differences are shown.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+/// In the order of `a`, then what only `b` has; a missing or empty value is "-".
+Differences compare(const Facts& a, const Facts& b) {
+  const auto value_in = [](const Facts& facts, const std::string& name) -> std::string {
+    const auto found = std::find_if(facts.begin(), facts.end(), [&](const auto& fact) { return fact.first == name; });
+    return found == facts.end() || found->second.empty() ? "-" : found->second;
   };
   Differences out;
-  for (const auto& [pointer, value] : flat_a.items()) {
-    if (!flat_b.contains(pointer))
-      out.push_back({name(pointer), text(value), "-"});
-    else if (flat_b.at(pointer) != value)
-      out.push_back({name(pointer), text(value), text(flat_b.at(pointer))});
-  }
-  for (const auto& [pointer, value] : flat_b.items())
-    if (!flat_a.contains(pointer)) out.push_back({name(pointer), "-", text(value)});
+  for (const auto& [name, value] : a) out.push_back({name, value_in(a, name), value_in(b, name)});
+  for (const auto& [name, value] : b)
+    if (std::none_of(a.begin(), a.end(), [&, &found = name](const auto& fact) { return fact.first == found; }))
+      out.push_back({name, "-", value_in(b, name)});
   std::erase_if(out, [](const Difference& d) { return d.a == d.b; });
   return out;
 }
 
 Differences compare(const std::map<std::string, std::string>& a, const std::map<std::string, std::string>& b) {
-  Differences out;
-  std::map<std::string, std::pair<std::string, std::string>> both;
-  for (const auto& [key, value] : a) both[key].first = value;
-  for (const auto& [key, value] : b) both[key].second = value;
-  for (const auto& [key, values] : both)
-    if (values.first != values.second)
-      out.push_back({key, values.first.empty() ? "-" : values.first, values.second.empty() ? "-" : values.second});
+  Differences out = compare(Facts(a.begin(), a.end()), Facts(b.begin(), b.end()));
+  std::sort(out.begin(), out.end(), [](const Difference& x, const Difference& y) { return x.what < y.what; });
   return out;
 }
 
-Differences config_differences(const TrialConfig& a, const TrialConfig& b) {
-  return compare(nlohmann::ordered_json::parse(full_json(a)), nlohmann::ordered_json::parse(full_json(b)));
+/// The leaves of the config.
+Facts facts_of(const TrialConfig& config) {
+  Facts facts;
+  const nlohmann::ordered_json flat = nlohmann::ordered_json::parse(full_json(config)).flatten();
+  for (const auto& [pointer, value] : flat.items()) {  // an empty list is null here
+    std::string name = pointer.substr(std::min<std::size_t>(1, pointer.size()));
+    std::replace(name.begin(), name.end(), '/', '.');
+    facts.emplace_back(name, value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return facts;
 }
 
 Differences formula_differences(const ModelConfig& a, const ModelConfig& b) {
@@ -117,19 +114,19 @@ void print_section(const char* title, const Differences& differences) {
   }
 }
 
-struct Diff {
-  std::string a, b;
-  DescriptorOptions options;
+struct Pair {
+  const std::string &a, &b;
+  const DescriptorOptions& options;
 
-  int operator()() const {
+  void print() const {
     const bool id_a = may_be_id(a), id_b = may_be_id(b);
     if (id_a != id_b)
-      throw InputError(concat("diff: compares two trials or two descriptors, but of ", in_quotes(a), " and ",
+      throw InputError(concat("explain: compares two trials or two descriptors, but of ", in_quotes(a), " and ",
                               in_quotes(b), " only one is a trial's id; give two ids or two descriptors"));
     return id_a ? trials() : descriptors();
   }
 
-  int trials() const {
+  void trials() const {
     const ResultStore store(options.out);
     const std::string ids[2] = {id_that_begins(store, a), id_that_begins(store, b)};
     TrialConfig configs[2];
@@ -144,19 +141,18 @@ struct Diff {
       status[i] = folder.status();
       if (status[i].finished()) require_agreement(folder, *status[i].result);
     }
-    if (ids[0] == ids[1]) return print_text("both ids name trial {}\n", ids[0]), 0;
+    if (ids[0] == ids[1]) return print_text("both ids name trial {}\n", ids[0]);
     print_text("{} -> {}\n", ids[0].substr(0, 12), ids[1].substr(0, 12));
-    print_section("config", config_differences(configs[0], configs[1]));
+    print_section("config", compare(facts_of(configs[0]), facts_of(configs[1])));
     print_section("formula", formula_differences(configs[0].model, configs[1].model));
     print_section("cost", parameter_differences(configs[0].model, configs[1].model));
     if (status[0].state != status[1].state)
       print_section("state", {{"state", std::string(word_of(status[0].state)), std::string(word_of(status[1].state))}});
     print_section("metrics", compare(metrics_of(status[0].result), metrics_of(status[1].result)));
     print_section("environment", compare(environment_of(status[0].result), environment_of(status[1].result)));
-    return 0;
   }
 
-  int descriptors() const {
+  void descriptors() const {
     const ResultStore store(options.out);
     const Experiment e[2] = {next_stage(options.load(a), store), next_stage(options.load(b), store)};
     std::set<std::string> ids[2];
@@ -195,7 +191,6 @@ struct Diff {
                     [&](const Difference& d) { return std::find(common.begin(), common.end(), d) != common.end(); });
       print_section(label.c_str(), differences);
     }
-    return 0;
   }
 
   static Differences of_rows(const Experiment& left, const Cell& row_a, const Experiment& right, const Cell& row_b) {
@@ -207,7 +202,7 @@ struct Diff {
       return all.empty() ? std::string("not known yet") : all;
     };
     x.seed = y.seed = 0;  // seeds are compared per row below
-    Differences out = config_differences(x, y);
+    Differences out = compare(facts_of(x), facts_of(y));
     for (const Differences& more : {formula_differences(x.model, y.model), parameter_differences(x.model, y.model)})
       out.insert(out.end(), more.begin(), more.end());
     if (seeds(left, row_a) != seeds(right, row_b)) out.push_back({"seeds", seeds(left, row_a), seeds(right, row_b)});
@@ -217,15 +212,8 @@ struct Diff {
 
 }  // namespace
 
-void add_diff(Command& app) {
-  auto [command, diff] = app.add_command<Diff>("diff", "show how two trials or two descriptors differ");
-  command.add_option("a", diff.a, "a trial's id or its first digits, or a descriptor").required();
-  command.add_option("b", diff.b, "the other trial or descriptor").required();
-  diff.options.add_reading(command);
-  diff.options.add_out(command);
-  command.footer("Compares config, formula, cost, metrics and environment, and prints only what differs, A before B.");
-  command.examples({"normlab diff experiments/micro_trials.json experiments/placements_gratings.json",
-                    "normlab diff 3f53cbbd b1a5ad75 --out results"});
+void print_difference(const std::string& a, const std::string& b, const DescriptorOptions& options) {
+  Pair{a, b, options}.print();
 }
 
 }  // namespace normlab

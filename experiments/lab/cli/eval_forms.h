@@ -1,0 +1,60 @@
+// The weights that `normlab eval` judges, and what it does instead of an evaluation.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "experiments/lab/cli/descriptor_options.h"
+#include "experiments/lab/descriptor/config.h"
+#include "experiments/lab/train/device.h"
+#include "experiments/lab/train/eval_images.h"
+#include "experiments/lab/trials/trial_result.h"
+#include "experiments/lab/weights/convert_files.h"
+#include "experiments/lab/weights/trained_on.h"
+
+namespace normlab {
+
+/// Options that name the weights of a trial or a file.
+struct WeightsSource {
+  std::string trial, out = "results", file;
+  std::optional<std::string> model;
+  bool ema = false;
+
+  void add_to(Command& command);
+
+  struct Loaded {
+    WeightFile file;  // still with the averages that --ema asks for
+    ModelConfig network;
+    std::optional<TrainedOn> trained;
+    std::optional<TrialResult> result;  // of a trial that has one
+  };
+  /// Sets `file`, if a trial is given. `data_option` names the option for other images than the training's, empty if it
+  /// is given. InputError if both or neither of trial and file are given, if the tensors have another program's names, or
+  /// if nothing states the images.
+  Loaded load(const std::string& data_option);
+};
+
+/// eval --fewshot: ridge regression on the features of a few images per class.
+struct FewShotForm {
+  bool given = false;
+  FewShotConfig fewshot{.shots = {1, 5, 10, 25}};
+
+  void add_to(Command& form);
+  /// `transform_given`: images are resized as source.transform says, else as in the training.
+  void print(WeightsSource& weights, const EvalSource& source, bool transform_given, DeviceKind device) const;
+};
+
+/// eval --probe: activations and gradients of each row of the descriptor that stands in place of the trial.
+struct ProbeForm {
+  bool given = false;
+  DescriptorOptions descriptor;
+  std::string format = "text", axis = "auto";
+  std::int64_t images = 0;  // 0: the batch size
+
+  void add_to(Command& form);
+  /// Returns the exit code.
+  int print(const WeightsSource& weights, const EvalSource& source, DeviceKind device);
+};
+
+}  // namespace normlab
