@@ -12,7 +12,6 @@
 #include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/output_file.h"
 #include "experiments/lab/cli/table_options.h"
-#include "experiments/lab/pictures/report.h"
 #include "experiments/lab/tables/sweep_table.h"
 
 namespace normlab {
@@ -49,8 +48,8 @@ struct Figures {
     for (const FigureRow& figure : figure_rows()) {
       if (!only.empty() && std::find(only.begin(), only.end(), figure.word) == only.end()) continue;
       if (draw(figure, experiment, store, input)) continue;
-      // A sweep without learning rates lacks nothing.
-      if (only.empty() && !figure.draw) continue;
+      // A sweep without learning rates or finished trials lacks no measurement.
+      if (only.empty() && (!figure.draw || figure.word == "strip")) continue;
       missing[missing_words(figure, input)].emplace_back(figure.word);
       outcome = std::max(outcome, ExitCode::bad_input);
     }
@@ -64,13 +63,6 @@ struct Figures {
   /// False if there is nothing to draw.
   bool draw(const FigureRow& figure, const Experiment& experiment, const ResultStore& store,
             const FigureInput& input) const {
-    if (figure.word == "strip") {
-      const std::vector<StripPlot> plots = strip_plots(input.table);
-      for (std::size_t i = 0; i < plots.size(); ++i)  // gains, then the rows without a baseline
-        write(i == 0 ? "strip.svg" : "strip-values.svg", strip_plot(plots[i], "strip", StripWidth::narrow, true));
-      if (!plots.empty()) write_numbers(strip_chart(input.table));
-      return !plots.empty();
-    }
     std::vector<Chart> charts;
     if (figure.draw)
       charts = figure.draw(input);

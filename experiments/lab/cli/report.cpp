@@ -21,8 +21,6 @@
 namespace normlab {
 namespace {
 
-constexpr std::size_t kMostNumbers = 20;  // of a line of a picture, in the table of its numbers
-
 struct Report {
   DescriptorOptions descriptor;
   TableOptions table;
@@ -69,19 +67,14 @@ struct Report {
     const bool finished = !experiment.more_to_come && has_ended(experiment, store);
     for (const std::string& metric : curves)
       if (finished || !watch) require_metric(read, metric, "--curves");
-    std::vector<Chart> charts = measured_charts(read_figures(experiment, store, model));
-    std::string measurements, rates_figure;
-    for (const Chart& chart : charts) measurements += chart_html(chart, kMostNumbers);
-    if (rates) rates_figure = chart_html(charts.emplace_back(rates_chart(*rates)), kMostNumbers);
     const ReportInput input{experiment,
                             store,
                             model,
                             read,
                             rates ? &*rates : nullptr,
-                            rates_figure,
+                            measured_charts({experiment, model, read.trials}),
                             utc_time() + " by normlab " + build_version(),
-                            live && !finished ? *watch : 0,
-                            measurements};
+                            live && !finished ? *watch : 0};
     for (const std::string& problem : report_problems(input)) say(problem);
     if (const std::string without = read.without_words(); !without.empty()) say(without);
     write_output(file, report_html(input), inputs);
@@ -91,11 +84,6 @@ struct Report {
       write_output(path, picture.svg, inputs);
       say_written(path);
     }
-    for (const Chart& chart : pictures.empty() ? std::vector<Chart>() : charts)
-      for (const auto& [name, svg] : chart_files(chart)) {
-        write_output(std::filesystem::path(pictures) / name, svg, inputs);
-        say_written(std::filesystem::path(pictures) / name);
-      }
     return {static_cast<int>(std::max(model.outcome, read.outcome())), finished};
   }
 

@@ -10,7 +10,7 @@
 #include "experiments/lab/data/jpeg_copy.h"
 #include "experiments/lab/ledger/claim_words.h"
 #include "experiments/lab/ledger/forest.h"
-#include "experiments/lab/pictures/report_parts.h"
+#include "experiments/lab/pictures/page.h"
 #include "experiments/lab/tables/markup.h"
 
 namespace normlab {
@@ -121,19 +121,6 @@ std::string markdown_table(const char* const (&headings)[columns], const std::ve
   return out;
 }
 
-template <std::size_t columns>
-std::string html_table(const char* const (&headings)[columns], const std::vector<std::vector<std::string>>& rows) {
-  std::string out = "<table>\n<thead><tr>";
-  for (const char* heading : headings) out += html_element("th", heading);
-  out += "</tr></thead>\n<tbody>\n";
-  for (const auto& row : rows) {
-    out += "<tr>";
-    for (const std::string& cell : row) out += "<td>" + cell + "</td>";
-    out += "</tr>\n";
-  }
-  return out + "</tbody>\n</table>\n";
-}
-
 /// Columns as wide as their widest cell; the second one is cut where the line would be wider than `width`.
 std::string text_table(const std::vector<std::vector<std::string>>& rows, std::size_t width) {
   std::vector<std::size_t> widths(rows.front().size());
@@ -206,11 +193,8 @@ std::string ledger_markdown(const std::vector<LedgerLine>& lines) {
 }
 
 std::string ledger_html(const std::vector<LedgerLine>& lines) {
-  std::string out = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-      "content=\"width=device-width\">\n<title>Claims</title>\n<style>{}{}#results "
-      "td{{min-width:0!important}}</style>\n<h1>Claims</h1>\n",
-      page_style(), picture_style());
+  std::string out = page_start("Claims") + "<style>#results td{min-width:0!important}</style>\n<main>\n" +
+                    html_element("h1", "Claims") + "\n";
   for (const std::string& sentence : summary(lines)) out += html_element("p", sentence) + "\n";
   out += "<figure>\n" + forest_plot(lines, false) + "</figure>\n<h2>Verdicts</h2>\n";
   out +=
@@ -244,12 +228,11 @@ std::string ledger_html(const std::vector<LedgerLine>& lines) {
       out += html_element("dt", heading) + html_element("dd", text) + "\n";
     out += "</dl>\n";
     std::vector<std::vector<std::string>> rows = estimate_rows(line);
-    for (auto& row : rows)
-      for (std::string& cell : row) cell = escaped(cell);
-    if (!rows.empty()) out += "<div class=\"scroll\">\n" + html_table(kEstimateHeadings, rows) + "</div>\n";
+    rows.insert(rows.begin(), {std::begin(kEstimateHeadings), std::end(kEstimateHeadings)});
+    if (rows.size() > 1) out += "<div class=\"scroll\">\n" + html_table(rows) + "</div>\n";
     out += "</details>\n";
   }
-  return out + fmt::format("</div>\n<script>{}</script>\n</html>\n", page_script());
+  return out + "</div>\n</main>\n" + page_end();
 }
 
 nlohmann::ordered_json ledger_json(const std::vector<LedgerLine>& lines) {

@@ -1,4 +1,4 @@
-#include "experiments/lab/pictures/report_parts.h"
+#include "experiments/lab/pictures/page.h"
 
 namespace normlab {
 

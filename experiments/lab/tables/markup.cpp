@@ -1,6 +1,7 @@
 #include "experiments/lab/tables/markup.h"
 
 #include <cctype>
+#include <cstdint>
 
 #include "core/visible_text.h"
 
@@ -75,6 +76,20 @@ std::string csv_cell(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
   return quoted + '"';
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  std::uint32_t bits = 0;
+  int held = 0;
+  for (const char byte : bytes) {
+    bits = bits << 8 | static_cast<unsigned char>(byte);
+    for (held += 8; held >= 6; held -= 6) text += kDigits[bits >> (held - 6) & 63];
+  }
+  if (held > 0) text += kDigits[bits << (6 - held) & 63];
+  while (text.size() % 4 != 0) text += '=';
+  return text;
 }
 
 }  // namespace normlab

@@ -1,4 +1,4 @@
-// Escapes text for HTML, SVG, Markdown and CSV.
+// Escapes text for HTML, SVG, Markdown and CSV, and encodes bytes as text.
 #pragma once
 
 #include <string>
@@ -18,5 +18,8 @@ std::string markdown_cell(std::string_view text);
 
 /// A cell of CSV (RFC 4180), quoted if necessary.
 std::string csv_cell(const std::string& text);
+
+/// Base64 with padding (RFC 4648), as in a data URI.
+std::string base64(std::string_view bytes);
 
 }  // namespace normlab

@@ -59,3 +59,17 @@ TEST_CASE("svg: a text is cut to its room") {
   CHECK(cut.find("…") != cut.npos);
   CHECK(text_width(cut, 12) <= 100);
 }
+
+TEST_CASE("svg: every style has a colour for light and for dark screens, and marks have no other") {
+  const std::string style(picture_style());
+  const std::string dark = style.substr(style.find("@media"));
+  for (int s = 0; s < 8; ++s) {
+    const std::string rule = ".p-s" + std::to_string(s) + "{color:#";
+    CHECK(occurrences(style, rule) == 2);
+    CHECK(occurrences(dark, rule) == 1);
+  }
+  for (const char* mark : {"p-bar", "p-many", "p-cross", "p-dot", "p-mark"}) {
+    CAPTURE(mark);
+    CHECK(dark.find(mark) == dark.npos);  // it would hide the colour of a verdict
+  }
+}

@@ -1,4 +1,4 @@
-#include "experiments/lab/data/preview_sheet.h"
+#include "experiments/lab/pictures/preview_sheet.h"
 
 #include <fmt/core.h>
 
@@ -8,40 +8,28 @@
 #include <numeric>
 
 #include "core/ignored_label.h"
-#include "experiments/lab/data/bitmap_font.h"
+#include "experiments/lab/data/png.h"
 #include "experiments/lab/data/resize.h"
+#include "experiments/lab/pictures/page.h"
+#include "experiments/lab/tables/markup.h"
 
 namespace normlab {
 namespace {
 
-constexpr std::int64_t kTile = 128, kGap = 2, kMargin = 8, kCaption = kGlyphHeight + 6;
-constexpr std::int64_t kCellWidth = 2 * kTile + kGap + kMargin, kCellHeight = kTile + kCaption + kMargin;
-constexpr std::uint8_t kPaper[3] = {255, 255, 255}, kInk[3] = {0, 0, 0};
+constexpr std::int64_t kShown = 128, kMost = 2 * kShown;  // side of a shown image, and of one in the file
 
-Image fitted(const Image& in) {
-  const std::int64_t side = std::max(in.height, in.width), times = kTile / side;
-  Image out;
-  if (times >= 1) {
-    out.resize(in.height * times, in.width * times);
-    for (std::int64_t y = 0; y < out.height; ++y) {
-      for (std::int64_t x = 0; x < out.width; ++x)
-        std::copy_n(in.row(y / times) + 3 * (x / times), 3, out.row(y) + 3 * x);
-    }
-    return out;
-  }
-  const auto scaled = [&](std::int64_t n) { return std::max<std::int64_t>(1, n * kTile / side); };
+/// An image in the page. Pixels of small ones stay squares.
+std::string embedded(const Image& image, const char* words) {
+  const std::int64_t side = std::max(image.height, image.width);
+  const auto scaled = [&](std::int64_t n) { return std::max<std::int64_t>(1, n * kMost / side); };
+  Image smaller;
   ResizeScratch scratch;
-  resize(in, {0, 0, in.height, in.width}, ResizeMethod::bilinear, scaled(in.height), scaled(in.width), out, scratch);
-  return out;
-}
-
-/// Centred in the tile whose corner is (top, left).
-void place(const Image& in, std::int64_t top, std::int64_t left, Image& sheet) {
-  const Image tile = fitted(in);
-  top += (kTile - tile.height) / 2;
-  left += (kTile - tile.width) / 2;
-  for (std::int64_t y = 0; y < tile.height; ++y)
-    std::copy_n(tile.row(y), 3 * tile.width, sheet.row(top + y) + 3 * left);
+  if (side > kMost)
+    resize(image, {0, 0, image.height, image.width}, ResizeMethod::bilinear, scaled(image.height), scaled(image.width),
+           smaller, scratch);
+  const std::vector<std::uint8_t> png = png_bytes(side > kMost ? smaller : image);
+  return fmt::format("<img{} alt=\"{}\" src=\"data:image/png;base64,{}\">", side < kShown ? " class=\"pixels\"" : "",
+                     words, base64({reinterpret_cast<const char*>(png.data()), png.size()}));
 }
 
 /// Hues are spread by the golden ratio, so that neighbouring classes differ.
@@ -80,24 +68,18 @@ std::string mask_caption(std::span<const std::int32_t> classes, const std::vecto
   return out;
 }
 
-Image preview_sheet(std::span<const PreviewCell> cells, std::int64_t columns) {
-  const auto count = static_cast<std::int64_t>(cells.size());
-  columns = std::max<std::int64_t>(1, std::min(columns, count));
-  const std::int64_t rows = (count + columns - 1) / columns;
-  Image sheet;
-  sheet.resize(kMargin + rows * kCellHeight, kMargin + columns * kCellWidth);
-  for (std::size_t i = 0; i < sheet.pixels.size(); ++i) sheet.pixels[i] = kPaper[i % 3];
-  constexpr std::size_t kLetters = (kCellWidth - kMargin) / kGlyphWidth;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const PreviewCell& cell = cells[static_cast<std::size_t>(i)];
-    const std::int64_t top = kMargin + i / columns * kCellHeight, left = kMargin + i % columns * kCellWidth;
-    place(cell.stored, top, left, sheet);
-    place(cell.seen, top, left + kTile + kGap, sheet);
-    std::string caption = cell.caption;
-    if (caption.size() > kLetters) caption.replace(kLetters - 2, std::string::npos, "..");
-    draw_text(sheet, top + kTile + 4, left, caption, kInk);
-  }
-  return sheet;
+std::string preview_sheet(std::span<const PreviewCell> cells, std::int64_t columns, const std::string& title) {
+  std::string html = page_start(title);
+  html += fmt::format(
+      "<style>body{{max-width:{}px}}main{{display:flex;flex-wrap:wrap;gap:12px}}figure{{margin:0;width:{}px}}"
+      "img{{width:{}px;height:{}px;object-fit:contain}}img+img{{margin-left:2px}}"
+      ".pixels{{image-rendering:pixelated}}</style>\n",
+      columns * (2 * kShown + 14) + 40, 2 * kShown + 2, kShown, kShown);
+  html += html_element("h1", "Training images") + html_element("p", title) + "\n<main>\n";
+  for (const PreviewCell& cell : cells)
+    html += "<figure>" + embedded(cell.stored, "as stored") + embedded(cell.seen, "as the network sees it") +
+            html_element("figcaption", cell.caption) + "</figure>\n";
+  return html + "</main>\n</body>\n</html>\n";
 }
 
 std::string target_caption(std::span<const float> target, const std::vector<std::string>& class_names, double least) {
