@@ -1,11 +1,10 @@
-#include "experiments/lab/ledger/forest.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "experiments/lab/ledger/claim_words.h"
+#include "experiments/lab/ledger/page.h"
 #include "experiments/lab/pictures/chart.h"
 
 namespace normlab {

@@ -46,40 +46,34 @@ std::vector<BandPoint> thinned(const std::vector<BandPoint>& points, std::size_t
   return result;
 }
 
-void set_chart_axes(Chart& chart, ChartScale across_scale, ChartScale values_scale, bool own_across) {
+void set_chart_axes(Chart& chart, ChartScale across_scale, ChartScale values_scale) {
   const std::size_t wanted = chart.has_lanes() ? 7 : 4;
   bool uncut = false;
-  std::vector<double> across;
+  std::vector<double> across(chart.kind == ChartKind::gains ? 1 : 0);  // the line at zero
   std::map<std::string, std::vector<double>> values;
-  if (chart.kind == ChartKind::gains) across.push_back(0);
-  for (ChartPanel& panel : chart.panels) {
-    std::vector<double> of_panel;
+  for (const ChartPanel& panel : chart.panels) {
     for (const ChartSeries& s : panel.series)
       for (const BandPoint& point : s.points) {
-        of_panel.push_back(point.at);
+        if (panel.drawn) across.push_back(point.at);
         auto& seen = values[s.right ? panel.right_name : panel.values_name];
         seen.push_back(point.mean);
         if (s.look == ChartLook::band) seen.insert(seen.end(), {point.low, point.high});
       }
     for (const ChartLane& lane : panel.lanes) {
-      for (const ChartDot& dot : lane.dots) of_panel.push_back(dot.value);
-      if (lane.point) of_panel.push_back(lane.point->mean);
-      if (lane.bar) of_panel.insert(of_panel.end(), {lane.point->low, lane.point->high});
+      for (const ChartDot& dot : lane.dots) across.push_back(dot.value);
+      if (lane.point) across.push_back(lane.point->mean);
+      if (lane.bar) across.insert(across.end(), {lane.point->low, lane.point->high});
     }
-    if (panel.drawn) across.insert(across.end(), of_panel.begin(), of_panel.end());
-    if (own_across) panel.across = axis_of(std::move(of_panel), across_scale, wanted, uncut);
   }
   for (ChartPanel& panel : chart.panels) {
     panel.values = axis_of(values[panel.values_name], values_scale, wanted, chart.cut);
     panel.right = axis_of(values[panel.right_name], ChartScale::linear, wanted, uncut);
   }
-  if (chart.categories.empty()) {
-    chart.across = axis_of(std::move(across), across_scale, wanted, uncut);
-    chart.across.with_sign = chart.kind == ChartKind::gains;
-  } else {
-    chart.across.low = -0.5;
-    chart.across.high = double(chart.categories.size()) - 0.5;
-  }
+  chart.across = axis_of(std::move(across), across_scale, wanted, uncut);
+  chart.across.with_sign = chart.kind == ChartKind::gains;
+  if (chart.categories.empty()) return;
+  chart.across.low = -0.5;
+  chart.across.high = double(chart.categories.size()) - 0.5;
 }
 
 }  // namespace normlab

@@ -105,8 +105,8 @@ std::vector<BandPoint> thinned(const std::vector<BandPoint>& points, std::size_t
 /// without a few extreme values, as of a loss that explodes.
 enum class ChartScale : std::uint8_t { linear, logarithmic, automatic, central };
 /// Sets the axes of all panels from their points, equal for equal values_name. A logarithmic axis spans at most six
-/// powers of ten below the greatest value; what lies below is cut off. own_across: a horizontal axis for each panel.
-void set_chart_axes(Chart& chart, ChartScale across, ChartScale values, bool own_across = false);
+/// powers of ten below the greatest value; what lies below is cut off.
+void set_chart_axes(Chart& chart, ChartScale across, ChartScale values);
 
 /// A picture as a file: a name without folder, and the SVG.
 struct PictureFile {

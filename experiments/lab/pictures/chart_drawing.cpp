@@ -173,10 +173,9 @@ class PanelDrawing {
   }
 
   static std::string line_class(const ChartSeries& s) {
-    const std::size_t style = s.style % kChartStyles;
-    if (s.look == ChartLook::band || s.look == ChartLook::base)
-      return concat(s.look == ChartLook::base ? "p-many p-base p-s" : "p-many p-s", style);
-    return concat("p-many p-s", style, " p-d", style);
+    const std::string style = std::to_string(s.style % kChartStyles);
+    const bool base = s.look == ChartLook::base;
+    return "p-many p-s" + style + (base ? " p-base" : s.look == ChartLook::band ? "" : " p-d" + style);
   }
   static std::string mark_class(const ChartSeries& s) {
     return concat("p-mark p-s", s.style % kChartStyles, " p-f", s.style % kChartStyles);
@@ -294,10 +293,22 @@ std::string chart_picture(const Chart& chart, std::span<const ChartPanel> panels
     text += (text.empty() ? "" : " ") + panel_text(chart, *drawn[i]);
   }
   const bool one = !file && !chart.has_lanes() && drawn.size() == 1;
+  const double whole = double(columns) * (width + kGap) - kGap;
   SvgWriter svg;
-  open_picture(svg, {id, one ? drawn.front()->heading + ": " + chart.title : chart.title, text,
-                     double(columns) * (width + kGap) - kGap, tops.back(), file});
-  if (file) svg.words("p-head", 4.0, 17.0, fitted(chart.title, width - 8, 14.5));
+  svg.open("svg", {{"xmlns", file ? "http://www.w3.org/2000/svg" : ""},
+                   {"class", "picture"},
+                   {"role", "img"},
+                   {"aria-labelledby", id + "-title " + id + "-text"},
+                   {"width", whole},
+                   {"height", tops.back()},
+                   {"viewBox", fmt::format("0 0 {} {}", svg_number(whole), svg_number(tops.back()))}});
+  svg.text("title", one ? drawn.front()->heading + ": " + chart.title : chart.title, {{"id", id + "-title"}});
+  svg.text("desc", text, {{"id", id + "-text"}});
+  if (file) {
+    svg.text("style", picture_style());
+    svg.element("rect", {{"class", "p-back"}, {"width", "100%"}, {"height", "100%"}});
+    svg.words("p-head", 4.0, 17.0, fitted(chart.title, width - 8, 14.5));
+  }
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     svg.open("g", {{"transform", fmt::format("translate({} {})", svg_number(double(i % columns) * (width + kGap)),
                                              svg_number(tops[i / columns]))}});

@@ -45,26 +45,28 @@ std::vector<ChartNumber> numbers_of(const Chart& chart, std::size_t most) {
 
 std::string across_heading(const Chart& chart) { return chart.has_lanes() ? "quantity" : chart.across_name; }
 
-/// Headings and rows of the table below a picture; a panel of one row has no name of its own.
+/// Headings and rows of the table of numbers.
 std::vector<std::vector<std::string>> table_of(const Chart& chart, std::size_t most) {
-  if (chart.has_lanes()) {
-    std::vector<std::vector<std::string>> rows{{"row", "mean", "seeds"}};
-    for (const ChartPanel& panel : chart.panels)
-      for (const ChartLane& lane : panel.lanes) {
-        std::string seeds;
-        for (const ChartDot& dot : lane.dots) seeds += (seeds.empty() ? "" : "; ") + dot_words(chart, dot);
-        if (!lane.note.empty()) seeds += (seeds.empty() ? "" : "; ") + lane.note;
-        rows.push_back({panel.heading.empty() ? lane.label : panel.heading + ", " + lane.label, lane.numbers, seeds});
-      }
-    return rows;
-  }
   std::vector<std::vector<std::string>> rows{
-      {"row", "panel", across_heading(chart), "value", "lowest", "highest", "seeds"}};
+      {"panel", "row", across_heading(chart), "value", "lowest", "highest", "seeds"}};
   for (const auto& [panel, row, at, point] : numbers_of(chart, most))
-    rows.push_back({row, panel, at, fmt::format("{:.4g}", point.mean), fmt::format("{:.4g}", point.low),
-                    fmt::format("{:.4g}", point.high), fmt::format("{}", point.n)});
-  if (chart.kind == ChartKind::small)
-    for (std::vector<std::string>& row : rows) row.erase(row.begin() + 1);
+    rows.push_back({panel, row, at, fmt::format("{:.4g}", point.mean), fmt::format("{:.4g}", point.low),
+                    fmt::format("{:.4g}", point.high), std::to_string(point.n)});
+  if (chart.kind == ChartKind::small)  // a panel has no other name than its row
+    for (std::vector<std::string>& row : rows) row.erase(row.begin());
+  return rows;
+}
+
+/// The table of lanes, with every seed.
+std::vector<std::vector<std::string>> table_of_lanes(const Chart& chart) {
+  std::vector<std::vector<std::string>> rows{{"row", "mean", "seeds"}};
+  for (const ChartPanel& panel : chart.panels)
+    for (const ChartLane& lane : panel.lanes) {
+      std::string seeds;
+      for (const ChartDot& dot : lane.dots) seeds += (seeds.empty() ? "" : "; ") + dot_words(chart, dot);
+      if (!lane.note.empty()) seeds += (seeds.empty() ? "" : "; ") + lane.note;
+      rows.push_back({panel.heading.empty() ? lane.label : panel.heading + ", " + lane.label, lane.numbers, seeds});
+    }
   return rows;
 }
 
@@ -79,13 +81,7 @@ std::string chart_csv(const Chart& chart) {
 }
 
 std::string chart_markdown(const Chart& chart, std::size_t most) {
-  std::string text = fmt::format("# {}\n\n{}\n\n| panel | row | {} | value | lowest | highest | n |\n", chart.title,
-                                 chart.caption, markdown_cell(across_heading(chart)));
-  text += "|---|---|---|---:|---:|---:|---:|\n";
-  for (const auto& [panel, row, at, point] : numbers_of(chart, most))
-    text += fmt::format("| {} | {} | {} | {:.4g} | {:.4g} | {:.4g} | {} |\n", markdown_cell(panel), markdown_cell(row),
-                        markdown_cell(at), point.mean, point.low, point.high, point.n);
-  return text;
+  return fmt::format("# {}\n\n{}\n\n", chart.title, chart.caption) + markdown_table(table_of(chart, most), 3);
 }
 
 std::string chart_pictures(const Chart& chart) {
@@ -108,7 +104,8 @@ std::string chart_html(const Chart& chart, std::size_t most) {
   const std::string pictures = chart_pictures(chart);
   return "<figure>\n" + html_element("figcaption", chart.caption) + "\n" + pictures + "</figure>\n" +
          fmt::format("<details><summary>Numbers{}</summary><div class=\"scroll\" tabindex=\"0\">{}</div></details>\n",
-                     pictures.empty() ? "" : " of these pictures", html_table(table_of(chart, most), chart.title));
+                     pictures.empty() ? "" : " of these pictures",
+                     html_table(chart.has_lanes() ? table_of_lanes(chart) : table_of(chart, most), chart.title));
 }
 
 }  // namespace normlab

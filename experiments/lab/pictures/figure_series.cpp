@@ -197,14 +197,8 @@ std::vector<Moment> moments(const FigureInput& input, const std::string& prefix)
   std::vector<std::int64_t> common;
   for (const auto& [step, count] : steps)
     if (2 * count >= with) common.push_back(step);
-  std::vector<std::int64_t> chosen = common;
-  constexpr std::size_t kMoments = 4;
-  if (common.size() > kMoments) {
-    chosen.clear();
-    for (std::size_t i = 0; i < kMoments; ++i) chosen.push_back(common[i * (common.size() - 1) / (kMoments - 1)]);
-  }
   std::vector<Moment> out;
-  for (const std::int64_t step : chosen)
+  for (const std::int64_t step : spread(common, 4))
     out.push_back({step == 0 ? "step 0, the start" : fmt::format("step {}", step), [=](const TrialCurves& trial) {
                      Lines lines = measured(trial, prefix);
                      std::erase_if(lines, [&](const MetricsLine* line) { return line->step != step; });
@@ -214,13 +208,6 @@ std::vector<Moment> moments(const FigureInput& input, const std::string& prefix)
     out.push_back({"last measurement before a divergence", [=](const TrialCurves& trial) {
                      return trial.state == TrialState::diverged ? last_of(prefix, 1)(trial) : Lines();
                    }});
-  return out;
-}
-
-std::vector<std::string> spread(const std::vector<std::string>& names, std::size_t most) {
-  if (names.size() <= most) return names;
-  std::vector<std::string> out;
-  for (std::size_t i = 0; i < most; ++i) out.push_back(names[i * (names.size() - 1) / (most - 1)]);
   return out;
 }
 

@@ -37,8 +37,14 @@ std::vector<std::string> layers_of(const FigureInput& input, const std::vector<s
 /// "blocks.3.attn" is "3 attn", "stages.1.blocks.3.attn" is "1.3 attn", "patch_embed" is "embed".
 std::vector<std::string> short_names(const std::vector<std::string>& layers);
 std::string short_name(std::string layer);
-/// At most `most` of the names, evenly spread, with the first and the last.
-std::vector<std::string> spread(const std::vector<std::string>& names, std::size_t most);
+/// At most `most` of the values, evenly spread, with the first and the last.
+template <class T>
+std::vector<T> spread(const std::vector<T>& values, std::size_t most) {
+  if (values.size() <= most) return values;
+  std::vector<T> out;
+  for (std::size_t i = 0; i < most; ++i) out.push_back(values[i * (values.size() - 1) / (most - 1)]);
+  return out;
+}
 
 /// Mean of a metric over the picked measurements of a trial.
 std::optional<double> mean_of(const Lines& lines, const std::string& metric);
@@ -52,7 +58,6 @@ const MetricsLine* with_list(const FigureInput& input, std::size_t row, const st
 
 /// `before`, and the chart with its axes set if it has panels.
 std::vector<Chart> finished(Chart chart, ChartScale values, std::vector<Chart> before = {});
-inline constexpr const char* kMeanOfSeeds = " Lines: means over the seeds.";
 /// Adds the series to panels of at most kChartStyles lines, and keeps the rows of a strip together if they fit.
 void add_panels(Chart& chart, const std::string& heading, const std::string& values_name,
                 std::vector<ChartSeries> series, bool drawn = true);

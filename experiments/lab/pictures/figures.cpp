@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/error.h"
@@ -17,6 +18,9 @@
 namespace normlab {
 namespace {
 
+/// The caption of a chart whose lines are means.
+std::string means(const std::string& caption) { return caption + " Lines: means over the seeds."; }
+
 /// A panel by layer: the patch embedding, the branches and the head, over the last measured steps.
 std::vector<Chart> depth_charts(const FigureInput& input, Chart chart, const std::string& prefix,
                                 const std::string& heading, const std::string& values_name) {
@@ -30,10 +34,9 @@ std::vector<Chart> depth_charts(const FigureInput& input, Chart chart, const std
 
 std::vector<Chart> draw_xspp(const FigureInput& input) {
   Chart chart{"xspp", "Signal by residual branch",
-              concat("AFSM and AFV: squared mean and variance of the residual stream after each branch; AFVR: variance "
-                     "of what the branch adds. Rows whose main norm is batch norm are measured per channel, the others "
-                     "per position.",
-                     kMeanOfSeeds),
+              means("AFSM and AFV: squared mean and variance of the residual stream after each branch; AFVR: variance "
+                    "of what the branch adds. Rows whose main norm is batch norm are measured per channel, the others "
+                    "per position."),
               "block and branch"};
   const std::vector<std::string> layers = layers_of(input, {"afsm.position/", "afsm.channel/"});
   chart.categories = short_names(layers);
@@ -52,28 +55,27 @@ std::vector<Chart> draw_xspp(const FigureInput& input) {
 
 std::vector<Chart> draw_gradients(const FigureInput& input) {
   Chart chart{"gradients", "Gradient norm by depth",
-              fmt::format("Norm of each layer's gradient before clipping, mean over the last {} measured steps; the "
-                          "patch embedding first.{}",
-                          input.last, kMeanOfSeeds),
+              means(fmt::format("Norm of each layer's gradient before clipping, mean over the last {} measured steps; "
+                                "the patch embedding first.",
+                                input.last)),
               "layer"};
   return depth_charts(input, std::move(chart), "grad_norm/", "Gradient norm", "norm");
 }
 
 std::vector<Chart> draw_embedding(const FigureInput& input) {
-  Chart chart{"embedding", "Gradient norm of the patch embedding by step", concat("Before clipping.", kMeanOfSeeds),
-              "step"};
+  Chart chart{"embedding", "Gradient norm of the patch embedding by step", means("Before clipping."), "step"};
   add_panels(chart, "Gradient norm of the patch embedding", "norm", by_step(input, "grad_norm/patch_embed"));
   return finished(std::move(chart), ChartScale::logarithmic);
 }
 
 std::vector<Chart> draw_updates(const FigureInput& input) {
   Chart depth{"updates", "Update by depth",
-              fmt::format("Norm of a step's update over the norm of the weights, mean over the last {} measured "
-                          "steps.{}",
-                          input.last, kMeanOfSeeds),
+              means(fmt::format("Norm of a step's update over the norm of the weights, mean over the last {} measured "
+                                "steps.",
+                                input.last)),
               "layer"};
-  Chart steps{"updates-by-step", "Update by step",
-              concat("Norm of the whole update over the norm of all weights.", kMeanOfSeeds), "step"};
+  Chart steps{"updates-by-step", "Update by step", means("Norm of the whole update over the norm of all weights."),
+              "step"};
   add_panels(steps, "Update over weights, whole network", "ratio", by_step(input, "update/global"));
   return finished(std::move(steps), ChartScale::logarithmic,
                   depth_charts(input, std::move(depth), "update/", "Update over weights", "ratio"));
@@ -81,9 +83,8 @@ std::vector<Chart> draw_updates(const FigureInput& input) {
 
 std::vector<Chart> draw_attention(const FigureInput& input) {
   Chart chart{"attention", "Attention by layer and step",
-              concat("Entropy of a query's attention weights in nats, and the largest score before the softmax, over "
-                     "16 training images.",
-                     kMeanOfSeeds),
+              means("Entropy of a query's attention weights in nats, and the largest score before the softmax, over "
+                    "16 training images."),
               "block and branch"};
   const std::vector<std::string> layers = layers_of(input, {"attention.entropy/"});
   chart.categories = short_names(layers);
@@ -96,9 +97,8 @@ std::vector<Chart> draw_attention(const FigureInput& input) {
 
 std::vector<Chart> draw_activations(const FigureInput& input) {
   Chart chart{"activations", "Inputs of the norms",
-              concat("Moments of each norm's input over a batch, at the last measured step; the kurtosis of a Gaussian "
-                     "is 3.",
-                     kMeanOfSeeds),
+              means("Moments of each norm's input over a batch, at the last measured step; the kurtosis of a Gaussian "
+                    "is 3."),
               "site"};
   const std::vector<std::string> sites = layers_of(input, {"activation.mean/"});
   chart.categories = short_names(sites);
@@ -189,20 +189,18 @@ std::vector<Chart> draw_mapping(const FigureInput& input) {
         fit.points.push_back({x, y, y, y, 1});
       }
       panel.series.push_back(std::move(fit));
+      panel.across = make_axis(low, high, 4);
     }
-  std::vector<Chart> charts = finished(std::move(points), ChartScale::linear);
-  for (Chart& chart : charts) set_chart_axes(chart, ChartScale::linear, ChartScale::linear, true);
   Chart depth{"mapping-curvature", "Curvature of the norms by depth",
-              concat("Slope of the fitted curve times the root mean square of the input: near 0 the norm is "
-                     "linear, above 1 most values are where the curve has bent. Last measured step.",
-                     kMeanOfSeeds),
+              means("Slope of the fitted curve times the root mean square of the input: near 0 the norm is "
+                    "linear, above 1 most values are where the curve has bent. Last measured step."),
               "site"};
   std::vector<std::string> inside;
   for (const std::string& site : sites)
     if (site.find(".attn.") != site.npos || site.find(".mlp.") != site.npos) inside.push_back(site);
   depth.categories = short_names(inside);
   add_layers(depth, input, inside, "Curvature", "curvature", "mapping.curvature/", last_of("mapping.", 1));
-  return finished(std::move(depth), ChartScale::automatic, std::move(charts));
+  return finished(std::move(depth), ChartScale::automatic, finished(std::move(points), ChartScale::linear));
 }
 
 std::vector<Chart> draw_stem_scale(const FigureInput& input) {
@@ -214,15 +212,13 @@ std::vector<Chart> draw_stem_scale(const FigureInput& input) {
       std::vector<double> sum;
       std::size_t seeds = 0;
       for (const TrialCurves& trial : input.trials) {
-        if (trial.row != row) continue;
-        for (auto line = trial.lines.rbegin(); line != trial.lines.rend(); ++line) {
-          const auto found = line->lists.find(name);
-          if (found == line->lists.end()) continue;
-          sum.resize(found->second.size());
-          for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += found->second[i];
-          ++seeds;
-          break;
-        }
+        const auto line = std::find_if(trial.lines.rbegin(), trial.lines.rend(),
+                                       [&](const MetricsLine& l) { return l.lists.contains(name); });
+        if (trial.row != row || line == trial.lines.rend()) continue;
+        const std::vector<double>& values = line->lists.at(name);
+        sum.resize(values.size());
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+        ++seeds;
       }
       if (seeds == 0) continue;
       const TrialConfig& config = config_of(input, row);
@@ -242,44 +238,29 @@ std::vector<Chart> draw_stem_scale(const FigureInput& input) {
 }
 
 std::vector<Chart> draw_curves(const FigureInput& input) {
-  Chart chart{"curves", "Loss and accuracy by step",
-              concat("Losses on the left axis, accuracies on the right.", kMeanOfSeeds), "step"};
-  struct Curve {
-    const char *metric, *label;
-    bool right;
-  };
-  std::map<std::size_t, ChartPanel> panels;
-  std::size_t style = 0;
-  for (const Curve& curve :
-       {Curve{"train/loss", "training loss", false}, Curve{"eval/loss", "evaluation loss", false},
-        Curve{"train/accuracy", "training accuracy", true}, Curve{"eval/accuracy", "evaluation accuracy", true}}) {
-    std::map<std::string, ChartSeries> of_row;
-    for (ChartSeries& series : by_step(input, curve.metric)) of_row[series.label] = std::move(series);
-    for (const std::size_t row : shown_rows(input)) {
-      const auto found = of_row.find(label_of(input, row));
-      if (found == of_row.end()) continue;
-      ChartPanel& panel = panels[row];
-      panel.heading = found->first;
-      panel.values_name = "loss";
-      if (curve.right) panel.right_name = "accuracy";
-      ChartSeries series = found->second;
-      series.label = curve.label;
-      series.style = style;
-      series.right = curve.right;
-      panel.series.push_back(std::move(series));
+  Chart chart{"curves", "Loss and accuracy by step", means("Losses on the left axis, accuracies on the right."),
+              "step"};
+  constexpr std::array kCurves{std::pair{"train/loss", "training loss"}, std::pair{"eval/loss", "evaluation loss"},
+                               std::pair{"train/accuracy", "training accuracy"},
+                               std::pair{"eval/accuracy", "evaluation accuracy"}};
+  std::vector<MetricCurves> curves;
+  for (const auto& [metric, label] : kCurves) curves.push_back(metric_curves(input.experiment, input.trials, metric));
+  for (const std::size_t row : shown_rows(input)) {
+    ChartPanel panel{label_of(input, row), "loss"};
+    for (std::size_t c = 0; c < curves.size(); ++c) {
+      if (curves[c].rows[row].band.empty()) continue;
+      panel.series.push_back({kCurves[c].second, curves[c].rows[row].band, c, ChartLook::line, c >= 2});
+      if (c >= 2) panel.right_name = "accuracy";
     }
-    ++style;
+    if (!panel.series.empty()) chart.panels.push_back(std::move(panel));
   }
-  for (const std::size_t row : shown_rows(input))
-    if (panels.contains(row)) chart.panels.push_back(std::move(panels[row]));
   return finished(std::move(chart), ChartScale::linear);
 }
 
 std::vector<Chart> draw_without_block(const FigureInput& input) {
   Chart chart{"without_block", "Loss of the trained network without one block",
-              concat("Evaluation loss of the trained network when one block passes its input on unchanged; "
-                     "\"all\": with all blocks.",
-                     kMeanOfSeeds),
+              means("Evaluation loss of the trained network when one block passes its input on unchanged; "
+                    "\"all\": with all blocks."),
               "block left out"};
   std::vector<std::string> blocks = layers_of(input, {"without_block.loss/"});
   std::sort(blocks.begin(), blocks.end(), [](const auto& a, const auto& b) { return std::stoll(a) < std::stoll(b); });
@@ -353,9 +334,8 @@ std::vector<Chart> measured_charts(const FigureInput& input) {
 
 Chart rates_chart(const TableModel& table) {
   Chart chart{"lr_sensitivity", "Final training loss by learning rate",
-              concat("At most the loss of the first step, which a diverged seed counts with; a cross marks "
-                     "it.",
-                     kMeanOfSeeds),
+              means("At most the loss of the first step, which a diverged seed counts with; a cross marks "
+                    "it."),
               "learning rate"};
   std::vector<ChartSeries> series;
   for (const TableLine& line : table.lines) {

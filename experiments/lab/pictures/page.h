@@ -7,16 +7,10 @@
 
 namespace normlab {
 
-/// The style sheet of a page, without the rules for pictures.
-std::string_view page_style();
-
-/// Sorts and filters the table and opens the parts below it. A page is readable without it.
-std::string_view page_script();
-
-/// From the doctype to <body>, with both style sheets. The Content-Security-Policy allows page_script() and embedded
-/// images alone. The page reloads after `reload_seconds`; 0: never.
+/// From the doctype to <body>, with both style sheets. The Content-Security-Policy allows the script of page_end()
+/// and embedded images alone. The page reloads after `reload_seconds`; 0: never.
 std::string page_start(const std::string& title, int reload_seconds = 0);
-/// page_script() and the end of the page.
+/// The end of a page whose first table, below #results, is sorted and filtered by a script, if the browser runs it.
 std::string page_end();
 
 /// <tag class="name">escaped text</tag>

@@ -43,6 +43,13 @@ std::array<std::uint8_t, 3> tint_of(std::int32_t label) {
   return out;
 }
 
+std::vector<std::size_t> largest_first(std::span<const float> values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
+  return order;
+}
+
 }  // namespace
 
 void tint(Image& image, std::span<const std::int32_t> classes) {
@@ -56,14 +63,11 @@ void tint(Image& image, std::span<const std::int32_t> classes) {
 }
 
 std::string mask_caption(std::span<const std::int32_t> classes, const std::vector<std::string>& class_names) {
-  std::vector<std::int64_t> counts(class_names.size());
+  std::vector<float> counts(class_names.size());
   for (const std::int32_t label : classes)
     if (label != kIgnoredLabel) ++counts[static_cast<std::size_t>(label)];
-  std::vector<std::size_t> order(counts.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return counts[a] > counts[b]; });
   std::string out;
-  for (const std::size_t c : order)
+  for (const std::size_t c : largest_first(counts))
     if (counts[c] > 0) out += (out.empty() ? "" : " ") + class_names[c];
   return out;
 }
@@ -83,9 +87,7 @@ std::string preview_sheet(std::span<const PreviewCell> cells, std::int64_t colum
 }
 
 std::string target_caption(std::span<const float> target, const std::vector<std::string>& class_names, double least) {
-  std::vector<std::size_t> order(target.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return target[a] > target[b]; });
+  const std::vector<std::size_t> order = largest_first(target);
   const auto name = [&](std::size_t c) { return c < class_names.size() ? class_names[c] : std::to_string(c); };
   std::string caption;
   std::size_t named = 0;

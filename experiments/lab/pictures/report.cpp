@@ -6,7 +6,7 @@
 #include <array>
 
 #include "experiments/lab/pictures/figures.h"
-#include "experiments/lab/pictures/report_parts.h"
+#include "experiments/lab/pictures/page.h"
 #include "experiments/lab/tables/markup.h"
 #include "experiments/lab/tables/table.h"
 

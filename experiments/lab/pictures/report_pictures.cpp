@@ -6,7 +6,7 @@
 
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/descriptor/tasks.h"
-#include "experiments/lab/pictures/report_parts.h"
+#include "experiments/lab/pictures/report.h"
 #include "experiments/lab/tables/markup.h"
 
 namespace normlab {

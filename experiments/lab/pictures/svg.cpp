@@ -65,22 +65,6 @@ std::string SvgWriter::take() {
   return std::exchange(out_, {});
 }
 
-void open_picture(SvgWriter& svg, const SvgFrame& frame) {
-  const std::string labels = frame.id + "-title " + frame.id + "-text";
-  svg.open("svg", {{"xmlns", frame.standalone ? "http://www.w3.org/2000/svg" : ""},
-                   {"class", "picture"},
-                   {"role", "img"},
-                   {"aria-labelledby", labels},
-                   {"width", frame.width},
-                   {"height", frame.height},
-                   {"viewBox", fmt::format("0 0 {} {}", svg_number(frame.width), svg_number(frame.height))}});
-  svg.text("title", frame.title, {{"id", frame.id + "-title"}});
-  svg.text("desc", frame.description, {{"id", frame.id + "-text"}});
-  if (!frame.standalone) return;
-  svg.text("style", picture_style());
-  svg.element("rect", {{"class", "p-back"}, {"width", "100%"}, {"height", "100%"}});
-}
-
 // Okabe and Ito's colours, which colour-blind readers can distinguish; shapes and dashes carry the same information.
 // Without CSS variables and nesting, so that programs that only render SVG can read it.
 std::string_view picture_style() {

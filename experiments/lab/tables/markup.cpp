@@ -71,6 +71,18 @@ std::string markdown_cell(std::string_view text) {
   return result;
 }
 
+std::string markdown_table(const std::vector<std::vector<std::string>>& rows, std::size_t words) {
+  std::string text;
+  for (const std::vector<std::string>& row : rows) {
+    for (const std::string& cell : row) text += "| " + markdown_cell(cell) + " ";
+    text += "|\n";
+    if (&row != &rows.front()) continue;
+    for (std::size_t i = 0; i < row.size(); ++i) text += i < words ? "|---" : "|---:";
+    text += "|\n";
+  }
+  return text;
+}
+
 std::string csv_cell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == text.npos) return text;
   std::string quoted = "\"";

@@ -228,3 +228,19 @@ TEST_CASE("chart: small panels stand three beside each other") {
   CHECK(drawn(svg, "svg").front().number("height") > 19 * 190);
   CHECK(drawn(svg, "svg").front().number("width") == 3 * 312 - 12);
 }
+
+TEST_CASE("chart: a picture points to its title and description, a file has its own style") {
+  Chart chart = two_lines();
+  set_chart_axes(chart, ChartScale::linear, ChartScale::linear);
+  const std::string svg = first_panel(chart), file = chart_files(chart).at(0).svg;
+  CHECK(drawn(svg, "svg").front().attributes.at("role") == "img");
+  CHECK(drawn(svg, "svg").front().attributes.at("aria-labelledby") == "id-title id-text");
+  CHECK(drawn(svg, "title").front().attributes.at("id") == "id-title");
+  CHECK(drawn(svg, "title").front().content == "heading: Two lines");
+  CHECK(drawn(svg, "desc").front().attributes.at("id") == "id-text");
+  CHECK(drawn(svg, "desc").front().content == "heading. a, &lt;b&gt;: from 1 to 4. c|d: from 4 to 8.");
+  CHECK(svg.find("<style") == svg.npos);  // it is the page's
+  CHECK(file.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+  CHECK(drawn(file, "desc").front().content.starts_with("A test. heading."));
+  CHECK(occurrences(file, "<style>") == 1);
+}

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "experiments/lab/pictures/figures.h"
-#include "experiments/lab/pictures/report_parts.h"
 #include "experiments/lab/tables/sweep_table.h"
 #include "tests/lab/pictures/fake_results.h"
 #include "tests/lab/pictures/svg_reader.h"
