@@ -354,9 +354,9 @@ TEST_CASE("data preview: seed and augmentation change the sheet") {
 
 TEST_CASE("data preview: a file that would be taken for an image is refused") {
   const Sheets sheets;
-  const Finished refused = run_program(sheets.folder, sheets.start + "sheet.png");
+  const Finished refused = run_program(sheets.folder, sheets.start + (sheets.folder / "sheet.png").string());
   CHECK(refused.code == 2);
-  CHECK(refused.err.find("-o sheet.png: the sheet is an HTML page; end its name in .html") != std::string::npos);
+  CHECK(refused.err.find("sheet.png: the sheet is an HTML page; end its name in .html") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(sheets.folder / "sheet.png"));
 }
 
