@@ -53,12 +53,6 @@ ChartLane lane_of(const TableLine& line, const std::string& strip, const TableMo
   return lane;
 }
 
-const TableLine* line_of(const TableModel& table, std::size_t plan_index) {
-  for (const TableLine& line : table.lines)
-    if (line.plan_index == plan_index) return &line;
-  return nullptr;
-}
-
 Chart strip_chart(const TableModel& table, bool gains) {
   Chart chart;
   chart.kind = gains ? ChartKind::gains : ChartKind::values;
@@ -79,11 +73,11 @@ Chart strip_chart(const TableModel& table, bool gains) {
   for (std::size_t s = 0; gains && s < table.strips.size(); ++s) {
     const TableStrip& from = table.strips[s];
     std::string zero;
-    if (const TableLine* baseline = from.baseline ? line_of(table, *from.baseline) : nullptr) {
-      zero = "0 = " + lane_label(baseline->label, from.label);
-      if (!baseline->mean.text.empty())
-        zero +=
-            ", " + with_interval(baseline->mean, baseline->half_width) + (table.unit.empty() ? "" : " " + table.unit);
+    for (const TableLine& line : table.lines) {
+      if (!from.baseline || line.plan_index != *from.baseline) continue;
+      zero = "0 = " + lane_label(line.label, from.label);
+      if (!line.mean.text.empty())
+        zero += ", " + with_interval(line.mean, line.half_width) + (table.unit.empty() ? "" : " " + table.unit);
     }
     add_strip(from.label, zero,
               [&](const TableLine& line) { return line.baseline && !line.is_baseline && line.strip == s; });
