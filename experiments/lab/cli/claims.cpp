@@ -23,7 +23,6 @@
 #include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/device_option.h"
 #include "experiments/lab/cli/output_file.h"
-#include "experiments/lab/ledger/forest.h"
 #include "experiments/lab/ledger/page.h"
 #include "experiments/lab/sweep/runner.h"
 #include "experiments/lab/sweep/signals.h"

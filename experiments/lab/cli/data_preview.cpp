@@ -7,8 +7,7 @@
 #include "experiments/lab/cli/commands.h"
 #include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/output_file.h"
-#include "experiments/lab/data/png.h"
-#include "experiments/lab/data/preview_sheet.h"
+#include "experiments/lab/pictures/preview_sheet.h"
 #include "experiments/lab/train/batches.h"
 
 namespace normlab {
@@ -39,6 +38,8 @@ struct Preview {
   std::optional<std::uint64_t> seed;
 
   int operator()() const {
+    if (out.ends_with(".png"))
+      throw InputError(concat("-o ", out, ": the sheet is an HTML page; end its name in .html"));
     const Experiment experiment = descriptor.load();
     TrialConfig config = experiment.trials.front().config;
     if (seed) config.seed = *seed;
@@ -53,11 +54,10 @@ struct Preview {
     ImageScratch scratch;
     for (std::int64_t step = 0; static_cast<std::int64_t>(cells.size()) < images && step < source.steps().total; ++step)
       add_step(source, step, pair.train, buffer, scratch, cells);
-    const std::vector<std::uint8_t> png = png_bytes(preview_sheet(cells, columns));
-    write_output(out, {reinterpret_cast<const char*>(png.data()), png.size()}, inputs);
-    if (out == "-") return 0;
-    tell("wrote {}: {} images of \"{}\" with seed {}, each as stored and as the network sees it\n", out, cells.size(),
-         experiment.trials.front().label, config.seed);
+    const std::string what = concat(cells.size(), " images of \"", experiment.trials.front().label, "\" with seed ",
+                                    config.seed, ", each as stored and as the network sees it");
+    write_output(out, preview_sheet(cells, columns, what), inputs);
+    if (out != "-") tell("wrote {}: {}\n", out, what);
     return 0;
   }
 
@@ -107,17 +107,17 @@ struct Preview {
 void add_data_preview(Command& data) {
   auto [command, preview] = data.add_command<Preview>(
       "preview",
-      "draw the first training images of a descriptor, as stored and after augmentation, into a PNG file; masks tint "
+      "show the first training images of a descriptor, as stored and after augmentation, on an HTML page; masks tint "
       "them");
   preview.descriptor.add_file(command);
-  command.add_output(Output::stream, "-o,--output", preview.out, "PNG file to write; -: standard output").required();
+  command.add_output(Output::stream, "-o,--output", preview.out, "HTML file to write; -: standard output").required();
   command.add_number("--images", preview.images, "number of images", 1, 1024);
-  command.add_number("--columns", preview.columns, "pairs of images per row", 1, 64);
+  command.add_number("--columns", preview.columns, "most pairs of images per row", 1, 64);
   command.add_option("--seed", preview.seed,
                      "seed of the order and the augmentation (default: that of the first trial)");
   command.add_number("--threads", preview.threads, "how many cores to use", 1, 1024);
-  command.examples({"normlab data preview experiments/placements_gratings.json -o sheet.png",
-                    "normlab data preview experiments/placements_cifar10.json -o sheet.png --images 64 --columns 8"});
+  command.examples({"normlab data preview experiments/placements_gratings.json -o sheet.html",
+                    "normlab data preview experiments/placements_cifar10.json -o sheet.html --images 64 --columns 8"});
 }
 
 }  // namespace normlab

@@ -24,8 +24,7 @@
 namespace normlab {
 namespace {
 
-// Of a line of a picture, in the table of its numbers on the page and beside the figure; the CSV has all.
-constexpr std::size_t kMostNumbers = 20, kMostDrawnNumbers = 200;
+constexpr std::size_t kMostNumbers = 200;  // of a line of a figure, in its table; the CSV has all
 
 struct Report {
   DescriptorOptions descriptor;
@@ -77,26 +76,19 @@ struct Report {
     const bool finished = !experiment.more_to_come && has_ended(experiment, store);
     for (const std::string& metric : curves)
       if (finished || !watch) require_metric(read, metric, "--curves");
-    std::vector<Chart> charts = measured_charts(read_figures(experiment, store, model));
-    std::string measurements, rates_figure;
-    for (const Chart& chart : charts) measurements += chart_html(chart, kMostNumbers);
-    if (rates) rates_figure = chart_html(charts.emplace_back(rates_chart(*rates)), kMostNumbers);
     const ReportInput input{experiment,
                             store,
                             model,
                             read,
                             rates ? &*rates : nullptr,
-                            rates_figure,
+                            measured_charts({experiment, model, read.trials}),
                             utc_time() + " by normlab " + build_version(),
-                            live && !finished ? *watch : 0,
-                            measurements};
+                            live && !finished ? *watch : 0};
     for (const std::string& problem : report_problems(input)) say(problem);
     if (const std::string without = read.without_words(); !without.empty()) say(without);
     save(file, report_html(input), inputs);
     for (const PictureFile& picture : pictures.empty() ? std::vector<PictureFile>() : report_pictures(input))
       save(pictures / picture.name, picture.svg, inputs);
-    for (const Chart& chart : pictures.empty() ? std::vector<Chart>() : charts)
-      for (const auto& [name, svg] : chart_files(chart)) save(pictures / name, svg, inputs);
     return {static_cast<int>(std::max(model.outcome, read.outcome())), finished};
   }
 
@@ -132,8 +124,8 @@ struct Report {
     for (const FigureRow& figure : figure_rows()) {
       if (!only.empty() && std::find(only.begin(), only.end(), figure.word) == only.end()) continue;
       if (draw(figure, experiment, store, input, inputs)) continue;
-      // A sweep without learning rates lacks nothing.
-      if (only.empty() && !figure.draw) continue;
+      // A sweep without learning rates or finished trials lacks no measurement.
+      if (only.empty() && (!figure.draw || figure.word == "strip")) continue;
       missing[missing_words(figure, input)].emplace_back(figure.word);
       outcome = std::max(outcome, ExitCode::bad_input);
     }
@@ -144,18 +136,6 @@ struct Report {
   /// False if there is nothing to draw.
   bool draw(const FigureRow& figure, const Experiment& experiment, const ResultStore& store, const FigureInput& input,
             const Inputs& inputs) {
-    const auto save_numbers = [&](const Chart& chart) {
-      save(figures / (chart.name + ".csv"), chart_csv(chart), inputs);
-      save(figures / (chart.name + ".md"), chart_markdown(chart, kMostDrawnNumbers), inputs);
-    };
-    if (figure.word == "strip") {
-      const std::vector<StripPlot> plots = strip_plots(input.table);
-      for (std::size_t i = 0; i < plots.size(); ++i)  // gains, then the rows without a baseline
-        save(figures / (i == 0 ? "strip.svg" : "strip-values.svg"),
-             strip_plot(plots[i], "strip", StripWidth::narrow, true), inputs);
-      if (!plots.empty()) save_numbers(strip_chart(input.table));
-      return !plots.empty();
-    }
     std::vector<Chart> charts;
     TableOptions with_rates = table;
     with_rates.lr_sensitivity = true;
@@ -165,7 +145,8 @@ struct Report {
       charts = {rates_chart(sweep_table_model(experiment, store, with_rates))};
     for (const Chart& chart : charts) {
       for (const auto& [name, svg] : chart_files(chart)) save(figures / name, svg, inputs);
-      save_numbers(chart);
+      save(figures / (chart.name + ".csv"), chart_csv(chart), inputs);
+      save(figures / (chart.name + ".md"), chart_markdown(chart, kMostNumbers), inputs);
     }
     return !charts.empty();
   }

@@ -1,12 +1,11 @@
-#include "experiments/lab/ledger/forest.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "experiments/lab/ledger/claim_words.h"
-#include "experiments/lab/pictures/strip_plot.h"
+#include "experiments/lab/ledger/page.h"
+#include "experiments/lab/pictures/chart.h"
 
 namespace normlab {
 namespace {
@@ -22,11 +21,10 @@ double distance(const ClaimRange& range, double value, const std::function<doubl
   return range.outside ? -inside : inside;
 }
 
-PlotLane lane_of(const LedgerLine& line, const Estimate& e) {
-  PlotLane lane;
-  lane.label = line.number + (line.device.empty() ? "  " : " GPU  ") + line.claim.brief;
+ChartLane lane_of(const LedgerLine& line, const Estimate& e) {
+  ChartLane lane{line.number + (line.device.empty() ? "  " : " GPU  ") + line.claim.brief, line.claim.brief};
   lane.numbers = estimate_text(e);
-  lane.tone = line.verdict == Verdict::holds ? "holds" : line.verdict == Verdict::fails ? "fails" : "undecided";
+  lane.style = line.verdict == Verdict::holds ? 3 : line.verdict == Verdict::fails ? 2 : 7;
   lane.clear = line.verdict != Verdict::undecided;
   const ClaimTest& test = line.claim.tests.at(e.test);
   const bool logs = test.kind == ClaimTestKind::probe || test.kind == ClaimTestKind::timing;
@@ -41,36 +39,35 @@ PlotLane lane_of(const LedgerLine& line, const Estimate& e) {
   }
   if (std::abs(ends[0]) > kEdge) lane.note = fmt::format("beyond the plot, at {:+.0f}", ends[0]);
   const auto clipped = [](double value) { return std::clamp(value, -kEdge, kEdge); };
-  lane.mean = clipped(ends[0]);
   // Inside a range with two bounds, the distance is largest between the ends; outside it is smallest there.
-  lane.interval = {clipped(*std::min_element(ends, ends + 3)), clipped(*std::max_element(ends, ends + 3))};
+  lane.point = {0, clipped(ends[0]), clipped(*std::min_element(ends, ends + 3)),
+                clipped(*std::max_element(ends, ends + 3)), e.n};
+  lane.bar = true;
   return lane;
 }
 
 }  // namespace
 
 std::string forest_plot(const std::vector<LedgerLine>& lines, bool standalone) {
-  StripPlot plot{.title = "What decides each claim",
-                 .description =
-                     "A line per claim: the distance of the deciding estimate from the bound of its range, "
-                     "in units of its margin, or without one of its interval's half width. Right of zero the claim "
-                     "holds.",
-                 .axis = "distance from the bound, in margins or half widths (holds to the right of zero)",
-                 .gains = true,
-                 .strips = {}};
+  Chart chart;
+  chart.kind = ChartKind::gains;
+  chart.name = "claims";
+  chart.title = "What decides each claim";
+  chart.caption =
+      "A line per claim: the distance of the deciding estimate from the bound of its range, in units of its margin, or "
+      "without one of its interval's half width. Right of zero the claim holds.";
+  chart.across_name = "distance from the bound, in margins or half widths (holds to the right of zero)";
   for (const LedgerLine& line : lines) {
     const Estimate* e = line.verdict < Verdict::not_run ? deciding(line) : nullptr;
     if (e == nullptr || !has_interval(*e)) continue;
     const std::string text = text_of(line.claim);
-    auto strip = std::find_if(plot.strips.begin(), plot.strips.end(),
-                              [&](const PlotStrip& other) { return other.heading == text; });
-    if (strip == plot.strips.end())
-      strip = plot.strips.insert(plot.strips.end(), PlotStrip{.heading = text, .zero = "", .lanes = {}});
-    strip->lanes.push_back(lane_of(line, *e));
+    auto panel = std::find_if(chart.panels.begin(), chart.panels.end(),
+                              [&](const ChartPanel& other) { return other.heading == text; });
+    if (panel == chart.panels.end()) panel = chart.panels.insert(chart.panels.end(), ChartPanel{text, ""});
+    panel->lanes.push_back(lane_of(line, *e));
   }
-  if (standalone) return strip_plot(plot, "claims", StripWidth::wide, true);
-  return "<div class=\"wide\">" + strip_plot(plot, "claims", StripWidth::wide, false) +
-         "</div>\n<div class=\"narrow\">" + strip_plot(plot, "claims-narrow", StripWidth::narrow, false) + "</div>\n";
+  set_chart_axes(chart, ChartScale::linear, ChartScale::linear);
+  return standalone ? chart_picture(chart, chart.panels, chart.name, ChartForm::file) : chart_pictures(chart);
 }
 
 }  // namespace normlab

@@ -9,15 +9,13 @@
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/data/jpeg_copy.h"
 #include "experiments/lab/ledger/claim_words.h"
-#include "experiments/lab/ledger/forest.h"
-#include "experiments/lab/pictures/report_parts.h"
+#include "experiments/lab/pictures/page.h"
 #include "experiments/lab/tables/markup.h"
 
 namespace normlab {
 namespace {
 
 constexpr std::size_t kWidestTable = 100, kWidestPrinted = 24, kWidestMarkdown = 120;
-constexpr const char* kHeadings[] = {"#", "claim", "printed", "found", "verdict"};
 using Lines = std::vector<const LedgerLine*>;
 
 /// The claims of each text in the order of their first claims; within a text by verdict.
@@ -97,41 +95,22 @@ std::vector<std::string> summary(const std::vector<LedgerLine>& lines) {
   return out;
 }
 
-/// The estimates of a claim as rows of a table.
-std::vector<std::vector<std::string>> estimate_rows(const LedgerLine& line) {
-  std::vector<std::vector<std::string>> rows;
+/// Headings, and the estimates of a claim as rows.
+std::vector<std::vector<std::string>> estimate_table(const LedgerLine& line) {
+  std::vector<std::vector<std::string>> rows{{"estimate", "found", "n", "verdict"}};
   for (const Estimate& e : line.estimates) {
     std::string verdict(words_of(e.verdict));
-    if (!e.why.empty()) verdict += ": " + e.why;
+    if (!e.why.empty()) verdict += fmt::format(": {}", e.why);
     rows.push_back({e.label, estimate_text(e), std::to_string(e.n), verdict});
   }
   return rows;
 }
-constexpr const char* kEstimateHeadings[] = {"estimate", "found", "n", "verdict"};
 
-template <std::size_t columns>
-std::string markdown_table(const char* const (&headings)[columns], const std::vector<std::vector<std::string>>& rows) {
-  std::string out, rule;
-  for (const char* heading : headings) out += fmt::format("| {} ", heading), rule += "|---";
-  out += "|\n" + rule + "|\n";
-  for (const auto& row : rows) {
-    for (const std::string& cell : row) out += "| " + cell + " ";
-    out += "|\n";
-  }
-  return out;
-}
-
-template <std::size_t columns>
-std::string html_table(const char* const (&headings)[columns], const std::vector<std::vector<std::string>>& rows) {
-  std::string out = "<table>\n<thead><tr>";
-  for (const char* heading : headings) out += html_element("th", heading);
-  out += "</tr></thead>\n<tbody>\n";
-  for (const auto& row : rows) {
-    out += "<tr>";
-    for (const std::string& cell : row) out += "<td>" + cell + "</td>";
-    out += "</tr>\n";
-  }
-  return out + "</tbody>\n</table>\n";
+/// Headings, and the claims as rows.
+std::vector<std::vector<std::string>> claim_table(const Lines& lines) {
+  std::vector<std::vector<std::string>> rows{{"#", "claim", "printed", "found", "verdict"}};
+  for (const LedgerLine* line : lines) rows.push_back(cells(*line));
+  return rows;
 }
 
 /// Columns as wide as their widest cell; the second one is cut where the line would be wider than `width`.
@@ -164,18 +143,18 @@ std::string ledger_text(const std::vector<LedgerLine>& lines, std::size_t width,
   };
   for (const std::string& sentence : summary(lines)) add(sentence, 0);
   for (const auto& [text, group] : by_text(lines)) {
-    std::vector<std::vector<std::string>> rows{{std::begin(kHeadings), std::end(kHeadings)}};
-    for (const LedgerLine* line : group) rows.push_back(cells(*line));
     out += "\n";
     add(text, 0);
-    out += text_table(rows, std::min(width, kWidestTable));
+    out += text_table(claim_table(group), std::min(width, kWidestTable));
   }
   if (!details) return out;
   for (const LedgerLine& line : lines) {
     out += "\n";
     add(section_heading(line) + ": " + line.claim.brief, 0);
     for (const auto& [heading, text] : claim_facts(line)) add(heading + ": " + text, 2);
-    for (const auto& row : estimate_rows(line)) add(fmt::format("{}: {}, n {}: {}", row[0], row[1], row[2], row[3]), 4);
+    const auto rows = estimate_table(line);
+    for (std::size_t i = 1; i < rows.size(); ++i)
+      add(fmt::format("{}: {}, n {}: {}", rows[i][0], rows[i][1], rows[i][2], rows[i][3]), 4);
   }
   return out;
 }
@@ -184,33 +163,23 @@ std::string ledger_markdown(const std::vector<LedgerLine>& lines) {
   std::string out;
   for (const std::string& sentence : summary(lines)) out += broken_lines("- " + sentence, kWidestMarkdown) + "\n";
   for (const auto& [text, group] : by_text(lines)) {
-    std::vector<std::vector<std::string>> rows;
-    for (const LedgerLine* line : group) {
-      auto& row = rows.emplace_back();
-      for (const std::string& cell : cells(*line)) row.push_back(markdown_cell(cell));
-      row.front() = fmt::format("[{}](#{})", row.front(), anchor(*line));
-    }
-    out += fmt::format("\n### {}\n\n", text) + markdown_table(kHeadings, rows);
+    auto rows = claim_table(group);
+    for (std::size_t i = 0; i < group.size(); ++i)
+      rows[i + 1].front() = fmt::format("[{}](#{})", rows[i + 1].front(), anchor(*group[i]));
+    out += fmt::format("\n### {}\n\n", text) + markdown_table(rows);
   }
   for (const LedgerLine& line : lines) {
     out += fmt::format("\n### {}\n\n**{}**\n\n", section_heading(line), markdown_cell(line.claim.brief));
     for (const auto& [heading, text] : claim_facts(line))
       out += broken_lines(fmt::format("- {}: {}", heading, markdown_cell(text)), kWidestMarkdown) + "\n";
-    if (line.estimates.empty()) continue;
-    std::vector<std::vector<std::string>> rows = estimate_rows(line);
-    for (auto& row : rows)
-      for (std::string& cell : row) cell = markdown_cell(cell);
-    out += fmt::format("\n{}", markdown_table(kEstimateHeadings, rows));
+    if (!line.estimates.empty()) out += fmt::format("\n{}", markdown_table(estimate_table(line)));
   }
   return out;
 }
 
 std::string ledger_html(const std::vector<LedgerLine>& lines) {
-  std::string out = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-      "content=\"width=device-width\">\n<title>Claims</title>\n<style>{}{}#results "
-      "td{{min-width:0!important}}</style>\n<h1>Claims</h1>\n",
-      page_style(), picture_style());
+  std::string out = page_start("Claims") + "<style>#results td{min-width:0!important}</style>\n<main>\n" +
+                    html_element("h1", "Claims") + "\n";
   for (const std::string& sentence : summary(lines)) out += html_element("p", sentence) + "\n";
   out += "<figure>\n" + forest_plot(lines, false) + "</figure>\n<h2>Verdicts</h2>\n";
   out +=
@@ -243,13 +212,10 @@ std::string ledger_html(const std::vector<LedgerLine>& lines) {
     for (const auto& [heading, text] : claim_facts(line))
       out += html_element("dt", heading) + html_element("dd", text) + "\n";
     out += "</dl>\n";
-    std::vector<std::vector<std::string>> rows = estimate_rows(line);
-    for (auto& row : rows)
-      for (std::string& cell : row) cell = escaped(cell);
-    if (!rows.empty()) out += "<div class=\"scroll\">\n" + html_table(kEstimateHeadings, rows) + "</div>\n";
+    if (!line.estimates.empty()) out += "<div class=\"scroll\">\n" + html_table(estimate_table(line)) + "</div>\n";
     out += "</details>\n";
   }
-  return out + fmt::format("</div>\n<script>{}</script>\n</html>\n", page_script());
+  return out + "</div>\n</main>\n" + page_end();
 }
 
 nlohmann::ordered_json ledger_json(const std::vector<LedgerLine>& lines) {

@@ -56,8 +56,13 @@ PlotAxis make_log_axis(double low, double high) {
 
 double PlotAxis::place(double value) const { return logarithmic ? std::log10(value) : value; }
 
+double PlotAxis::pixel(double place, double begin, double end) const {
+  // Computed in halves: the difference of two huge numbers may overflow.
+  return begin + (place / 2 - low / 2) / (high / 2 - low / 2) * (end - begin);
+}
+
 std::string PlotAxis::label(double tick) const {
-  return logarithmic ? fmt::format("{:.3g}", std::pow(10.0, tick)) : tick_label(tick, step);
+  return logarithmic ? fmt::format("{:.3g}", std::pow(10.0, tick)) : tick_label(tick, step, with_sign);
 }
 
 std::string tick_label(double value, double step, bool with_sign) {

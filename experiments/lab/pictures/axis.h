@@ -7,20 +7,16 @@
 
 namespace normlab {
 
-/// Maps [low, high] in data units linearly to [begin, end] in pixels; `begin` may be the larger.
-struct LinearScale {
-  double low = 0, high = 1, begin = 0, end = 1;
-  /// Computed in halves: the difference of two huge numbers may overflow.
-  double operator()(double value) const { return begin + (value / 2 - low / 2) / (high / 2 - low / 2) * (end - begin); }
-};
-
 struct PlotAxis {
   double low = 0, high = 1;  // the first and the last tick
   double step = 1;           // 1, 2 or 5 times a power of ten
   std::vector<double> ticks;
   bool logarithmic = false;  // low, high and ticks are decimal logarithms, and `step` has no meaning
+  bool with_sign = false;    // labels of gains: "+2"
   /// Where a value lies between low and high.
   double place(double value) const;
+  /// Maps [low, high] linearly to [begin, end] in pixels; `begin` may be the larger.
+  double pixel(double place, double begin, double end) const;
   /// The label of one of the ticks.
   std::string label(double tick) const;
 };

@@ -1,22 +1,25 @@
-// Charts of several lines: panels that share their horizontal axis, 400 pixels wide, with a legend below each. Colour,
-// dash and marker carry the same information, so that a chart can be read in grey print.
+// Charts: panels of lines, of pixels, or of lanes with a dot per seed. Whoever draws hands over the data; the scales,
+// ticks, legends and texts are made here. Colour, dash and marker carry the same information, so that a chart can be
+// read in grey print.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "experiments/lab/pictures/axis.h"
 #include "experiments/lab/pictures/curve_data.h"
-#include "experiments/lab/pictures/report.h"
 
 namespace normlab {
 
-/// line: joined points; dots: single ones; shape: a line without markers, such as a fitted curve.
-enum class ChartLook : std::uint8_t { line, dots, shape };
+/// line: joined points; dots: single ones; shape: a line without markers, such as a fitted curve. Without an entry in
+/// the legend, and interrupted where the number of seeds changes, since the mean of the others is a different curve:
+/// band: a line in the range of its seeds; base: the dashed line of a baseline.
+enum class ChartLook : std::uint8_t { line, dots, shape, band, base };
 
-/// A point that is marked because of what happened there.
+/// A point that is marked because of what happened there; outside the axes it is drawn at the edge.
 struct ChartCross {
   double at = 0, value = 0;
   std::string words;  // "seed 3: diverged at 0.1"
@@ -39,49 +42,92 @@ struct ChartPixels {
   std::vector<double> values;
 };
 
+struct ChartDot {
+  std::string name;  // "seed 3"
+  double value = 0;  // finite
+};
+
+/// A row of values across, as in Figure 1 of the Dual PatchNorm paper: a dot per seed in its upper half, a diamond at
+/// the mean and a bar for its interval in the lower.
+struct ChartLane {
+  std::string label, row;  // `row` is whole, `label` without what the panel's heading says
+  std::vector<ChartDot> dots{};
+  std::optional<BandPoint> point{};  // place in the table, mean (finite), and ends of its interval
+  bool bar = false;                  // the ends are finite and drawn
+  bool clear = false;                // the interval excludes zero: a filled diamond
+  std::string numbers{}, note{};     // "+0.4 ±1.3", printed beside the lane; "1/3 diverged @1200"
+  std::size_t style = 1;
+};
+
 struct ChartPanel {
-  std::string heading, values_name;
-  std::vector<ChartSeries> series;
+  std::string heading, values_name;  // of lanes: label of the line at zero: "0 = pre_pre, 63.71 ±0.76"
+  std::vector<ChartSeries> series{};
   PlotAxis values{};
   std::string right_name{};  // "" without a right axis
   PlotAxis right{};
   std::optional<PlotAxis> across{};   // instead of the chart's
   std::vector<ChartPixels> pixels{};  // instead of series
+  std::vector<ChartLane> lanes{};     // instead of series
+  std::string corner{};               // "3 seeds"
+  std::optional<std::size_t> row{};   // of the plan; the panel follows the filter of a page's table
   bool drawn = true;                  // false: only among the numbers
 };
+
+/// lines: panels 400 pixels wide below each other; small: of one row each, 300 wide and side by side; gains and values:
+/// lanes, around a line at zero or without one.
+enum class ChartKind : std::uint8_t { lines, small, gains, values };
 
 struct Chart {
   std::string name;     // "xspp", the file's name without its suffix
   std::string title;    // "Signal by residual branch"
   std::string caption;  // what lines and axes are
   std::string across_name;
+  ChartKind kind = ChartKind::lines;
+  std::string quantity{};  // of lanes: "eval/accuracy"
   PlotAxis across{};
+  bool cut = false;                       // some values lie outside the axes
   std::vector<std::string> categories{};  // if not empty: the names of the positions 0, 1, ...
   std::vector<ChartPanel> panels{};
+  bool has_lanes() const { return kind >= ChartKind::gains; }
 };
 
-inline constexpr double kChartWidth = 400;
 /// The most lines in one panel: as many as there are styles.
 inline constexpr std::size_t kChartStyles = 8;
+/// The most points that a line can show.
+inline constexpr std::size_t kMaxCurvePoints = 120;
 /// Splits a chart into files of at most this size where it has more panels.
 inline constexpr std::size_t kChartBytes = 280'000;
 
-/// automatic: logarithmic if all values are above 0 and the greatest is more than 30 times the least.
-enum class ChartScale : std::uint8_t { linear, logarithmic, automatic };
-/// Sets the axes of all panels from their points, equal for equal values_name. A logarithmic axis spans at most six
-/// powers of ten below the greatest value; what lies below is cut off. own_across: a horizontal axis for each panel.
-void set_chart_axes(Chart& chart, ChartScale across, ChartScale values, bool own_across = false);
+/// At most `most` of the points, evenly spaced, including the last.
+std::vector<BandPoint> thinned(const std::vector<BandPoint>& points, std::size_t most);
 
+/// automatic: logarithmic if all values are above 0 and the greatest is more than 30 times the least. central: linear
+/// without a few extreme values, as of a loss that explodes.
+enum class ChartScale : std::uint8_t { linear, logarithmic, automatic, central };
+/// Sets the axes of all panels from their points, equal for equal values_name. A logarithmic axis spans at most six
+/// powers of ten below the greatest value; what lies below is cut off.
+void set_chart_axes(Chart& chart, ChartScale across, ChartScale values);
+
+/// A picture as a file: a name without folder, and the SVG.
+struct PictureFile {
+  std::string name, svg;
+};
 /// The chart as files, usually one: "xspp.svg", "xspp-2.svg".
 std::vector<PictureFile> chart_files(const Chart& chart);
-/// One panel for a page.
-std::string chart_panel(const Chart& chart, std::size_t panel, const std::string& id);
+
+/// page: the style is the page's; narrow: the same for phones, with the labels above their lanes.
+enum class ChartForm : std::uint8_t { file, page, narrow };
+/// Some panels of the chart as SVG. `id`: unique in the page.
+std::string chart_picture(const Chart& chart, std::span<const ChartPanel> panels, const std::string& id,
+                          ChartForm form);
 
 /// "panel,row,AT,value,lowest,highest,n" with all digits (RFC 4180).
 std::string chart_csv(const Chart& chart);
 /// The numbers as a table, with at most `most` points of a series.
 std::string chart_markdown(const Chart& chart, std::size_t most);
-/// A part of a page: heading, caption, panels and numbers.
+/// For a page: all panels, lanes both wide and narrow.
+std::string chart_pictures(const Chart& chart);
+/// For a page: caption, panels and numbers, without a heading.
 std::string chart_html(const Chart& chart, std::size_t most);
 
 }  // namespace normlab

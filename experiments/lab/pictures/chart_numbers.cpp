@@ -1,80 +1,111 @@
 #include <fmt/core.h>
 
-#include <functional>
+#include <algorithm>
 
-#include "experiments/lab/pictures/chart.h"
-#include "experiments/lab/pictures/curve_plot.h"
-#include "experiments/lab/pictures/svg.h"
+#include "experiments/lab/pictures/chart_parts.h"
+#include "experiments/lab/pictures/page.h"
 #include "experiments/lab/tables/markup.h"
 
 namespace normlab {
 namespace {
 
-/// Calls see(panel, row, at, point) for every number of the chart, at most `most` of each series.
-void each_number(
-    const Chart& chart, std::size_t most,
-    const std::function<void(const ChartPanel&, const std::string&, const std::string&, const BandPoint&)>& see) {
+struct ChartNumber {
+  std::string panel, row, at;
+  BandPoint point;
+};
+
+/// At most `most` numbers of each series.
+std::vector<ChartNumber> numbers_of(const Chart& chart, std::size_t most) {
+  std::vector<ChartNumber> numbers;
   for (const ChartPanel& panel : chart.panels) {
-    for (const ChartSeries& s : panel.series)
+    for (const ChartSeries& s : panel.series) {
+      if (s.look == ChartLook::base) continue;
       for (const BandPoint& point : thinned(s.points, most)) {
         const auto at = std::size_t(std::max(0.0, point.at));
-        const bool category = !chart.categories.empty() && at < chart.categories.size();
-        see(panel, s.label, category ? chart.categories[at] : fmt::format("{}", point.at), point);
+        const bool category = at < chart.categories.size();
+        numbers.push_back(
+            {panel.heading, s.label, category ? chart.categories[at] : fmt::format("{}", point.at), point});
       }
+    }
     for (const ChartPixels& p : panel.pixels)
       for (std::size_t i = 0; i < std::min(most, p.values.size()); ++i)
-        see(panel, p.label, fmt::format("y{} x{}", i / std::size_t(p.width), i % std::size_t(p.width)),
-            {double(i), p.values[i], p.values[i], p.values[i], 1});
+        numbers.push_back({panel.heading,
+                           p.label,
+                           fmt::format("y{} x{}", i / std::size_t(p.width), i % std::size_t(p.width)),
+                           {double(i), p.values[i], p.values[i], p.values[i], 1}});
+    for (const ChartLane& lane : panel.lanes)
+      if (lane.point)
+        numbers.push_back({chart.quantity, lane.row, chart.kind == ChartKind::gains ? "gain" : "mean", *lane.point});
   }
+  if (chart.has_lanes())  // in the order of the table
+    std::stable_sort(numbers.begin(), numbers.end(),
+                     [](const ChartNumber& a, const ChartNumber& b) { return a.point.at < b.point.at; });
+  return numbers;
+}
+
+std::string across_heading(const Chart& chart) { return chart.has_lanes() ? "quantity" : chart.across_name; }
+
+/// Headings and rows of the table of numbers.
+std::vector<std::vector<std::string>> table_of(const Chart& chart, std::size_t most) {
+  std::vector<std::vector<std::string>> rows{
+      {"panel", "row", across_heading(chart), "value", "lowest", "highest", "seeds"}};
+  for (const auto& [panel, row, at, point] : numbers_of(chart, most))
+    rows.push_back({panel, row, at, fmt::format("{:.4g}", point.mean), fmt::format("{:.4g}", point.low),
+                    fmt::format("{:.4g}", point.high), std::to_string(point.n)});
+  if (chart.kind == ChartKind::small)  // a panel has no other name than its row
+    for (std::vector<std::string>& row : rows) row.erase(row.begin());
+  return rows;
+}
+
+/// The table of lanes, with every seed.
+std::vector<std::vector<std::string>> table_of_lanes(const Chart& chart) {
+  std::vector<std::vector<std::string>> rows{{"row", "mean", "seeds"}};
+  for (const ChartPanel& panel : chart.panels)
+    for (const ChartLane& lane : panel.lanes) {
+      std::string seeds;
+      for (const ChartDot& dot : lane.dots) seeds += (seeds.empty() ? "" : "; ") + dot_words(chart, dot);
+      if (!lane.note.empty()) seeds += (seeds.empty() ? "" : "; ") + lane.note;
+      rows.push_back({panel.heading.empty() ? lane.label : panel.heading + ", " + lane.label, lane.numbers, seeds});
+    }
+  return rows;
 }
 
 }  // namespace
 
 std::string chart_csv(const Chart& chart) {
-  std::string csv = fmt::format("panel,row,{},value,lowest,highest,n\n", csv_cell(chart.across_name));
-  each_number(chart, SIZE_MAX,
-              [&](const ChartPanel& panel, const std::string& row, const std::string& at, const BandPoint& point) {
-                csv += fmt::format("{},{},{},{},{},{},{}\n", csv_cell(panel.heading), csv_cell(row), csv_cell(at),
-                                   point.mean, point.low, point.high, point.n);
-              });
+  std::string csv = fmt::format("panel,row,{},value,lowest,highest,n\n", csv_cell(across_heading(chart)));
+  for (const auto& [panel, row, at, point] : numbers_of(chart, SIZE_MAX))
+    csv += fmt::format("{},{},{},{},{},{},{}\n", csv_cell(panel), csv_cell(row), csv_cell(at), point.mean, point.low,
+                       point.high, point.n);
   return csv;
 }
 
 std::string chart_markdown(const Chart& chart, std::size_t most) {
-  std::string text = fmt::format("# {}\n\n{}\n\n| panel | row | {} | value | lowest | highest | n |\n", chart.title,
-                                 chart.caption, markdown_cell(chart.across_name));
-  text += "|---|---|---|---:|---:|---:|---:|\n";
-  each_number(chart, most,
-              [&](const ChartPanel& panel, const std::string& row, const std::string& at, const BandPoint& point) {
-                text += fmt::format("| {} | {} | {} | {:.4g} | {:.4g} | {:.4g} | {} |\n", markdown_cell(panel.heading),
-                                    markdown_cell(row), markdown_cell(at), point.mean, point.low, point.high, point.n);
-              });
-  return text;
+  return fmt::format("# {}\n\n{}\n\n", chart.title, chart.caption) + markdown_table(table_of(chart, most), 3);
+}
+
+std::string chart_pictures(const Chart& chart) {
+  if (chart.has_lanes())
+    return "<div class=\"wide\">" + chart_picture(chart, chart.panels, chart.name + "-wide", ChartForm::page) +
+           "</div>\n<div class=\"narrow\">" +
+           chart_picture(chart, chart.panels, chart.name + "-narrow", ChartForm::narrow) + "</div>\n";
+  std::string html;
+  const std::span<const ChartPanel> panels(chart.panels);
+  for (std::size_t i = 0; i < panels.size(); ++i)
+    if (panels[i].drawn)
+      html += fmt::format("<div class=\"panel\"{}>{}</div>\n",
+                          panels[i].row ? fmt::format(" data-row=\"{}\"", *panels[i].row) : "",
+                          chart_picture(chart, panels.subspan(i, 1), concat(chart.name, "-", i), ChartForm::page));
+  if (html.empty()) return "";
+  return fmt::format("<div class=\"panels{}\">\n{}</div>\n", chart.kind == ChartKind::small ? "" : " large", html);
 }
 
 std::string chart_html(const Chart& chart, std::size_t most) {
-  std::string html = fmt::format("<h3>{}</h3>\n<figure>\n<figcaption>{}</figcaption>\n<div class=\"panels large\">\n",
-                                 escaped(chart.title), escaped(chart.caption));
-  for (std::size_t i = 0; i < chart.panels.size(); ++i)
-    if (chart.panels[i].drawn)
-      html +=
-          fmt::format("<div class=\"panel\">{}</div>\n", chart_panel(chart, i, fmt::format("{}-{}", chart.name, i)));
-  html +=
-      "</div>\n</figure>\n<details><summary>Numbers of these pictures</summary><div class=\"scroll\" "
-      "tabindex=\"0\"><table>";
-  html += fmt::format("<caption>{}</caption><thead><tr>", escaped(chart.title));
-  for (const std::string& head : {std::string("panel"), std::string("row"), chart.across_name, std::string("value"),
-                                  std::string("lowest"), std::string("highest"), std::string("seeds")})
-    html += fmt::format("<th scope=\"col\">{}</th>", escaped(head));
-  html += "</tr></thead>\n";
-  each_number(chart, most,
-              [&](const ChartPanel& panel, const std::string& row, const std::string& at, const BandPoint& point) {
-                html += fmt::format(
-                    "<tr><td>{}</td><th scope=\"row\">{}</th><td>{}</td><td>{:.4g}</td><td>{:.4g}</td><td>{:.4g}</td>"
-                    "<td>{}</td></tr>\n",
-                    escaped(panel.heading), escaped(row), escaped(at), point.mean, point.low, point.high, point.n);
-              });
-  return html + "</table></div></details>\n";
+  const std::string pictures = chart_pictures(chart);
+  return "<figure>\n" + html_element("figcaption", chart.caption) + "\n" + pictures + "</figure>\n" +
+         fmt::format("<details><summary>Numbers{}</summary><div class=\"scroll\" tabindex=\"0\">{}</div></details>\n",
+                     pictures.empty() ? "" : " of these pictures",
+                     html_table(chart.has_lanes() ? table_of_lanes(chart) : table_of(chart, most), chart.title));
 }
 
 }  // namespace normlab

@@ -60,46 +60,45 @@ std::string ExperimentCurves::without_words() const {
       plural(finished, "trial"));
 }
 
+MetricCurves metric_curves(const Experiment& experiment, const std::vector<TrialCurves>& trials,
+                           const std::string& metric) {
+  MetricCurves curves{metric, {}};
+  for (std::size_t r = 0; r < experiment.rows.size(); ++r) curves.rows.push_back({r, experiment.rows[r].label, {}, {}});
+  for (const TrialCurves& trial : trials) {
+    SeedCurve seed{trial.seed, trial.state, {}};
+    for (const MetricsLine& line : trial.lines)
+      if (const auto found = line.values.find(metric); found != line.values.end())
+        seed.values[line.step] = found->second;
+    if (!seed.values.empty()) curves.rows[trial.row].seeds.push_back(std::move(seed));
+  }
+  for (RowCurves& row : curves.rows) row.band = seed_band(row.seeds);
+  return curves;
+}
+
 ExperimentCurves read_curves(const Experiment& experiment, const ResultStore& store,
                              const std::vector<std::string>& metrics) {
   ExperimentCurves curves;
-  for (const std::string& metric : metrics) {
-    MetricCurves& one = curves.metrics.emplace_back();
-    one.metric = metric;
-    for (std::size_t r = 0; r < experiment.rows.size(); ++r) one.rows.push_back({r, experiment.rows[r].label, {}, {}});
-  }
   std::set<std::string> known;
   for (std::size_t r = 0; r < experiment.rows.size(); ++r)
     for (const std::size_t t : experiment.rows[r].trials) {
       const Trial& trial = experiment.trials[t];
-      std::vector<MetricsLine> lines;
-      TrialStatus status;
       try {
         const TrialFolder folder = store.trial(trial.id);
-        status = folder.status();
+        const TrialStatus status = folder.status();
+        const bool without = status.finished() && !has_curve(folder, *status.result);
         curves.finished += status.finished();
-        if (status.finished() && !has_curve(folder, *status.result)) {
-          ++curves.without;
-          continue;
-        }
-        lines = trial_metrics(folder, status);
+        curves.without += without;
+        curves.trials.push_back(
+            {r, trial.config.seed, status.state, without ? std::vector<MetricsLine>() : trial_metrics(folder, status)});
       } catch (const Error& error) {
         curves.problems.push_back({trial.label, error.what(), error.code()});
         continue;
       }
-      for (const MetricsLine& line : lines)
+      for (const MetricsLine& line : curves.trials.back().lines)
         for (const auto& [name, value] : line.values) known.insert(name);
-      for (MetricCurves& one : curves.metrics) {
-        SeedCurve seed{trial.config.seed, status.state, {}};
-        for (const MetricsLine& line : lines)
-          if (const auto found = line.values.find(one.metric); found != line.values.end())
-            seed.values[line.step] = found->second;
-        if (!seed.values.empty()) one.rows[r].seeds.push_back(std::move(seed));
-      }
     }
   curves.known.assign(known.begin(), known.end());
-  for (MetricCurves& one : curves.metrics)
-    for (RowCurves& row : one.rows) row.band = seed_band(row.seeds);
+  for (const std::string& metric : metrics) curves.metrics.push_back(metric_curves(experiment, curves.trials, metric));
   return curves;
 }
 

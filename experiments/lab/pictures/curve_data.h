@@ -17,6 +17,14 @@ namespace normlab {
 /// without a result. InputError if the file is damaged, or missing for a trial with a result.
 std::vector<MetricsLine> trial_metrics(const TrialFolder& folder, const TrialStatus& status);
 
+/// What a trial measured, without lines if its archive has no curves.
+struct TrialCurves {
+  std::size_t row = 0;  // index in the plan
+  std::uint64_t seed = 0;
+  TrialState state = TrialState::missing;
+  std::vector<MetricsLine> lines;
+};
+
 struct SeedCurve {
   std::uint64_t seed = 0;
   TrialState state = TrialState::missing;
@@ -53,6 +61,7 @@ struct CurveProblem {
 };
 
 struct ExperimentCurves {
+  std::vector<TrialCurves> trials;    // those that can be read, in the plan's order
   std::vector<MetricCurves> metrics;  // in the order requested
   std::vector<std::string> known;     // names of all metrics that any trial has, sorted
   std::vector<CurveProblem> problems;
@@ -66,6 +75,10 @@ struct ExperimentCurves {
 /// Reads the metrics of each trial once, as trial_metrics() does.
 ExperimentCurves read_curves(const Experiment& experiment, const ResultStore& store,
                              const std::vector<std::string>& metrics);
+
+/// A metric of the trials by row.
+MetricCurves metric_curves(const Experiment& experiment, const std::vector<TrialCurves>& trials,
+                           const std::string& metric);
 
 std::vector<BandPoint> seed_band(const std::vector<SeedCurve>& seeds);
 

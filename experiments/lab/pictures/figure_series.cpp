@@ -38,7 +38,12 @@ bool before(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-Lines measured(const FigureTrial& trial, std::string_view prefix) {
+FigureInput read_figures(const Experiment& experiment, const ResultStore& store, const TableModel& table) {
+  ExperimentCurves curves = read_curves(experiment, store, {});
+  return {experiment, table, std::move(curves.trials), std::move(curves.problems)};
+}
+
+Lines measured(const TrialCurves& trial, std::string_view prefix) {
   Lines out;
   for (const MetricsLine& line : trial.lines)
     if (begins(line, prefix)) out.push_back(&line);
@@ -46,7 +51,7 @@ Lines measured(const FigureTrial& trial, std::string_view prefix) {
 }
 
 Pick last_of(std::string_view prefix, std::size_t count) {
-  return [=](const FigureTrial& trial) {
+  return [=](const TrialCurves& trial) {
     Lines lines = measured(trial, prefix);
     if (lines.size() > count) lines.erase(lines.begin(), lines.end() - std::ptrdiff_t(count));
     return lines;
@@ -81,11 +86,11 @@ std::string short_name(std::string name) {
 std::vector<std::string> layers_of(const FigureInput& input, const std::vector<std::string>& prefixes,
                                    const std::function<bool(const std::string&)>& wanted) {
   std::set<std::string> names;
-  for (const FigureTrial& trial : input.trials)
+  for (const TrialCurves& trial : input.trials)
     for (const MetricsLine& line : trial.lines)
       for (const std::string& prefix : prefixes)
         for (auto at = line.values.lower_bound(prefix); at != line.values.end() && at->first.starts_with(prefix); ++at)
-          if (const std::string layer = at->first.substr(prefix.size()); wanted(layer)) names.insert(layer);
+          if (const std::string layer = at->first.substr(prefix.size()); !wanted || wanted(layer)) names.insert(layer);
   std::vector<std::string> layers(names.begin(), names.end());
   std::sort(layers.begin(), layers.end(), before);
   return layers;
@@ -131,7 +136,7 @@ std::vector<ChartSeries> by_layer(const FigureInput& input, const std::vector<st
     ChartSeries series = series_of(input, row);
     const std::string prefix = prefix_of(row);
     std::vector<BandPoint> points(layers.size());
-    for (const FigureTrial& trial : input.trials) {
+    for (const TrialCurves& trial : input.trials) {
       if (trial.row != row) continue;
       const Lines lines = pick(trial);
       for (std::size_t i = 0; i < layers.size() && !lines.empty(); ++i)
@@ -148,17 +153,10 @@ std::vector<ChartSeries> by_layer(const FigureInput& input, const std::vector<st
 
 std::vector<ChartSeries> by_step(const FigureInput& input, const std::string& metric) {
   std::vector<ChartSeries> all;
+  const MetricCurves curves = metric_curves(input.experiment, input.trials, metric);
   for (const std::size_t row : shown_rows(input)) {
-    std::map<std::int64_t, BandPoint> points;
-    for (const FigureTrial& trial : input.trials)
-      if (trial.row == row)
-        for (const MetricsLine& line : trial.lines)
-          if (const auto found = line.values.find(metric); found != line.values.end() && std::isfinite(found->second)) {
-            points[line.step].at = double(line.step);
-            points[line.step].add(found->second);
-          }
     ChartSeries series = series_of(input, row);
-    for (const auto& [step, point] : points) series.points.push_back(point);
+    series.points = curves.rows[row].band;
     if (!series.points.empty()) all.push_back(std::move(series));
   }
   return all;
@@ -190,7 +188,7 @@ std::vector<Moment> moments(const FigureInput& input, const std::string& prefix)
   std::map<std::int64_t, std::size_t> steps;
   std::size_t with = 0;
   bool diverged = false;
-  for (const FigureTrial& trial : input.trials) {
+  for (const TrialCurves& trial : input.trials) {
     const Lines lines = measured(trial, prefix);
     with += !lines.empty();
     diverged = diverged || (trial.state == TrialState::diverged && !lines.empty());
@@ -199,55 +197,42 @@ std::vector<Moment> moments(const FigureInput& input, const std::string& prefix)
   std::vector<std::int64_t> common;
   for (const auto& [step, count] : steps)
     if (2 * count >= with) common.push_back(step);
-  std::vector<std::int64_t> chosen = common;
-  constexpr std::size_t kMoments = 4;
-  if (common.size() > kMoments) {
-    chosen.clear();
-    for (std::size_t i = 0; i < kMoments; ++i) chosen.push_back(common[i * (common.size() - 1) / (kMoments - 1)]);
-  }
   std::vector<Moment> out;
-  for (const std::int64_t step : chosen)
-    out.push_back({step == 0 ? "step 0, the start" : fmt::format("step {}", step), [=](const FigureTrial& trial) {
+  for (const std::int64_t step : spread(common, 4))
+    out.push_back({step == 0 ? "step 0, the start" : fmt::format("step {}", step), [=](const TrialCurves& trial) {
                      Lines lines = measured(trial, prefix);
                      std::erase_if(lines, [&](const MetricsLine* line) { return line->step != step; });
                      return lines;
                    }});
   if (diverged)
-    out.push_back({"last measurement before a divergence", [=](const FigureTrial& trial) {
+    out.push_back({"last measurement before a divergence", [=](const TrialCurves& trial) {
                      return trial.state == TrialState::diverged ? last_of(prefix, 1)(trial) : Lines();
                    }});
   return out;
 }
 
-std::vector<std::string> spread(const std::vector<std::string>& names, std::size_t most) {
-  if (names.size() <= most) return names;
-  std::vector<std::string> out;
-  for (std::size_t i = 0; i < most; ++i) out.push_back(names[i * (names.size() - 1) / (most - 1)]);
-  return out;
-}
-
 const MetricsLine* with_list(const FigureInput& input, std::size_t row, const std::string& name) {
-  for (const FigureTrial& trial : input.trials)
+  for (const TrialCurves& trial : input.trials)
     if (trial.row == row)
       for (auto line = trial.lines.rbegin(); line != trial.lines.rend(); ++line)
         if (line->lists.contains(name)) return &*line;
   return nullptr;
 }
 
-Chart chart_of(const std::string& name, const std::string& title, const std::string& caption,
-               const std::string& across) {
-  Chart chart;
-  chart.name = name;
-  chart.title = title;
-  chart.caption = caption;
-  chart.across_name = across;
-  return chart;
+std::vector<Chart> finished(Chart chart, ChartScale values, std::vector<Chart> before) {
+  if (chart.panels.empty()) return before;
+  set_chart_axes(chart, ChartScale::linear, values);
+  before.push_back(std::move(chart));
+  return before;
 }
 
-std::vector<Chart> finished(Chart chart, ChartScale values) {
-  if (chart.panels.empty()) return {};
-  set_chart_axes(chart, ChartScale::linear, values);
-  return {std::move(chart)};
+void add_layers(Chart& chart, const FigureInput& input, const std::vector<std::string>& layers,
+                const std::string& heading, const std::string& values_name, const std::string& prefix, const Pick& pick,
+                bool drawn) {
+  add_panels(chart, heading, values_name,
+             by_layer(
+                 input, layers, [&](std::size_t) { return prefix; }, pick),
+             drawn);
 }
 
 }  // namespace normlab

@@ -13,10 +13,10 @@ namespace normlab {
 
 using Lines = std::vector<const MetricsLine*>;
 /// Which measurements of a trial a panel shows; their mean is taken.
-using Pick = std::function<Lines(const FigureTrial&)>;
+using Pick = std::function<Lines(const TrialCurves&)>;
 
 /// The measurements with values whose names begin so, in order.
-Lines measured(const FigureTrial& trial, std::string_view prefix);
+Lines measured(const TrialCurves& trial, std::string_view prefix);
 /// The last `count` of them.
 Pick last_of(std::string_view prefix, std::size_t count);
 /// The start, up to three later steps that most trials measured, and the last measurements before a divergence.
@@ -33,12 +33,18 @@ const TrialConfig& config_of(const FigureInput& input, std::size_t row);
 
 /// The layers that the measurements name after any of these prefixes, in the order in which data passes them.
 std::vector<std::string> layers_of(const FigureInput& input, const std::vector<std::string>& prefixes,
-                                   const std::function<bool(const std::string&)>& wanted);
+                                   const std::function<bool(const std::string&)>& wanted = nullptr);
 /// "blocks.3.attn" is "3 attn", "stages.1.blocks.3.attn" is "1.3 attn", "patch_embed" is "embed".
 std::vector<std::string> short_names(const std::vector<std::string>& layers);
 std::string short_name(std::string layer);
-/// At most `most` of the names, evenly spread, with the first and the last.
-std::vector<std::string> spread(const std::vector<std::string>& names, std::size_t most);
+/// At most `most` of the values, evenly spread, with the first and the last.
+template <class T>
+std::vector<T> spread(const std::vector<T>& values, std::size_t most) {
+  if (values.size() <= most) return values;
+  std::vector<T> out;
+  for (std::size_t i = 0; i < most; ++i) out.push_back(values[i * (values.size() - 1) / (most - 1)]);
+  return out;
+}
 
 /// Mean of a metric over the picked measurements of a trial.
 std::optional<double> mean_of(const Lines& lines, const std::string& metric);
@@ -50,14 +56,14 @@ std::vector<ChartSeries> by_step(const FigureInput& input, const std::string& me
 /// The last measurement of a row's first seed that has a list of that name; null if there is none.
 const MetricsLine* with_list(const FigureInput& input, std::size_t row, const std::string& name);
 
-/// A chart without panels yet.
-Chart chart_of(const std::string& name, const std::string& title, const std::string& caption,
-               const std::string& across);
-/// The chart with its axes set, or none if it has no panels.
-std::vector<Chart> finished(Chart chart, ChartScale values);
-inline constexpr const char* kMeanOfSeeds = " Lines: means over the seeds.";
+/// `before`, and the chart with its axes set if it has panels.
+std::vector<Chart> finished(Chart chart, ChartScale values, std::vector<Chart> before = {});
 /// Adds the series to panels of at most kChartStyles lines, and keeps the rows of a strip together if they fit.
 void add_panels(Chart& chart, const std::string& heading, const std::string& values_name,
                 std::vector<ChartSeries> series, bool drawn = true);
+/// by_layer() as panels, of a metric that has the same name in all rows.
+void add_layers(Chart& chart, const FigureInput& input, const std::vector<std::string>& layers,
+                const std::string& heading, const std::string& values_name, const std::string& prefix, const Pick& pick,
+                bool drawn = true);
 
 }  // namespace normlab

@@ -3,55 +3,266 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
+#include "core/error.h"
+#include "experiments/lab/base/suggest.h"
+#include "experiments/lab/metrics/saturation.h"
 #include "experiments/lab/pictures/figure_series.h"
-#include "experiments/lab/pictures/probe_figures.h"
-#include "experiments/lab/trials/trial_files.h"
+#include "experiments/lab/pictures/report.h"
+#include "experiments/lab/train/probes.h"
+#include "nn/probes/probes.h"
+#include "nn/probes/site_probe.h"
 
 namespace normlab {
 namespace {
 
-std::vector<Chart> draw_curves(const FigureInput& input) {
-  Chart chart = chart_of("curves", "Loss and accuracy by step",
-                         concat("Losses on the left axis, accuracies on the right.", kMeanOfSeeds), "step");
-  struct Curve {
-    const char *metric, *label;
-    bool right;
-  };
-  std::map<std::size_t, ChartPanel> panels;
-  std::size_t style = 0;
-  for (const Curve& curve :
-       {Curve{"train/loss", "training loss", false}, Curve{"eval/loss", "evaluation loss", false},
-        Curve{"train/accuracy", "training accuracy", true}, Curve{"eval/accuracy", "evaluation accuracy", true}}) {
-    std::map<std::string, ChartSeries> of_row;
-    for (ChartSeries& series : by_step(input, curve.metric)) of_row[series.label] = std::move(series);
-    for (const std::size_t row : shown_rows(input)) {
-      const auto found = of_row.find(label_of(input, row));
-      if (found == of_row.end()) continue;
-      ChartPanel& panel = panels[row];
-      panel.heading = found->first;
-      panel.values_name = "loss";
-      if (curve.right) panel.right_name = "accuracy";
-      ChartSeries series = found->second;
-      series.label = curve.label;
-      series.style = style;
-      series.right = curve.right;
-      panel.series.push_back(std::move(series));
+/// The caption of a chart whose lines are means.
+std::string means(const std::string& caption) { return caption + " Lines: means over the seeds."; }
+
+/// A panel by layer: the patch embedding, the branches and the head, over the last measured steps.
+std::vector<Chart> depth_charts(const FigureInput& input, Chart chart, const std::string& prefix,
+                                const std::string& heading, const std::string& values_name) {
+  const std::vector<std::string> layers = layers_of(input, {prefix}, [](const std::string& layer) {
+    return layer == "patch_embed" || layer.ends_with(".attn") || layer.ends_with(".mlp") || layer == "head";
+  });
+  chart.categories = short_names(layers);
+  add_layers(chart, input, layers, heading, values_name, prefix, last_of(prefix, input.last));
+  return finished(std::move(chart), ChartScale::logarithmic);
+}
+
+std::vector<Chart> draw_xspp(const FigureInput& input) {
+  Chart chart{"xspp", "Signal by residual branch",
+              means("AFSM and AFV: squared mean and variance of the residual stream after each branch; AFVR: variance "
+                    "of what the branch adds. Rows whose main norm is batch norm are measured per channel, the others "
+                    "per position."),
+              "block and branch"};
+  const std::vector<std::string> layers = layers_of(input, {"afsm.position/", "afsm.channel/"});
+  chart.categories = short_names(layers);
+  for (const Moment& moment : moments(input, "afsm."))
+    for (const auto& [measure, words] : {std::pair{"afsm", "AFSM"}, {"afv", "AFV"}, {"afvr", "AFVR"}})
+      add_panels(chart, fmt::format("{}, {}", words, moment.words), words,
+                 by_layer(
+                     input, layers,
+                     [&, name = measure](std::size_t row) {
+                       return fmt::format("{}.{}/", name,
+                                          word_of(probe_axis(placement_of(config_of(input, row).model))));
+                     },
+                     moment.pick));
+  return finished(std::move(chart), ChartScale::logarithmic);
+}
+
+std::vector<Chart> draw_gradients(const FigureInput& input) {
+  Chart chart{"gradients", "Gradient norm by depth",
+              means(fmt::format("Norm of each layer's gradient before clipping, mean over the last {} measured steps; "
+                                "the patch embedding first.",
+                                input.last)),
+              "layer"};
+  return depth_charts(input, std::move(chart), "grad_norm/", "Gradient norm", "norm");
+}
+
+std::vector<Chart> draw_embedding(const FigureInput& input) {
+  Chart chart{"embedding", "Gradient norm of the patch embedding by step", means("Before clipping."), "step"};
+  add_panels(chart, "Gradient norm of the patch embedding", "norm", by_step(input, "grad_norm/patch_embed"));
+  return finished(std::move(chart), ChartScale::logarithmic);
+}
+
+std::vector<Chart> draw_updates(const FigureInput& input) {
+  Chart depth{"updates", "Update by depth",
+              means(fmt::format("Norm of a step's update over the norm of the weights, mean over the last {} measured "
+                                "steps.",
+                                input.last)),
+              "layer"};
+  Chart steps{"updates-by-step", "Update by step", means("Norm of the whole update over the norm of all weights."),
+              "step"};
+  add_panels(steps, "Update over weights, whole network", "ratio", by_step(input, "update/global"));
+  return finished(std::move(steps), ChartScale::logarithmic,
+                  depth_charts(input, std::move(depth), "update/", "Update over weights", "ratio"));
+}
+
+std::vector<Chart> draw_attention(const FigureInput& input) {
+  Chart chart{"attention", "Attention by layer and step",
+              means("Entropy of a query's attention weights in nats, and the largest score before the softmax, over "
+                    "16 training images."),
+              "block and branch"};
+  const std::vector<std::string> layers = layers_of(input, {"attention.entropy/"});
+  chart.categories = short_names(layers);
+  for (const Moment& moment : moments(input, "attention."))
+    for (const auto& [measure, words] : {std::pair{"entropy", "Entropy"}, {"largest_logit", "Largest logit"}})
+      add_layers(chart, input, layers, fmt::format("{}, {}", words, moment.words), words,
+                 fmt::format("attention.{}/", measure), moment.pick);
+  return finished(std::move(chart), ChartScale::automatic);
+}
+
+std::vector<Chart> draw_activations(const FigureInput& input) {
+  Chart chart{"activations", "Inputs of the norms",
+              means("Moments of each norm's input over a batch, at the last measured step; the kurtosis of a Gaussian "
+                    "is 3."),
+              "site"};
+  const std::vector<std::string> sites = layers_of(input, {"activation.mean/"});
+  chart.categories = short_names(sites);
+  for (const std::string measure : {"mean", "variance", "kurtosis", "lowest", "highest", "count"})
+    add_layers(chart, input, sites, measure, measure, "activation." + measure + "/", last_of("activation.", 1),
+               measure != "count");
+
+  Chart bins{"activations-histogram", "Histograms of the norms' inputs",
+             "Share of the values per power of two, at the last measured step of the first seed.", "value from"};
+  for (std::size_t b = 0; b < kActivationBins; ++b) bins.categories.push_back(fmt::format("{:.2g}", bin_edge(b)));
+  for (const std::size_t row : shown_rows(input)) {
+    std::vector<ChartSeries> series;
+    std::vector<std::string> of_row;
+    for (const std::string& site : sites)
+      if (with_list(input, row, "activation.bins/" + site) != nullptr) of_row.push_back(site);
+    for (const std::string& site : spread(of_row, 4)) {
+      const MetricsLine* line = with_list(input, row, "activation.bins/" + site);
+      const std::vector<double>& counts = line->lists.at("activation.bins/" + site);
+      double all = 0;
+      for (const double count : counts) all += count;
+      ChartSeries& one = series.emplace_back(ChartSeries{short_name(site), {}});
+      std::size_t first = 0, last = counts.size();
+      while (first < last && counts[first] == 0) ++first;
+      while (last > first && counts[last - 1] == 0) --last;
+      for (std::size_t b = first; b < last; ++b)
+        one.points.push_back({double(b), counts[b] / all, counts[b] / all, counts[b] / all, 1});
     }
-    ++style;
+    add_panels(bins, label_of(input, row), "share", std::move(series));
   }
+  return finished(std::move(bins), ChartScale::linear, finished(std::move(chart), ChartScale::automatic));
+}
+
+std::vector<Chart> draw_mapping(const FigureInput& input) {
+  const std::vector<std::string> sites = layers_of(input, {"mapping.curvature/"});
+  std::vector<std::string> wanted = input.sites;
+  for (const std::string& site : wanted)
+    if (!sites.empty() && std::find(sites.begin(), sites.end(), site) == sites.end())
+      throw InputError("--sites: " + unknown_word("site", site, {sites.begin(), sites.end()}));
+  if (wanted.empty()) {
+    std::vector<std::string> attention;
+    for (const std::string& site : sites)
+      if (site.ends_with("attn.pre")) attention.push_back(site);
+    wanted = spread(attention.empty() ? sites : attention, 3);
+  }
+  constexpr std::size_t kGroups = 4;
+  const bool tokens = input.colour == MappingColour::token;
+  Chart points{"mapping", "Input and output of norms",
+               fmt::format("Output of the norm before its gain and bias against its input, for some "
+                           "positions of 8 training images at the last measured step of the first seed; "
+                           "colours: {}. Line: the fitted curve, scale times tanh or erf of slope times x.",
+                           tokens ? "tokens in quarters of the sequence" : "channels in quarters"),
+               "input"};
   for (const std::size_t row : shown_rows(input))
-    if (panels.contains(row)) chart.panels.push_back(std::move(panels[row]));
+    for (const std::string& site : wanted) {
+      const MetricsLine* line = with_list(input, row, "mapping.in/" + site);
+      const std::string groups = (tokens ? "mapping.token/" : "mapping.channel/") + site;
+      if (line == nullptr || !line->lists.contains("mapping.out/" + site) || !line->lists.contains(groups)) continue;
+      const std::vector<double>&in = line->lists.at("mapping.in/" + site), &out = line->lists.at("mapping.out/" + site);
+      const std::vector<double>& group = line->lists.at(groups);
+      ChartPanel& panel = points.panels.emplace_back();
+      panel.heading = label_of(input, row) + ", " + short_name(site);
+      panel.values_name = "output";
+      const double most = group.empty() ? 0 : *std::max_element(group.begin(), group.end()) + 1;
+      double low = 0, high = 0;
+      for (std::size_t g = 0; g < kGroups; ++g)
+        panel.series.push_back(
+            {fmt::format("{} from {:.0f}", tokens ? "token" : "channel", std::ceil(most * double(g) / double(kGroups))),
+             {},
+             g + 1,
+             ChartLook::dots});
+      for (std::size_t i = 0; i < std::min({in.size(), out.size(), group.size()}); ++i) {
+        const double place = group[i] / most;
+        if (!(place >= 0 && place < 1)) continue;  // an edited archive may have null
+        const auto g = std::size_t(place * double(kGroups));
+        panel.series[g].points.push_back({in[i], out[i], out[i], out[i], 1});
+        low = std::min(low, in[i]);
+        high = std::max(high, in[i]);
+      }
+      const auto value = [&](const char* name) {
+        const auto found = line->values.find(fmt::format("mapping.{}/{}", name, site));
+        return found == line->values.end() ? 0.0 : found->second;
+      };
+      const SaturationShape shape = mapping_shape(config_of(input, row));
+      ChartSeries fit{fmt::format("fit, curvature {:.2g}", value("curvature")), {}, 0, ChartLook::shape};
+      for (int k = 0; k <= 60; ++k) {
+        const double x = low + (high - low) * k / 60;
+        const double y = value("scale") * saturated(shape, value("slope") * x);
+        fit.points.push_back({x, y, y, y, 1});
+      }
+      panel.series.push_back(std::move(fit));
+      panel.across = make_axis(low, high, 4);
+    }
+  Chart depth{"mapping-curvature", "Curvature of the norms by depth",
+              means("Slope of the fitted curve times the root mean square of the input: near 0 the norm is "
+                    "linear, above 1 most values are where the curve has bent. Last measured step."),
+              "site"};
+  std::vector<std::string> inside;
+  for (const std::string& site : sites)
+    if (site.find(".attn.") != site.npos || site.find(".mlp.") != site.npos) inside.push_back(site);
+  depth.categories = short_names(inside);
+  add_layers(depth, input, inside, "Curvature", "curvature", "mapping.curvature/", last_of("mapping.", 1));
+  return finished(std::move(depth), ChartScale::automatic, finished(std::move(points), ChartScale::linear));
+}
+
+std::vector<Chart> draw_stem_scale(const FigureInput& input) {
+  Chart chart{"stem_scale", "Gain and bias of stem.patch_in",
+              "One value per pixel and colour of a patch; mean over the seeds at the last measured step.", "pixel"};
+  for (const std::size_t row : shown_rows(input))
+    for (const char* what : {"gain", "bias"}) {
+      const std::string name = fmt::format("stem_scale.{}", what);
+      std::vector<double> sum;
+      std::size_t seeds = 0;
+      for (const TrialCurves& trial : input.trials) {
+        const auto line = std::find_if(trial.lines.rbegin(), trial.lines.rend(),
+                                       [&](const MetricsLine& l) { return l.lists.contains(name); });
+        if (trial.row != row || line == trial.lines.rend()) continue;
+        const std::vector<double>& values = line->lists.at(name);
+        sum.resize(values.size());
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+        ++seeds;
+      }
+      if (seeds == 0) continue;
+      const TrialConfig& config = config_of(input, row);
+      const std::int64_t side = std::visit([](const auto& model) { return model.patch_size; }, config.model);
+      const std::int64_t colours = channels(config.model);
+      ChartPanel& panel = chart.panels.emplace_back();
+      panel.heading = label_of(input, row) + ", " + what;
+      for (std::int64_t c = 0; c < colours; ++c) {
+        ChartPixels& picture = panel.pixels.emplace_back();
+        picture.label = colours == 3 ? std::string(1, "RGB"[c]) : fmt::format("channel {}", c);
+        picture.width = side;
+        for (std::int64_t i = c; i < std::int64_t(sum.size()); i += colours)
+          picture.values.push_back(sum[std::size_t(i)] / double(seeds));
+      }
+    }
+  return finished(std::move(chart), ChartScale::linear);
+}
+
+std::vector<Chart> draw_curves(const FigureInput& input) {
+  Chart chart{"curves", "Loss and accuracy by step", means("Losses on the left axis, accuracies on the right."),
+              "step"};
+  constexpr std::array kCurves{std::pair{"train/loss", "training loss"}, std::pair{"eval/loss", "evaluation loss"},
+                               std::pair{"train/accuracy", "training accuracy"},
+                               std::pair{"eval/accuracy", "evaluation accuracy"}};
+  std::vector<MetricCurves> curves;
+  for (const auto& [metric, label] : kCurves) curves.push_back(metric_curves(input.experiment, input.trials, metric));
+  for (const std::size_t row : shown_rows(input)) {
+    ChartPanel panel{label_of(input, row), "loss"};
+    for (std::size_t c = 0; c < curves.size(); ++c) {
+      if (curves[c].rows[row].band.empty()) continue;
+      panel.series.push_back({kCurves[c].second, curves[c].rows[row].band, c, ChartLook::line, c >= 2});
+      if (c >= 2) panel.right_name = "accuracy";
+    }
+    if (!panel.series.empty()) chart.panels.push_back(std::move(panel));
+  }
   return finished(std::move(chart), ChartScale::linear);
 }
 
 std::vector<Chart> draw_without_block(const FigureInput& input) {
-  Chart chart = chart_of("without_block", "Loss of the trained network without one block",
-                         concat("Evaluation loss of the trained network when one block passes its input on unchanged; "
-                                "\"all\": with all blocks.",
-                                kMeanOfSeeds),
-                         "block left out");
-  std::vector<std::string> blocks = layers_of(input, {"without_block.loss/"}, [](const std::string&) { return true; });
+  Chart chart{"without_block", "Loss of the trained network without one block",
+              means("Evaluation loss of the trained network when one block passes its input on unchanged; "
+                    "\"all\": with all blocks."),
+              "block left out"};
+  std::vector<std::string> blocks = layers_of(input, {"without_block.loss/"});
   std::sort(blocks.begin(), blocks.end(), [](const auto& a, const auto& b) { return std::stoll(a) < std::stoll(b); });
   if (blocks.empty()) return {};
   std::vector<ChartSeries> series = by_layer(
@@ -59,7 +270,7 @@ std::vector<Chart> draw_without_block(const FigureInput& input) {
   for (ChartSeries& row : series) {
     for (BandPoint& point : row.points) point.at += 1;
     BandPoint all;
-    for (const FigureTrial& trial : input.trials)
+    for (const TrialCurves& trial : input.trials)
       if (label_of(input, trial.row) == row.label)
         if (const auto loss = mean_of(last_of("eval/loss", 1)(trial), "eval/loss")) all.add(*loss);
     if (all.n > 0) row.points.insert(row.points.begin(), all);
@@ -68,6 +279,13 @@ std::vector<Chart> draw_without_block(const FigureInput& input) {
   chart.categories.insert(chart.categories.begin(), "all");
   add_panels(chart, "Evaluation loss", "loss", std::move(series));
   return finished(std::move(chart), ChartScale::linear);
+}
+
+/// The table's gains, or its values.
+std::vector<Chart> draw_strip(const FigureInput& input) {
+  std::vector<Chart> charts = strip_charts(input.table);
+  for (Chart& chart : charts) chart.name = &chart == charts.data() ? "strip" : "strip-values";
+  return charts;
 }
 
 constexpr FigureRow kFigures[] = {
@@ -80,7 +298,7 @@ constexpr FigureRow kFigures[] = {
     {"activations", "moments and histograms of the norms' inputs", ProbeKind::activations, draw_activations},
     {"updates", "norm of the update over that of the weights", ProbeKind::updates, draw_updates},
     {"lr_sensitivity", "final loss by learning rate", std::nullopt, nullptr},
-    {"strip", "gains over the baseline", std::nullopt, nullptr},
+    {"strip", "gains over the baseline", std::nullopt, draw_strip},
     {"curves", "losses and accuracies by step", std::nullopt, draw_curves},
     {"without_block", "loss without each block", std::nullopt, draw_without_block},
 };
@@ -89,26 +307,8 @@ constexpr FigureRow kFigures[] = {
 
 std::span<const FigureRow> figure_rows() { return kFigures; }
 
-FigureInput read_figures(const Experiment& experiment, const ResultStore& store, const TableModel& table) {
-  FigureInput input{experiment, table, {}, {}};
-  for (std::size_t r = 0; r < experiment.rows.size(); ++r)
-    for (const std::size_t t : experiment.rows[r].trials) {
-      const Trial& trial = experiment.trials[t];
-      try {
-        const TrialFolder folder = store.trial(trial.id);
-        const TrialStatus status = folder.status();
-        const bool curves = !status.result || has_curve(folder, *status.result);
-        input.trials.push_back(
-            {r, trial.config.seed, status.state, curves ? trial_metrics(folder, status) : std::vector<MetricsLine>()});
-      } catch (const Error& error) {
-        input.problems.push_back({trial.label, error.what(), error.code()});
-      }
-    }
-  return input;
-}
-
 std::string missing_words(const FigureRow& figure, const FigureInput& input) {
-  if (std::all_of(input.trials.begin(), input.trials.end(), [](const FigureTrial& t) { return t.lines.empty(); }))
+  if (std::all_of(input.trials.begin(), input.trials.end(), [](const TrialCurves& t) { return t.lines.empty(); }))
     return "no trial has written metrics; run the experiment, or give an archive of `normlab export --full`";
   if (figure.word == "without_block")
     return "no trial has evaluated it; set \"probes\": {\"without_block\": true} and run again, which costs one "
@@ -127,17 +327,16 @@ std::string missing_words(const FigureRow& figure, const FigureInput& input) {
 std::vector<Chart> measured_charts(const FigureInput& input) {
   std::vector<Chart> charts;
   for (const FigureRow& figure : kFigures)
-    if (figure.draw && figure.draw != draw_curves)
+    if (figure.probe || figure.draw == draw_without_block)
       for (Chart& chart : figure.draw(input)) charts.push_back(std::move(chart));
   return charts;
 }
 
 Chart rates_chart(const TableModel& table) {
-  Chart chart = chart_of("lr_sensitivity", "Final training loss by learning rate",
-                         concat("At most the loss of the first step, which a diverged seed counts with; a cross marks "
-                                "it.",
-                                kMeanOfSeeds),
-                         "learning rate");
+  Chart chart{"lr_sensitivity", "Final training loss by learning rate",
+              means("At most the loss of the first step, which a diverged seed counts with; a cross marks "
+                    "it."),
+              "learning rate"};
   std::vector<ChartSeries> series;
   for (const TableLine& line : table.lines) {
     if (line.rates.size() < 2) continue;
@@ -155,25 +354,6 @@ Chart rates_chart(const TableModel& table) {
   }
   add_panels(chart, "Training loss at the end", "loss", std::move(series));
   set_chart_axes(chart, ChartScale::logarithmic, ChartScale::linear);
-  return chart;
-}
-
-Chart strip_chart(const TableModel& table) {
-  const bool gains = std::any_of(table.lines.begin(), table.lines.end(), [](const auto& l) { return !!l.baseline; });
-  Chart chart =
-      chart_of("strip", (gains ? "Gains over the baseline in " : "Values of ") + table.metric,
-               "Values of the table: gain of each row, or its mean without a baseline, with the interval.", "quantity");
-  ChartPanel& panel = chart.panels.emplace_back();
-  panel.heading = table.metric;
-  for (const TableLine& line : table.lines) {
-    const std::optional<double> value = line.baseline ? line.gain.value : line.mean.value;
-    if (!value) continue;
-    const double width = line.half_width.value.value_or(0),
-                 low = line.baseline ? line.gain_low.value.value_or(*value) : *value - width,
-                 high = line.baseline ? line.gain_high.value.value_or(*value) : *value + width;
-    panel.series.push_back({line.label, {{double(chart.categories.size()), *value, low, high, line.n}}});
-    chart.categories.push_back(line.baseline ? "gain" : "mean");
-  }
   return chart;
 }
 

@@ -14,22 +14,14 @@
 
 namespace normlab {
 
-/// The measurements of one trial.
-struct FigureTrial {
-  std::size_t row = 0;
-  std::uint64_t seed = 0;
-  TrialState state = TrialState::missing;
-  std::vector<MetricsLine> lines;
-};
-
 /// What the colours of mapped points stand for.
 enum class MappingColour : std::uint8_t { token, channel };
 
 struct FigureInput {
   const Experiment& experiment;
   const TableModel& table;  // its lines, in their order, are the rows that are drawn
-  std::vector<FigureTrial> trials;
-  std::vector<CurveProblem> problems;
+  std::vector<TrialCurves> trials;
+  std::vector<CurveProblem> problems{};
   std::size_t last = 10;             // measurements that `gradients` and `updates` average
   std::vector<std::string> sites{};  // of `mapping`; none: attn.pre of the first, middle and last block
   MappingColour colour = MappingColour::token;
@@ -42,7 +34,7 @@ struct FigureRow {
   std::optional<ProbeKind> probe;  // the measurements it draws; none: those of every training
   std::vector<Chart> (*draw)(const FigureInput&);
 };
-/// In the order of `normlab report --help`. `strip` and `lr_sensitivity` have no `draw`: they show the table.
+/// In the order of `normlab report --help`. `lr_sensitivity` has no `draw`: see rates_chart().
 std::span<const FigureRow> figure_rows();
 
 /// Why a figure without numbers has none, and what to do: which probe to set, and what it costs.
@@ -53,7 +45,5 @@ std::vector<Chart> measured_charts(const FigureInput& input);
 
 /// Final loss by learning rate, from the table of --lr-sensitivity.
 Chart rates_chart(const TableModel& table);
-/// Means, intervals and seeds of the table, for `strip`.
-Chart strip_chart(const TableModel& table);
 
 }  // namespace normlab

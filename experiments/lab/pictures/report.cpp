@@ -5,30 +5,13 @@
 #include <algorithm>
 #include <array>
 
-#include "experiments/lab/base/sha256.h"
-#include "experiments/lab/pictures/report_parts.h"
-#include "experiments/lab/pictures/svg.h"
+#include "experiments/lab/pictures/figures.h"
+#include "experiments/lab/pictures/page.h"
 #include "experiments/lab/tables/markup.h"
 #include "experiments/lab/tables/table.h"
 
 namespace normlab {
 namespace {
-
-/// "sha256-<Base64>": identifies the only script that the page may run.
-std::string script_hash(std::string_view script) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const std::string hex = sha256_hex(script);
-  std::string base64;
-  std::uint32_t bits = 0;
-  int held = 0;
-  for (const char digit : hex) {
-    bits = bits << 4 | std::uint32_t(digit <= '9' ? digit - '0' : digit - 'a' + 10);
-    for (held += 4; held >= 6; held -= 6) base64 += kDigits[bits >> (held - 6) & 63];
-  }
-  if (held > 0) base64 += kDigits[bits << (6 - held) & 63];
-  while (base64.size() % 4 != 0) base64 += '=';
-  return "sha256-" + base64;
-}
 
 /// Splits the text `about` after its first question mark: the question, and the rest.
 std::pair<std::string, std::string> question_of(const TableModel& table) {
@@ -58,6 +41,19 @@ std::string trial_counts(const TableModel& table) {
                      parts.empty() ? "" : ": ", parts);
 }
 
+/// A table that scrolls, without its question and with its footer as a list below.
+std::string table_part(const TableModel& table, const std::string& name) {
+  std::string html =
+      fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\n", escaped(name));
+  // The question is the page's heading, and the footer follows as a list, which wraps on a narrow screen.
+  TableModel bare = table;
+  bare.about.clear();
+  bare.footer.clear();
+  html += render_table_html(bare) + "</div>\n<ul class=\"footnotes\">\n";
+  for (const TableSentence& sentence : table.footer) html += html_element("li", sentence.text) + "\n";
+  return html + "</ul>\n";
+}
+
 std::string results_section(const ReportInput& input) {
   const std::string html =
       "<section id=\"results\">\n<h2>Table</h2>\n"
@@ -67,10 +63,28 @@ std::string results_section(const ReportInput& input) {
   return html + table_part(input.table, "Table of results") + "</section>\n";
 }
 
-std::string rates_section(const ReportInput& input) {
-  if (input.rates == nullptr) return "";
-  return "<section id=\"lr-sensitivity\">\n<h2>Learning-rate sensitivity</h2>\n" +
-         table_part(*input.rates, "Table of learning-rate sensitivity") + input.rates_figure + "</section>\n";
+/// Charts below their headings, "" without any.
+std::string charts_part(const std::vector<Chart>& charts) {
+  std::string html;
+  for (const Chart& chart : charts) html += html_element("h3", chart.title) + "\n" + chart_html(chart, kReportNumbers);
+  return html;
+}
+
+std::string gains_section(const Chart& chart) {
+  return "<section id=\"" + chart.name + "\">\n" + html_element("h2", chart.title) + "\n" +
+         chart_html(chart, kReportNumbers) + "</section>\n";
+}
+
+std::string curves_section(const ReportInput& input) {
+  const std::vector<Chart> charts = curve_charts(input);
+  std::string why;
+  if (const std::string without = input.curves.without_words(); !without.empty())
+    why = without + ".";
+  else if (charts.empty())
+    why = input.curves.known.empty() ? "No trial has written metrics yet."
+                                     : "No shown row has values of the metrics to draw.";
+  return "<section id=\"curves\">\n<h2>Learning curves</h2>\n" + (why.empty() ? "" : html_element("p", why)) +
+         charts_part(charts) + "</section>\n";
 }
 
 std::string problems_part(const ReportInput& input) {
@@ -94,58 +108,45 @@ std::vector<std::string> report_problems(const ReportInput& input) {
   return problems;
 }
 
-std::string table_part(const TableModel& table, const std::string& name) {
-  std::string html =
-      fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\n", escaped(name));
-  // The question is the page's heading, and the footer follows as a list, which wraps on a narrow screen.
-  TableModel bare = table;
-  bare.about.clear();
-  bare.footer.clear();
-  html += render_table_html(bare) + "</div>\n<ul class=\"footnotes\">\n";
-  for (const TableSentence& sentence : table.footer) html += html_element("li", sentence.text) + "\n";
-  return html + "</ul>\n";
-}
-
-std::string html_element(std::string_view tag, std::string_view text, std::string_view name) {
-  return fmt::format("<{}{}{}{}>{}</{}>", tag, name.empty() ? "" : " class=\"", name, name.empty() ? "" : "\"",
-                     escaped(text), tag);
-}
-
 std::string report_html(const ReportInput& input) {
   const auto [question, rest] = question_of(input.table);
-  const std::string gains = gains_section(input);
-  std::string html = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
-  html +=
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-      "script-src '" +
-      script_hash(page_script()) + "'; base-uri 'none'; form-action 'none'\">\n";
-  if (input.reload_seconds > 0)
-    html += fmt::format("<meta http-equiv=\"refresh\" content=\"{}\">\n", input.reload_seconds);
-  html += html_element("title", input.table.name + ": " + question) + "\n<style>";
-  html += page_style();
-  html += picture_style();
-  html += "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#results\">To the table</a>\n<header>\n";
+  const std::vector<Chart> strips = strip_charts(input.table);
+  std::string html = page_start(input.table.name + ": " + question, input.reload_seconds) +
+                     "<a class=\"skip\" href=\"#results\">To the table</a>\n<header>\n";
   html += html_element("h1", question) + "\n";
   if (!rest.empty()) html += html_element("p", rest) + "\n";
-  html += html_element("p", trial_counts(input.table), "soft") + "\n";
-  html += "<nav aria-label=\"Parts\"><ul><li><a href=\"#results\">Table</a></li>";
-  for (const StripPlot& plot : strip_plots(input.table))
-    html += plot.gains ? "<li><a href=\"#gains\">Gains</a></li>" : "<li><a href=\"#values\">Values</a></li>";
-  if (input.rates != nullptr) html += "<li><a href=\"#lr-sensitivity\">Learning rates</a></li>";
-  if (!input.measurements.empty()) html += "<li><a href=\"#measurements\">Measurements</a></li>";
-  html +=
-      "<li><a href=\"#curves\">Learning curves</a></li><li><a href=\"#trials\">Trials</a></li></ul></nav>\n"
-      "</header>\n<main>\n";
-  html += problems_part(input) + results_section(input) + gains + rates_section(input) + curves_section(input);
+  html += html_element("p", trial_counts(input.table), "soft") + "\n<nav aria-label=\"Parts\"><ul>";
+  std::string sections;
+  const auto add = [&](const char* id, const char* name, const std::string& section) {
+    html += fmt::format("<li><a href=\"#{}\">{}</a></li>", id, name);
+    sections += section;
+  };
+  add("results", "Table", results_section(input));
+  for (const Chart& chart : strips)
+    add(chart.name.c_str(), chart.kind == ChartKind::gains ? "Gains" : "Values", gains_section(chart));
+  if (input.rates != nullptr)
+    add("lr-sensitivity", "Learning rates",
+        "<section id=\"lr-sensitivity\">\n<h2>Learning-rate sensitivity</h2>\n" +
+            table_part(*input.rates, "Table of learning-rate sensitivity") + charts_part({rates_chart(*input.rates)}) +
+            "</section>\n");
+  add("curves", "Learning curves", curves_section(input));
   if (!input.measurements.empty())
-    html += "<section id=\"measurements\">\n<h2>Measurements</h2>\n" + input.measurements + "</section>\n";
-  html += trials_section(input);
+    add("measurements", "Measurements",
+        "<section id=\"measurements\">\n<h2>Measurements</h2>\n" + charts_part(input.measurements) + "</section>\n");
+  add("trials", "Trials", trials_section(input));
   const std::string again = input.reload_seconds > 0 ? fmt::format(" Reloads every {} s.", input.reload_seconds) : "";
-  html +=
-      "</main>\n<footer>" + html_element("p", "Written " + input.written + "." + again, "soft") + "</footer>\n<script>";
-  html += page_script();
-  return html + "</script>\n</body>\n</html>\n";
+  return html + "</ul></nav>\n</header>\n<main>\n" + problems_part(input) + sections + "</main>\n<footer>" +
+         html_element("p", "Written " + input.written + "." + again, "soft") + "</footer>\n" + page_end();
+}
+
+std::vector<PictureFile> report_pictures(const ReportInput& input) {
+  std::vector<PictureFile> files;
+  std::vector<Chart> rates;
+  if (input.rates != nullptr) rates = {rates_chart(*input.rates)};
+  for (const auto& charts : {strip_charts(input.table), curve_charts(input), input.measurements, rates})
+    for (const Chart& chart : charts)
+      for (PictureFile& file : chart_files(chart)) files.push_back(std::move(file));
+  return files;
 }
 
 }  // namespace normlab

@@ -7,7 +7,8 @@
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/config_difference.h"
-#include "experiments/lab/pictures/report_parts.h"
+#include "experiments/lab/pictures/page.h"
+#include "experiments/lab/pictures/report.h"
 #include "experiments/lab/tables/markup.h"
 
 namespace normlab {

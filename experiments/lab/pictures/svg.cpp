@@ -65,22 +65,6 @@ std::string SvgWriter::take() {
   return std::exchange(out_, {});
 }
 
-void open_picture(SvgWriter& svg, const SvgFrame& frame) {
-  const std::string labels = frame.id + "-title " + frame.id + "-text";
-  svg.open("svg", {{"xmlns", frame.standalone ? "http://www.w3.org/2000/svg" : ""},
-                   {"class", "picture"},
-                   {"role", "img"},
-                   {"aria-labelledby", labels},
-                   {"width", frame.width},
-                   {"height", frame.height},
-                   {"viewBox", fmt::format("0 0 {} {}", svg_number(frame.width), svg_number(frame.height))}});
-  svg.text("title", frame.title, {{"id", frame.id + "-title"}});
-  svg.text("desc", frame.description, {{"id", frame.id + "-text"}});
-  if (!frame.standalone) return;
-  svg.text("style", picture_style());
-  svg.element("rect", {{"class", "p-back"}, {"width", "100%"}, {"height", "100%"}});
-}
-
 // Okabe and Ito's colours, which colour-blind readers can distinguish; shapes and dashes carry the same information.
 // Without CSS variables and nesting, so that programs that only render SVG can read it.
 std::string_view picture_style() {
@@ -92,36 +76,25 @@ std::string_view picture_style() {
 .picture .p-head{font-weight:600;font-size:13px}
 .picture .p-end{text-anchor:end}
 .picture .p-mid{text-anchor:middle}
-.picture .p-grid{stroke:#dddddd;stroke-width:1}
-.picture .p-lane{stroke:#eeeeee;stroke-width:1}
-.picture .p-zero{stroke:#1a1a1a;stroke-width:1.5}
-.picture .p-bar{stroke:#0072b2;stroke-width:2;fill:none}
-.picture .p-dot{fill:#0072b2;fill-opacity:.35;stroke:#0072b2;stroke-width:1}
-.picture .p-mean{fill:#ffffff;stroke:#0072b2;stroke-width:2}
-.picture .p-clear{fill:#0072b2}
-.picture .p-holds{stroke:#009e73}.picture .p-clear.p-holds{fill:#009e73}
-.picture .p-fails{stroke:#d55e00}.picture .p-clear.p-fails{fill:#d55e00}
-.picture .p-undecided{stroke:#777777}
-.picture .p-band{fill:#0072b2;fill-opacity:.22;stroke:none}
-.picture .p-line{stroke:#0072b2;stroke-width:2;fill:none;stroke-linejoin:round}
-.picture .p-point{fill:#0072b2}
-.picture .p-base{stroke:#1a1a1a;stroke-width:1.4;stroke-dasharray:5 3;fill:none}
-.picture .p-cross{stroke:#d55e00;stroke-width:2.5;fill:none}
+.picture .p-grid{stroke:#dddddd}
+.picture .p-lane{stroke:#eeeeee}
+.picture .p-zero{stroke:currentColor;stroke-width:1.5}
+.picture .p-bar,.picture .p-many{stroke:currentColor;stroke-width:2;fill:none;stroke-linejoin:round}
+.picture .p-dot{fill:currentColor;fill-opacity:.35;stroke:currentColor}
+.picture .p-mean{fill:#ffffff;stroke:currentColor;stroke-width:2}
+.picture .p-clear,.picture .p-band,.picture .p-point,.picture .p-pixel{fill:currentColor}
+.picture .p-band{fill-opacity:.22}
+.picture .p-cross{stroke:currentColor;stroke-width:2.5;fill:none}
 .picture .p-note{fill:#a84300;font-size:11px}
-.picture .p-many{fill:none;stroke-width:1.7;stroke-linejoin:round}
-.picture .p-mark{stroke-width:1.3}
-.picture .p-dots{fill:none;stroke-width:3;stroke-linecap:round;stroke-opacity:.7}
-.picture .p-pixel{fill:#1a1a1a}
-.picture .p-s0{stroke:#1a1a1a}.picture .p-f0{fill:#1a1a1a}
-.picture .p-s1{stroke:#0072b2}.picture .p-f1{fill:#0072b2}
-.picture .p-s2{stroke:#d55e00}.picture .p-f2{fill:#ffffff}
-.picture .p-s3{stroke:#009e73}.picture .p-f3{fill:none}
-.picture .p-s4{stroke:#cc79a7}.picture .p-f4{fill:#cc79a7}
-.picture .p-s5{stroke:#b98900}.picture .p-f5{fill:none}
-.picture .p-s6{stroke:#3f9fd0}.picture .p-f6{fill:#ffffff}
-.picture .p-s7{stroke:#777777}.picture .p-f7{fill:#777777}
+.picture .p-mark{fill:none;stroke:currentColor;stroke-width:1.3}
+.picture .p-dots{fill:none;stroke:currentColor;stroke-width:3;stroke-linecap:round;stroke-opacity:.7}
+.picture .p-s0{color:#1a1a1a}.picture .p-s1{color:#0072b2}.picture .p-s2{color:#d55e00}.picture .p-s3{color:#009e73}
+.picture .p-s4{color:#cc79a7}.picture .p-s5{color:#b98900}.picture .p-s6{color:#3f9fd0}.picture .p-s7{color:#777777}
+.picture .p-f0,.picture .p-f1,.picture .p-f4,.picture .p-f7{fill:currentColor}
+.picture .p-f2,.picture .p-f6{fill:#ffffff}
 .picture .p-d1{stroke-dasharray:7 3}.picture .p-d2{stroke-dasharray:2 2}.picture .p-d3{stroke-dasharray:9 3 2 3}
 .picture .p-d5{stroke-dasharray:5 5}.picture .p-d6{stroke-dasharray:12 4}.picture .p-d7{stroke-dasharray:3 2 9 2}
+.picture .p-base{stroke-width:1.4;stroke-dasharray:5 3}
 .picture .p-note,.picture .p-label{paint-order:stroke;stroke:#ffffff;stroke-width:3px}
 @media screen and (prefers-color-scheme:dark){
 .picture text{fill:#ececec}
@@ -129,22 +102,10 @@ std::string_view picture_style() {
 .picture .p-soft{fill:#b5bac0}
 .picture .p-grid{stroke:#3a4048}
 .picture .p-lane{stroke:#282d33}
-.picture .p-zero{stroke:#ececec}
-.picture .p-bar,.picture .p-line{stroke:#56b4e9}
-.picture .p-dot{fill:#56b4e9;stroke:#56b4e9}
-.picture .p-mean{fill:#15181c;stroke:#56b4e9}
-.picture .p-clear,.picture .p-band,.picture .p-point{fill:#56b4e9}
-.picture .p-base{stroke:#ececec}
-.picture .p-pixel{fill:#ececec}
-.picture .p-s0{stroke:#ececec}.picture .p-f0{fill:#ececec}
-.picture .p-s1{stroke:#56b4e9}.picture .p-f1{fill:#56b4e9}
-.picture .p-s2{stroke:#f0a13c}.picture .p-f2{fill:#15181c}
-.picture .p-s3{stroke:#2fce9f}
-.picture .p-s4{stroke:#e39fc6}.picture .p-f4{fill:#e39fc6}
-.picture .p-s5{stroke:#e6d04a}
-.picture .p-s6{stroke:#8fd0f5}.picture .p-f6{fill:#15181c}
-.picture .p-s7{stroke:#a5a5a5}.picture .p-f7{fill:#a5a5a5}
-.picture .p-cross{stroke:#f0a13c}
+.picture .p-mean,.picture .p-f2,.picture .p-f6{fill:#15181c}
+.picture .p-clear{fill:currentColor}
+.picture .p-s0{color:#ececec}.picture .p-s1{color:#56b4e9}.picture .p-s2{color:#f0a13c}.picture .p-s3{color:#2fce9f}
+.picture .p-s4{color:#e39fc6}.picture .p-s5{color:#e6d04a}.picture .p-s6{color:#8fd0f5}.picture .p-s7{color:#a5a5a5}
 .picture .p-note{fill:#f0a13c}
 .picture .p-note,.picture .p-label{stroke:#15181c}
 }

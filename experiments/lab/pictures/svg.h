@@ -45,17 +45,6 @@ class SvgWriter {
   std::vector<std::string> open_;
 };
 
-/// A picture's size, and its title and description for screen readers.
-struct SvgFrame {
-  std::string id;  // unique in the page; the prefix of the ids of title and description
-  std::string title, description;
-  double width = 0, height = 0;
-  bool standalone = false;  // a separate file, with XML namespace, style and background
-};
-
-/// Opens <svg>; the caller closes it.
-void open_picture(SvgWriter& svg, const SvgFrame& frame);
-
 /// CSS rules for the classes of all pictures, for light and dark screens and for print. A page includes them once.
 std::string_view picture_style();
 

@@ -1,6 +1,7 @@
 #include "experiments/lab/tables/markup.h"
 
 #include <cctype>
+#include <cstdint>
 
 #include "core/visible_text.h"
 
@@ -70,11 +71,37 @@ std::string markdown_cell(std::string_view text) {
   return result;
 }
 
+std::string markdown_table(const std::vector<std::vector<std::string>>& rows, std::size_t words) {
+  std::string text;
+  for (const std::vector<std::string>& row : rows) {
+    for (const std::string& cell : row) text += "| " + markdown_cell(cell) + " ";
+    text += "|\n";
+    if (&row != &rows.front()) continue;
+    for (std::size_t i = 0; i < row.size(); ++i) text += i < words ? "|---" : "|---:";
+    text += "|\n";
+  }
+  return text;
+}
+
 std::string csv_cell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == text.npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
   return quoted + '"';
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  std::uint32_t bits = 0;
+  int held = 0;
+  for (const char byte : bytes) {
+    bits = bits << 8 | static_cast<unsigned char>(byte);
+    for (held += 8; held >= 6; held -= 6) text += kDigits[bits >> (held - 6) & 63];
+  }
+  if (held > 0) text += kDigits[bits << (6 - held) & 63];
+  while (text.size() % 4 != 0) text += '=';
+  return text;
 }
 
 }  // namespace normlab

@@ -10,6 +10,7 @@
 #include "experiments/lab/trials/store.h"
 #include "experiments/lab/weights/convert_files.h"
 #include "tests/lab/cli/program.h"
+#include "tests/lab/pictures/svg_reader.h"
 
 using namespace normlab;
 namespace fs = std::filesystem;
@@ -110,7 +111,8 @@ struct Sheets {
   std::string sheet(const std::string& name, const std::string& rest) const {
     const Finished done = run_program(folder, start + (folder / name).string() + rest);
     CHECK_MESSAGE(done.code == 0, done.err);
-    return text_of(folder / name);
+    const std::string page = text_of(folder / name);
+    return page.substr(page.find("<main>"));  // the heading names the seed
   }
 };
 
@@ -338,21 +340,29 @@ TEST_CASE("program: training shard by shard is the same for any number of thread
 
 TEST_CASE("data preview: the sheet is the same for any number of threads") {
   const Sheets sheets;
-  const std::string one = sheets.sheet("1.png", " --images 12");
-  CHECK(one.substr(1, 3) == "PNG");
-  CHECK(sheets.sheet("2.png", " --images 12 --threads 3") == one);
+  const std::string one = sheets.sheet("1.html", " --images 12");
+  CHECK(occurrences(one, "<figure><img class=\"pixels\" alt=\"as stored\" src=\"data:image/png;base64,iVBOR") == 12);
+  CHECK(sheets.sheet("2.html", " --images 12 --threads 3") == one);
 }
 
 TEST_CASE("data preview: seed and augmentation change the sheet") {
   const Sheets sheets;
-  const std::string one = sheets.sheet("1.png", " --images 12");
-  CHECK(sheets.sheet("3.png", " --images 12 --seed 1") != one);
-  CHECK(sheets.sheet("4.png", " --images 12 --set train.augment.mix.mixup=0") != one);
+  const std::string one = sheets.sheet("1.html", " --images 12");
+  CHECK(sheets.sheet("3.html", " --images 12 --seed 1") != one);
+  CHECK(sheets.sheet("4.html", " --images 12 --set train.augment.mix.mixup=0") != one);
+}
+
+TEST_CASE("data preview: a file that would be taken for an image is refused") {
+  const Sheets sheets;
+  const Finished refused = run_program(sheets.folder, sheets.start + (sheets.folder / "sheet.png").string());
+  CHECK(refused.code == 2);
+  CHECK(refused.err.find("sheet.png: the sheet is an HTML page; end its name in .html") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(sheets.folder / "sheet.png"));
 }
 
 TEST_CASE("data preview: a folder that is not there is named with exit code 3") {
   const Sheets sheets;
-  const Finished nowhere = run_program(sheets.folder, sheets.start + "/proc/nowhere/sheet.png");
+  const Finished nowhere = run_program(sheets.folder, sheets.start + "/proc/nowhere/sheet.html");
   CHECK(nowhere.code == 3);
   CHECK(nowhere.err.find("/proc/nowhere") != std::string::npos);
 }

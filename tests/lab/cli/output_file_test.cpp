@@ -92,12 +92,12 @@ TEST_CASE("output: other files and links are written as before") {
 TEST_CASE("output: what does not fit on a disk leaves no half file") {
   const Trained& t = trained();
   const std::string two = "claims/1-two.json";
-  std::ofstream(t.folder / "kept.png") << "kept";
+  std::ofstream(t.folder / "kept.html") << "kept";
   for (const std::string& words :
        {"data preview " + two + " --images 64 -o ", "report " + two + " --out out -o ", "convert " + t.checkpoint + " ",
         "eval " + fs::path(t.trial).filename().string() + " --out out --logits "}) {
     CAPTURE(words);
-    const std::string ending = words.starts_with("convert") ? ".safetensors" : ".png";
+    const std::string ending = words.starts_with("convert") ? ".safetensors" : ".html";
     for (const std::string& name : {"full" + ending, "kept" + ending}) {
       if (name.starts_with("kept")) std::ofstream(t.folder / name) << "kept";
       // A block of 512 bytes acts as a full disk.

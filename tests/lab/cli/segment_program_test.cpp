@@ -84,7 +84,7 @@ TEST_CASE("program: a segmentation is trained, tabled and written as masks") {
   CHECK(over.out.empty());
   CHECK_MESSAGE(says(over.err, (own / "p0.png").string() + ": is in a folder that this command reads"), over.err);
   CHECK(text_of(own / "p0.png") == before);
-  const fs::path photo = folder / "data/own/images/train/p0.png";
+  const fs::path photo = folder / "data/own/images/train/p0.html";
   const Finished drawn = run_program(folder, "data preview " + folder.descriptor() + " -o " + photo.string());
   CHECK(drawn.code == 2);
   CHECK_MESSAGE(says(drawn.err, photo.string() + ": is in a folder that this command reads"), drawn.err);
@@ -96,7 +96,7 @@ TEST_CASE("program: a segmentation is trained, tabled and written as masks") {
   CHECK(shots.out.empty());
   CHECK_MESSAGE(says(shots.err, "few-shot evaluation needs a class for each image"), shots.err);
   const Finished sheet =
-      run_program(folder, "data preview " + folder.descriptor() + " -o " + (folder / "sheet.png").string());
+      run_program(folder, "data preview " + folder.descriptor() + " -o " + (folder / "sheet.html").string());
   CHECK_MESSAGE(sheet.code == 0, sheet.err);
 }
 

@@ -68,7 +68,7 @@ TEST_CASE("streams: lost standard error changes no exit code") {
                                   "status --missing " + file + out,
                                   "export --curves --by-row " + file + out + " --metric nothing",
                                   "report " + file + out + " -o " + in_folder(folder, "report.html"),
-                                  "data preview " + file + " -o " + in_folder(folder, "sheet.png"),
+                                  "data preview " + file + " -o " + in_folder(folder, "sheet.html"),
                                   "frobnicate",
                                   "bench gemm --shape micro --seconds 0.001 --threads 1000"};
   for (const std::string& command : commands) {

@@ -9,7 +9,6 @@
 #include "core/error.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/ledger/claim_words.h"
-#include "experiments/lab/ledger/forest.h"
 #include "experiments/lab/ledger/page.h"
 #include "experiments/lab/ledger/row_names.h"
 #include "experiments/lab/tables/sweep_table.h"

@@ -7,7 +7,6 @@
 
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/ledger/claim_words.h"
-#include "experiments/lab/ledger/forest.h"
 #include "experiments/lab/tables/sweep_table.h"
 #include "tests/lab/base/text.h"
 #include "tests/lab/ledger/made_up_claim.h"
@@ -122,7 +121,7 @@ TEST_CASE("ledger: the forest plot measures the distance from the bound in margi
   const MadeUpClaim made(R"({"kind": "gain", "where": "placement = dpn", "range": [0, null], "margin": 0.5})");
   made.finish(0.05);
   const std::string plot = forest_plot({made.line()}, true);
-  CHECK(has(plot, "p-bar p-holds"));
+  CHECK(has(plot, "p-bar p-s3"));
   CHECK(has(plot, "beyond the plot, at +10"));
   CHECK(has(plot, "7  It helps."));
   LedgerLine missing = made.line();

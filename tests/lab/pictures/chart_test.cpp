@@ -18,16 +18,16 @@ std::vector<BandPoint> points(const std::vector<double>& values) {
 }
 
 Chart two_lines() {
-  Chart chart;
-  chart.name = "two";
-  chart.title = "Two lines";
-  chart.caption = "A test.";
-  chart.across_name = "step";
+  Chart chart{"two", "Two lines", "A test.", "step"};
   chart.panels.push_back({"heading", "loss", {{"a, <b>", points({1, 2, 4}), 0}, {"c|d", points({4, 3, 8}), 1}}});
   return chart;
 }
 
-/// The places of the numbers in a picture, from the ticks at the left.
+std::string first_panel(const Chart& chart) {
+  return chart_picture(chart, std::span(chart.panels).first(1), "id", ChartForm::page);
+}
+
+/// The value at a height of a picture, from the ticks at the left.
 double value_at(const std::string& svg, double y) {
   std::vector<std::pair<double, double>> ticks;  // y, value
   for (const DrawnElement& tick : drawn(svg, "text", "p-tick"))
@@ -36,12 +36,26 @@ double value_at(const std::string& svg, double y) {
   return a.second + (y - a.first) * (b.second - a.second) / (b.first - a.first);
 }
 
+/// A panel of one row: two seeds that end at step 200, then one.
+Chart one_row() {
+  Chart chart{"row", "train/loss by step", "A test.", "step", ChartKind::small};
+  ChartSeries band{
+      "dpn", {{100, 1.5, 1, 2, 2}, {200, 3, 2, 4, 2}, {300, 4, 4, 4, 1}, {400, 5, 5, 5, 1}}, 1, ChartLook::band};
+  band.crosses = {{200, 1e30, "seed 1: diverged after step 200"}};
+  ChartPanel panel{"dpn", "", {{"pre_pre", points({1, 2, 3}), 0, ChartLook::base}, band}};
+  panel.corner = "2 seeds";
+  panel.row = 3;
+  chart.panels = {panel};
+  set_chart_axes(chart, ChartScale::linear, ChartScale::central);
+  return chart;
+}
+
 }  // namespace
 
 TEST_CASE("chart: lines are where the ticks say") {
   Chart chart = two_lines();
   set_chart_axes(chart, ChartScale::linear, ChartScale::linear);
-  const std::string svg = chart_panel(chart, 0, "id");
+  const std::string svg = first_panel(chart);
   const auto first = path_numbers(drawn(svg, "path", "p-many").front().attributes.at("d"));
   REQUIRE(first.size() == 6);
   const double expected[] = {1, 2, 4};
@@ -54,7 +68,7 @@ TEST_CASE("chart: a logarithmic axis has equal steps for equal ratios and spans 
   Chart chart = two_lines();
   chart.panels[0].series = {{"a", points({1, 100, 1e4, 1e-20}), 0}};
   set_chart_axes(chart, ChartScale::linear, ChartScale::logarithmic);
-  const auto line = path_numbers(drawn(chart_panel(chart, 0, "id"), "path", "p-many").front().attributes.at("d"));
+  const auto line = path_numbers(drawn(first_panel(chart), "path", "p-many").front().attributes.at("d"));
   CHECK(line[1] - line[3] == doctest::Approx(line[3] - line[5]).epsilon(0.01));
   CHECK(std::pow(10, chart.panels[0].values.low) > 1e-3);
   set_chart_axes(chart, ChartScale::linear, ChartScale::automatic);
@@ -126,7 +140,7 @@ TEST_CASE("chart: pixels go from the least value to the greatest") {
   chart.panels = {{"gain", "", {}}};
   chart.panels[0].pixels = {{"R", 2, {0, 1, 2, 3}}, {"G", 2, {3, 3, 3, 0}}};
   set_chart_axes(chart, ChartScale::linear, ChartScale::linear);
-  const std::string svg = chart_panel(chart, 0, "id");
+  const std::string svg = first_panel(chart);
   double lightest = 1, darkest = 0;
   std::size_t squares = 0;
   for (const DrawnElement& pixel : drawn(svg, "path", "p-pixel")) {
@@ -138,4 +152,95 @@ TEST_CASE("chart: pixels go from the least value to the greatest") {
   CHECK(lightest < 0.05);
   CHECK(darkest == 1);
   CHECK(chart_csv(chart).find("gain,G,y1 x1,0,0,0,1") != std::string::npos);
+}
+
+TEST_CASE("chart: a band is where the ticks say, and breaks where a seed ends") {
+  const std::string svg = first_panel(one_row());
+  const std::string line = drawn(svg, "path", "p-s1")[1].attributes.at("d");
+  CHECK(occurrences(line, "M") == 2);
+  const auto at = path_numbers(line), band = path_numbers(drawn(svg, "path", "p-band").at(0).attributes.at("d"));
+  const double expected[] = {1.5, 3, 4, 5}, edges[] = {2, 4, 2, 1};  // forwards above, backwards below
+  REQUIRE(at.size() == 8);
+  REQUIRE(band.size() == 8);
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(value_at(svg, at[2 * i + 1]) == doctest::Approx(expected[i]).epsilon(0.01));
+    CHECK(value_at(svg, band[2 * i + 1]) == doctest::Approx(edges[i]).epsilon(0.01));
+  }
+  CHECK(value_at(svg, path_numbers(drawn(svg, "path", "p-base").at(0).attributes.at("d"))[5]) ==
+        doctest::Approx(3).epsilon(0.01));
+}
+
+TEST_CASE("chart: a panel of one row has its words, its number in the plan and a cross inside the frame") {
+  const Chart chart = one_row();
+  const std::string html = chart_html(chart, 20);
+  CHECK(html.find("<div class=\"panel\" data-row=\"3\">") != std::string::npos);
+  CHECK(html.find(">2 seeds</text>") != std::string::npos);
+  CHECK(html.find("<title id=\"row-0-title\">dpn: train/loss by step</title>") != std::string::npos);
+  CHECK(html.find("dpn: from 1.5 at step 100 to 5 at step 400. dpn, seed 1: diverged after step 200.") !=
+        std::string::npos);
+  CHECK(html.find("<tr><th scope=\"row\">dpn</th><td>200</td><td>3</td><td>2</td><td>4</td><td>2</td></tr>") !=
+        std::string::npos);
+  CHECK(occurrences(html, "<th scope=\"row\">pre_pre") == 0);  // the baseline has its own panel
+  const std::string svg = first_panel(chart);
+  CHECK(path_numbers(drawn(svg, "path", "p-cross").at(0).attributes.at("d"))[1] >=
+        drawn(svg, "svg", "p-frame").at(0).number("y"));
+}
+
+TEST_CASE("chart: a value that explodes does not flatten the others") {
+  Chart chart = two_lines();
+  for (int i = 0; i < 10; ++i) chart.panels[0].series.push_back({"more", points({1, 2, 3, 4}), 0});
+  set_chart_axes(chart, ChartScale::linear, ChartScale::central);
+  CHECK_FALSE(chart.cut);
+  chart.panels[0].series[0].points[1].mean = 1e30;
+  set_chart_axes(chart, ChartScale::linear, ChartScale::central);
+  CHECK(chart.cut);
+  CHECK(chart.panels[0].values.high < 20);
+}
+
+TEST_CASE("chart: a long line is thinned up to its last point") {
+  std::vector<BandPoint> band;
+  for (int k = 1; k <= 1003; ++k) band.push_back({double(k), 1, 1, 1, 1});
+  const auto few = thinned(band, 100);
+  CHECK(few.size() <= 100);
+  CHECK(few.size() >= 50);
+  CHECK(few.back().at == 1003);
+  CHECK(few[1].at - few[0].at == few[2].at - few[1].at);
+  CHECK(thinned(band, 2000).size() == 1003);
+}
+
+TEST_CASE("chart: a panel without values says so, one value has a point and a bar") {
+  Chart chart = one_row();
+  chart.panels[0].series = {{"empty", {}, 1, ChartLook::band}};
+  CHECK(first_panel(chart).find("no values yet") != std::string::npos);
+  chart.panels[0].series = {{"<one>", {{100, 1.5, 1, 2, 2}}, 1, ChartLook::band}};
+  set_chart_axes(chart, ChartScale::linear, ChartScale::central);
+  const std::string one = first_panel(chart);
+  CHECK(drawn(one, "circle", "p-point").size() == 1);
+  CHECK(drawn(one, "path", "p-bar").size() == 1);
+  CHECK(one.find("<one>") == one.npos);
+}
+
+TEST_CASE("chart: small panels stand three beside each other") {
+  Chart chart = one_row();
+  for (int p = 0; p < 59; ++p) chart.panels.push_back(chart.panels.front());
+  const std::string svg = chart_files(chart).at(0).svg;
+  CHECK(drawn(svg, "svg", "p-frame").size() == 60);
+  CHECK(drawn(svg, "svg").front().number("height") > 19 * 190);
+  CHECK(drawn(svg, "svg").front().number("width") == 3 * 312 - 12);
+}
+
+TEST_CASE("chart: a picture points to its title and description, a file has its own style") {
+  Chart chart = two_lines();
+  set_chart_axes(chart, ChartScale::linear, ChartScale::linear);
+  const std::string svg = first_panel(chart), file = chart_files(chart).at(0).svg;
+  CHECK(drawn(svg, "svg").front().attributes.at("role") == "img");
+  CHECK(drawn(svg, "svg").front().attributes.at("aria-labelledby") == "id-title id-text");
+  CHECK(drawn(svg, "title").front().attributes.at("id") == "id-title");
+  CHECK(drawn(svg, "title").front().content == "heading: Two lines");
+  CHECK(drawn(svg, "desc").front().attributes.at("id") == "id-text");
+  CHECK(drawn(svg, "desc").front().content == "heading. a, &lt;b&gt;: from 1 to 4. c|d: from 4 to 8.");
+  CHECK(svg.find("<style") == svg.npos);  // it is the page's
+  CHECK(file.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+  CHECK(drawn(file, "desc").front().content.starts_with("A test. heading."));
+  CHECK(occurrences(file, "<style>") == 1);
 }

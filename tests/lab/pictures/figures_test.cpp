@@ -213,23 +213,6 @@ TEST_CASE("figures: thirty-eight rows of five seeds stay below the largest size"
   CHECK(files >= 6);
 }
 
-TEST_CASE("figures: the strip has the intervals of the table, also where they end at zero") {
-  TableModel table;
-  TableLine& line = table.lines.emplace_back();
-  line.label = "dpn";
-  line.baseline = 1;
-  line.gain.value = -1;
-  line.gain_half_width.value = 1.5;
-  line.gain_low.value = -2.5;
-  line.gain_high.value = 0;
-  line.cut = line.differs = true;
-  const Chart chart = strip_chart(table);
-  REQUIRE(chart.panels.size() == 1);
-  const auto& point = chart.panels[0].series.at(0).points.at(0);
-  CHECK(point.low == -2.5);
-  CHECK(point.high == 0);
-}
-
 TEST_CASE("figures: a mapping leaves out points whose token is not a number") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Made made(kTwoNorms, [&](const Trial&) {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "experiments/lab/pictures/figures.h"
-#include "experiments/lab/pictures/report_parts.h"
 #include "experiments/lab/tables/sweep_table.h"
 #include "tests/lab/pictures/fake_results.h"
 #include "tests/lab/pictures/svg_reader.h"
@@ -35,8 +34,7 @@ struct Made {
 Made make(const Experiment& experiment, const ResultStore& store, const TableModel* rates = nullptr) {
   const TableModel table = sweep_table_model(experiment, store, {});
   const ExperimentCurves curves = read_curves(experiment, store, default_curves(table.metric));
-  const ReportInput input{experiment, store, table, curves, rates, rates ? chart_html(rates_chart(*rates), 20) : "",
-                          "a test"};
+  const ReportInput input{experiment, store, table, curves, rates, {}, "a test"};
   return {table, report_html(input), report_pictures(input)};
 }
 
@@ -171,13 +169,13 @@ TEST_CASE("report: the losses by rate have a section and a picture with a line p
 TEST_CASE("report: the plot of gains has the numbers of the table") {
   const FinishedSweep sweep;
   const Made& made = sweep.made;
-  const auto plots = strip_plots(made.table);
+  const auto plots = strip_charts(made.table);
   REQUIRE(plots.size() == 1);
-  REQUIRE(plots[0].strips[0].lanes.size() == 1);
-  const PlotLane& lane = plots[0].strips[0].lanes[0];
+  REQUIRE(plots[0].panels[0].lanes.size() == 1);
+  const ChartLane& lane = plots[0].panels[0].lanes[0];
   REQUIRE(lane.dots.size() == 3);
   CHECK(lane.dots[2].value == doctest::Approx(5.4));
-  CHECK(*lane.mean == doctest::Approx(5.2));
+  CHECK(lane.point->mean == doctest::Approx(5.2));
   CHECK(lane.numbers == made.table.grid[1].cells[2].text());
   CHECK(lane.numbers.ends_with(" *"));
   CHECK(made.html.find("<span>gain " + lane.numbers + "</span>") != std::string::npos);
@@ -190,10 +188,12 @@ TEST_CASE("report: a bar ends where the interval of the table ends") {
   line.gain_half_width.value = 6;
   line.gain_low.value = 0;  // cut by Holm's procedure
   line.gain_high.value = 11.2;
-  const auto lane = [&] { return strip_plots(table)[0].strips[0].lanes[0]; };
-  CHECK(lane().interval == std::pair(0.0, 11.2));
+  const auto lane = [&] { return strip_charts(table)[0].panels[0].lanes[0]; };
+  CHECK(lane().bar);
+  CHECK(lane().point->low == 0);
+  CHECK(lane().point->high == 11.2);
   line.gain_high.value = std::numeric_limits<double>::infinity();
-  CHECK(!lane().interval);
+  CHECK_FALSE(lane().bar);
 }
 
 TEST_CASE("report: one value per row is a sentence and no panel") {
@@ -250,7 +250,7 @@ TEST_CASE("report: every state of a trial is shown with its reason") {
   CHECK(made.html.find("left out of the curves") == std::string::npos);  // said once, by the table
   CHECK(made.html.find("12 trials: 4 done, 1 diverged, 1 stopped, 1 failed, 4 missing, 1 unreadable.") !=
         std::string::npos);
-  CHECK(occurrences(made.html, "class=\"p-cross\"") >= 1);
+  CHECK(occurrences(made.html, "class=\"p-cross p-s2\"") >= 1);
   CHECK(made.html.find("no values yet") != std::string::npos);
 }
 
@@ -271,7 +271,7 @@ TEST_CASE("report: one seed has no bars") {
   const Made made = make(experiment, store);
   CHECK(well_formed(made.html));
   CHECK(made.html.find("No bars: one seed has no interval.") != std::string::npos);
-  CHECK(occurrences(made.pictures[0].svg, "class=\"p-dot\"") == 1);
+  CHECK(occurrences(made.pictures[0].svg, "class=\"p-dot p-s1\"") == 1);
 }
 
 TEST_CASE("report: without a baseline the values are plotted") {
@@ -284,10 +284,10 @@ TEST_CASE("report: without a baseline the values are plotted") {
   CHECK(made.pictures[0].name == "values.svg");
   CHECK(made.html.find("No baseline to compare with, so values are shown.") != std::string::npos);
   CHECK(drawn(made.pictures[0].svg, "path", "p-zero").empty());
-  const auto plots = strip_plots(made.table);
+  const auto plots = strip_charts(made.table);
   REQUIRE(plots.size() == 1);
   std::vector<double> values;
-  for (const PlotDot& dot : plots[0].strips[0].lanes[0].dots) values.push_back(dot.value);
+  for (const ChartDot& dot : plots[0].panels[0].lanes[0].dots) values.push_back(dot.value);
   REQUIRE(values.size() == 3);
   CHECK(values[1] == doctest::Approx(61));
 }
@@ -299,15 +299,15 @@ TEST_CASE("report: strips are by model, lanes by what differs within a strip") {
   const ResultStore store(folder / "results");
   for (const Trial& trial : experiment.trials)
     fake_done(store, trial, 0.5 + 0.01 * double(trial.row) + 0.003 * double(trial.config.seed % 2));
-  const auto plots = strip_plots(make(experiment, store).table);
+  const auto plots = strip_charts(make(experiment, store).table);
   REQUIRE(plots.size() == 1);
-  REQUIRE(plots[0].strips.size() == 2);
+  REQUIRE(plots[0].panels.size() == 2);
   for (std::size_t s = 0; s < 2; ++s) {
-    const PlotStrip& strip = plots[0].strips[s];
+    const ChartPanel& strip = plots[0].panels[s];
     CHECK(strip.heading.find(s == 0 ? "depth=1" : "depth=2") != std::string::npos);
     REQUIRE(strip.lanes.size() == 1);
     CHECK(strip.lanes[0].label == "dpn");
-    CHECK(strip.zero.find("pre_pre") != std::string::npos);
+    CHECK(strip.values_name.find("pre_pre") != std::string::npos);
   }
 }
 
@@ -359,5 +359,5 @@ TEST_CASE("report: two hundred rows are one file of a few megabytes") {
   const Made made = make(experiment, store);
   CHECK(well_formed(made.html));
   CHECK(made.html.size() < 6'000'000);
-  CHECK(strip_plots(made.table)[0].strips.size() == 50);
+  CHECK(strip_charts(made.table)[0].panels.size() == 50);
 }

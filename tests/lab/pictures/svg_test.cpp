@@ -30,32 +30,23 @@ TEST_CASE("svg: texts and attributes of nested elements are escaped") {
   CHECK(svg.take().empty());
 }
 
-TEST_CASE("svg: a picture in a page points to its title and description") {
-  SvgWriter writer;
-  open_picture(writer, {"one", "a title", "<words>", 30, 20, false});
-  writer.close();
-  const std::string svg = writer.take();
-  CHECK(drawn(svg, "svg").front().attributes.at("role") == "img");
-  CHECK(drawn(svg, "svg").front().attributes.at("aria-labelledby") == "one-title one-text");
-  CHECK(drawn(svg, "svg").front().attributes.at("viewBox") == "0 0 30 20");
-  CHECK(drawn(svg, "title").front().attributes.at("id") == "one-title");
-  CHECK(drawn(svg, "title").front().content == "a title");
-  CHECK(drawn(svg, "desc").front().content == "&lt;words&gt;");
-  CHECK(svg.find("<style") == svg.npos);  // it is the page's
-}
-
-TEST_CASE("svg: a picture in a file has a namespace and a style") {
-  SvgWriter writer;
-  open_picture(writer, {"two", "a title", "", 30, 20, true});
-  writer.close();
-  const std::string file = writer.take();
-  CHECK(file.find("xmlns=\"http://www.w3.org/2000/svg\"") != file.npos);
-  CHECK(occurrences(file, "<style>") == 1);
-}
-
 TEST_CASE("svg: a text is cut to its room") {
   CHECK(fitted("short", 200, 12) == "short");
   const std::string cut = fitted(std::string(100, 'x'), 100, 12);
   CHECK(cut.find("…") != cut.npos);
   CHECK(text_width(cut, 12) <= 100);
+}
+
+TEST_CASE("svg: every style has a colour for light and for dark screens, and marks have no other") {
+  const std::string style(picture_style());
+  const std::string dark = style.substr(style.find("@media"));
+  for (int s = 0; s < 8; ++s) {
+    const std::string rule = ".p-s" + std::to_string(s) + "{color:#";
+    CHECK(occurrences(style, rule) == 2);
+    CHECK(occurrences(dark, rule) == 1);
+  }
+  for (const char* mark : {"p-bar", "p-many", "p-cross", "p-dot", "p-mark"}) {
+    CAPTURE(mark);
+    CHECK(dark.find(mark) == dark.npos);  // it would hide the colour of a verdict
+  }
 }

@@ -1,4 +1,4 @@
-// A sheet of training images: each stored image beside its augmented version, with the target below.
+// A page of training images: each stored image beside its augmented version, with the target below.
 #pragma once
 
 #include <span>
@@ -14,9 +14,8 @@ struct PreviewCell {
   std::string caption;
 };
 
-/// All images get the same size: small ones are enlarged by a whole factor, large ones resized. Captions that are too
-/// long end in two dots.
-Image preview_sheet(std::span<const PreviewCell> cells, std::int64_t columns);
+/// A page with at most `columns` pairs beside each other. Small images are enlarged, large ones resized.
+std::string preview_sheet(std::span<const PreviewCell> cells, std::int64_t columns, const std::string& title);
 
 /// Tints each pixel by its class, [height, width]: equal tints for equal classes in every image. Pixels that are
 /// ignored become darker.
