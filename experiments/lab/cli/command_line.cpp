@@ -107,7 +107,7 @@ Command Command::add_group(const char* name, const char* what) {
   return {app_->add_subcommand(name, what)->footer("")->require_subcommand(1), action_};
 }
 void Command::footer(const std::string& text) { app_->footer(text); }
-void Command::examples(std::initializer_list<const char*> lines) {
+void Command::examples(const std::vector<const char*>& lines) {
   std::string text = app_->get_footer();
   text += concat(text.empty() ? "" : "\n\n", "Examples:");
   for (const char* line : lines) text += concat("\n  ", line);
