@@ -27,7 +27,7 @@ const LayerTable* layer_table(const std::string& word) {
   constexpr NormKind kLN = NormKind::layer_norm, kBN = NormKind::batch_norm;
   static const LayerTable kTables[] = {
       {"batch_norm",
-       "Leveraging Batch Normalization for Vision Transformers, Table 5 (V100)",
+       "Leveraging Batch Normalization for Vision Transformers, Table 5, V100",
        {{"128x56x56x96", 2, {{kLN, 14.07, 6.14}, {kBN, 4.20, 1.83}}},
         {"128x28x28x192", 2, {{kLN, 3.92, 1.99}, {kBN, 2.20, 0.81}}},
         {"128x14x14x384", 6, {{kLN, 1.19, 0.53}, {kBN, 1.14, 0.41}}},

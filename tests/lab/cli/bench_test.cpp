@@ -313,7 +313,7 @@ TEST_CASE("bench norms: a published table is printed with the published times") 
   const TemporaryFolder folder;
   const Finished table = run_program(folder, "bench norms --table batch_norm --seconds 0.001 --threads 2");
   check_width(table);
-  for (const char* part : {"Table 5", "training", "inference", "all blocks", "43.900", "20.720", "19.800", "8.260"})
+  for (const char* part : {"Table 5", "training", "inference", "all blocks", "43.90", "20.72", "19.80", "8.260"})
     CHECK_MESSAGE(table.out.find(part) != std::string::npos, part);
 }
 
