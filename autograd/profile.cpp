@@ -31,7 +31,7 @@ void Profile::done(const char* op, bool backward, const Tensor* inputs, int coun
   const double products = std::string_view(op).ends_with("attention") ? 2.5 : 2.0;
   t.flops += forward_flops(op, inputs, output) * (backward ? products : 1.0);
   t.bytes += double(output.bytes());
-  for (int i = 0; i < count; ++i) t.bytes += double(inputs[i].bytes()) * (backward ? 2 : 1);
+  for (int i = 0; i < count; ++i) t.bytes += inputs[i] ? double(inputs[i].bytes()) * (backward ? 2 : 1) : 0.0;
 }
 
 void Profile::add(const Profile& other) {

@@ -8,215 +8,79 @@
 #include <string>
 #include <vector>
 
-#include "autograd/grad_check.h"
+#include "autograd/ops.h"
 #include "core/arena.h"
 #include "core/backend.h"
-#include "tests/devices.h"
+#include "tests/autograd/case_run.h"
 
 namespace normlab {
 namespace {
 
-constexpr std::int64_t kImages = 2, kRowsPerImage = 600, kRows = kImages * kRowsPerImage, kCols = 67;
-
-double value(const Tensor& t, std::int64_t i) {
-  return t.dtype() == DType::f64   ? t.data<double>()[i]
-         : t.dtype() == DType::f32 ? double(t.data<float>()[i])
-                                   : double(float(t.data<bf16>()[i]));
+/// The rows of the table over [images, tokens, width], far from zero.
+std::vector<OpCase> norms_of(std::int64_t images, std::int64_t tokens, std::int64_t width) {
+  std::vector<OpCase> rows = norm_ops({.images = images, .tokens = tokens, .width = width});
+  for (OpCase& row : rows) row.activations[0].mean = 3.0;
+  for (OpCase& row : rows)
+    for (OpInput& in : row.parameters)
+      if (in.mean == 0.3) in.mean = in.std = 1.0;  // one for each channel
+  return rows;
 }
-
-Tensor cast(Arena& arena, const Tensor& from, DType dtype) {
-  const Tensor to = arena.empty(from.shape(), dtype);
-  for (std::int64_t i = 0; i < to.size(); ++i) {
-    if (dtype == DType::f64)
-      to.data<double>()[i] = value(from, i);
-    else if (dtype == DType::f32)
-      to.data<float>()[i] = float(value(from, i));
-    else
-      to.data<bf16>()[i] = bf16(value(from, i));
-  }
-  return to;
-}
-
-/// Results of a kind's kernels for the same numbers in any type; Write::add adds gradients to ones.
-struct Result {
-  Tensor y, dx, dgamma, dbeta, dalpha, dshift, mean, rstd;
-};
-
-/// The rows from `first` to `end` of [rows, cols] numbers.
-struct Part {
-  std::int64_t rows = kRows, cols = kCols, first = 0, end = kRows;
-};
-
-/// Holds the results of run() on the current device until it is reset.
-Arena& results_arena() {
-  const TestDevice& device = current_device();  // made before the arenas, which are given back first
-  static std::map<std::string, Arena> arenas;
-  return arenas.try_emplace(device.name, device.memory()).first->second;
-}
-
-Result run(const char* kind, DType dtype, Write write, const Part& part = {}) {
-  Arena& arena = results_arena();
-  Backend& b = current_device().backend;
-  SingleShard alone;
-  const std::string name = kind;
-  const DType acc = acc_of(dtype);
-  // All types get numbers that bf16 can hold, so that only the kernels differ.
-  const auto drawn = [&](const Shape& shape, std::uint64_t seed, double mean, DType to) {
-    return cast(arena, cast(arena, randn(arena, shape, DType::f64, seed, 1.0, mean), DType::bf16), to);
-  };
-  const auto filled = [&](const Shape& shape, DType to, double fill) {
-    const Tensor t = arena.empty(shape, DType::f64);
-    std::fill_n(t.data<double>(), t.size(), fill);
-    return cast(arena, t, to);
-  };
-  const std::int64_t cols = part.cols, rows = part.end - part.first;
-  const Tensor x = drawn({part.rows, cols}, 1, 3.0, dtype).slice(part.first, rows);
-  const Tensor dy = drawn({part.rows, cols}, 2, 0.0, dtype).slice(part.first, rows);
-  const Tensor gamma = drawn({cols}, 3, 1.0, acc), beta = drawn({cols}, 4, 0.0, acc), alpha = filled({1}, acc, 0.25);
-  const Tensor running_mean = filled({cols}, acc, 0.5), running_var = filled({cols}, acc, 2.0);
-  Result r{filled({rows, cols}, dtype, 0),
-           filled({rows, cols}, dtype, 1),
-           filled({cols}, acc, 1),
-           filled({cols}, acc, 1),
-           filled({1}, acc, 1),
-           filled({1}, acc, 1),
-           filled({rows}, acc, 0),
-           filled({rows}, acc, 0)};
-  const Gradient dx{r.dx, write}, dgamma{r.dgamma, write}, dbeta{r.dbeta, write}, dalpha{r.dalpha, write};
-  const NormDims d{rows, cols, 1e-6};
-  const BatchNormDims bd{kImages, kRowsPerImage, kCols, 0, kImages, 0, 1e-5, 0.1};
-  if (name == "layer_norm") {
-    b.layer_norm(d, {x, gamma, beta, r.y, r.mean, r.rstd});
-    b.layer_norm_backward(d, {dy, x, gamma, r.mean, r.rstd, dx, dgamma, dbeta});
-  } else if (name == "layer_norm_fixed") {
-    b.layer_norm(d, {x, {}, {}, r.y, r.mean, r.rstd});
-    b.layer_norm_backward(d, {dy, x, {}, r.mean, r.rstd, dx});
-  } else if (name == "rms_norm") {
-    b.rms_norm(d, {x, gamma, {}, r.y, {}, r.rstd});
-    b.rms_norm_backward(d, {dy, x, gamma, {}, r.rstd, dx, dgamma});
-  } else if (name == "affine") {
-    b.affine(x, gamma, beta, r.y);
-    b.affine_backward(dy, x, gamma, dx, dgamma, dbeta);
-  } else if (name == "l2") {
-    NormDims sum = d;
-    sum.sum = true;
-    b.rms_norm(sum, {x, gamma, {}, r.y, {}, r.rstd});
-    b.rms_norm_backward(sum, {dy, x, gamma, {}, r.rstd, dx, dgamma});
-  } else if (name == "seednorm") {
-    const Tensor by_channel = drawn({cols}, 5, 1.0, acc), gates = filled({rows}, acc, 0);
-    const Tensor few = drawn({cols}, 6, 0.0, acc);  // x . beta, small enough for tanh to have a slope
-    for (std::int64_t c = 0; c < cols; ++c)
-      acc == DType::f64 ? few.data<double>()[c] /= 64 : few.data<float>()[c] /= 64;
-    b.seednorm(d, {.x = x, .gamma = gamma, .beta = few, .y = r.y, .rstd = r.rstd}, by_channel, gates);
-    r.dalpha = filled({cols}, acc, 1);
-    b.seednorm_backward(d,
-                        {.dy = dy, .x = x, .gamma = gamma, .rstd = r.rstd, .dx = dx, .dgamma = dgamma, .dbeta = dbeta},
-                        by_channel, few, gates, {r.dalpha, write});
-  } else if (name == "bhyt") {
-    b.bhyt(d, 0.5, {.x = x, .gamma = gamma, .y = r.y, .rstd = r.rstd}, alpha);
-    b.bhyt_backward(d, 0.5, {.dy = dy, .x = x, .gamma = gamma, .rstd = r.rstd, .dx = dx, .dgamma = dgamma}, alpha,
-                    dalpha);
-  } else if (PointwisePhi phi{}; name == "dyisru" || find_word(name, phi)) {
-    if (name == "dyisru") phi = PointwisePhi::dyisru;
-    const Tensor shift = phi == PointwisePhi::tanh || name == "dyisru" ? Tensor() : filled({1}, acc, -0.5);
-    const Gradient dshift = shift ? Gradient{r.dshift, write} : Gradient{};
-    b.pointwise_norm(phi, x, alpha, shift, gamma, beta, r.y);
-    b.pointwise_norm_backward(phi, {dy, x, gamma, {}, {}, dx, dgamma, dbeta}, alpha, shift, dalpha, dshift);
-  } else if (name == "batch_norm") {
-    b.batch_norm(bd, alone, {x, gamma, beta, r.y, r.mean, r.rstd}, running_mean, running_var);
-    b.batch_norm_backward(bd, alone, {dy, x, gamma, r.mean, r.rstd, dx, dgamma, dbeta});
-  } else {
-    b.batch_norm_frozen(d, x, gamma, beta, running_mean, running_var, r.y);
-    b.batch_norm_frozen_backward(d, {dy, x, gamma, {}, {}, dx, dgamma, dbeta}, running_mean, running_var);
-  }
-  b.synchronize();
-  return r;
-}
-
-/// The largest difference, over the largest value.
-double difference(const Tensor& a, const Tensor& b) {
-  double most = 0.0, scale = 1e-30;
-  for (std::int64_t i = 0; i < a.size(); ++i) {
-    most = std::max(most, std::abs(value(a, i) - value(b, i)));
-    scale = std::max(scale, std::abs(value(b, i)));
-  }
-  return most / scale;
-}
-
-constexpr const char* kKinds[] = {
-    "layer_norm", "layer_norm_fixed", "rms_norm", "affine", "tanh",     "erf",  "isru",       "softsign",
-    "atan",       "hardtanh",         "dyisru",   "l2",     "seednorm", "bhyt", "batch_norm", "batch_norm_frozen"};
 
 }  // namespace
 
 TEST_CASE("norms: float and bf16 follow double to their precision") {
-  for (const char* kind : kKinds)
+  for (const OpCase& row : norms_of(2, 600, 67))
     on_each_device([&] {
-      results_arena().reset();
-      CAPTURE(kind);
-      const Result exact = run(kind, DType::f64, Write::assign);
+      CAPTURE(row.name);
+      const CaseResults exact = run_case(current_device(), row, row.build, DType::f64);
       for (const DType dtype : {DType::f32, DType::bf16}) {
         CAPTURE(to_string(dtype));
-        const Result r = run(kind, dtype, Write::assign);
+        const CaseResults got = run_case(current_device(), row, row.build, dtype);
         const double rounding = dtype == DType::bf16 ? 1.0 / 256 : 2e-6;
-        CHECK(difference(r.y, exact.y) < rounding);
-        CHECK(difference(r.dx, exact.dx) < rounding);
+        CHECK(difference(got[0], exact[0]) < rounding);
+        CHECK(difference(got[1], exact[1]) < rounding);
         // Sums are taken in Acc<T>, before anything is rounded to bf16.
-        CHECK(difference(r.dgamma, exact.dgamma) < 2e-6);
-        CHECK(difference(r.dbeta, exact.dbeta) < 2e-6);
-        CHECK(difference(r.dalpha, exact.dalpha) < 2e-6);
-        CHECK(difference(r.dshift, exact.dshift) < 2e-6);
-        CHECK(difference(r.mean, exact.mean) < 2e-6);
-        CHECK(difference(r.rstd, exact.rstd) < 2e-6);
+        for (std::size_t k = 2; k < got.size(); ++k) CHECK(difference(got[k], exact[k]) < 2e-6);
       }
     });
 }
 
 TEST_CASE("norms: an added gradient is the sum of the old value and the gradient") {
-  for (const char* kind : kKinds)
+  for (const OpCase& row : norms_of(2, 600, 67))
     on_each_device([&] {
-      results_arena().reset();
-      CAPTURE(kind);
-      const Result assigned = run(kind, DType::f64, Write::assign), added = run(kind, DType::f64, Write::add);
-      for (const auto part : {&Result::dx, &Result::dgamma, &Result::dbeta, &Result::dalpha, &Result::dshift}) {
-        double most = 0.0, moved = 0.0;
-        for (std::int64_t i = 0; i < (added.*part).size(); ++i) {
-          const double a = value(added.*part, i), g = value(assigned.*part, i);
-          moved = std::max(moved, std::abs(a - 1));
-          most = std::max(most, std::abs(a - (g + 1)));
-        }
-        if (moved > 0) CHECK(most < 1e-12);  // 0: this kind has no such parameter
+      CAPTURE(row.name);
+      CaseResults once = run_case(current_device(), row, row.build, DType::f64);
+      const CaseResults twice = run_case(
+          current_device(), row, [&](const std::vector<Var>& v) { return add(row.build(v), row.build(v)); },
+          DType::f64);
+      for (std::size_t k = 1; k < once.size(); ++k) {
+        for (double& number : once[k]) number *= 2;
+        CHECK(difference(twice[k], once[k]) < 1e-12);
       }
     });
 }
 
 TEST_CASE("norms: long rows give what each of them gives alone") {
-  constexpr std::int64_t kLongRows = 5, kLongCols = 1100;
-  for (const char* kind : kKinds) {
-    if (std::string(kind).starts_with("batch_norm")) continue;
+  constexpr std::int64_t kLongRows = 5;
+  for (const OpCase& row : norms_of(kLongRows, 1, 1100)) {
+    if (row.name.starts_with("batch_norm")) continue;
     for (const DType dtype : {DType::f64, DType::f32, DType::bf16})
       on_each_device([&] {
-        results_arena().reset();
-        CAPTURE(kind);
+        CAPTURE(row.name);
         CAPTURE(to_string(dtype));
-        const Result all = run(kind, dtype, Write::assign, {kLongRows, kLongCols, 0, kLongRows});
-        std::vector<Result> alone;
-        for (std::int64_t row = 0; row < kLongRows; ++row) {
-          alone.push_back(run(kind, dtype, Write::assign, {kLongRows, kLongCols, row, row + 1}));
-          CHECK(difference(alone.back().y, all.y.slice(row, 1)) < 1e-12);
-          CHECK(difference(alone.back().dx, all.dx.slice(row, 1)) < 1e-12);
+        const CaseResults all = run_case(current_device(), row, row.build, dtype);
+        CaseResults alone(all.size());
+        for (std::size_t k = 2; k < all.size(); ++k) alone[k].resize(all[k].size());
+        for (std::int64_t i = 0; i < kLongRows; ++i) {
+          const CaseResults one = run_case(current_device(), row, row.build, dtype, {i, i + 1});
+          for (const std::size_t k : {0, 1}) alone[k].insert(alone[k].end(), one[k].begin(), one[k].end());
+          for (std::size_t k = 2; k < all.size(); ++k)
+            for (std::size_t j = 0; j < one[k].size(); ++j) alone[k][j] += one[k][j];
         }
-        for (const auto part : {&Result::dgamma, &Result::dbeta, &Result::dalpha, &Result::dshift}) {
-          double most = 0, largest = 0;
-          for (std::int64_t i = 0; i < (all.*part).size(); ++i) {
-            double sum = 0;
-            for (const Result& one : alone) sum += value(one.*part, i);
-            most = std::max(most, std::abs(value(all.*part, i) - sum));
-            largest = std::max(largest, std::abs(sum));
-          }
-          if (largest != kLongRows)
-            CHECK(most < (dtype == DType::f64 ? 1e-13 : 1e-5) * largest);  // else untouched ones
-        }
+        CHECK(difference(alone[0], all[0]) < 1e-12);
+        CHECK(difference(alone[1], all[1]) < 1e-12);
+        for (std::size_t k = 2; k < all.size(); ++k)
+          CHECK(difference(all[k], alone[k]) < (dtype == DType::f64 ? 1e-13 : 1e-5));
       });
   }
 }

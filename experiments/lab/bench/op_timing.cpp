@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "autograd/profile.h"
+
 namespace normlab {
 
 std::vector<LinearLayer> linear_layers(const ViTConfig& c, std::int64_t images) {
@@ -47,49 +49,86 @@ std::vector<OpTiming> time_linear(Backend& backend, ShardPool& pool, const Linea
   return result;
 }
 
-std::vector<OpTiming> time_attention(Backend& backend, ShardPool& pool, AttentionDims d, DType dtype, double seconds) {
-  d.stride = 3 * d.width();
-  Arena memory(backend.memory());
-  const Shape wide{d.batch, d.tokens, d.stride}, narrow{d.batch, d.tokens, d.width()};
-  const Tensor qkv = noise(backend, memory, wide, dtype, 1.0f, 1), dy = noise(backend, memory, narrow, dtype, 1.0f, 2),
-               y = noise(backend, memory, narrow, dtype, 1.0f, 3), dqkv = noise(backend, memory, wide, dtype, 1.0f, 4),
-               lse = noise(backend, memory, {d.batch, d.heads, d.tokens}, acc_of(dtype), 1.0f, 5);
-  backend.prepare_attention(d, dtype);
-  const std::int64_t shards = backend.whole_batch() ? 1 : std::min<std::int64_t>(pool.threads(), d.batch);
-  const auto third = [&](const Tensor& t, std::int64_t i) {
-    char* at = static_cast<char*>(t.raw()) + static_cast<std::size_t>(i * d.width()) * size_of(dtype);
-    return Tensor(at, {t.shape()[0], d.tokens, d.width()}, dtype);
-  };
-  struct Part {
-    AttentionDims dims;
-    Tensor qkv, dy, y, dqkv, lse;
-  };
-  std::vector<Part> parts;
-  for (std::int64_t i = 0; i < shards; ++i) {
-    const std::int64_t first = d.batch * i / shards, count = d.batch * (i + 1) / shards - first;
-    const auto cut = [&](const Tensor& t) { return t.slice(first, count); };
-    AttentionDims dims = d;
-    dims.batch = count;
-    parts.push_back({dims, cut(qkv), cut(dy), cut(y), cut(dqkv), cut(lse)});
+/// Some of the images, with the table, inputs and tape of one thread.
+class OpTimer::Share {
+ public:
+  Share(Backend& backend, DType dtype, const OpSizes& sizes)
+      : backend_(backend), dtype_(dtype), masks_(backend.memory()), cases_(network_ops(masks_, sizes)) {}
+
+  void take(std::size_t number) {
+    now_ = &cases_[number];
+    inputs_.clear();
+    memory_.reset();
+    for (const OpInput& in : now_->activations) add(in, dtype_);
+    for (const OpInput& in : now_->parameters) add(in, acc_of(dtype_));
+    tape_.reset();
+    const Var y = output();
+    dy_ = noise(backend_, memory_, y.shape(), y.value().dtype(), 1.0f, 99);
   }
-  const auto part = [&](Collective& c) -> const Part& { return parts[static_cast<std::size_t>(c.rank())]; };
-  const auto input = [&](const Part& p) { return AttentionInput{third(p.qkv, 0), third(p.qkv, 1), third(p.qkv, 2)}; };
-  const Timed forward(backend, pool, shards, false, [&](Collective& c) {
-    const Part& p = part(c);
-    backend.attention(p.dims, input(p), {p.y, p.lse});
-  });
-  const double forward_seconds = forward.seconds(seconds);
-  const Timed backward(backend, pool, shards, false, [&](Collective& c) {
-    const Part& p = part(c);
-    const auto to = [&](std::int64_t i) { return Gradient{third(p.dqkv, i), Write::assign}; };
-    backend.attention_backward(p.dims, input(p), {p.y, p.lse}, p.dy, {to(0), to(1), to(2)});
-  });
-  const double flops = 4 * double(d.batch) * double(d.heads) * double(d.tokens) * double(d.tokens) * double(d.head_dim);
-  const auto bytes = [](const Tensor& t) { return double(t.bytes()); };
-  return {{"attention forward", {flops, bytes(qkv) + bytes(y) + bytes(lse)}, forward_seconds},
-          {"attention backward",
-           {2.5 * flops, bytes(qkv) + bytes(dy) + bytes(y) + bytes(lse) + bytes(dqkv)},
-           backward.seconds(seconds)}};
+  void run(bool backward) {
+    tape_.reset();
+    const Var y = output();
+    if (backward) tape_.backward(y, dy_);
+  }
+  void add_costs(std::array<OpTiming, 2>& to) {
+    Profile profile;
+    tape_.set_profile(&profile);
+    run(true);
+    tape_.set_profile(nullptr);
+    for (const OpTime& t : profile.times()) to[t.backward].cost.flops += t.flops, to[t.backward].cost.bytes += t.bytes;
+  }
+
+ private:
+  void add(const OpInput& in, DType dtype) {
+    inputs_.push_back(noise(backend_, memory_, in.shape, dtype, 1.0f, static_cast<std::uint32_t>(1 + inputs_.size())));
+  }
+  Var output() {
+    std::vector<Var> vars;
+    for (const Tensor& t : inputs_) vars.push_back(tape_.input(t, true));
+    return now_->build(vars);
+  }
+
+  Backend& backend_;
+  DType dtype_;
+  Arena masks_, memory_{backend_.memory()}, tape_memory_{backend_.memory()};
+  std::vector<OpCase> cases_;
+  const OpCase* now_ = nullptr;
+  std::vector<Tensor> inputs_;
+  Tensor dy_;
+  Tape tape_{backend_, tape_memory_};
+};
+
+OpTimer::OpTimer(Backend& backend, ShardPool& pool, const OpSizes& sizes, DType dtype)
+    : backend_(backend), pool_(pool) {
+  const std::int64_t cuts = backend.whole_batch() ? 1 : std::min<std::int64_t>(pool.threads(), sizes.images);
+  for (std::int64_t i = 0; i < cuts; ++i) {
+    OpSizes some = sizes;
+    some.images = sizes.images * (i + 1) / cuts - sizes.images * i / cuts;
+    shares_.push_back(std::make_unique<Share>(backend, dtype, some));
+  }
+}
+OpTimer::~OpTimer() = default;
+
+std::array<OpTiming, 2> OpTimer::measure(std::size_t number, double seconds) {
+  std::array<OpTiming, 2> result{};
+  for (const auto& share : shares_) {
+    share->take(number);
+    share->add_costs(result);
+  }
+  const auto timed = [&](bool backward) {
+    return Timed(backend_, pool_, std::int64_t(shares_.size()), false,
+                 [this, backward](Collective& c) { shares_[static_cast<std::size_t>(c.rank())]->run(backward); });
+  };
+  const Timed forward = timed(false), both = timed(true);
+  std::vector<double> forwards, backwards;
+  for (const BenchClock::time_point begin = BenchClock::now();
+       forwards.size() < 3 || seconds_since(begin) < 2 * seconds;) {
+    forwards.push_back(forward.round());
+    backwards.push_back(both.round() - forwards.back());
+  }
+  result[0].seconds = median(std::move(forwards));
+  result[1].seconds = std::max(median(std::move(backwards)), 0.0);
+  return result;
 }
 
 }  // namespace normlab

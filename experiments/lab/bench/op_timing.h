@@ -1,11 +1,14 @@
 // Times single operations at a network's sizes.
 #pragma once
 
+#include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/kernels.h"
 #include "experiments/lab/bench/measure.h"
+#include "experiments/lab/bench/op_cases.h"
 #include "nn/model/vit_config.h"
 
 namespace normlab {
@@ -34,10 +37,21 @@ std::vector<LinearLayer> linear_layers(const ViTConfig& config, std::int64_t ima
 std::vector<OpTiming> time_linear(Backend& backend, ShardPool& pool, const LinearLayer& layer, DType dtype,
                                   double seconds);
 
-/// Forward and backward, split over the threads of `pool` by images unless the device takes whole batches. q, k and v
-/// are adjacent, as in a network. The backward pass counts 2.5 times the forward's products, since it recomputes the
-/// weights. Reads only batch, tokens, heads and head_dim of `dims`.
-std::vector<OpTiming> time_attention(Backend& backend, ShardPool& pool, AttentionDims dims, DType dtype,
-                                     double seconds);
+/// Times the rows of network_ops(), split over the threads of `pool` by images unless the device takes whole batches.
+/// The costs are those of Profile.
+class OpTimer {
+ public:
+  OpTimer(Backend& backend, ShardPool& pool, const OpSizes& sizes, DType dtype);
+  ~OpTimer();
+  /// The forward and the backward pass of a row, in turns, since a machine's speed changes from second to second.
+  /// The backward pass is the difference to both; 0 seconds if the machine was too busy to tell them apart.
+  std::array<OpTiming, 2> measure(std::size_t number, double seconds);
+
+ private:
+  class Share;
+  Backend& backend_;
+  ShardPool& pool_;
+  std::vector<std::unique_ptr<Share>> shares_;
+};
 
 }  // namespace normlab

@@ -1,16 +1,20 @@
-#include "experiments/lab/cli/bench.h"
-
 #include <fmt/core.h>
 
-#include <cmath>
-
-#include "core/backend.h"
+#include "core/lane_tree.h"
+#include "experiments/lab/base/machine_load.h"
 #include "experiments/lab/base/terminal.h"
+#include "experiments/lab/base/text_layout.h"
+#include "experiments/lab/bench/cases.h"
+#include "experiments/lab/bench/print.h"
 #include "experiments/lab/bench/shapes.h"
+#include "experiments/lab/cli/commands.h"
+#include "experiments/lab/cli/descriptor_options.h"
+#include "experiments/lab/cli/device_option.h"
 
 namespace normlab {
 namespace {
 
+/// An object in one line, with a space after each comma.
 std::string in_one_line(const Json& document) {
   std::string line;
   for (const char c : document.dump(0, ' ', false, Json::error_handler_t::replace))
@@ -21,135 +25,189 @@ std::string in_one_line(const Json& document) {
   return line;
 }
 
-}  // namespace
+struct Bench {
+  const BenchCase* measurement = nullptr;
+  BenchOptions options{};
+  DescriptorOptions descriptor{};
+  std::string format = "text";
 
-void BenchOptions::add_shape(Command& command) {
-  command.add_choice("--shape", shape,
-                     "size of the network; micro: 32 px, patch 4, width 64, depth 4; tiny: micro with width 192 and "
-                     "depth 12; small: 224 px, patch 16, width 384, depth 12; s16: small with 256 images a batch; "
-                     "deit_s: DeiT-S, 224 px; swin_t: Swin-T, 224 px; "
-                     "dyt: 64 px, patch 8, width 768, depth 6",
-                     bench_shape_names());
-}
-
-void BenchOptions::add_network(Command& command) {
-  add_shape(command);
-  add_precision(command);
-  command.add_option("--placement", placement, "named placement of the norms, see `normlab explain --placements`")
-      .show_default();
-}
-
-void BenchOptions::add_precision(Command& command) {
-  command.add_choice("--precision", precision, "precision of the activations", words_of<Precision>());
-}
-
-void BenchOptions::add_forms(Command& command) {
-  command
-      .add_option("--drop-path", drop_path,
-                  "drop-path rate of the last block; the rate rises linearly from 0 at the first")
-      .range(0.0, 0.99);
-  command.add_flag("--full-forms", full_forms,
-                   "compute, as other programs do, what a network may skip: the branches of images that drop path "
-                   "drops, and the last block's tokens other than the class token");
-}
-
-ModelConfig BenchOptions::in_forms(ModelConfig config) const {
-  std::visit(
-      [this](auto& c) {
-        c.drop_path = drop_path;
-        c.short_forms = !full_forms;
-      },
-      config);
-  return config;
-}
-
-void BenchOptions::add_threads(Command& command) {
-  command.add_number("--threads", threads, "how many cores to use at once", 1, 1024).show_default("all cores");
-}
-
-void BenchOptions::add_seconds(Command& command, const char* what) {
-  command.add_option("--seconds", seconds, what).positive().show_default();
-}
-
-void BenchOptions::add_format(Command& command) {
-  command.add_choice("--format", format, "output format", {"text", "json"});
-}
-
-EngineSettings BenchOptions::settings(std::int64_t batch) const {
-  EngineSettings result;
-  find_word(precision, result.precision);
-  result.max_batch = batch;
-  return result;
-}
-
-void BenchOptions::add_roofline(Command& command) {
-  command.add_flag("--roofline", with_roofline,
-                   "also measure how fast the CPU copies and multiplies, to compare with; a GPU is always measured");
-}
-
-Backend& BenchOptions::with_products(Backend& backend) const { return in_precision(backend, settings(1).precision); }
-
-Roofline BenchOptions::measured_roofline(Backend& backend, ShardPool& pool) const {
-  return measure_roofline(with_products(backend), pool, dtype(), roofline_sizes(on_gpu()));
-}
-
-int BenchOptions::end(Json document, const LoadMeter& meter, int of_threads, bool one_line) const {
-  const std::optional<MachineLoad> load = meter.load();
-  const std::string note = publishing_note(load, {of_threads, available_cores(), openblas_variables_kept()});
-  if (!json()) {
+  int operator()() {
+    std::optional<Experiment> experiment;
+    if (!descriptor.file.empty()) {
+      experiment = descriptor.load();
+      options.experiment = &*experiment;
+      options.data = descriptor.data_root();
+    }
+    const LoadMeter meter;
+    Measured found = measurement->measure(options);
+    if (found.exit_code != 0) return found.exit_code;
+    std::string note;
+    if (found.threads > 0) {
+      const std::optional<MachineLoad> load = meter.load();
+      note = publishing_note(load, {found.threads, available_cores(), openblas_variables_kept()});
+      if (format == "json")
+        found.document.update(Json{{"load", load ? Json(rounded(load->others, 2)) : Json(nullptr)},
+                                   {"publishable", note.empty()},
+                                   {"note", note}});
+    }
+    if (format == "json") {
+      print_bytes((measurement->one_line ? in_one_line(found.document)
+                                         : found.document.dump(1, ' ', false, Json::error_handler_t::replace)) +
+                  "\n");
+      return 0;
+    }
+    found.document.update(found.text);
+    print_text("{}", bench_text(found.document));
+    if (*measurement->note) print_text("\n{}\n", joined(wrapped(measurement->note, 80), "\n"));
     if (!note.empty()) tell("not worth publishing: {}\n", note);
     return 0;
   }
-  document["load"] = load ? Json(rounded(load->others, 2)) : Json(nullptr);
-  document["publishable"] = note.empty();
-  document["note"] = note;
-  print_bytes((one_line ? in_one_line(document) : document.dump(1, ' ', false, Json::error_handler_t::replace)) + "\n");
-  return 0;
+
+  void add(Command& command, BenchOption option);
+};
+
+void Bench::add(Command& command, BenchOption option) {
+  BenchOptions& o = options;
+  switch (option) {
+    case BenchOption::shape:
+      command.add_choice("--shape", o.shape,
+                         "size of the network; micro: 32 px, patch 4, width 64, depth 4; tiny: micro with width 192 "
+                         "and depth 12; small: 224 px, patch 16, width 384, depth 12; s16: small with 256 images a "
+                         "batch; deit_s: DeiT-S, 224 px; swin_t: Swin-T, 224 px; "
+                         "dyt: 64 px, patch 8, width 768, depth 6",
+                         bench_shape_names());
+      return;
+    case BenchOption::precision:
+      command.add_choice("--precision", o.precision, "precision of the activations", words_of<Precision>());
+      return;
+    case BenchOption::placement:
+      command.add_option("--placement", o.placement, "named placement of the norms, see `normlab explain --placements`")
+          .show_default();
+      return;
+    case BenchOption::forms:
+      command
+          .add_option("--drop-path", o.drop_path,
+                      "drop-path rate of the last block; the rate rises linearly from 0 at the first")
+          .range(0.0, 0.99);
+      command.add_flag("--full-forms", o.full_forms,
+                       "compute, as other programs do, what a network may skip: the branches of images that drop path "
+                       "drops, and the last block's tokens other than the class token");
+      return;
+    case BenchOption::threads:
+      command.add_number("--threads", o.threads, "how many cores to use at once", 1, 1024).show_default("all cores");
+      return;
+    case BenchOption::device:
+      add_device(command, o.device);
+      return;
+    case BenchOption::cpu_only:
+      add_cpu_device(
+          command, "bench data always measures the CPU, which decodes the images for every device; leave --device out");
+      return;
+    case BenchOption::batch:
+      command.add_option("--batch", o.batch, "images per step (default: the shape's)").range(1, 1 << 20);
+      return;
+    case BenchOption::model_batch:
+      command.add_option("--batch", o.batch, "images per step (default: 128 on a GPU, 4 on the CPU)").range(2, 1 << 20);
+      return;
+    case BenchOption::depth:
+      command.add_option("--depth", o.depth, "number of blocks (default: the shape's)").range(1, 1 << 10);
+      return;
+    case BenchOption::images_per_shard:
+      command.add_number("--images-per-shard", o.images_per_shard,
+                         "images per shard, the part of a batch that one thread computes; 0: chosen automatically", 0,
+                         1 << 20);
+      return;
+    case BenchOption::frozen:
+      command.add_flag(
+          "--frozen", o.frozen,
+          "freeze all but the head; also measure inference, training on stored features, and the whole network");
+      return;
+    case BenchOption::roofline:
+      command.add_flag(
+          "--roofline", o.with_roofline,
+          "also measure how fast the CPU copies and multiplies, to compare with; a GPU is always measured");
+      return;
+    case BenchOption::op_sizes:
+      command.add_option("--tokens", o.tokens, "tokens per image (default: the shape's)").range(1, 1 << 16);
+      command.add_option("--heads", o.heads, "attention heads (default: the shape's)").range(1, 1 << 10);
+      command.add_option("--head-dim", o.head_dim, "width of a head (default: the shape's)").range(1, 1 << 10);
+      return;
+    case BenchOption::ops:
+      command.add_option("--op", o.ops, "operations to measure, by their names in the table (default: all)");
+      return;
+    case BenchOption::norm_rows: {
+      const Option shape = command
+                               .add_option("--shape", o.shapes,
+                                           "input shapes, images first and channels last; the first of only two axes "
+                                           "becomes images of 65 tokens, else 64, else one")
+                               .show_default();
+      const Option norm = command.add_option("--norm", o.norms, "kinds of norm to measure (default: all)");
+      norm.one_of(bench_norm_words());
+      command
+          .add_option("--table", o.table,
+                      "measure the shapes and norms of a published table; batch_norm: Table 5 of the batch norm "
+                      "paper; dyt: the time analysis of the DyT blog")
+          .one_of({"batch_norm", "dyt"})
+          .excludes(shape)
+          .excludes(norm);
+      return;
+    }
+    case BenchOption::models:
+      command.add_option("--models", o.models, "networks to measure, separated by commas")
+          .comma_separated()
+          .one_of(bench_model_words())
+          .show_default();
+      return;
+    case BenchOption::image:
+      command.add_number("--image", o.image, "side of an image in pixels", 32, 1024);
+      return;
+    case BenchOption::folder:
+      command.add_option("folder", o.folder, "folder of photographs (default: generated images)");
+      return;
+    case BenchOption::size:
+      command.add_number("--size", o.size, "side of the network's input in pixels", 8, 1024);
+      return;
+    case BenchOption::lanes:
+      command.add_number("--lanes", o.lanes, "gradient buffers to sum", 1, int(kMostLanes));
+      return;
+    case BenchOption::descriptor:
+      descriptor.add_file(command);
+      return;
+    case BenchOption::workers:
+      command.add_option("--workers", o.workers, "how many trials to train at once (default: one per core)")
+          .range(1, 1024);
+      command.add_option("--threads", o.threads, "cores per trial (default: the cores divided among the workers)")
+          .range(1, 1024);
+      return;
+    case BenchOption::rows:
+      command.add_number("--rows", o.rows, "rows that are compared with the baseline", 1, 1000);
+      return;
+    case BenchOption::seeds:
+      command.add_option("--seeds", o.seeds, "numbers of seeds").show_default();
+      return;
+    case BenchOption::sweeps:
+      command.add_number("--sweeps", o.sweeps, "sweeps to simulate for each number", 100, 1'000'000);
+      return;
+    case BenchOption::seconds:
+      command.add_option("--seconds", o.seconds, "seconds for each measurement").positive().show_default();
+      return;
+  }
 }
 
-double rounded(double value, int digits) {
-  const double scale = std::pow(10.0, digits);
-  return std::round(value * scale) / scale;
-}
-
-Json roofline_json(const Roofline& roofline) {
-  return {{"copy_gb_per_second", rounded(roofline.bytes_per_second * 1e-9, 2)},
-          {"product_gflops", rounded(roofline.flops_per_second * 1e-9, 1)}};
-}
-
-std::string scaled(double value) {
-  constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P"};
-  std::size_t i = 0;
-  for (; value >= 999.5 && i + 1 < std::size(kPrefixes); ++i) value *= 1e-3;
-  return fmt::format("{:.{}f} {}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, kPrefixes[i]);
-}
-
-std::string roofline_words(const Roofline& roofline) {
-  return fmt::format("copies {}B/s, products {}FLOP/s", scaled(roofline.bytes_per_second),
-                     scaled(roofline.flops_per_second));
-}
-
-std::string device_words(const Backend& backend) {
-  const std::map<std::string, std::string> all = backend.provenance();
-  const auto gpu = all.find("gpu");
-  return gpu == all.end() ? backend.name() : gpu->second;
-}
-
-std::string threads_words(int threads) { return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s"); }
+}  // namespace
 
 void add_bench(Command& app) {
-  Command bench = app.add_group("bench", "measure speed on this machine");
-  add_bench_step(bench);
-  add_bench_profile(bench);
-  add_bench_gemm(bench);
-  add_bench_attention(bench);
-  add_bench_norms(bench);
-  add_bench_models(bench);
-  add_bench_data(bench);
-  add_bench_update(bench);
-  add_bench_sweep(bench);
-  add_bench_intervals(bench);
-  bench.examples({"normlab bench step --shape tiny", "normlab help bench step"});
+  Command group = app.add_group("bench", "measure speed on this machine");
+  for (const BenchCase& one : bench_cases()) {
+    auto [command, bench] = group.add_command<Bench>(one.name, one.what);
+    bench.measurement = &one;
+    bench.options = one.defaults;
+    for (const BenchOption option : one.options) bench.add(command, option);
+    command.add_choice("--format", bench.format, "output format", {"text", "json"});
+    command.footer(one.note);
+    command.examples(one.examples);
+  }
+  group.examples({"normlab bench step --shape tiny", "normlab help bench step"});
 }
 
 }  // namespace normlab

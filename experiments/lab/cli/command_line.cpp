@@ -122,7 +122,7 @@ Command Command::add_form(Option flag, std::initializer_list<const char*> reads)
   return {app_, line_, &form};
 }
 void Command::footer(const std::string& text) { app_->footer(text); }
-void Command::examples(std::initializer_list<const char*> lines) {
+void Command::examples(const std::vector<const char*>& lines) {
   std::string text = app_->get_footer();
   text += concat(text.empty() ? "" : "\n\n", "Examples:");
   for (const char* line : lines) text += concat("\n  ", line);

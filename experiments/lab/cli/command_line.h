@@ -105,7 +105,7 @@ class Command {
   /// Paragraphs after the options, separated by newlines.
   void footer(const std::string& text);
   /// The help's last part: complete command lines that work in a clone of the repository.
-  void examples(std::initializer_list<const char*> lines);
+  void examples(const std::vector<const char*>& lines);
 
   Option add_flag(const char* name, bool& value, const char* what);
   /// For the types of Variable.

@@ -4,13 +4,15 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "experiments/lab/bench/cases.h"
 #include "experiments/lab/bench/norm_timing.h"
 #include "experiments/lab/bench/op_timing.h"
+#include "experiments/lab/bench/print.h"
 #include "experiments/lab/bench/shapes.h"
-#include "experiments/lab/cli/bench.h"
 #include "nn/model/fuse.h"
 #include "tests/devices.h"
 #include "tests/lab/cli/program.h"
+#include "tests/nn/model/small_network.h"
 
 namespace normlab {
 namespace {
@@ -20,24 +22,6 @@ Backend& backend_for(DType dtype) {
   Backend& backend = current_device().backend;
   return dtype == DType::bf16 ? backend.with_bf16(current_device().bf16) : backend;
 }
-ViTConfig tiny_vit() {
-  ViTConfig c;
-  c.image_size = {8, 8};
-  c.patch_size = 4;
-  c.embed_dim = 8;
-  c.mlp_dim = 16;
-  c.depth = 1;
-  c.num_heads = 2;
-  c.num_classes = 3;
-  return c;
-}
-
-/// The same with batch norms.
-ViTConfig batch_norm_vit() {
-  ViTConfig c = tiny_vit();
-  c.placement = find_placement("bn_ffnbn")->placement;
-  return c;
-}
 EngineSettings two_images() {
   EngineSettings settings;
   settings.max_batch = 2;
@@ -46,7 +30,7 @@ EngineSettings two_images() {
 
 const std::string kJson = " --format json", kStep = "step --batch 4 --depth 1 --seconds 0.01 --threads 1",
                   kProfile = "profile --shape micro --batch 4 --seconds 0.01",
-                  kAttention = "attention --batch 2 --tokens 9 --heads 1 --head-dim 8 --seconds 0.001 --threads 1",
+                  kOps = "ops --batch 2 --tokens 9 --heads 1 --head-dim 8 --seconds 0.001 --threads 1",
                   kModels = "models --models deit_s --image 32 --batch 2 --seconds 0.001 --threads 1";
 
 Finished bench(const TemporaryFolder& folder, const std::string& words) {
@@ -146,30 +130,38 @@ TEST_CASE("bench: each product of a linear layer is measured with its bytes") {
   });
 }
 
-TEST_CASE("bench: both passes of attention are measured with their bytes") {
+TEST_CASE("bench: both passes of every operation are measured with their bytes") {
   on_each_device([] {
     ShardPool pool(2);
     for (const DType dtype : storage_types()) {
       Backend& backend = backend_for(dtype);
-      const double value = double(size_of(dtype));
-      const std::vector<OpTiming> attention = time_attention(backend, pool, {3, 5, 2, 4, 0}, dtype, 0);
-      REQUIRE(attention.size() == 2);
-      const double products = 4.0 * 3 * 2 * 5 * 5 * 4, tensor = 3 * 5 * 8 * value, lse = 3 * 2 * 5 * 4;
-      CHECK(attention[0].cost.flops == products);
-      CHECK(attention[1].cost.flops == 2.5 * products);
-      CHECK(attention[0].cost.bytes == 4 * tensor + lse);
-      CHECK(attention[1].cost.bytes == 8 * tensor + lse);
-      for (const OpTiming& t : attention) CHECK(t.seconds > 0);
+      const OpSizes sizes{.images = 3, .tokens = 5, .width = 8, .heads = 2};
+      OpTimer timer(backend, pool, sizes, dtype);
+      const std::vector<std::string> names = bench_op_words();
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        CAPTURE(names[i]);
+        const std::array<OpTiming, 2> passes = timer.measure(i, 0);
+        for (const OpTiming& t : passes) {
+          CHECK(t.seconds >= 0);
+          CHECK(t.cost.bytes > 0);
+        }
+        const double products = 4.0 * 3 * 2 * 5 * 5 * 4, tensor = 3 * 5 * 8 * double(size_of(dtype));
+        if (names[i] != "attention") continue;
+        CHECK(passes[0].cost.flops == products);
+        CHECK(passes[1].cost.flops == 2.5 * products);
+        CHECK(passes[0].cost.bytes == 4 * tensor);  // q, k, v, y
+        CHECK(passes[1].cost.bytes == 7 * tensor);  // these but y, dy, and the gradients
+      }
     }
   });
 }
 
 TEST_CASE("bench: the layers of a network have its multiply-adds") {
-  const ViTConfig c = tiny_vit();
+  const ViTConfig c = small_vit("pre_pre");
   double macs = 0;
   for (const LinearLayer& l : linear_layers(c, 5))
     macs += double(l.count) * double(l.dims.rows) * double(l.dims.in) * double(l.dims.out);
-  const double attention = 2.0 * 4 * 4 * 8;  // scores and weighted sum of 4 tokens
+  const double attention = 2 * 2.0 * 16 * 16 * 24;  // scores and weighted sums of 16 tokens in two blocks
   CHECK(macs == 5 * (double(model_cost(c).macs) - attention));
 }
 
@@ -202,15 +194,15 @@ TEST_CASE("bench: every norm is measured on each device") {
 TEST_CASE("bench: whole networks are measured on each device") {
   on_each_device([] {
     Backend& backend = current_device().backend;
-    CHECK(training_speed(backend, 1, batch_norm_vit(), two_images(), 0) > 0);
-    CHECK(inference_speed(backend, 1, batch_norm_vit(), two_images(), 0) > 0);
+    CHECK(training_speed(backend, 1, small_vit("bn_ffnbn"), two_images(), 0) > 0);
+    CHECK(inference_speed(backend, 1, small_vit("bn_ffnbn"), two_images(), 0) > 0);
   });
 }
 
 TEST_CASE("bench: a network without its batch norms is measured on each device") {
   on_each_device([] {
     Backend& backend = current_device().backend;
-    const ModelConfig fused = fused_config(backend, batch_norm_vit());
+    const ModelConfig fused = fused_config(backend, small_vit("bn_ffnbn"));
     CHECK(!uses_batch_norm(fused));
     CHECK(model_cost(fused).norm_elements == 0);
     CHECK(inference_speed(backend, 1, fused, two_images(), 0) > 0);
@@ -242,13 +234,36 @@ TEST_CASE("bench profile: the JSON document has every field of each operation") 
     check_keys(row, {"operation", "direction", "calls", "ms", "share_of_step", "flops", "bytes", "bound_ms", "share"});
 }
 
-TEST_CASE("bench attention: the JSON document has every field of both passes") {
+TEST_CASE("bench ops: the JSON document has every field of both passes") {
   const TemporaryFolder folder;
-  const nlohmann::json both = json_of(bench(folder, kAttention + kJson));
+  const nlohmann::json both = json_of(bench(folder, kOps + " --op attention" + kJson));
   check_keys(both, {"batch", "tokens", "heads", "head_dim", "roofline", "publishable"});
-  for (const char* way : {"forward", "backward"})
-    check_keys(both[way], {"ms", "gflops", "gb_per_second", "flops", "bytes", "bound_ms", "share"});
-  CHECK(both["forward"]["flops"] == 4 * 2 * 9 * 9 * 8);
+  REQUIRE(both["operations"].size() == 2);
+  for (const nlohmann::json& row : both["operations"])
+    check_keys(row, {"op", "direction", "ms", "gflops", "gb_per_second", "flops", "bytes", "bound_ms", "share"});
+  CHECK(both["operations"][0]["direction"] == "forward");
+  CHECK(both["operations"][0]["flops"] == 4 * 2 * 9 * 9 * 8);
+}
+
+TEST_CASE("bench: the text of a document has a line per value and a table per list, with units and rates") {
+  const nlohmann::ordered_json document{
+      {"step_ms", 1.23456},
+      {"peak_mb", 18},
+      {"limits", {{"copy_gb_per_second", 29.61}}},
+      {"rows",
+       {{{"op", "linear"}, {"ms", 0.5}, {"flops", 1e9}, {"share", 0.5}, {"ratio", nullptr}},
+        {{"op", "add"}, {"ms", 12.0}, {"flops", 0.0}, {"share", 1.25}, {"ratio", 2.0}}}},
+      {"parameters", 28288354}};
+  CHECK(bench_text(document) ==
+        "step ms    1.235\n"
+        "peak MB    18\n"
+        "copy GB/s  29.61\n"
+        "params     28.3 M\n"
+        "\n"
+        "              share\n"
+        "op         ms     % ratio GFLOP/s\n"
+        "linear 0.5000  50.0     -    2000\n"
+        "add     12.00 125.0 2.000\n");
 }
 
 TEST_CASE("bench models: the JSON document has every field of each network") {
@@ -288,7 +303,7 @@ TEST_CASE("bench norms: only the named kinds are measured") {
 
 TEST_CASE("bench: the text of each command fits 80 columns") {
   const TemporaryFolder folder;
-  for (const std::string& command : {kStep + " --roofline", kProfile + " --roofline", kProfile, kAttention, kModels}) {
+  for (const std::string& command : {kStep + " --roofline", kProfile + " --roofline", kProfile, kOps, kModels}) {
     CAPTURE(command);
     check_width(bench(folder, command));
   }
@@ -298,7 +313,7 @@ TEST_CASE("bench norms: a published table is printed with the published times") 
   const TemporaryFolder folder;
   const Finished table = run_program(folder, "bench norms --table batch_norm --seconds 0.001 --threads 2");
   check_width(table);
-  for (const char* part : {"Table 5", "training", "inference", "all blocks", "43.900", "20.720", "19.800", "8.260"})
+  for (const char* part : {"Table 5", "training", "inference", "all blocks", "43.90", "20.72", "19.80", "8.260"})
     CHECK_MESSAGE(table.out.find(part) != std::string::npos, part);
 }
 
@@ -306,8 +321,8 @@ TEST_CASE("bench: options that do not fit are refused") {
   const TemporaryFolder folder;
   for (const char* words :
        {"models --models resnet", "models --batch 1", "models --image 16", "norms --table other",
-        "norms --table dyt --shape 4x4", "norms --table dyt --norm derf", "norms --norm whiten", "attention --tokens 0",
-        "attention --shape swin_t", "attention --batch 65536 --tokens 65536", "gemm --precision tf32",
+        "norms --table dyt --shape 4x4", "norms --table dyt --norm derf", "norms --norm whiten", "ops --tokens 0",
+        "ops --shape swin_t", "ops --batch 65536 --tokens 65536", "ops --op nothing", "gemm --precision tf32",
         "gemm --shape swin_t", "gemm --device gpu", "step --format xml", "step --precision fp16"}) {
     const Finished refused = run_program(folder, std::string("bench ") + words);
     CHECK_MESSAGE(refused.code == 2, words << ": " << refused.err);

@@ -12,41 +12,22 @@
 #include "experiments/lab/trials/metrics_log.h"
 #include "experiments/lab/trials/store.h"
 #include "tests/lab/cli/end_states.h"
+#include "tests/lab/cli/small_sweep.h"
 
 using namespace normlab;
 namespace fs = std::filesystem;
 
 namespace {
 
-/// Two placements and two seeds on a few shapes: a second of training.
-const char* const kSmall = R"({
-  "about": "a test",
-  "dataset": {"name": "shapes", "train_images": 200, "eval_images": 50},
-  "model": {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "dropout": 0.1},
-  "train": {"epochs": 4, "batch_size": 20, "schedule": {"warmup_epochs": 1}, "augment": {"crop_padding": 2}},
-  "sweep": {"model.placement": ["pre_pre", "bn_ffnbn"]},
-  "seeds": 2,
-  "baseline": {"model.placement": "pre_pre"}
-})";
-
-std::string write(const TemporaryFolder& folder, const std::string& name, const std::string& text) {
-  std::ofstream(folder / name) << text;
-  return (folder / name).string();
-}
-
-std::string in(const TemporaryFolder& folder, const std::string& name) { return (folder / name).string(); }
-
 const std::string kFewNorms = "bench norms --seconds 0.001 --threads 2 --shape 65x40 4x3x3x24";
-
-void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 /// The sweep, run once in "a".
 struct Swept {
   TemporaryFolder folder;
-  std::string file = write(folder, "small.json", kSmall);
+  std::string file = small_sweep(folder);
   Finished first = run("a", " --workers 1 --threads 1");
   Finished run(const std::string& out, const std::string& options = "") const {
-    return run_program(folder, "run " + file + " --out " + in(folder, out) + options);
+    return run_program(folder, "run " + file + " --out " + in_folder(folder, out) + options);
   }
 };
 const Swept& swept() {
@@ -56,8 +37,8 @@ const Swept& swept() {
 
 void refused(const std::string& settings, int code, const std::string& words) {
   const TemporaryFolder folder;
-  const std::string file = write(folder, "good.json", kSmall);
-  const Finished done = run_program(folder, "run " + file + settings + " --out " + in(folder, "none"));
+  const std::string file = small_sweep(folder);
+  const Finished done = run_program(folder, "run " + file + settings + " --out " + in_folder(folder, "none"));
   CHECK(done.code == code);
   CHECK_MESSAGE(done.err.find(words) != std::string::npos, done.err);
   CHECK(done.out.empty());
@@ -67,16 +48,16 @@ void refused(const std::string& settings, int code, const std::string& words) {
 /// Two trials of 600 steps in "r", and of one that is not finished the checkpoint.
 struct Interrupted {
   TemporaryFolder folder;
-  std::string arguments = "run " + write(folder, "small.json", kSmall) +
+  std::string arguments = "run " + small_sweep(folder) +
                           " --set seeds=1 --set train.epochs=60 --set 'checkpoint={\"steps\": 5, \"seconds\": "
                           "1000}' --out " +
-                          in(folder, "r") + " --workers 1";
+                          in_folder(folder, "r") + " --workers 1";
   ResultStore store{folder / "r"};
   fs::path path;
 
   Interrupted() {
     const Program program(folder, arguments);
-    for (int i = 0; i < 6000 && checkpoint().empty(); ++i) sleep_ms(5);
+    for (int i = 0; i < 6000 && checkpoint().empty(); ++i) pause_ms(5);
     program.signal_all(SIGKILL);
     program.wait();
     path = checkpoint();
@@ -129,7 +110,7 @@ TEST_CASE("program: a second run of a sweep trains nothing") {
 
 TEST_CASE("program: table prints what the run printed") {
   const Swept& sweep = swept();
-  const Finished table = run_program(sweep.folder, "table " + sweep.file + " --out " + in(sweep.folder, "a"));
+  const Finished table = run_program(sweep.folder, "table " + sweep.file + " --out " + in_folder(sweep.folder, "a"));
   CHECK(table.code == 0);
   CHECK(table.out == sweep.first.out);
 }
@@ -148,11 +129,11 @@ TEST_CASE("program: one seed more runs its own trials alone") {
 
 TEST_CASE("program: a diverged run's result names where it diverged") {
   const TemporaryFolder folder;
-  const std::string file = write(folder, "small.json", kSmall) +
+  const std::string file = small_sweep(folder) +
                            " --set seeds=2 --set train.optimizer.name=sgd --set train.optimizer.lr=1e30 --set "
                            "'sweep={\"model.placement\": [\"none\"]}' "
                            "--set 'baseline={\"model.placement\": \"none\"}'";
-  const Finished run = run_program(folder, "run " + file + " --out " + in(folder, "r"));
+  const Finished run = run_program(folder, "run " + file + " --out " + in_folder(folder, "r"));
   CHECK_MESSAGE(run.code == 0, run.err);
   CHECK_MESSAGE(run.out.find("2/2 diverged @") != std::string::npos, run.out);
   const ResultStore store(folder / "r");
@@ -167,9 +148,10 @@ TEST_CASE("program: a diverged run's result names where it diverged") {
 TEST_CASE("program: a wrong descriptor is refused with its place") {
   const TemporaryFolder folder;
   const auto with = [&](std::string_view from, std::string_view to) {
-    std::string text = kSmall;
+    std::string text = kSmallSweep;
     text.replace(text.find(from), from.size(), to);
-    return write(folder, "bad.json", text);
+    std::ofstream(folder / "bad.json") << text;
+    return in_folder(folder, "bad.json");
   };
   struct Case {
     std::string from, to, expected;
@@ -191,7 +173,7 @@ TEST_CASE("program: a wrong descriptor is refused with its place") {
     const std::string file = with(c.from, c.to);
     for (const char* command : {"check ", "run "}) {
       const Finished bad = run_program(
-          folder, command + file + (std::string(command) == "check " ? "" : " --out " + in(folder, "none")));
+          folder, command + file + (std::string(command) == "check " ? "" : " --out " + in_folder(folder, "none")));
       CHECK(bad.code == 2);
       CHECK_MESSAGE(bad.err.find(c.expected) != std::string::npos, bad.err);
       CHECK(bad.out.empty());
@@ -217,7 +199,7 @@ TEST_CASE("program: a precision of GPUs alone ends with 3 on the CPU") {
 TEST_CASE("program: a call without a descriptor or with an unknown command is refused") {
   const TemporaryFolder folder;
   for (const std::string& words :
-       {"run " + in(folder, "not-there.json"), std::string("run"), std::string("frobnicate")}) {
+       {"run " + in_folder(folder, "not-there.json"), std::string("run"), std::string("frobnicate")}) {
     const Finished done = run_program(folder, words);
     CHECK_MESSAGE(done.code == 2, words);
     CHECK(done.out.empty());
@@ -235,24 +217,25 @@ TEST_CASE("program: every command has --help") {
 
 TEST_CASE("program: a result folder that cannot be made is named") {
   const TemporaryFolder folder;
-  const std::string file = write(folder, "small.json", kSmall);
-  write(folder, "blocked", "a file where a folder should be");
-  const Finished blocked = run_program(folder, "run " + file + " --out " + in(folder, "blocked"));
+  const std::string file = small_sweep(folder);
+  std::ofstream(folder / "blocked") << "a file where a folder should be";
+  const Finished blocked = run_program(folder, "run " + file + " --out " + in_folder(folder, "blocked"));
   CHECK(blocked.code == 2);
   CHECK_MESSAGE(blocked.err.find("blocked") != std::string::npos, blocked.err);
 }
 
 TEST_CASE("program: a full disk leaves finished results alone") {
   const TemporaryFolder folder;
-  const std::string file = write(folder, "small.json", kSmall);
-  REQUIRE(run_program(folder, "run " + file + " --set seeds=1 --out " + in(folder, "r")).code == 0);
+  const std::string file = small_sweep(folder);
+  REQUIRE(run_program(folder, "run " + file + " --set seeds=1 --out " + in_folder(folder, "r")).code == 0);
   const auto before = end_states(folder / "r");
   // A limit of 8 blocks of 512 bytes acts as a disk that is full after 4 KB: no checkpoint fits.
-  const Finished full = run_program(folder, "run " + file + " --out " + in(folder, "r"), "trap '' XFSZ; ulimit -f 8; ");
+  const Finished full =
+      run_program(folder, "run " + file + " --out " + in_folder(folder, "r"), "trap '' XFSZ; ulimit -f 8; ");
   CHECK(full.code == 3);
   CHECK_MESSAGE(full.err.find("checkpoint") != std::string::npos, full.err);
   CHECK(end_states(folder / "r") == before);
-  CHECK(run_program(folder, "run " + file + " --out " + in(folder, "r")).code == 0);
+  CHECK(run_program(folder, "run " + file + " --out " + in_folder(folder, "r")).code == 0);
 }
 
 TEST_CASE("program: another program's checkpoint is refused without --allow-different-bits") {

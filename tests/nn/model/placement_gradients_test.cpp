@@ -8,8 +8,7 @@
 #include "nn/model/init.h"
 #include "nn/training/engine.h"
 #include "tests/devices.h"
-#include "tests/nn/model/random_head.h"
-#include "tests/nn/model/small_network.h"
+#include "tests/nn/training/small_training.h"
 
 using namespace normlab;
 
@@ -97,16 +96,14 @@ std::set<std::string> zero_by_mathematics(const SwinConfig& c) {
 template <class Config>
 void check_gradients(const Config& c) {
   const std::int64_t batch = std::is_same_v<Config, SwinConfig> ? 4 : 6;
-  ShardPool pool(1);
   EngineSettings settings;
   settings.precision = Precision::fp64;
   settings.max_batch = batch;
   settings.images_per_shard = 2;
-  Engine engine(current_device().backend, pool, c, settings);
-  initialise(engine.parameters(), c, 3);
+  SmallTraining training(c, settings, 1);
+  auto& [pool, engine, data] = training;
   if (std::is_same_v<Config, SwinConfig>) wide_weights(engine);
   random_head(engine);
-  const Batch data(c, batch, DType::f64);
   CHECK(std::isfinite(engine.forward_backward(data.images, data.labels)));
   engine.sum_gradients();
   const std::set<std::string> zero = zero_by_mathematics(c);

@@ -8,8 +8,7 @@
 #include "nn/model/init.h"
 #include "nn/training/engine.h"
 #include "tests/devices.h"
-#include "tests/nn/model/random_head.h"
-#include "tests/nn/model/small_network.h"
+#include "tests/nn/training/small_training.h"
 
 using namespace normlab;
 
@@ -27,16 +26,14 @@ template <class Config>
 std::vector<Computed> compute_steps(Config c, bool short_forms, std::int64_t images_per_shard, int steps = 8,
                                     SignalProbe* probe = nullptr) {
   c.short_forms = short_forms;
-  ShardPool pool(1);
   EngineSettings settings;
   settings.precision = Precision::fp64;
   settings.max_batch = kBatch;
   settings.images_per_shard = images_per_shard;
-  Engine engine(current_device().backend, pool, c, settings);
-  initialise(engine.parameters(), c, 3);
+  SmallTraining training(c, settings, 1);
+  auto& [pool, engine, data] = training;
   random_head(engine);
   if (probe) engine.use_probe([probe](Context& ctx) { probe->observe(ctx); });
-  const Batch data(c, kBatch, DType::f64);
   std::vector<Computed> out;
   for (int step = 0; step < steps; ++step) {
     engine.state().step = step;

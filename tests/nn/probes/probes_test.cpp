@@ -11,7 +11,7 @@
 #include "nn/training/engine.h"
 #include "tests/core/cpu/bf16_choice.h"
 #include "tests/devices.h"
-#include "tests/nn/model/small_network.h"
+#include "tests/nn/training/small_training.h"
 
 using namespace normlab;
 
@@ -33,16 +33,14 @@ struct Trained {
 /// Two steps over 13 images, both probed or none; head weights that are not zero let gradients through.
 Trained train(const ViTConfig& c, bool probed, int threads, std::int64_t images_per_shard, DType dtype = DType::f32) {
   constexpr std::int64_t kBatch = 13;
-  ShardPool pool(threads);
   EngineSettings settings;
   settings.precision = precision_of(dtype);
   settings.max_batch = kBatch;
   settings.images_per_shard = images_per_shard;
-  Engine engine(cpu_backend(), pool, c, settings);
-  initialise(engine.parameters(), c, 3);
+  SmallTraining training(c, settings, threads);
+  auto& [pool, engine, data] = training;
   const Tensor head = engine.parameters().value(engine.parameters().find("head.weight"));
   for (std::int64_t i = 0; i < head.size(); ++i) head.data<float>()[i] = 0.1f * std::sin(float(i));
-  const Batch data(c, kBatch, dtype);
   engine.state().lr = 1e-3;
   Trained out;
   for (int step = 0; step < 2; ++step) {

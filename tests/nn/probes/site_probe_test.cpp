@@ -8,7 +8,7 @@
 
 #include "nn/model/init.h"
 #include "nn/training/engine.h"
-#include "tests/nn/model/small_network.h"
+#include "tests/nn/training/small_training.h"
 
 using namespace normlab;
 
@@ -36,14 +36,12 @@ struct Probed {
 Probed probed(const ModelConfig& c, int threads, std::int64_t images_per_shard,
               const std::function<void(const std::string&, const NormSeen&)>& norm = nullptr,
               const std::function<void(const std::string&, const AttentionSeen&)>& attention = nullptr) {
-  ShardPool pool(threads);
   EngineSettings settings;
   settings.precision = Precision::fp32;
   settings.max_batch = kImages;
   settings.images_per_shard = images_per_shard;
-  Engine engine(cpu_backend(), pool, c, settings);
-  initialise(engine.parameters(), c, 3);
-  const Batch data(c, kImages, DType::f32);
+  SmallTraining training(c, settings, threads);
+  auto& [pool, engine, data] = training;
   engine.state().lr = 1e-3;
   NormProbe norms(true);
   AttentionProbe layers;
@@ -199,12 +197,10 @@ TEST_CASE("site probe: windows measure with their bias and mask") {
 
 TEST_CASE("update probe: the ratio is that of the weights before and after") {
   const ViTConfig c = small_vit("pre_pre");
-  ShardPool pool(2);
   EngineSettings settings;
   settings.max_batch = kImages;
-  Engine engine(cpu_backend(), pool, c, settings);
-  initialise(engine.parameters(), c, 3);
-  const Batch data(c, kImages, DType::f32);
+  SmallTraining training(c, settings, 2);
+  auto& [pool, engine, data] = training;
   engine.state().lr = 1e-2;
   const int p = engine.parameters().find("patch_embed.weight"), b = engine.parameters().find("patch_embed.bias");
   std::vector<double> before = numbers_of(engine.parameters().read(p));
@@ -226,12 +222,10 @@ TEST_CASE("update probe: the ratio is that of the weights before and after") {
 
 TEST_CASE("engine: a block that is left out passes its input on") {
   const ViTConfig c = small_vit("pre_pre");
-  ShardPool pool(1);
   EngineSettings settings;
   settings.max_batch = kImages;
-  Engine engine(cpu_backend(), pool, c, settings);
-  initialise(engine.parameters(), c, 3);
-  const Batch data(c, kImages, DType::f32);
+  SmallTraining training(c, settings, 1);
+  auto& [pool, engine, data] = training;
   std::vector<double> all, without, last;
   engine.features(data.images, all);
   engine.leave_out_block(0);

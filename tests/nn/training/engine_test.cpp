@@ -12,8 +12,7 @@
 #include "nn/model/init.h"
 #include "tests/core/cpu/bf16_choice.h"
 #include "tests/devices.h"
-#include "tests/nn/model/random_head.h"
-#include "tests/nn/model/small_network.h"
+#include "tests/nn/training/small_training.h"
 
 using namespace normlab;
 
@@ -32,15 +31,13 @@ struct Outcome {
 
 Outcome train(const ModelConfig& c, int threads, int steps, std::int64_t images_per_shard, DType dtype = DType::f32,
               std::int64_t batch = 13, Bf16Products bf16_products = best_bf16()) {
-  ShardPool pool(threads);
   EngineSettings settings;
   settings.precision = precision_of(dtype, bf16_products);
   settings.max_batch = batch;
   settings.images_per_shard = images_per_shard;
-  Engine engine(current_device().backend, pool, c, settings);
-  initialise(engine.parameters(), c, 3);
+  SmallTraining training(c, settings, threads);
+  auto& [pool, engine, data] = training;
   random_head(engine);
-  const Batch data(c, batch, dtype);
   engine.state().lr = 1e-3;
   engine.state().clip_norm = 1.0;
   Outcome outcome;
@@ -119,13 +116,11 @@ struct Evaluated {
 /// The evaluation of 14 images after 60 steps on them.
 Evaluated evaluate_after_training(int threads) {
   const ViTConfig c = small_vit("pre_pre");
-  ShardPool pool(threads);
   EngineSettings settings;
   settings.max_batch = 14;
   settings.images_per_shard = 3;
-  Engine engine(current_device().backend, pool, c, settings);
-  initialise(engine.parameters(), c, 3);
-  const Batch data(c, 14);
+  SmallTraining training(c, settings, threads);
+  auto& [pool, engine, data] = training;
   engine.state().lr = 3e-3;
   for (int s = 0; s < 60; ++s) engine.train_step(data.images, data.labels);
   Evaluated out;
@@ -242,13 +237,11 @@ TEST_CASE("engine: batch statistics of the first step have the same bits for any
   ViTConfig c = small_vit("bn");
   c.placement.stem.patch_in = norm_of(NormKind::batch_norm);
   const auto statistics = [&](std::int64_t images_per_shard) {
-    ShardPool pool(2);
     EngineSettings settings;
     settings.max_batch = 13;
     settings.images_per_shard = images_per_shard;
-    Engine engine(current_device().backend, pool, c, settings);
-    initialise(engine.parameters(), c, 3);
-    const Batch data(c, 13);
+    SmallTraining training(c, settings, 2);
+    auto& [pool, engine, data] = training;
     engine.train_step(data.images, data.labels);
     std::vector<float> all;
     for (const char* name : {"stem.patch_in.running_mean", "stem.patch_in.running_var"}) {
@@ -266,13 +259,11 @@ TEST_CASE("engine: the third step has the memory of the second") {
     for (const ModelConfig& c : {ModelConfig(small_vit("pre_pre")), ModelConfig(small_vit("bn_ffnbn")),
                                  ModelConfig(small_swin("pre_pre")), ModelConfig(small_swin("bn_ffnbn"))}) {
       // Shards that never meet take whichever memory is free, so several threads would change the addresses.
-      ShardPool pool(uses_batch_norm(c) ? 2 : 1);
       EngineSettings settings;
       settings.max_batch = 12;
       settings.images_per_shard = 2;
-      Engine engine(current_device().backend, pool, c, settings);
-      initialise(engine.parameters(), c, 3);
-      const Batch data(c, 12);
+      SmallTraining training(c, settings, uses_batch_norm(c) ? 2 : 1);
+      auto& [pool, engine, data] = training;
       engine.train_step(data.images, data.labels);
       engine.train_step(data.images, data.labels);
       const auto second = engine.last_addresses();

@@ -7,8 +7,7 @@
 #include "nn/model/init.h"
 #include "nn/training/engine.h"
 #include "tests/devices.h"
-#include "tests/nn/model/random_head.h"
-#include "tests/nn/model/small_network.h"
+#include "tests/nn/training/small_training.h"
 
 using namespace normlab;
 
@@ -18,7 +17,6 @@ enum class TargetForm { labels, soft, soft_of_smoothed_labels };
 /// Losses of three steps in f64; soft targets contain the smoothing.
 std::vector<double> losses_of(LossKind kind, double smoothing, bool others, TargetForm form, int threads) {
   const ModelConfig c = small_vit("pre_pre");
-  ShardPool pool(threads);
   EngineSettings settings;
   settings.precision = Precision::fp64;
   settings.loss = kind;
@@ -26,10 +24,9 @@ std::vector<double> losses_of(LossKind kind, double smoothing, bool others, Targ
   settings.smoothing = others ? Smoothing::others : Smoothing::all;
   settings.max_batch = 13;
   settings.images_per_shard = 3;
-  Engine engine(current_device().backend, pool, c, settings);
-  initialise(engine.parameters(), c, 3);
+  SmallTraining training(c, settings, threads);
+  auto& [pool, engine, data] = training;
   random_head(engine);
-  const Batch data(c, 13, DType::f64);
   const std::int64_t classes = num_classes(c);
   std::vector<double> rows(static_cast<std::size_t>(13 * classes));
   const double off = smoothing / double(others ? classes - 1 : classes);
@@ -74,17 +71,15 @@ TEST_CASE("engine: an evaluation has the plain loss of its logits, whatever the 
   on_each_device([&] {
     for (const LossKind kind : {LossKind::softmax, LossKind::sigmoid})
       for (const Smoothing smoothing : {Smoothing::all, Smoothing::others}) {
-        ShardPool pool(2);
         EngineSettings settings;
         settings.precision = Precision::fp64;
         settings.loss = kind;
         settings.label_smoothing = 0.1;
         settings.smoothing = smoothing;
         settings.max_batch = 13;
-        Engine engine(current_device().backend, pool, c, settings);
-        initialise(engine.parameters(), c, 3);
+        SmallTraining training(c, settings, 2);
+        auto& [pool, engine, data] = training;
         random_head(engine);
-        const Batch data(c, 13, DType::f64);
         std::vector<double> losses(13), logits(13 * 7);
         std::vector<std::int32_t> predicted(13);
         REQUIRE(!engine.evaluate(data.images, data.labels, losses, predicted, logits));
@@ -153,12 +148,10 @@ TEST_CASE("engine: soft targets without one value for each class are refused") {
 TEST_CASE("engine: labels without one value for each image are refused") {
   const ViTConfig c = small_vit("pre_pre");
   on_each_device([&] {
-    ShardPool pool(1);
     EngineSettings settings;
     settings.max_batch = 4;
-    Engine engine(current_device().backend, pool, c, settings);
-    initialise(engine.parameters(), c, 3);
-    const Batch batch(c, 4);
+    SmallTraining training(c, settings, 1);
+    auto& [pool, engine, batch] = training;
     CHECK_THROWS_WITH_AS(engine.train_step(batch.images, batch.labels.slice(0, 3)), "labels is [3], expected [4]",
                          InputError);
     CHECK(engine.state().step == 0);

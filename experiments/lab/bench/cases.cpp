@@ -1,0 +1,138 @@
+#include "experiments/lab/bench/cases.h"
+
+#include <cmath>
+
+#include "core/backend.h"
+
+namespace normlab {
+
+EngineSettings BenchOptions::settings(std::int64_t images) const {
+  EngineSettings result;
+  find_word(precision, result.precision);
+  result.max_batch = images;
+  return result;
+}
+
+ModelConfig BenchOptions::in_forms(ModelConfig config) const {
+  std::visit(
+      [this](auto& c) {
+        c.drop_path = drop_path;
+        c.short_forms = !full_forms;
+      },
+      config);
+  return config;
+}
+
+Roofline BenchOptions::measured_roofline(Backend& backend, ShardPool& pool) const {
+  return measure_roofline(with_products(backend), pool, dtype(), roofline_sizes(on_gpu()));
+}
+
+double rounded(double value, int digits) {
+  const double scale = std::pow(10.0, digits);
+  return std::round(value * scale) / scale;
+}
+
+Json roofline_json(const Roofline& roofline) {
+  return {{"copy_gb_per_second", rounded(roofline.bytes_per_second * 1e-9, 2)},
+          {"product_gflops", rounded(roofline.flops_per_second * 1e-9, 1)}};
+}
+
+std::string device_words(const Backend& backend) {
+  const std::map<std::string, std::string> all = backend.provenance();
+  const auto gpu = all.find("gpu");
+  return gpu == all.end() ? backend.name() : gpu->second;
+}
+
+const std::vector<BenchCase>& bench_cases() {
+  using enum BenchOption;
+  static const std::vector<BenchCase> cases{
+      {"step",
+       "measure optimisation steps: forward, backward, clipping, AdamW",
+       "Times are medians. Peak MB are the process's, network MB those of weights, gradients, moments and activations. "
+       "With --roofline, or on a GPU: the longer of the bounds by products and by bytes is a share of the step.",
+       {"normlab bench step --shape tiny --threads 1", "normlab bench step --placement dpn --roofline"},
+       {shape, precision, placement, forms, threads, device, batch, depth, images_per_shard, frozen, roofline, seconds},
+       {},
+       bench_step,
+       true},
+      {"profile",
+       "show how the time of a step divides among its operations, on one thread",
+       "GB/s counts each operand and result once. The bound is the time of the products or of the bytes, whichever is "
+       "longer. On a GPU a step waits for each kernel.",
+       {"normlab bench profile --shape micro --placement prepost_prepost",
+        "normlab bench profile --shape small --precision bf16 --roofline"},
+       {shape, precision, placement, forms, device, batch, roofline, seconds},
+       {.shape = "tiny"},
+       bench_profile},
+      {"gemm",
+       "measure a network's matrix products: by OpenBLAS and normlab's own kernels, in bf16 by oneDNN, or on a GPU",
+       "The CPU is measured at the sizes of the network's shards, per busy thread; the limit is the rate of the first "
+       "kernel on all threads with no other work. A GPU is measured at the sizes of a whole batch, all calls of a step, "
+       "and compared with the time of the products or of the bytes, whichever is longer.",
+       {"normlab bench gemm --shape micro --threads 1",
+        "normlab bench gemm --shape s16 --precision bf16 --device cuda"},
+       {shape, precision, batch, threads, device, seconds},
+       {.shape = "tiny", .seconds = 0.1},
+       bench_gemm},
+      {"ops",
+       "measure operations alone, forward and backward, and compare them with the limit that products and memory set",
+       "The bytes count each operand and result once; the bound is the time of the products or of the bytes, whichever "
+       "is longer. The backward pass has twice the forward pass's products, that of attention 2.5 times.",
+       {"normlab bench ops --shape tiny --threads 1",
+        "normlab bench ops --op attention --tokens 1024 --precision bf16"},
+       {shape, precision, batch, op_sizes, ops, threads, device, seconds},
+       {.seconds = 0.1},
+       bench_ops},
+      {"norms",
+       "measure every kind of norm and compare it with the time that its memory traffic takes",
+       "train: forward, dx, dgamma, dbeta. eval: forward, with frozen statistics in batch_norm. GB/s: the faster of a "
+       "copy and a triad of 288 MB, measured in turns with the norms. bound: the time to move the tensors at that rate: "
+       "5 in train (y from x; dx from dy and x), 8 in train for batch_norm (x, dy and x again for the sums), 2 in eval. "
+       "A ratio below 1.00 means that the shape stays in a cache.",
+       {"normlab bench norms --shape 65x768 4096x4096", "normlab bench norms --table dyt"},
+       {norm_rows, precision, threads, device, seconds},
+       {.seconds = 0.5},
+       bench_norms},
+      {"models",
+       "measure training and inference of whole networks with layer norm, batch norm (BN+FFNBN) and merged batch norm",
+       "Ratios are to LN's speed, measured here and published (V100, Leveraging Batch Normalization for Vision "
+       "Transformers, Table 6). *: batch norm merged into the adjacent linear layers.",
+       {"normlab bench models --models deit_s,swin_t --image 64", "normlab bench models --models deit_s --full-forms"},
+       {models, model_batch, image, forms, precision, threads, device, seconds},
+       {.seconds = 2.0},
+       bench_models},
+      {"data",
+       "measure each step from an image file to a network's input, in images per second on one core",
+       "Images per second of CPU time of one core, from files in memory.",
+       {"normlab bench data --size 160", "normlab bench data ~/pets --format json"},
+       {folder, size, seconds, cpu_only},
+       {.seconds = 2.0},
+       bench_data},
+      {"update",
+       "measure the update alone: the gradient sum over lanes, its norm, clipping and each optimiser's step",
+       "State bytes are those of the moments of one parameter.",
+       {"normlab bench update --shape tiny --lanes 8", "normlab bench update --shape small --device cuda"},
+       {shape, precision, placement, threads, device, lanes, seconds},
+       {.shape = "small", .seconds = 1.0},
+       bench_update},
+      {"sweep",
+       "train a sweep as `run` does, in a temporary folder, and show where its workers spend their time",
+       "",
+       {"normlab bench sweep experiments/placements_gratings.json --set train.epochs=1",
+        "normlab bench sweep experiments/micro_trials.json --workers 2 --format json"},
+       {descriptor, workers},
+       {.threads = 0},
+       bench_sweep},
+      {"intervals",
+       "simulate how often the intervals of a table's gains hold together, and how wide they are",
+       "Some rows, or the baseline, are noisier than the others. The percentage says in how many sweeps all intervals "
+       "hold. The number after it is the mean width of the other rows' intervals over that of Dunnett's procedure "
+       "without noisy rows, each relative to the true error of the gains.",
+       {"normlab bench intervals --rows 3 --seeds 3 5", "normlab bench intervals --format json"},
+       {rows, seeds, sweeps, threads},
+       {},
+       bench_intervals}};
+  return cases;
+}
+
+}  // namespace normlab

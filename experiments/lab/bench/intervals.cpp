@@ -1,0 +1,63 @@
+#include <fmt/core.h>
+
+#include "core/error.h"
+#include "experiments/lab/base/parallel.h"
+#include "experiments/lab/bench/cases.h"
+#include "experiments/lab/statistics/interval_simulation.h"
+
+namespace normlab {
+namespace {
+
+struct Noise {
+  std::string words;
+  SimulatedStrip strip;
+};
+/// The first has equal spreads.
+std::vector<Noise> cells_of(int rows) {
+  std::vector<Noise> cells{{"none", {}}};
+  for (const std::size_t noisy : {1, 3, 6})
+    for (const double times : {2, 3, 10})
+      if (noisy < std::size_t(rows))
+        cells.push_back({fmt::format("{} row{}, {} times", noisy, noisy == 1 ? "" : "s", times),
+                         {.noisy_rows = noisy, .times = times}});
+  for (const double times : {2, 3, 10})
+    cells.push_back({fmt::format("baseline, {} times", times), {.noisy_baseline = true, .times = times}});
+  return cells;
+}
+
+}  // namespace
+
+Measured bench_intervals(const BenchOptions& o) {
+  for (const std::int64_t n : o.seeds)
+    if (n < 2 || n > 1000) throw InputError(fmt::format("--seeds {}: expected numbers from 2 to 1000", n));
+  const std::vector<Noise> all = cells_of(o.rows);
+  const std::size_t columns = o.seeds.size(), sweeps = std::size_t(o.sweeps);
+  std::vector<SimulatedIntervals> found(all.size() * columns);
+  std::vector<double> dunnett(columns);
+  // The item after the cells is Dunnett's procedure.
+  parallel_items(std::int64_t((all.size() + 1) * columns), 1, o.threads, [&](std::size_t, std::int64_t item) {
+    const std::size_t cell = std::size_t(item) / columns, s = std::size_t(item) % columns;
+    SimulatedStrip strip = cell < all.size() ? all[cell].strip : SimulatedStrip{};
+    strip.rows = std::size_t(o.rows), strip.seeds = std::size_t(o.seeds[s]);
+    if (cell < all.size())
+      found[std::size_t(item)] = simulated_intervals(strip, sweeps);
+    else
+      dunnett[s] = simulated_dunnett_width(strip, sweeps);
+  });
+  Json cells = Json::array(), rows = Json::array();
+  for (std::size_t c = 0; c < all.size(); ++c) {
+    Json& row = rows.emplace_back(Json{{"noisier", all[c].words}});
+    for (std::size_t s = 0; s < columns; ++s) {
+      const SimulatedIntervals& one = found[c * columns + s];
+      const double width = rounded(one.width / dunnett[s], 4);
+      cells.push_back({{"noisier", all[c].words},
+                       {"seeds", o.seeds[s]},
+                       {"coverage", one.coverage},
+                       {"width_over_dunnett", width}});
+      row[fmt::format("{} seeds", o.seeds[s])] = fmt::format("{:5.1f}% {:4.2f}", 100 * one.coverage, width);
+    }
+  }
+  return {{{"rows", o.rows}, {"sweeps", o.sweeps}, {"cells", std::move(cells)}}, 0, {{"cells", std::move(rows)}}};
+}
+
+}  // namespace normlab
