@@ -13,27 +13,27 @@ namespace normlab {
 
 struct WindowDims;
 
-/// y [..., out] = x [..., in] weight^T + bias; weight [out, in], bias [out] or Var().
-Var linear(const Var& x, const Var& weight, const Var& bias);
-/// residual + linear(x, weight, bias) in one pass; residual has the result's shape.
-Var linear_add(const Var& x, const Var& weight, const Var& bias, const Var& residual);
 /// gelu(linear(x, weight, bias)) in one pass.
 Var linear_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form);
 
-/// linear_gelu as the input of dense layers whose backward pass continues through the GELU. This layer then receives
-/// the gradient of h = linear(x, weight, bias). For devices with Backend::has_products_through_gelu().
+/// The input of a dense layer: any variable, or linear_gelu of one through which the backward pass of the dense layers
+/// continues, so that its own gets the gradient of h = linear(x, weight, bias). The latter is for devices with
+/// Backend::has_products_through_gelu().
 class Activation {
  public:
+  Activation(const Var& x) : value_(x) {}  // NOLINT: implicit, since any variable is one
   Activation(const Var& x, const Var& weight, const Var& bias, GeluForm form);
+  const Var& value() const { return value_; }
 
  private:
-  friend Var linear(const Activation& x, const Var& weight, const Var& bias);
-  friend Var linear_add(const Activation& x, const Var& weight, const Var& bias, const Var& residual);
-  GeluForm form_;
-  Tensor kept_;
+  friend Var product(const Activation& x, const Var& weight, const Var& bias, const Var& residual);
+  GeluForm form_{};
+  Tensor slope_;  // what linear_gelu keeps for the backward pass
   Var value_;
 };
+/// y [..., out] = x [..., in] weight^T + bias; weight [out, in], bias [out] or Var().
 Var linear(const Activation& x, const Var& weight, const Var& bias);
+/// residual + linear(x, weight, bias) in one pass; residual has the result's shape.
 Var linear_add(const Activation& x, const Var& weight, const Var& bias, const Var& residual);
 
 /// x Phi(x), by erf or by the tanh approximation. Any shape, like the next three.
@@ -138,8 +138,8 @@ Var pixel_softmax_cross_entropy(const Var& logits, Tensor labels, std::int32_t i
 
 /// [B, H, W, C] to [B, (H / ph)(W / pw), ph pw C]; a patch is flattened as row, column, channel.
 Var patchify(const Var& images, std::int64_t patch_height, std::int64_t patch_width);
-/// x [B, H, W, C] to [B, height, width, C], axis by axis; see core/resample.h for `how`.
-Var resample(const Var& x, std::int64_t height, std::int64_t width, Resampling how);
+/// x [B, H, W, C] to [B, height, width, C], axis by axis; see core/resample.h for `method`.
+Var resample(const Var& x, std::int64_t height, std::int64_t width, Resampling method);
 /// x [B, N, D] + position [1, N, D].
 Var add_positions(const Var& x, const Var& position);
 /// [B, N, D] to [B, D].

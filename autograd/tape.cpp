@@ -99,7 +99,7 @@ Kept Tape::keep(const Var& x) {
 void Tape::forget(const Var& x) {
   Var::State& state = *x.state_;
   if (!state.remake || !state.value || state.patient_uses != state.uses) return;
-  arena_.release(state.value.raw(), state.value.bytes());
+  release(state.value, state.room);
   state.value = Tensor(nullptr, state.value.shape(), state.value.dtype());
 }
 

@@ -34,6 +34,7 @@ class Var {
   Var() = default;
   /// False for a default-constructed Var, which means an absent argument.
   explicit operator bool() const { return state_ != nullptr; }
+  bool operator==(const Var& other) const { return state_ == other.state_; }
   const Tensor& value() const;
   const Shape& shape() const { return value().shape(); }
   Tape& tape() const { return *tape_; }

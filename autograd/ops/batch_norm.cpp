@@ -20,16 +20,16 @@ Var batch_norm(const Var& x, const Var& gamma, const Var& beta, Tensor running_m
   if (slice.images < 1 || x.shape().rows() % slice.images != 0)
     throw InputError(
         concat("batch_norm: x is ", x.shape().str(), ", whose rows are not a multiple of ", slice.images, " images"));
-  const BatchNormDims dims{slice.images,
-                           x.shape().rows() / slice.images,
-                           cols,
-                           slice.first_image,
-                           slice.batch,
-                           settings.statistics_batch,
-                           settings.eps,
-                           settings.momentum,
-                           settings.step_images,
-                           settings.part_begin};
+  const BatchNormDims dims{.images = slice.images,
+                           .rows_per_image = x.shape().rows() / slice.images,
+                           .cols = cols,
+                           .first_image = slice.first_image,
+                           .batch = slice.batch,
+                           .statistics_batch = settings.statistics_batch,
+                           .eps = settings.eps,
+                           .momentum = settings.momentum,
+                           .step_images = settings.step_images,
+                           .part_begin = settings.part_begin};
   if (dims.smallest_group() * dims.rows_per_image < 2)
     throw InputError(concat("batch_norm: x is ", x.shape().str(),
                             ", one value per channel, which has no variance; use a larger batch or statistics_batch"));
@@ -38,15 +38,17 @@ Var batch_norm(const Var& x, const Var& gamma, const Var& beta, Tensor running_m
   const Shape statistics{dims.groups(), cols};
   Tensor mean = tape.empty_acc(x.value(), statistics), rstd = tape.empty_acc(x.value(), statistics);
   Collective* shards = slice.shards;
-  tape.backend().batch_norm(dims, *shards, {x.value(), gamma.value(), beta.value(), y, mean, rstd}, running_mean,
-                            running_var);
-  const Kept kept = tape.keep(x);
   const Tensor g = gamma.value(), b = beta.value();
+  const NormForward forward{.x = x.value(), .gamma = g, .beta = b, .y = y, .mean = mean, .rstd = rstd};
+  tape.backend().batch_norm(dims, *shards, forward, running_mean, running_var);
+  const Kept kept = tape.keep(x);
   const Var out = tape.record("batch_norm", {x, gamma, beta}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
-    backend.batch_norm_backward(dims, *shards, {dy, kept.value(), g, mean, rstd, d[0], d[1], d[2]});
+    const NormBackward args{
+        .dy = dy, .x = kept.value(), .gamma = g, .mean = mean, .rstd = rstd, .dx = d[0], .dgamma = d[1], .dbeta = d[2]};
+    backend.batch_norm_backward(dims, *shards, args);
   });
   tape.can_remake(out, [=](Backend& backend, const Tensor& again) {
-    backend.batch_norm_again(dims, {kept.value(), g, b, again, mean, rstd});
+    backend.batch_norm_again(dims, {.x = kept.value(), .gamma = g, .beta = b, .y = again, .mean = mean, .rstd = rstd});
   });
   return out;
 }

@@ -18,7 +18,7 @@ Tensor gather(Collective& shards, const Tensor& mine, Tensor all) {
       std::memcpy(static_cast<std::byte*>(to.raw()) + at, part.data(), part.size());
       at += part.size();
     }
-    for (void* own : here) *static_cast<Tensor*>(own) = to;
+    for (void* shard : here) *static_cast<Tensor*>(shard) = to;
   });
   return all;
 }
@@ -66,20 +66,20 @@ Var contrastive_loss(const Var& image, const Var& text, const Var& t, const Var&
   const bool joins = shards->size() > 1 && shards->place() == 0;
   const auto room = [&](std::int64_t values) { return joins ? acc({slice.batch, values}) : Tensor(); };
   const Tensor images = gather(*shards, image.value(), room(width)), texts = gather(*shards, text.value(), room(width));
-  Contrast of{acc({n, slice.batch}), acc({n, slice.batch}), t.value(), b.value()};
+  Contrast logits{acc({n, slice.batch}), acc({n, slice.batch}), t.value(), b.value()};
   const LinearDims products{n, width, slice.batch};
-  tape.backend().linear(products, image.value(), texts, {}, {}, of.rows);
-  tape.backend().linear(products, text.value(), images, {}, {}, of.cols);
+  tape.backend().linear(products, image.value(), texts, {}, {}, logits.rows);
+  tape.backend().linear(products, text.value(), images, {}, {}, logits.cols);
   const Tensor statistics = acc({n, 4}), losses = acc({n});
-  tape.backend().contrast(dims, of, statistics, losses);
+  tape.backend().contrast(dims, logits, statistics, losses);
   const Tensor all_statistics = room(4), all_dlosses = room(1), partial = acc({n, 2});
   return tape.record(
       kOp, {image, text, t, b}, losses,
       [=, of_image = image.value(), of_text = text.value()](Backend& backend, const Tensor& dy, Grads& d) {
         const Tensor of_all = gather(*shards, statistics, all_statistics), up = gather(*shards, dy, all_dlosses);
-        backend.contrast_backward(dims, of, of_all, up, partial, d[2], d[3]);
-        backend.linear_backward(products, {.dy = of.rows, .x = of_image, .w = texts, .dx = d[0]});
-        backend.linear_backward(products, {.dy = of.cols, .x = of_text, .w = images, .dx = d[1]});
+        backend.contrast_backward(dims, logits, of_all, up, partial, d[2], d[3]);
+        backend.linear_backward(products, {.dy = logits.rows, .x = of_image, .w = texts, .dx = d[0]});
+        backend.linear_backward(products, {.dy = logits.cols, .x = of_text, .w = images, .dx = d[1]});
       });
 }
 

@@ -13,12 +13,14 @@ Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double eps) {
   Tensor y = tape.empty_like(x.value());
   Tensor mean = tape.empty_acc(x.value(), {dims.rows}), rstd = tape.empty_acc(x.value(), {dims.rows});
   const Tensor g = gamma ? gamma.value() : Tensor(), b = beta ? beta.value() : Tensor();
-  tape.backend().layer_norm(dims, {x.value(), g, b, y, mean, rstd});
+  tape.backend().layer_norm(dims, {.x = x.value(), .gamma = g, .beta = b, .y = y, .mean = mean, .rstd = rstd});
   // Keeps mean and rstd, [rows] each. The backward pass recomputes x_hat, which would take another [rows, cols].
-  return tape.record("layer_norm", {x, gamma, beta}, y,
-                     [=, x = x.value()](Backend& backend, const Tensor& dy, Grads& d) {
-                       backend.layer_norm_backward(dims, {dy, x, g, mean, rstd, d[0], d[1], d[2]});
-                     });
+  return tape.record(
+      "layer_norm", {x, gamma, beta}, y, [=, x = x.value()](Backend& backend, const Tensor& dy, Grads& d) {
+        const NormBackward args{
+            .dy = dy, .x = x, .gamma = g, .mean = mean, .rstd = rstd, .dx = d[0], .dgamma = d[1], .dbeta = d[2]};
+        backend.layer_norm_backward(dims, args);
+      });
 }
 
 }  // namespace normlab

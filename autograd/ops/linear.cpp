@@ -13,15 +13,32 @@ LinearDims linear_dims(const char* op, const Var& x, const Var& weight, const Va
 }
 Tensor value_of(const Var& v) { return v ? v.value() : Tensor(); }
 
-/// The source of a layer's input: a GELU that its gradient continues through or, without `kept`, anything else.
-struct Source {
-  GeluForm form{};
-  Tensor kept{};
-};
+/// `open`: the incoming gradient is already that of the product.
+Var product_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form, bool open, Tensor& slope) {
+  const LinearDims dims = linear_dims("linear_gelu", x, weight, bias);
+  Tape& tape = x.tape();
+  const Shape shape = with_back(x.shape(), dims.out);
+  Tensor y = tape.empty(shape, x.value().dtype());
+  // What shortens the backward pass; the activation itself is kept as the next layer's input.
+  if (tape.recording()) slope = tape.empty(shape, x.value().dtype());
+  tape.backend().linear_gelu(dims, form, x.value(), weight.value(), value_of(bias), slope, y);
+  return tape.record(
+      "linear_gelu", {x, weight, bias}, y,
+      [=, x = tape.keep(x), w = weight.value(), slope = slope](Backend& backend, const Tensor& dy, Grads& d) {
+        const LinearBackward args{.dy = dy, .x = x.value(), .w = w, .dx = d[0], .dw = d[1], .db = d[2], .kept = slope};
+        if (open)
+          backend.linear_backward(dims, args);
+        else
+          backend.linear_gelu_backward(dims, form, args);
+      });
+}
+
+}  // namespace
 
 /// residual + x weight^T + bias; without a residual, the product and its bias.
-Var product(const Source& source, const Var& x, const Var& weight, const Var& bias, const Var& residual) {
+Var product(const Activation& input, const Var& weight, const Var& bias, const Var& residual) {
   const char* op = residual ? "linear_add" : "linear";
+  const Var& x = input.value_;
   const LinearDims dims = linear_dims(op, x, weight, bias);
   const Shape shape = with_back(x.shape(), dims.out);
   if (residual) require_shape(op, "residual", residual.shape(), shape);
@@ -29,56 +46,27 @@ Var product(const Source& source, const Var& x, const Var& weight, const Var& bi
   Tensor y = tape.empty(shape, x.value().dtype());
   tape.backend().linear(dims, x.value(), weight.value(), value_of(bias), value_of(residual), y);
   return tape.record(op, {x, weight, bias, residual}, y,
-                     [=, x = tape.keep(x), w = weight.value()](Backend& backend, const Tensor& dy, Grads& d) {
-                       const LinearBackward of{
-                           .dy = dy, .x = x.value(), .w = w, .dx = d[0], .dw = d[1], .db = d[2], .kept = source.kept};
-                       if (source.kept)
-                         backend.linear_backward_through_gelu(dims, source.form, of);
+                     [=, x = tape.keep(x), w = weight.value(), form = input.form_, slope = input.slope_](
+                         Backend& backend, const Tensor& dy, Grads& d) {
+                       const LinearBackward args{
+                           .dy = dy, .x = x.value(), .w = w, .dx = d[0], .dw = d[1], .db = d[2], .kept = slope};
+                       if (slope)
+                         backend.linear_backward_through_gelu(dims, form, args);
                        else
-                         backend.linear_backward(dims, of);
+                         backend.linear_backward(dims, args);
                        if (!d.take(3)) backend.copy_gradient(dy, d[3]);
                      });
 }
 
-/// `open`: the incoming gradient is already that of the product.
-Var product_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form, bool open, Tensor& kept) {
-  const LinearDims dims = linear_dims("linear_gelu", x, weight, bias);
-  Tape& tape = x.tape();
-  const Shape shape = with_back(x.shape(), dims.out);
-  Tensor y = tape.empty(shape, x.value().dtype());
-  // What shortens the backward pass; the activation itself is kept as the next layer's input.
-  if (tape.recording()) kept = tape.empty(shape, x.value().dtype());
-  tape.backend().linear_gelu(dims, form, x.value(), weight.value(), value_of(bias), kept, y);
-  return tape.record(
-      "linear_gelu", {x, weight, bias}, y,
-      [=, x = tape.keep(x), w = weight.value(), kept = kept](Backend& backend, const Tensor& dy, Grads& d) {
-        const LinearBackward of{.dy = dy, .x = x.value(), .w = w, .dx = d[0], .dw = d[1], .db = d[2], .kept = kept};
-        if (open)
-          backend.linear_backward(dims, of);
-        else
-          backend.linear_gelu_backward(dims, form, of);
-      });
-}
-
-}  // namespace
-
-Var linear(const Var& x, const Var& weight, const Var& bias) { return product({}, x, weight, bias, Var()); }
-Var linear_add(const Var& x, const Var& weight, const Var& bias, const Var& residual) {
-  return product({}, x, weight, bias, residual);
-}
-
-Var linear_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form) {
-  Tensor kept;
-  return product_gelu(x, weight, bias, form, false, kept);
-}
-
-Activation::Activation(const Var& x, const Var& weight, const Var& bias, GeluForm form)
-    : form_(form), value_(product_gelu(x, weight, bias, form, true, kept_)) {}
-Var linear(const Activation& x, const Var& weight, const Var& bias) {
-  return product({x.form_, x.kept_}, x.value_, weight, bias, Var());
-}
+Var linear(const Activation& x, const Var& weight, const Var& bias) { return product(x, weight, bias, Var()); }
 Var linear_add(const Activation& x, const Var& weight, const Var& bias, const Var& residual) {
-  return product({x.form_, x.kept_}, x.value_, weight, bias, residual);
+  return product(x, weight, bias, residual);
 }
+Var linear_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form) {
+  Tensor slope;
+  return product_gelu(x, weight, bias, form, false, slope);
+}
+Activation::Activation(const Var& x, const Var& weight, const Var& bias, GeluForm form)
+    : form_(form), value_(product_gelu(x, weight, bias, form, true, slope_)) {}
 
 }  // namespace normlab

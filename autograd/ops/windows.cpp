@@ -5,7 +5,14 @@
 namespace normlab {
 
 WindowDims Windows::dims(std::int64_t batch, std::int64_t cols) const {
-  return {batch, height, width, cols, window, shift_y, shift_x, padding};
+  return {.batch = batch,
+          .height = height,
+          .width = width,
+          .cols = cols,
+          .window = window,
+          .shift_y = shift_y,
+          .shift_x = shift_x,
+          .padding = padding};
 }
 
 Var cut_windows(const Var& x, const Windows& windows) {

@@ -1,7 +1,7 @@
 // A network as the engine sees it: images to logits.
 #pragma once
 
-#include "nn/model/context.h"
+#include "nn/model/step.h"
 
 namespace normlab {
 
@@ -11,10 +11,10 @@ class Model {
  public:
   virtual ~Model() = default;
   /// images [B, H, W, C] to logits [B, num_classes], or [B, rows, columns, num_classes] for task segment.
-  virtual Var operator()(const Var& images, const Context& ctx) const = 0;
+  virtual Var operator()(const Var& images, const Shard& shard) const = 0;
   /// The same from the head's inputs [B, width], which operator() shows as "pre_logits". A distillation head is left
   /// out.
-  virtual Var head(const Var& features, const Context& ctx) const = 0;
+  virtual Var head(const Var& features, const Shard& shard) const = 0;
   /// The text tower, which takes the place of the head; null without one.
   virtual const TextTower* text() const { return nullptr; }
   /// Lets `backend` prepare the products of a shard of `images`, so that no step has to.

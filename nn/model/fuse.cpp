@@ -19,7 +19,7 @@ class Fuser {
     for (const ParameterInfo& info : before.parameters())
       if (info.decays) linears_.push_back(&info);
     for (const ParameterInfo* linear : linears_)
-      if (linear->role >= Role::rep && (ends_.empty() || linear->role == Role::head_dist))
+      if (row_of(linear->role).rows == Rows::one && (ends_.empty() || linear->role == Role::head_dist))
         ends_.push_back(row_of(linear->role).path);
   }
 
@@ -33,7 +33,7 @@ class Fuser {
     // does not matter.
     for (auto site = kSites.rbegin(); site != kSites.rend(); ++site) {
       std::vector<SiteNorm> norms;
-      for (const Place& place : places_of(site->linears.first))
+      for (const Place& place : places_of(site->linear))
         norms.push_back({place.prefix(), place.layer,
                          site->in_block() ? norm_in(blocks[static_cast<std::size_t>(place.layer - 1)], *site)
                                           : norm_in(placement_, *site)});
@@ -83,7 +83,7 @@ class Fuser {
   }
 
   std::string obstacle(const SiteRow& site, const NormSpec& spec) const {
-    if (spec.kind != NormKind::batch_norm) return "it is not a batch norm";
+    if (parts_of(spec.kind).over != Statistics::batch) return "it is not a batch norm";
     if (site.is(&Placement::final) && placement_.pooled.kind != NormKind::none)
       return concat("the ", to_string(placement_.pooled.kind), " at pooled lies between it and ", ends_.front());
     if (placement_.has_two_streams() && (site.is(&AttentionSites::pre) || site.is(&MlpSites::pre)))
@@ -96,9 +96,9 @@ class Fuser {
     FusedSite result{std::string(site.path), spec.kind, false, obstacle(site, spec)};
     if (!result.what.empty()) return result;
     std::vector<std::string_view> linears;
-    for (Role role = site.linears.first; role <= site.linears.last; role = Role(int(role) + 1))
-      linears.push_back(row_of(role).path);
-    if (site.linears.first == Role::head) linears = ends_;
+    for (const LinearRow& row : kLinears)
+      if (row.role == site.linear || (row.qkv && site.is(&AttentionSites::pre))) linears.push_back(row.path);
+    if (site.linear == Role::head) linears = ends_;
     bool gains_bias = false;
     const bool takes_head_scale = site.is(&AttentionSites::out) && placement_.head_scale == HeadScale::after_proj;
     if (takes_head_scale) {

@@ -1,25 +1,25 @@
 #include "nn/model/host_tensors.h"
 
-#include "core/error.h"
+#include <algorithm>
+
+#include "core/for_type.h"
 
 namespace normlab {
 namespace {
 
 void copy_out(const Tensor& from, HostValues& to) {
-  const auto n = static_cast<std::size_t>(from.size());
   to.shape = from.shape();
-  if (from.dtype() == DType::f64)
-    to.values.assign(from.data<double>(), from.data<double>() + n);
-  else
-    to.values.assign(from.data<float>(), from.data<float>() + n);
+  for_param_type("network", from.dtype(), [&](auto type) {
+    const auto* values = from.data<typename decltype(type)::type>();
+    to.values.assign(values, values + from.size());
+  });
 }
 
 void copy_in(const HostValues& from, const Tensor& to) {
-  for (std::size_t i = 0; i < from.values.size(); ++i)
-    if (to.dtype() == DType::f64)
-      to.data<double>()[i] = from.values[i];
-    else
-      to.data<float>()[i] = static_cast<float>(from.values[i]);
+  for_param_type("network", to.dtype(), [&](auto type) {
+    using P = typename decltype(type)::type;
+    std::transform(from.values.begin(), from.values.end(), to.data<P>(), [](double v) { return static_cast<P>(v); });
+  });
 }
 
 }  // namespace

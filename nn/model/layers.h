@@ -3,10 +3,9 @@
 
 #include <array>
 #include <string>
-#include <vector>
 
-#include "nn/model/context.h"
 #include "nn/model/sites.h"
+#include "nn/model/step.h"
 
 namespace normlab {
 
@@ -16,26 +15,17 @@ class Linear {
   Linear() = default;
   Linear(ParameterSet& parameters, const Place& place, Role role, std::int64_t in, std::int64_t out,
          bool has_bias = true);
-  /// X is Var or Activation.
-  template <class X>
-  Var operator()(const X& x, const Context& ctx) const {
-    ctx.tape.at(name_.c_str());
-    return linear(x, ctx.weight(weight_), bias(ctx));
-  }
+  Var operator()(const Activation& x, const Shard& shard) const;
   /// The result plus residual.
-  template <class X>
-  Var added_to(const Var& residual, const X& x, const Context& ctx) const {
-    ctx.tape.at(name_.c_str());
-    return linear_add(x, ctx.weight(weight_), bias(ctx), residual);
-  }
+  Var added_to(const Var& residual, const Activation& x, const Shard& shard) const;
   /// GELU of the result.
-  Var with_gelu(const Var& x, GeluForm form, const Context& ctx) const;
-  Activation activation(const Var& x, GeluForm form, const Context& ctx) const;
+  Var with_gelu(const Var& x, GeluForm form, const Shard& shard) const;
+  Activation activation(const Var& x, GeluForm form, const Shard& shard) const;
   /// See Backend::prepare_linear.
   void prepare(Backend& backend, std::int64_t rows, DType dtype) const;
 
  private:
-  Var bias(const Context& ctx) const { return bias_ < 0 ? Var() : ctx.bias(bias_); }
+  Var bias(const Shard& shard) const { return bias_ < 0 ? Var() : shard.bias(bias_); }
   std::string name_;
   std::int64_t in_ = 0, out_ = 0;
   int weight_ = -1, bias_ = -1;
@@ -47,20 +37,15 @@ class QkvLinear {
  public:
   QkvLinear() = default;
   QkvLinear(ParameterSet& parameters, const Place& place, std::int64_t width, bool has_bias);
-  /// [B, N, 3 width]: q, k, v concatenated.
-  Var together(const Var& x, const Context& ctx) const;
-  /// [B, N, 2 width]: k, v concatenated.
-  Var keys_and_values(const Var& x, const Context& ctx) const;
-  /// One of them, [B, N, width]; 0 is q, 1 k, 2 v.
-  Var one(int which, const Var& x, const Context& ctx) const;
+  /// The results of `count` of them from `first` on, concatenated: [B, N, count width]. 0 is q, 1 k, 2 v.
+  Var operator()(int first, int count, const Var& x, const Shard& shard) const;
   void prepare(Backend& backend, std::int64_t rows, DType dtype) const;
 
  private:
   std::array<std::string, 3> names_;
   std::string together_name_, pair_name_;
-  Var stacked(const std::string& name, std::size_t from, const Var& x, const Context& ctx) const;
   std::int64_t width_ = 0;
-  std::vector<int> weights_, biases_;
+  int weight_ = -1, bias_ = -1;  // of q; those of k and v follow
 };
 
 /// Multiplies by a number that is fixed; the identity for 1.
@@ -69,8 +54,8 @@ class Factor {
   Factor() = default;
   Factor(ParameterSet& parameters, double value)
       : id_(value == 1 ? -1 : parameters.add_constant({1}, [value] { return std::vector{value}; })) {}
-  Var operator()(const Var& x, const Context& ctx) const {
-    return is_identity() ? x : scale(x, ctx.tape.input(ctx.parameters.constant(id_)));
+  Var operator()(const Var& x, const Shard& shard) const {
+    return is_identity() ? x : scale(x, shard.tape.input(shard.step.parameters.constant(id_)));
   }
   bool is_identity() const { return id_ < 0; }
 
@@ -94,22 +79,21 @@ class Norm {
        const BlockSizes& sizes)
       : Norm(parameters, place, row_of(site), placement, sizes) {}
   /// x [images, ..., width].
-  Var operator()(const Var& x, const Context& ctx) const;
+  Var operator()(const Var& x, const Shard& shard) const;
   /// x [images, N, heads * head width]: of all heads at once, or of each head with the same parameters.
-  Var of_heads(const Var& x, std::int64_t heads, const Context& ctx) const;
+  Var of_heads(const Var& x, std::int64_t heads, const Shard& shard) const;
   bool is_identity() const { return spec_.kind == NormKind::none; }
 
  private:
   /// Without the factor, with that gain and bias.
-  Var normed(const Var& x, const Var& gamma, const Var& beta, const Context& ctx) const;
+  Var normed(const Var& x, const Var& gamma, const Var& beta, const Shard& shard) const;
   std::string name_;
   NormSpec spec_;
+  std::int64_t width_ = 0;
   bool per_head_ = false;
   Factor factor_;  // of the depth
-  /// The function of a norm without statistics.
-  PointwisePhi phi() const;
   int gamma_ = -1, beta_ = -1, alpha_ = -1, shift_ = -1, running_mean_ = -1, running_var_ = -1;
-  int weight_ = -1, bias_ = -1;  // of whiten
+  int weight_ = -1, bias_ = -1;  // of a product
 };
 
 /// The ends of two residual streams x and y, which the blocks hold side by side as [images, 2 tokens, width]. Both
@@ -119,7 +103,7 @@ class ResidualStreams {
   ResidualStreams() = default;
   ResidualStreams(ParameterSet& parameters, const Place& end, const Placement& placement, const BlockSizes& sizes);
   Var begin(const Var& tokens) const;
-  Var end(const Var& both, const Context& ctx) const;
+  Var end(const Var& both, const Shard& shard) const;
   /// x or y of both, [images, tokens, width].
   static Var one(const Var& both, int which);
 
@@ -133,10 +117,10 @@ class Gain {
   Gain() = default;
   Gain(ParameterSet& parameters, const Place& place, std::string_view path, std::int64_t width, Role role = Role::gain)
       : name_(concat(place.prefix(), path)), id_(parameters.add(name_, {width}, {.role = role, .place = place})) {}
-  Var operator()(const Var& x, const Context& ctx) const {
+  Var operator()(const Var& x, const Shard& shard) const {
     if (is_identity()) return x;
-    ctx.tape.at(name_.c_str());
-    return scale(x, ctx.parameter(id_));
+    shard.tape.at(name_.c_str());
+    return scale(x, shard.parameter(id_));
   }
   bool is_identity() const { return id_ < 0; }
 

@@ -51,7 +51,7 @@ std::vector<BatchStatistic> batch_statistics(const ModelConfig& config, std::spa
     if (info.site == nullptr || frozen[p] || !info.name.ends_with(kGain)) continue;
     const Placement& placement = around.placement(info.place);
     const NormSpec& spec = norm_at(placement, *info.site, info.place.layer - 1);
-    if (spec.kind != NormKind::batch_norm) continue;
+    if (parts_of(spec.kind).over != Statistics::batch) continue;
     const BlockSizes& sizes = around.sizes(info.place);
     const bool patches = info.site->is(&StemSites::posembed_out) && !placement.stem.posembed_out_includes_class;
     const std::int64_t heads = sees_one_head(*info.site, placement) ? sizes.num_heads : 1;
@@ -76,7 +76,7 @@ ModelCost model_cost(const ModelConfig& config) {
     cost.macs += info.shape.size() * rows_of(of_patches ? Rows::patches : row_of(info.role).rows, sizes);
     if (info.role == Role::q) cost.macs += 2 * sizes.attended * sizes.window * sizes.embed_dim;
     const auto add_norm = [&](const SiteRow& site) {
-      if (site.linears.first != info.role || norm_at(placement, site, at.layer - 1).kind == NormKind::none) return;
+      if (site.linear != info.role || norm_at(placement, site, at.layer - 1).kind == NormKind::none) return;
       const std::int64_t heads = sees_one_head(site, placement) ? sizes.num_heads : 1;
       cost.norm_elements += rows_of(site.rows, sizes) * heads * width_of(site, placement, sizes);
     };

@@ -50,26 +50,41 @@ class ConfigChecks {
     rate("attention_dropout", c.attention_dropout);
     rate("drop_path", c.drop_path);
   }
+  /// Whether patches divide the image; checks that they are not too many.
+  template <class Config>
+  bool patches(const Config& c) {
+    const auto [height, width] = c.image_size;
+    const bool fit = height % c.patch_size == 0 && width % c.patch_size == 0;
+    const std::int64_t patches = (height / c.patch_size) * (width / c.patch_size);
+    if (!fit)
+      report("patch_size", concat("patches of ", c.patch_size, " do not divide an image of ", height, " x ", width));
+    else if (patches > limits::kTokens)
+      report("patch_size",
+             concat(patches, " patches per image; at most ", limits::kTokens, " are supported; use a larger patch"));
+    return fit;
+  }
   /// Checks that norms are only at sites that the model has and that suit their kind, that groups divide the channels,
   /// and that dyisru has a root.
   void sites(const Placement& placement, std::string_view SiteRow::*lacks, const std::vector<BlockSizes>& blocks) {
     visit_sites(placement, [&](const SiteRow& row, const NormSpec& spec) {
       if (spec.kind != NormKind::none && !(row.*lacks).empty()) report("placement", std::string(row.*lacks));
-      if (spec.kind == NormKind::whiten && !row.is(&StemSites::patch_in))
-        report(
-            "placement",
-            concat(row.path, ": whiten can only be at stem.patch_in, whose input no parameter of the network changes"));
+      if (parts_of(spec.kind).op == NormOp::product && !row.is(&StemSites::patch_in))
+        report("placement",
+               concat(row.path, ": ", to_string(spec.kind), " can only be at stem.patch_in, whose input no ",
+                      "parameter of the network changes"));
     });
     for (const SiteRow& row : kSites) {
       const bool ends = std::holds_alternative<NormSpec Placement::*>(row.member) && row.width == SiteWidth::model;
       for (std::size_t block = ends ? blocks.size() - 1 : 0; block < blocks.size(); ++block) {
         const NormSpec& spec = norm_at(placement, row, std::int64_t(block));
         const std::int64_t width = width_of(row, placement, blocks[block]);
-        if (spec.kind == NormKind::dyisru && spec.alpha_init < 0) {
-          report("placement", concat(row.path, ": alpha_init of a dyisru must not be negative, got ", spec.alpha_init));
+        if (applies(spec, PointwisePhi::dyisru) && spec.alpha_init < 0) {
+          report("placement", concat(row.path, ": alpha_init of a ", to_string(spec.kind),
+                                     " must not be negative, got ", spec.alpha_init));
           break;
         }
-        if (spec.kind != NormKind::group_norm || (spec.groups > 0 && width % spec.groups == 0)) continue;
+        const bool chosen = parts_of(spec.kind).has(&NormSpec::groups);
+        if (!chosen || (spec.groups > 0 && width % spec.groups == 0)) continue;
         report("placement", concat(row.path, ": ", spec.groups, " groups do not divide ", width, " channels"));
         break;
       }
@@ -85,9 +100,10 @@ class ConfigChecks {
   /// Checks what a second residual stream does not go with.
   void streams(const Placement& placement) {
     if (!placement.has_two_streams()) return;
-    const NormKind kind = placement.stream_norm.kind;
-    if (parts_of(kind).statistics > Statistics::row || kind == NormKind::whiten || kind == NormKind::dyisru)
-      report("placement", concat("stream_norm: ", to_string(kind), " cannot be there; use a norm of one token"));
+    const NormSpec& spec = placement.stream_norm;
+    const NormParts& parts = parts_of(spec.kind);
+    if (!parts.of_one_token() || parts.op == NormOp::product || applies(spec, PointwisePhi::dyisru))
+      report("placement", concat("stream_norm: ", parts.word, " cannot be there; use a norm of one token"));
     if (placement.residual_factor != ResidualFactor{} || placement.residual_scale)
       report("placement",
              "stream_norm: two streams have their own factors; leave out residual_factor and "

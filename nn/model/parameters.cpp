@@ -5,6 +5,7 @@
 
 #include "autograd/tape.h"
 #include "core/backend.h"
+#include "core/for_type.h"
 #include "core/shards.h"
 
 namespace normlab {
@@ -105,11 +106,10 @@ void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy, std
   }
   // The host fills fresh memory, so that it need not wait for a device to clear it.
   const auto fill = [&](const Tensor& t, auto&& number) {
-    for (std::int64_t i = 0; i < t.size(); ++i)
-      if (dtype == DType::f64)
-        t.data<double>()[i] = number(i);
-      else
-        t.data<float>()[i] = static_cast<float>(number(i));
+    for_param_type("parameters", dtype, [&](auto type) {
+      using P = typename decltype(type)::type;
+      for (std::int64_t i = 0; i < t.size(); ++i) t.data<P>()[i] = static_cast<P>(number(i));
+    });
   };
   buffer_values_ = memory_.empty({buffer_size_}, dtype);
   std::memset(buffer_values_.raw(), 0, buffer_values_.bytes());
@@ -165,18 +165,12 @@ Tensor ParameterSet::flat_values() const {
   return Tensor(values_.raw(), values_.shape(), dtype_, &epoch_);
 }
 
-Tensor ParameterSet::weight(int parameter) const {
-  const ParameterInfo& info = parameters_[static_cast<std::size_t>(parameter)];
-  if (!copy_) return with_panels(read(parameter), info);
+Tensor ParameterSet::weight(int first, int count) const {
+  const ParameterInfo& info = parameters_[static_cast<std::size_t>(first)];
+  if (!copy_) return with_panels(read(first, count), info);
   if (handed_out_)
     throw InputError(concat("parameter ", info.name, ": its bf16 copy may be outdated; call refresh_copy() first"));
-  return view(copy_, info);
-}
-
-Tensor ParameterSet::stacked_weight(std::span<const int> parameters) const {
-  if (!copy_) return with_panels(stacked_read(parameters), parameters_[static_cast<std::size_t>(parameters.front())]);
-  weight(parameters.front());  // for its check
-  return stacked_view(copy_, parameters);
+  return view(copy_, first, count);
 }
 
 bool ParameterSet::has_panels(const ParameterInfo& info) const {
@@ -204,18 +198,14 @@ Tensor ParameterSet::view(const Tensor& flat, const ParameterInfo& info) {
   return flat.slice(info.offset, info.shape.size()).reshape(info.shape);
 }
 
-Tensor ParameterSet::stacked_view(const Tensor& flat, std::span<const int> parameters) const {
-  const ParameterInfo& first = parameters_[static_cast<std::size_t>(parameters.front())];
-  const auto count = static_cast<std::int64_t>(parameters.size());
-  const std::int64_t rows = count * first.shape[0];
-  const Shape shape = first.shape.rank() == 1 ? Shape{rows} : Shape{rows, first.shape[1]};
-  return flat.slice(first.offset, count * first.shape.size()).reshape(shape);
+Tensor ParameterSet::view(const Tensor& flat, int first, int count) const {
+  const ParameterInfo& info = parameters_[static_cast<std::size_t>(first)];
+  if (count == 1) return view(flat, info);
+  const std::int64_t rows = count * info.shape[0];
+  return flat.slice(info.offset, count * info.shape.size())
+      .reshape(info.shape.rank() == 1 ? Shape{rows} : Shape{rows, info.shape[1]});
 }
 
 Tensor ParameterSet::flat_lane(std::int64_t lane) const { return gradients_.slice(lane, 1).reshape({trained_size_}); }
-
-Tensor ParameterSet::gradient(std::int64_t lane, int parameter) const {
-  return view(flat_lane(lane), parameters_[static_cast<std::size_t>(parameter)]);
-}
 
 }  // namespace normlab

@@ -70,24 +70,18 @@ class ParameterSet {
   /// Writable by the caller. With a bf16 copy, the tensor is stale (throws) from the next step on; that step's
   /// refresh_copy() picks up what was written.
   Tensor value(int parameter) const { return view(flat_values(), parameters_[static_cast<std::size_t>(parameter)]); }
-  /// For the forward pass, which only reads.
-  Tensor read(int parameter) const { return view(values_, parameters_[static_cast<std::size_t>(parameter)]); }
+  /// For the forward pass, which only reads. Here and below, `count` parameters that were declared stacked are one
+  /// tensor, joined along the first axis.
+  Tensor read(int first, int count = 1) const { return view(values_, first, count); }
   /// The weight or bias of a product: the rounded copy if there is one. Throws InputError if values were handed out
   /// since the copy was last made. Panels hold the values of the last refresh_copy().
-  Tensor weight(int parameter) const;
+  Tensor weight(int first, int count = 1) const;
   /// Rounds all values again if any were handed out, and packs the panels. Call it before a pass, not during a step.
   void refresh_copy(Backend& backend, ShardPool& pool);
   Tensor buffer(int number) const { return view(buffer_values_, buffers_[static_cast<std::size_t>(number)]); }
   Tensor constant(int number) const { return constants_[static_cast<std::size_t>(number)].value; }
-  /// read(), weight() and gradient() of a parameter and those stacked after it, as one tensor joined along the
-  /// first axis.
-  Tensor stacked_read(std::span<const int> parameters) const { return stacked_view(values_, parameters); }
-  Tensor stacked_weight(std::span<const int> parameters) const;
-  Tensor stacked_gradient(std::int64_t lane, std::span<const int> parameters) const {
-    return stacked_view(flat_lane(lane), parameters);
-  }
   /// The gradient summed in lane `lane`. After the lanes were summed, lane 0 holds the total.
-  Tensor gradient(std::int64_t lane, int parameter) const;
+  Tensor gradient(std::int64_t lane, int first, int count = 1) const { return view(flat_lane(lane), first, count); }
 
   /// In a step the first shard of a lane assigns gradients and the others add, so they need no clearing. Call
   /// begin_step() before the shards run and end_step() after them, which zeroes gradients that no shard has written.
@@ -137,7 +131,7 @@ class ParameterSet {
 
  private:
   static Tensor view(const Tensor& flat, const ParameterInfo& info);
-  Tensor stacked_view(const Tensor& flat, std::span<const int> parameters) const;
+  Tensor view(const Tensor& flat, int first, int count) const;
   bool has_panels(const ParameterInfo& info) const;
   /// `weight` with its panels. Stacked weights have them only if the panels of each are full: then they are contiguous.
   Tensor with_panels(const Tensor& weight, const ParameterInfo& first) const;

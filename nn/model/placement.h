@@ -59,7 +59,7 @@ struct NormSpec {
   double alpha_init = 0.5;                        // unless the kind has another; dyisru: 0 is the width
   double beta_init = 0.0;
   double gamma_init = 1.0;
-  std::int64_t groups = 1;                // group_norm: of neighbouring channels; divides the width
+  std::int64_t groups = 1;                // group_norm: of neighbouring channels; divides the width; 0: the width
   PointwisePhi phi = PointwisePhi::tanh;  // pointwise
   bool shift = true;                      // pointwise: learnable
   double kappa = 10.0;                    // bhyt
@@ -69,103 +69,91 @@ struct NormSpec {
 /// A member of NormSpec that only some kinds use.
 using NormSetting = std::variant<double NormSpec::*, std::int64_t NormSpec::*, PointwisePhi NormSpec::*,
                                  bool NormSpec::*, RunningFrom NormSpec::*>;
+/// The settings of a kind, null for none, and their defaults. The kind fixes all other members at the values here.
+struct NormSettings {
+  std::array<NormSetting, 4> members{};
+  NormSpec defaults{};
+};
+
+/// What computes a norm: an operation of autograd/ops.h or, for product, a linear layer that is never trained.
+enum class NormOp : std::uint8_t {
+  identity,
+  layer_norm,
+  rms_norm,
+  affine,
+  pointwise,
+  seednorm,
+  bhyt,
+  l2,
+  group_norm,
+  batch_norm,
+  product
+};
+
+/// The parameters of a norm, [width] but for an alpha of one value. Pointwise ones may also have a shift.
+enum class Alpha : std::uint8_t { none, one, channels };
+struct NormParameters {
+  bool gamma = false, beta = false;
+  Alpha alpha = Alpha::none;
+};
 
 /// What each mean and variance is taken over: none, a row, a group of channels of an image, or a channel of the batch.
 /// For batch statistics the shards meet, and evaluation uses running statistics.
 enum class Statistics : std::uint8_t { none, row, image, batch };
 
+/// A kind of norm. Kinds may share an operation and differ in the other columns.
 struct NormParts {
-  std::string_view word, sign;                      // in descriptors, and in formulas
-  bool gamma = false, beta = false, alpha = false;  // its parameters; pointwise kinds have one alpha, and may have
-  Statistics statistics = Statistics::none;         // a shift
-  std::array<NormSetting, 4> settings{};            // null: no more
-  double eps = NormSpec{}.eps, alpha_init = NormSpec{}.alpha_init;  // the defaults
+  std::string_view word, sign;  // in descriptors, and in formulas
+  NormOp op = NormOp::identity;
+  NormParameters learns{};
+  Statistics over = Statistics::none;
+  NormSettings settings{};
   constexpr bool has(NormSetting setting) const {
-    return std::find(settings.begin(), settings.end(), setting) != settings.end();
+    return std::find(settings.members.begin(), settings.members.end(), setting) != settings.members.end();
   }
+  /// Whether no token depends on another.
+  constexpr bool of_one_token() const { return over == Statistics::none || over == Statistics::row; }
 };
 
 /// One row per kind, in the order of NormKind. Norm in layers.cpp computes them.
-inline constexpr NormParts kNormKinds[] = {
-    {.word = "none", .sign = ""},
-    {.word = "layer_norm",
-     .sign = "LN",
-     .gamma = true,
-     .beta = true,
-     .statistics = Statistics::row,
-     .settings = {&NormSpec::eps}},
-    {.word = "layer_norm_fixed", .sign = "LNfixed", .statistics = Statistics::row, .settings = {&NormSpec::eps}},
-    {.word = "affine", .sign = "Affine", .gamma = true, .beta = true},
-    {.word = "rms_norm", .sign = "RMS", .gamma = true, .statistics = Statistics::row, .settings = {&NormSpec::eps}},
-    {.word = "batch_norm",
-     .sign = "BN",
-     .gamma = true,
-     .beta = true,
-     .statistics = Statistics::batch,
-     .settings = {&NormSpec::eps, &NormSpec::momentum, &NormSpec::statistics_batch, &NormSpec::running},
-     .eps = 1e-5},
-    {.word = "dyt",
-     .sign = "DyT",
-     .gamma = true,
-     .beta = true,
-     .alpha = true,
-     .settings = {&NormSpec::alpha_init, &NormSpec::beta_init}},
-    {.word = "group_norm",
-     .sign = "GN",
-     .gamma = true,
-     .beta = true,
-     .statistics = Statistics::image,
-     .settings = {&NormSpec::eps, &NormSpec::groups},
-     .eps = 1e-5},
-    {.word = "derf",
-     .sign = "Derf",
-     .gamma = true,
-     .beta = true,
-     .alpha = true,
-     .settings = {&NormSpec::alpha_init, &NormSpec::beta_init}},
-    {.word = "pointwise",
-     .sign = "Phi",
-     .gamma = true,
-     .beta = true,
-     .alpha = true,
-     .settings = {&NormSpec::phi, &NormSpec::shift, &NormSpec::alpha_init, &NormSpec::beta_init}},
-    {.word = "dyisru",
-     .sign = "DyISRU",
-     .gamma = true,
-     .beta = true,
-     .alpha = true,
-     .settings = {&NormSpec::alpha_init, &NormSpec::beta_init},
-     .alpha_init = 0.0},
-    {.word = "seednorm",
-     .sign = "SeeD",
-     .gamma = true,
-     .beta = true,
-     .alpha = true,
-     .statistics = Statistics::row,
-     .settings = {&NormSpec::eps, &NormSpec::alpha_init, &NormSpec::beta_init},
-     .alpha_init = 1.0},
-    {.word = "bhyt",
-     .sign = "BHyT",
-     .gamma = true,
-     .alpha = true,
-     .statistics = Statistics::row,
-     .settings = {&NormSpec::eps, &NormSpec::alpha_init, &NormSpec::kappa},
-     .alpha_init = 2.0},
-    {.word = "l2",
-     .sign = "L2",
-     .gamma = true,
-     .statistics = Statistics::row,
-     .settings = {&NormSpec::eps, &NormSpec::gamma_init}},
-    {.word = "instance_norm",
-     .sign = "IN",
-     .gamma = true,
-     .beta = true,
-     .statistics = Statistics::image,
-     .settings = {&NormSpec::eps},
-     .eps = 1e-5},
-    {.word = "whiten", .sign = "Whiten", .settings = {&NormSpec::eps, &NormSpec::sample}, .eps = 1e-5},
-};
-static_assert(std::size(kNormKinds) == std::size_t(NormKind::whiten) + 1);
+inline constexpr auto kNormKinds = [] {
+  using enum NormOp;
+  using enum Statistics;
+  using N = NormSpec;
+  using S = NormSettings;
+  constexpr NormParameters kGain{.gamma = true}, kBoth{.gamma = true, .beta = true};
+  constexpr NormParameters kAll{true, true, Alpha::one}, kGated{true, true, Alpha::channels};
+  constexpr NormParameters kNoBias{.gamma = true, .alpha = Alpha::one};
+  constexpr N kLarge{.eps = 1e-5};
+  constexpr S kEps{{&N::eps}}, kL2{{&N::eps, &N::gamma_init}}, kWhiten{{&N::eps, &N::sample}, kLarge};
+  constexpr S kGroups{{&N::eps, &N::groups}, kLarge}, kChannels{{&N::eps}, {.eps = 1e-5, .groups = 0}};
+  constexpr S kBatch{{&N::eps, &N::momentum, &N::statistics_batch, &N::running}, kLarge};
+  constexpr S kPhi{{&N::phi, &N::shift, &N::alpha_init, &N::beta_init}};
+  constexpr S kTanh{{&N::alpha_init, &N::beta_init}, {.shift = false}};
+  constexpr S kErf{{&N::alpha_init, &N::beta_init}, {.phi = PointwisePhi::erf}};
+  constexpr S kIsru{{&N::alpha_init, &N::beta_init}, {.alpha_init = 0, .phi = PointwisePhi::dyisru, .shift = false}};
+  constexpr S kSeed{{&N::eps, &N::alpha_init, &N::beta_init}, {.alpha_init = 1}};
+  constexpr S kKappa{{&N::eps, &N::alpha_init, &N::kappa}, {.alpha_init = 2}};
+  return std::to_array<NormParts>({
+      {.word = "none", .sign = ""},
+      {.word = "layer_norm", .sign = "LN", .op = layer_norm, .learns = kBoth, .over = row, .settings = kEps},
+      {.word = "layer_norm_fixed", .sign = "LNfixed", .op = layer_norm, .over = row, .settings = kEps},
+      {.word = "affine", .sign = "Affine", .op = affine, .learns = kBoth},
+      {.word = "rms_norm", .sign = "RMS", .op = rms_norm, .learns = kGain, .over = row, .settings = kEps},
+      {.word = "batch_norm", .sign = "BN", .op = batch_norm, .learns = kBoth, .over = batch, .settings = kBatch},
+      {.word = "dyt", .sign = "DyT", .op = pointwise, .learns = kAll, .settings = kTanh},
+      {.word = "group_norm", .sign = "GN", .op = group_norm, .learns = kBoth, .over = image, .settings = kGroups},
+      {.word = "derf", .sign = "Derf", .op = pointwise, .learns = kAll, .settings = kErf},
+      {.word = "pointwise", .sign = "Phi", .op = pointwise, .learns = kAll, .settings = kPhi},
+      {.word = "dyisru", .sign = "DyISRU", .op = pointwise, .learns = kAll, .settings = kIsru},
+      {.word = "seednorm", .sign = "SeeD", .op = seednorm, .learns = kGated, .over = row, .settings = kSeed},
+      {.word = "bhyt", .sign = "BHyT", .op = bhyt, .learns = kNoBias, .over = row, .settings = kKappa},
+      {.word = "l2", .sign = "L2", .op = l2, .learns = kGain, .over = row, .settings = kL2},
+      {.word = "instance_norm", .sign = "IN", .op = group_norm, .learns = kBoth, .over = image, .settings = kChannels},
+      {.word = "whiten", .sign = "Whiten", .op = product, .settings = kWhiten},
+  });
+}();
+static_assert(kNormKinds.size() == std::size_t(NormKind::whiten) + 1);
 constexpr const NormParts& parts_of(NormKind kind) { return kNormKinds[std::size_t(kind)]; }
 
 /// Whether it divides by a deviation, to which an epsilon is added.
@@ -173,7 +161,28 @@ constexpr bool has_eps(NormKind kind) { return parts_of(kind).has(&NormSpec::eps
 
 /// A norm of this kind with every setting at its default.
 constexpr NormSpec norm_of(NormKind kind) {
-  return {.kind = kind, .eps = parts_of(kind).eps, .alpha_init = parts_of(kind).alpha_init};
+  const NormSettings& settings = parts_of(kind).settings;
+  NormSpec spec{.kind = kind};
+  const auto take = [&](auto member) {
+    if (member) spec.*member = settings.defaults.*member;
+  };
+  for (const NormSetting& setting : settings.members) std::visit(take, setting);
+  return spec;
+}
+
+/// A member of `spec`: its value if its kind has this setting, and else what the kind fixes.
+template <class T>
+constexpr T setting(const NormSpec& spec, T NormSpec::*member) {
+  const NormParts& parts = parts_of(spec.kind);
+  return parts.has(member) ? spec.*member : parts.settings.defaults.*member;
+}
+/// Whether its function is phi(alpha x + shift) for this phi.
+constexpr bool applies(const NormSpec& spec, PointwisePhi phi) {
+  return parts_of(spec.kind).op == NormOp::pointwise && setting(spec, &NormSpec::phi) == phi;
+}
+/// Whether that function has a learned shift.
+constexpr bool has_shift(const NormSpec& spec) {
+  return parts_of(spec.kind).op == NormOp::pointwise && setting(spec, &NormSpec::shift);
 }
 
 /// `patch_in` sees the flattened patch (row, column, channel), `patch_out` the embedding, `posembed_out` the tokens

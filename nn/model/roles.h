@@ -2,7 +2,9 @@
 // fusion and reports use this and never a parameter's name.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -10,7 +12,7 @@
 
 namespace normlab {
 
-/// The function of a parameter: the weight or bias of a linear layer (these come first), or something else.
+/// The function of a parameter: the weight or bias of a linear layer, which has a row in kLinears, or something else.
 enum class Role : std::uint8_t {
   patch_embed,
   q,
@@ -32,29 +34,37 @@ enum class Role : std::uint8_t {
   bias_table,
   embedding  // of words, and of their positions
 };
-constexpr bool is_linear(Role role) { return role <= Role::head_dist; }
-constexpr bool is_qkv(Role role) { return Role::q <= role && role <= Role::v; }
 
 /// The rows that an image has at some place in a network.
 enum class Rows : std::uint8_t { patches, tokens, attended, one };  // attended: the tokens with the padding of windows
 
-/// For each linear layer: its path in its block, stage or network, and the rows that pass it.
+/// A linear layer: its path in its block, stage or network, and the rows that pass it.
 struct LinearRow {
+  Role role;
   std::string_view path;
   Rows rows;
+  bool qkv = false;  // one of the projections that attention compares and mixes
 };
-inline constexpr LinearRow kLinears[] = {{"patch_embed", Rows::patches},
-                                         {"attn.q", Rows::attended},
-                                         {"attn.k", Rows::attended},
-                                         {"attn.v", Rows::attended},
-                                         {"attn.proj", Rows::attended},
-                                         {"mlp.fc1", Rows::tokens},
-                                         {"mlp.fc2", Rows::tokens},
-                                         {"reduction", Rows::tokens},
-                                         {"rep", Rows::one},
-                                         {"head", Rows::one},
-                                         {"head_dist", Rows::one}};
-constexpr const LinearRow& row_of(Role linear) { return kLinears[std::size_t(linear)]; }
+inline constexpr LinearRow kLinears[] = {{.role = Role::patch_embed, .path = "patch_embed", .rows = Rows::patches},
+                                         {.role = Role::q, .path = "attn.q", .rows = Rows::attended, .qkv = true},
+                                         {.role = Role::k, .path = "attn.k", .rows = Rows::attended, .qkv = true},
+                                         {.role = Role::v, .path = "attn.v", .rows = Rows::attended, .qkv = true},
+                                         {.role = Role::proj, .path = "attn.proj", .rows = Rows::attended},
+                                         {.role = Role::fc1, .path = "mlp.fc1", .rows = Rows::tokens},
+                                         {.role = Role::fc2, .path = "mlp.fc2", .rows = Rows::tokens},
+                                         {.role = Role::reduction, .path = "reduction", .rows = Rows::tokens},
+                                         {.role = Role::rep, .path = "rep", .rows = Rows::one},
+                                         {.role = Role::head, .path = "head", .rows = Rows::one},
+                                         {.role = Role::head_dist, .path = "head_dist", .rows = Rows::one}};
+/// The row of a linear layer, or null.
+constexpr const LinearRow* find_linear(Role role) {
+  const auto* found =
+      std::find_if(std::begin(kLinears), std::end(kLinears), [&](const auto& l) { return l.role == role; });
+  return found == std::end(kLinears) ? nullptr : found;
+}
+constexpr bool is_linear(Role role) { return find_linear(role) != nullptr; }
+constexpr const LinearRow& row_of(Role linear) { return *find_linear(linear); }
+constexpr bool is_qkv(Role role) { return is_linear(role) && row_of(role).qkv; }
 
 /// A part of a network.
 struct Place {

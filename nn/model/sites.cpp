@@ -31,9 +31,9 @@ std::int64_t width_of(const SiteRow& site, const Placement& placement, const Blo
 }
 
 const NormSpec& norm_at(const Placement& placement, const SiteRow& site, std::int64_t block) {
-  if (const auto* of = std::get_if<NormSpec AttentionSites::*>(&site.member))
-    return placement.attention_sites(block).**of;
-  if (const auto* of = std::get_if<NormSpec MlpSites::*>(&site.member)) return placement.mlp_sites(block).**of;
+  if (const auto* attention = std::get_if<NormSpec AttentionSites::*>(&site.member))
+    return placement.attention_sites(block).**attention;
+  if (const auto* mlp = std::get_if<NormSpec MlpSites::*>(&site.member)) return placement.mlp_sites(block).**mlp;
   return *norm_in(placement, site);
 }
 
@@ -48,15 +48,16 @@ bool any_norm(const Placement& placement, FunctionRef<bool(const NormSpec&)> is)
 }  // namespace
 
 bool uses_batch_norm(const Placement& placement) {
-  return any_norm(placement, [](const NormSpec& spec) { return spec.kind == NormKind::batch_norm; });
+  return any_norm(placement, [](const NormSpec& spec) { return parts_of(spec.kind).over == Statistics::batch; });
 }
 
 bool mean_is_bias(const NormSpec& spec, std::int64_t width) {
-  return spec.kind == NormKind::instance_norm || (spec.kind == NormKind::group_norm && spec.groups == width);
+  const std::int64_t groups = setting(spec, &NormSpec::groups);
+  return parts_of(spec.kind).op == NormOp::group_norm && (groups == 0 || groups == width);
 }
 
 bool norms_see_one_token(const Placement& placement) {
-  return !any_norm(placement, [](const NormSpec& spec) { return parts_of(spec.kind).statistics > Statistics::row; });
+  return !any_norm(placement, [](const NormSpec& spec) { return !parts_of(spec.kind).of_one_token(); });
 }
 
 }  // namespace normlab

@@ -19,19 +19,12 @@ enum class SiteWidth : std::uint8_t { patch, model, heads, hidden, merged };
 /// Whether a batch norm can be merged into neighbouring linear layers: those that follow, or the one before.
 enum class Fusion : std::uint8_t { next, previous, no };
 
-/// The linear layers next to a site, from first to last. `head` represents all that read the pooled features.
-struct Neighbours {
-  Role first, last;
-  constexpr Neighbours(Role one) : first(one), last(one) {}
-  constexpr Neighbours(Role from, Role to) : first(from), last(to) {}
-};
-
 struct SiteRow {
   std::string_view path;  // "attn.pre", in descriptors and in the names of parameters
   SiteMember member;
   SiteWidth width;
   Rows rows;
-  Neighbours linears;
+  Role linear;  // next to it; q is q, k and v, and head is all that read the pooled features
   Fusion fusion;
   std::string_view doc;                                         // for descriptors
   std::string_view why_not{}, vit_lacks = {}, swin_lacks = {};  // why it cannot be merged; why a model has no such site
@@ -55,7 +48,7 @@ inline constexpr auto kSites = [] {
       {"stem.posembed_out", &StemSites::posembed_out, model, tokens, patch_embed, no,
        "on the tokens, after the positions are added", "it follows the sum with the positions and precedes a shortcut",
        "", "stem.posembed_out is a site of the ViT; a Swin adds no positions"},
-      {"attn.pre", &Attention::pre, model, tokens, {q, v}, next, "before the branch"},
+      {"attn.pre", &Attention::pre, model, tokens, q, next, "before the branch"},
       {"attn.query", &Attention::query, heads, attended, q, previous, "on each query head; see qk_per_head"},
       {"attn.key", &Attention::key, heads, attended, k, previous, "on each key head; see qk_per_head"},
       {"attn.value", &Attention::value, heads, attended, v, previous, "on the values of all heads; see value_per_head"},

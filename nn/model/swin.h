@@ -18,8 +18,8 @@ class Swin final : public Model {
   Swin(const Swin&) = delete;
   Swin& operator=(const Swin&) = delete;
 
-  Var operator()(const Var& images, const Context& ctx) const override;
-  Var head(const Var& features, const Context& ctx) const override;
+  Var operator()(const Var& images, const Shard& shard) const override;
+  Var head(const Var& features, const Shard& shard) const override;
   void prepare(Backend& backend, std::int64_t images, DType dtype) const override;
   bool skips_dropped(Backend& backend) const override { return stages_.back().blocks.back().skips_dropped(backend); }
   const SwinConfig& config() const { return config_; }

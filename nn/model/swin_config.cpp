@@ -20,8 +20,14 @@ std::vector<SwinStage> swin_stages(const SwinConfig& c) {
   std::int64_t height = c.image_size[0] / c.patch_size, width = c.image_size[1] / c.patch_size, first = 0;
   std::int64_t dim = c.embed_dim;
   for (std::size_t s = 0; s < c.depths.size(); ++s) {
-    const std::int64_t window = std::min({c.window, height, width});
-    stages.push_back({dim, c.num_heads[s], c.mlp_ratio * dim, height, width, window, c.depths[s], first});
+    stages.push_back({.embed_dim = dim,
+                      .num_heads = c.num_heads[s],
+                      .mlp_dim = c.mlp_ratio * dim,
+                      .height = height,
+                      .width = width,
+                      .window = std::min({c.window, height, width}),
+                      .depth = c.depths[s],
+                      .first_block = first});
     first += c.depths[s];
     dim *= 2;
     height = (height + 1) / 2;
@@ -49,24 +55,31 @@ NormSpec swin_norm(NormKind kind) {
 Placement swin_placement(const Placement& row) {
   Placement p = row;
   const auto see = [](std::string_view, NormSpec& spec) {
-    if (spec.eps == parts_of(spec.kind).eps) spec.eps = swin_norm(spec.kind).eps;
+    if (spec.eps == norm_of(spec.kind).eps) spec.eps = swin_norm(spec.kind).eps;
   };
   visit_sites(p, see);
   for (BlockRange& range : p.blocks) visit_sites(range, see);
-  NormSpec own{};
+  NormSpec main{};
   for (const NormSpec* spec : {&p.final, &p.attn.pre, &p.attn.out, &p.attn.post})
-    if (own.kind == NormKind::none) own = *spec;
-  if (p.stem.patch_out.kind == NormKind::none) p.stem.patch_out = own;
-  if (p.merge.kind == NormKind::none) p.merge = own;
+    if (main.kind == NormKind::none) main = *spec;
+  if (p.stem.patch_out.kind == NormKind::none) p.stem.patch_out = main;
+  if (p.merge.kind == NormKind::none) p.merge = main;
   return p;
 }
 
 std::vector<BlockSizes> block_sizes(const SwinConfig& c) {
   std::vector<BlockSizes> sizes;
-  for (const SwinStage& s : swin_stages(c))
-    sizes.insert(sizes.end(), std::size_t(s.depth),
-                 {c.patch_pixels(), s.embed_dim, s.num_heads, s.mlp_dim, s.tokens(), s.tokens(), s.padded_tokens(),
-                  s.window * s.window});
+  for (const SwinStage& s : swin_stages(c)) {
+    const BlockSizes block{.patch_pixels = c.patch_pixels(),
+                           .embed_dim = s.embed_dim,
+                           .num_heads = s.num_heads,
+                           .mlp_dim = s.mlp_dim,
+                           .patches = s.tokens(),
+                           .tokens = s.tokens(),
+                           .attended = s.padded_tokens(),
+                           .window = s.window * s.window};
+    sizes.insert(sizes.end(), std::size_t(s.depth), block);
+  }
   return sizes;
 }
 
@@ -81,15 +94,8 @@ std::vector<ConfigProblem> validate(const SwinConfig& c) {
   if (lists_fit) checks.blocks(c.placement, c.depth());
   if (!checks.sizes_fit() || !lists_fit) return checks.take();  // the following code divides and multiplies them
 
-  if (c.image_size[0] % c.patch_size != 0 || c.image_size[1] % c.patch_size != 0) {
-    checks.report("patch_size", concat("patches of ", c.patch_size, " do not divide an image of ", c.image_size[0],
-                                       " x ", c.image_size[1]));
-    return checks.take();
-  }
+  if (!checks.patches(c)) return checks.take();
   const std::vector<SwinStage> stages = swin_stages(c);
-  if (stages.front().tokens() > limits::kTokens)
-    checks.report("patch_size", concat(stages.front().tokens(), " patches per image; at most ", limits::kTokens,
-                                       " are supported; use a larger patch"));
   if (stages.back().embed_dim > limits::kWidth)
     checks.report("embed_dim", concat("the last stage is ", stages.back().embed_dim, " wide; at most ", limits::kWidth,
                                       " is supported"));

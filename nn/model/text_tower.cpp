@@ -19,8 +19,7 @@ TextTower::TextTower(ParameterSet& p, const ViTConfig& config) : config_(text_to
   blocks_.reserve(static_cast<std::size_t>(c.depth));
   for (place.block = 0; place.block < c.depth; ++place.block) {
     ++place.layer;
-    blocks_.emplace_back(
-        p, BranchConfig{place, sizes, c.qkv_bias, c.gelu, 0.0, 0.0, 0.0, c.short_forms, c.depth, c.placement});
+    blocks_.emplace_back(p, BranchConfig(c, place, sizes, c.depth));
   }
   place.block = -1;
   ++place.layer;
@@ -37,21 +36,21 @@ void TextTower::prepare(Backend& backend, std::int64_t texts, DType dtype) const
   out_.prepare(backend, texts, dtype);
 }
 
-Var TextTower::operator()(Tensor ids, DType dtype, const Context& ctx) const {
+Var TextTower::operator()(Tensor ids, DType dtype, const Shard& shard) const {
   require_shape("text tower", "ids", ids.shape(), {ids.shape()[0], config_.tokens()});
-  ctx.tape.at("text.embedding");
-  Var z = embedded_(embed(ctx.parameter(embedding_), ids, dtype), ctx);
-  z = streams_.begin(posembed_out_(add_positions(z, ctx.parameter(positions_)), ctx));
-  for (const Block& block : blocks_) z = block(z, ctx);
-  ctx.tape.at("text.pool");
-  return out_(pooled_(select_tokens(final_(streams_.end(z, ctx), ctx), config_.tokens() - 1, 1), ctx), ctx);
+  shard.tape.at("text.embedding");
+  Var z = embedded_(embed(shard.parameter(embedding_), ids, dtype), shard);
+  z = streams_.begin(posembed_out_(add_positions(z, shard.parameter(positions_)), shard));
+  for (const Block& block : blocks_) z = block(z, shard);
+  shard.tape.at("text.pool");
+  return out_(pooled_(select_tokens(final_(streams_.end(z, shard), shard), config_.tokens() - 1, 1), shard), shard);
 }
 
-Var TextTower::losses(const Var& features, Tensor ids, ContrastKind kind, const Context& ctx) const {
-  const Var texts = (*this)(ids, features.value().dtype(), ctx);
-  ctx.tape.at("contrast");
-  return contrastive_loss(unit_rows(features), unit_rows(texts), ctx.parameter(temperature_), ctx.parameter(bias_),
-                          kind, ctx.slice);
+Var TextTower::losses(const Var& features, Tensor ids, ContrastKind kind, const Shard& shard) const {
+  const Var texts = (*this)(ids, features.value().dtype(), shard);
+  shard.tape.at("contrast");
+  return contrastive_loss(unit_rows(features), unit_rows(texts), shard.parameter(temperature_), shard.parameter(bias_),
+                          kind, shard.slice);
 }
 
 }  // namespace normlab

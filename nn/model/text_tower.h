@@ -20,9 +20,9 @@ class TextTower {
   TextTower& operator=(const TextTower&) = delete;
 
   /// ids i32 [B, length], each below the vocabulary's size, to [B, width].
-  Var operator()(Tensor ids, DType dtype, const Context& ctx) const;
+  Var operator()(Tensor ids, DType dtype, const Shard& shard) const;
   /// Losses [B] of images' features [B, width] and their texts.
-  Var losses(const Var& features, Tensor ids, ContrastKind kind, const Context& ctx) const;
+  Var losses(const Var& features, Tensor ids, ContrastKind kind, const Shard& shard) const;
   void prepare(Backend& backend, std::int64_t texts, DType dtype) const;
 
  private:

@@ -25,16 +25,7 @@ ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
   posembed_out_ = norm(stem, &StemSites::posembed_out);
   blocks_.reserve(static_cast<std::size_t>(c.depth));
   for (std::int64_t i = 0; i < c.depth; ++i)
-    blocks_.emplace_back(p, BranchConfig{{.block = i, .layer = i + 1},
-                                         sizes,
-                                         c.qkv_bias,
-                                         c.gelu,
-                                         c.dropout,
-                                         c.attention_dropout,
-                                         c.drop_path_rate(i),
-                                         c.short_forms,
-                                         c.depth,
-                                         c.placement});
+    blocks_.emplace_back(p, BranchConfig(c, {.block = i, .layer = i + 1}, sizes, c.depth));
   streams_ = ResidualStreams(p, end, c.placement, sizes);
   final_ = norm(end, &Placement::final);
   pooled_ = norm(end, &Placement::pooled);
@@ -43,86 +34,88 @@ ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
     text_ = std::make_unique<TextTower>(p, c);
   else
     head_ = Linear(p, end, Role::head, c.feature_width(), c.num_classes);
-  class_token_alone_ = c.short_forms && c.task != Task::segment && c.pool == Pool::token && !c.distill_token &&
-                       !c.dropout.any() && !c.placement.has_two_streams() && c.attention_dropout == 0 &&
-                       norms_see_one_token(c.placement);
+  class_token_alone_ = reads_class_token_alone(c);
   if (c.distill_token) head_dist_ = Linear(p, end, Role::head_dist, c.embed_dim, c.num_classes);
 }
 
 void ViT::prepare(Backend& backend, std::int64_t images, DType dtype) const {
   patch_embed_.prepare(backend, images * config_.patches(), dtype);
   for (const Block& block : blocks_) block.prepare(backend, images, config_.tokens(), dtype);
-  if (class_token_alone_) blocks_.back().prepare_first_token(backend, images, config_.tokens(), dtype);
+  if (class_token_alone_) blocks_.back().prepare(backend, images, config_.tokens(), dtype, Tokens::first);
   const std::int64_t answers = config_.task == Task::segment ? images * config_.patches() : images;
   for (const Linear* layer : {&rep_, &head_, &head_dist_}) layer->prepare(backend, answers, dtype);
   if (text_) text_->prepare(backend, images, dtype);
 }
 
-Var ViT::positions(const Context& ctx) const {
-  if (pos_embed_ >= 0) return ctx.parameter(pos_embed_);
-  return ctx.tape.input(ctx.parameters.constant(sincos_));
+Var ViT::positions(const Shard& shard) const {
+  if (pos_embed_ >= 0) return shard.parameter(pos_embed_);
+  return shard.tape.input(shard.step.parameters.constant(sincos_));
 }
 
-Var ViT::stem(const Var& images, const Context& ctx) const {
-  ctx.tape.at("patch_embed");
-  const Var patches = patch_in_(patchify(images, config_.patch_size, config_.patch_size), ctx);
-  Var x = patch_out_(patch_embed_(patches, ctx), ctx);
+Var ViT::stem(const Var& images, const Shard& shard) const {
+  shard.tape.at("patch_embed");
+  const Var patches = patch_in_(patchify(images, config_.patch_size, config_.patch_size), shard);
+  Var x = patch_out_(patch_embed_(patches, shard), shard);
   const bool class_position = config_.class_position();
-  ctx.tape.at("pos_embed");
-  if (!class_position) x = add_positions(x, positions(ctx));
-  if (cls_token_ < 0) return posembed_out_(x, ctx);
+  shard.tape.at("pos_embed");
+  if (!class_position) x = add_positions(x, positions(shard));
+  if (cls_token_ < 0) return posembed_out_(x, shard);
   const bool norm_sees_class = config_.placement.stem.posembed_out_includes_class;
-  if (!class_position && !norm_sees_class) x = posembed_out_(x, ctx);
-  if (dist_token_ >= 0) x = concat_token(ctx.parameter(dist_token_), x);
-  x = concat_token(ctx.parameter(cls_token_), x);
-  if (class_position) x = add_positions(x, positions(ctx));
-  if (norm_sees_class) return posembed_out_(x, ctx);
+  if (!class_position && !norm_sees_class) x = posembed_out_(x, shard);
+  if (dist_token_ >= 0) x = concat_token(shard.parameter(dist_token_), x);
+  x = concat_token(shard.parameter(cls_token_), x);
+  if (class_position) x = add_positions(x, positions(shard));
+  if (norm_sees_class) return posembed_out_(x, shard);
   if (!class_position || posembed_out_.is_identity()) return x;
   // The class token has a position but skips the norm.
   const std::int64_t prefix = config_.prefix();
-  const Var patches_only = posembed_out_(select_tokens(x, prefix, config_.patches()), ctx);
+  const Var patches_only = posembed_out_(select_tokens(x, prefix, config_.patches()), shard);
   const Shape prefix_shape{x.shape()[0], prefix, config_.embed_dim};
   return concat_tokens(reshape(select_tokens(x, 0, prefix), prefix_shape), patches_only);
 }
 
-Var ViT::operator()(const Var& images, const Context& ctx) const {
-  const ViTConfig& c = config_;
-  require_shape("vit", "images", images.shape(), {images.shape()[0], c.image_size[0], c.image_size[1], c.channels});
-  Var z = ctx.in_part({}, {}, [&](const Context& of_stem) {  // [B, N, D]  (1)
-    return of_stem.dropout(ctx.show("stem", stem(images, of_stem)), c.dropout.stem, "stem");
+Var ViT::embed(const Var& images, const Shard& shard) const {
+  return shard.in_part({}, {}, [&](const Shard& here) {
+    return here.dropout(here.show("stem", stem(images, here)), config_.dropout.stem, "stem");
   });
-  z = streams_.begin(z);
-  for (const Block& block : std::span(blocks_).first(blocks_.size() - 1)) z = block(z, ctx);  // (2), (3)
-  z = class_token_alone_ ? blocks_.back().first_token(z, ctx) : blocks_.back()(z, ctx);
-  z = final_(streams_.end(z, ctx), ctx);
-  return c.task == Task::segment ? patch_logits(z, ctx) : logits(z, ctx);
 }
 
-Var ViT::patch_logits(const Var& tokens, const Context& ctx) const {
+// Equations (1) to (4) of the paper.
+Var ViT::operator()(const Var& images, const Shard& shard) const {
   const ViTConfig& c = config_;
-  ctx.tape.at("pool");
+  require_shape("vit", "images", images.shape(), {images.shape()[0], c.image_size[0], c.image_size[1], c.channels});
+  Var z = streams_.begin(embed(images, shard));                                                 // (1)  [B, N, D]
+  for (const Block& block : std::span(blocks_).first(blocks_.size() - 1)) z = block(z, shard);  // (2), (3)
+  z = class_token_alone_ ? blocks_.back().first_token(z, shard) : blocks_.back()(z, shard);
+  z = final_(streams_.end(z, shard), shard);  // (4)
+  return c.task == Task::segment ? patch_logits(z, shard) : logits(z, shard);
+}
+
+Var ViT::patch_logits(const Var& tokens, const Shard& shard) const {
+  const ViTConfig& c = config_;
+  shard.tape.at("pool");
   const Var z = c.prefix() > 0 ? select_tokens(tokens, c.prefix(), c.patches()) : tokens;
   const std::int64_t images = tokens.shape()[0];
-  const Var out = head(reshape(z, {images * c.patches(), c.embed_dim}), ctx);
+  const Var out = head(reshape(z, {images * c.patches(), c.embed_dim}), shard);
   return reshape(out, {images, c.image_size[0] / c.patch_size, c.image_size[1] / c.patch_size, c.num_classes});
 }
 
-Var ViT::logits(const Var& tokens, const Context& ctx) const {
+Var ViT::logits(const Var& tokens, const Shard& shard) const {
   const ViTConfig& c = config_;
-  ctx.tape.at("pool");
-  Var z = pooled_(c.pool == Pool::token ? select_tokens(tokens, 0, 1) : mean_tokens(tokens), ctx);  // [B, D]  (4)
-  if (c.rep_size > 0) z = tanh(rep_(z, ctx));
-  const Var out = head(z, ctx);
+  shard.tape.at("pool");
+  Var z = pooled_(c.pool == Pool::token ? select_tokens(tokens, 0, 1) : mean_tokens(tokens), shard);  // [B, D]
+  if (c.rep_size > 0) z = tanh(rep_(z, shard));
+  const Var out = head(z, shard);
   if (!c.distill_token) return out;
   // The mean of both heads, also in training, where there is no teacher.
-  const Var second = head_dist_(select_tokens(tokens, 1, 1), ctx);
+  const Var second = head_dist_(select_tokens(tokens, 1, 1), shard);
   const Shape one{out.shape()[0], 1, c.num_classes};
   return mean_tokens(concat_tokens(reshape(out, one), reshape(second, one)));
 }
 
-Var ViT::head(const Var& features, const Context& ctx) const {
-  const Var& shown = ctx.show("pre_logits", features);
-  return text_ ? shown : head_(shown, ctx);
+Var ViT::head(const Var& features, const Shard& shard) const {
+  const Var& shown = shard.show("pre_logits", features);
+  return text_ ? shown : head_(shown, shard);
 }
 
 std::vector<double> sincos2d(std::int64_t height, std::int64_t width, std::int64_t dim) {

@@ -20,18 +20,19 @@ class ViT final : public Model {
   ViT& operator=(const ViT&) = delete;
 
   /// images [B, H, W, C] to logits [B, num_classes], or of each patch for task segment.
-  Var operator()(const Var& images, const Context& ctx) const override;
-  Var head(const Var& features, const Context& ctx) const override;
+  Var operator()(const Var& images, const Shard& shard) const override;
+  Var head(const Var& features, const Shard& shard) const override;
   void prepare(Backend& backend, std::int64_t images, DType dtype) const override;
   bool skips_dropped(Backend& backend) const override { return blocks_.back().skips_dropped(backend); }
   const TextTower* text() const override { return text_.get(); }
   const ViTConfig& config() const { return config_; }
 
  private:
-  Var stem(const Var& images, const Context& ctx) const;
-  Var logits(const Var& z, const Context& ctx) const;        // [B, N, D] to [B, num_classes]
-  Var patch_logits(const Var& z, const Context& ctx) const;  // [B, N, D] to [B, rows, columns, num_classes]
-  Var positions(const Context& ctx) const;
+  Var embed(const Var& images, const Shard& shard) const;
+  Var stem(const Var& images, const Shard& shard) const;
+  Var logits(const Var& z, const Shard& shard) const;        // [B, N, D] to [B, num_classes]
+  Var patch_logits(const Var& z, const Shard& shard) const;  // [B, N, D] to [B, rows, columns, num_classes]
+  Var positions(const Shard& shard) const;
 
   ViTConfig config_;
   Norm patch_in_, patch_out_, posembed_out_, final_, pooled_;
@@ -40,7 +41,7 @@ class ViT final : public Model {
   int pos_embed_ = -1, sincos_ = -1, cls_token_ = -1, dist_token_ = -1;
   std::vector<Block> blocks_;
   std::unique_ptr<TextTower> text_;
-  bool class_token_alone_ = false;  // the last block may compute only the class token
+  bool class_token_alone_ = false;  // see reads_class_token_alone()
 };
 
 /// Fixed positions [height * width, dim], token = y width + x, rows (sin x w, cos x w, sin y w, cos y w) with

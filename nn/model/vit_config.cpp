@@ -7,8 +7,15 @@ namespace normlab {
 
 std::vector<BlockSizes> block_sizes(const ViTConfig& c) {
   const std::int64_t tokens = c.tokens();
-  return std::vector(std::size_t(c.depth), BlockSizes{c.patch_pixels(), c.embed_dim, c.num_heads, c.mlp_dim,
-                                                      c.patches(), tokens, tokens, tokens});
+  const BlockSizes block{.patch_pixels = c.patch_pixels(),
+                         .embed_dim = c.embed_dim,
+                         .num_heads = c.num_heads,
+                         .mlp_dim = c.mlp_dim,
+                         .patches = c.patches(),
+                         .tokens = tokens,
+                         .attended = tokens,
+                         .window = tokens};
+  return std::vector(std::size_t(c.depth), block);
 }
 
 ViTConfig text_tower(const ViTConfig& config) {
@@ -36,12 +43,7 @@ std::vector<ConfigProblem> validate(const ViTConfig& c) {
 
   if (c.embed_dim % c.num_heads != 0)
     checks.report("num_heads", concat(c.num_heads, " heads do not divide embed_dim ", c.embed_dim));
-  if (c.image_size[0] % c.patch_size != 0 || c.image_size[1] % c.patch_size != 0)
-    checks.report("patch_size", concat("patches of ", c.patch_size, " do not divide an image of ", c.image_size[0],
-                                       " x ", c.image_size[1]));
-  else if (c.patches() > limits::kTokens)
-    checks.report("patch_size", concat(c.patches(), " patches per image; at most ", limits::kTokens,
-                                       " are supported; use a larger patch"));
+  checks.patches(c);
   if (c.pos_embed == PosEmbed::sincos2d && !fits_sincos2d(c.embed_dim))
     checks.report("pos_embed",
                   concat("sincos2d needs an embed_dim that is a multiple of 4, and at least 8, got ", c.embed_dim));

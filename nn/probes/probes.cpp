@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/backend.h"
+#include "core/for_type.h"
 #include "nn/model/sites.h"
 
 namespace normlab {
@@ -13,16 +14,7 @@ namespace {
 /// Calls f with a pointer to the values, whatever their type.
 template <class F>
 void with_values(const Tensor& t, F&& f) {
-  switch (t.dtype()) {
-    case DType::f32:
-      return f(t.data<float>());
-    case DType::f64:
-      return f(t.data<double>());
-    case DType::bf16:
-      return f(t.data<bf16>());
-    default:
-      throw InputError(concat("probe: features must be floating-point numbers, not ", to_string(t.dtype())));
-  }
+  for_type("probe", t.dtype(), [&](auto type) { f(t.data<typename decltype(type)::type>()); });
 }
 
 template <class T>
@@ -55,7 +47,7 @@ std::vector<std::string> layers_of(const ParameterInfo& info) {
 ProbeAxis probe_axis(const Placement& p) {
   for (const NormSpec* site : {&p.attn.pre, &p.mlp.pre, &p.attn.post, &p.mlp.post, &p.attn.out, &p.mlp.out, &p.final})
     if (site->kind != NormKind::none)
-      return site->kind == NormKind::batch_norm ? ProbeAxis::channel : ProbeAxis::position;
+      return parts_of(site->kind).over == Statistics::batch ? ProbeAxis::channel : ProbeAxis::position;
   return ProbeAxis::position;
 }
 
@@ -93,6 +85,8 @@ void FeatureStatistics::see(const Var& features, std::int64_t first_image) {
 }
 
 void FeatureStatistics::gather(Ranks& ranks) {
+  const std::int64_t images = ranks.shared(this->images()), all_channels = ranks.shared(channels_);
+  if (this->images() == 0) *this = FeatureStatistics(images, all_channels);  // this rank saw none of them
   const auto channels = static_cast<std::size_t>(2 * channels_);
   for (int r = 0; r < ranks.size(); ++r) {
     std::vector<std::int64_t> positions = positions_;
@@ -136,48 +130,26 @@ FeatureMoments FeatureStatistics::moments(ProbeAxis axis) const {
   return {out.afsm / double(channels_), out.afv / double(channels_)};
 }
 
-void SignalProbe::observe(Context& ctx) {
-  const std::int64_t images = ctx.step_images > 0 ? ctx.step_images : ctx.slice.batch;
-  const std::int64_t first = ctx.part_begin + ctx.slice.first_image;
-  ctx.observers.branch = [this, images, first](const std::string& name, const Var& branch) {
-    Point* point = nullptr;
-    {
-      const std::lock_guard lock(mutex_);
-      point = find(name);
-      // The first shard to get here has passed all earlier points, so points are in the order of the network.
-      if (point == nullptr)
-        point = points_.emplace_back(std::make_unique<Point>(name, images, branch.shape().back())).get();
-    }
-    point->branch.see(branch, first);
+void SignalProbe::observe(Observers& observers) {
+  observers.branch = [this](const Shard& shard, const std::string& name, const Var& branch) {
+    Point& point = points_.at(name, [&] {
+      const FeatureStatistics empty(shard.step_images(), branch.shape().back());
+      return Point{empty, empty};
+    });
+    point.branch.see(branch, shard.first_image());
   };
-  ctx.observers.value = [this, first](const std::string& name, const Var& value) {
-    Point* point = nullptr;
-    {
-      const std::lock_guard lock(mutex_);
-      point = find(name);
-    }
-    if (point == nullptr) return;  // only a sum has a branch
-    point->stream.see(value, first);
+  observers.value = [this](const Shard& shard, const std::string& name, const Var& value) {
+    if (Point* point = points_.find(name)) point->stream.see(value, shard.first_image());  // only a sum has a branch
   };
 }
 
 void SignalProbe::gather(Ranks& ranks) {
   if (ranks.alone()) return;
-  const std::size_t count = ranks.shared(points_.size());  // rank 0 has images of every step
-  for (std::size_t i = 0; i < count; ++i) {
-    const bool here = i < points_.size();
-    const std::string name = ranks.shared_text(here ? points_[i]->name : "");
-    const std::int64_t images = ranks.shared(here ? points_[i]->stream.images() : 0),
-                       channels = ranks.shared(here ? points_[i]->stream.channels() : 0);
-    if (!here) points_.push_back(std::make_unique<Point>(name, images, channels));
-    points_[i]->stream.gather(ranks);
-    points_[i]->branch.gather(ranks);
+  points_.share_names(ranks);
+  for (const auto& point : points_) {
+    point->record.stream.gather(ranks);
+    point->record.branch.gather(ranks);
   }
-}
-
-SignalProbe::Point* SignalProbe::find(const std::string& name) const {
-  const auto found = std::find_if(points_.begin(), points_.end(), [&](const auto& p) { return p->name == name; });
-  return found == points_.end() ? nullptr : found->get();
 }
 
 std::vector<SignalProbe::Layer> SignalProbe::layers() const {
@@ -185,8 +157,8 @@ std::vector<SignalProbe::Layer> SignalProbe::layers() const {
   for (const auto& point : points_) {
     Layer& layer = out.emplace_back(Layer{point->name, {}, {}});
     for (const ProbeAxis axis : kProbeAxes) {
-      layer.stream[static_cast<std::size_t>(axis)] = point->stream.moments(axis);
-      layer.branch[static_cast<std::size_t>(axis)] = point->branch.moments(axis);
+      layer.stream[static_cast<std::size_t>(axis)] = point->record.stream.moments(axis);
+      layer.branch[static_cast<std::size_t>(axis)] = point->record.branch.moments(axis);
     }
   }
   return out;

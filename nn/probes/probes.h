@@ -5,15 +5,13 @@
 // threads changes a bit.
 #pragma once
 
-#include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include "core/ranks/ranks.h"
 #include "core/shards.h"
-#include "nn/model/context.h"
 #include "nn/model/placement.h"
+#include "nn/model/step.h"
+#include "nn/probes/named_records.h"
 
 namespace normlab {
 
@@ -39,7 +37,7 @@ struct FeatureMoments {
 /// Moments of features that arrive image by image, in any order and from several threads.
 class FeatureStatistics {
  public:
-  FeatureStatistics(std::int64_t images, std::int64_t channels);
+  FeatureStatistics(std::int64_t images = 0, std::int64_t channels = 0);
   std::int64_t images() const { return std::ssize(positions_); }
   std::int64_t channels() const { return channels_; }
   /// Adds features [n, ..., C] (f32, f64 or bf16) of the images first_image .. first_image + n, in host memory or on a
@@ -63,7 +61,7 @@ class FeatureStatistics {
   std::vector<double> channels_sums_;    // [images, 2, C]: as from Backend::feature_statistics()
 };
 
-/// The signal of one batch through a network: give its observers to each shard's Context, and read it after the batch.
+/// The signal of one batch through a network: give its observers to the step, and read it after the batch.
 class SignalProbe {
  public:
   /// A branch that ends in a residual sum, in the order of the network.
@@ -73,8 +71,8 @@ class SignalProbe {
         branch[2];  // by ProbeAxis; stream: what continues after the sum (and a norm `post`)
   };
 
-  /// Sets the observers of `ctx`, which must not outlive the probe.
-  void observe(Context& ctx);
+  /// Sets the observers of values and branches, which must not outlive the probe.
+  void observe(Observers& observers);
   /// After the shards of this rank: takes over those of the others. All ranks call it.
   void gather(Ranks& ranks);
   /// After all shards: every layer. AFSM and AFV of the paper are `stream`, AFVR is `branch[..].afv`.
@@ -82,14 +80,9 @@ class SignalProbe {
 
  private:
   struct Point {
-    std::string name;
     FeatureStatistics stream, branch;
-    Point(std::string name_of, std::int64_t images, std::int64_t channels)
-        : name(std::move(name_of)), stream(images, channels), branch(images, channels) {}
   };
-  Point* find(const std::string& name) const;  // the lock is held
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Point>> points_;
+  NamedRecords<Point> points_;
 };
 
 /// Norm of the gradient of a group of parameters.

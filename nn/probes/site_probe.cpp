@@ -5,6 +5,7 @@
 
 #include "core/backend.h"
 #include "core/cpu/window_bias.h"
+#include "core/for_type.h"
 
 namespace normlab {
 namespace {
@@ -12,52 +13,15 @@ namespace {
 /// A tensor's values in host memory, whatever its type and device.
 std::vector<double> values_of(Backend& backend, const Tensor& t) {
   std::vector<double> out(static_cast<std::size_t>(t.size()));
-  const auto copy = [&]<class T>(const T*) {
+  for_type("probe", t.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
     std::vector<T> raw(out.size());
     backend.read(t, raw.data());
     backend.synchronize();
     std::transform(raw.begin(), raw.end(), out.begin(), [](T v) { return double(Acc<T>(v)); });
-  };
-  switch (t.dtype()) {
-    case DType::f32:
-      copy(static_cast<const float*>(nullptr));
-      break;
-    case DType::f64:
-      copy(static_cast<const double*>(nullptr));
-      break;
-    case DType::bf16:
-      copy(static_cast<const bf16*>(nullptr));
-      break;
-    default:
-      throw InputError(concat("probe: values must be floating-point numbers, not ", to_string(t.dtype())));
-  }
+  });
   return out;
 }
-
-template <class Record>
-Record* find(const std::vector<std::unique_ptr<Record>>& records, const std::string& name) {
-  const auto found = std::find_if(records.begin(), records.end(), [&](const auto& r) { return r->name == name; });
-  return found == records.end() ? nullptr : found->get();
-}
-
-/// Gives all ranks a record of each name, in the order of rank 0, which has images of every step.
-template <class Record>
-void share_names(Ranks& ranks, std::vector<std::unique_ptr<Record>>& records) {
-  const std::size_t count = ranks.shared(records.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::string name = ranks.shared_text(i < records.size() ? records[i]->name : "");
-    if (i < records.size() && records[i]->name == name) continue;
-    const auto found = std::find_if(records.begin(), records.end(), [&](const auto& r) { return r->name == name; });
-    if (found != records.end())
-      std::swap(*found, records[i]);
-    else
-      (*records.insert(records.begin() + std::ptrdiff_t(i), std::make_unique<Record>()))->name = name;
-  }
-}
-
-/// The place of a shard's first image in its step.
-std::int64_t first_image(const Context& ctx) { return ctx.part_begin + ctx.slice.first_image; }
-std::int64_t images_of_step(const Context& ctx) { return ctx.step_images > 0 ? ctx.step_images : ctx.slice.batch; }
 
 }  // namespace
 
@@ -79,21 +43,15 @@ double bin_edge(std::size_t bin) {
   return from_zero < 0 ? -size : size;
 }
 
-NormProbe::Record& NormProbe::record(const std::string& name, std::int64_t images) {
-  const std::lock_guard lock(mutex_);
-  if (Record* known = find(records_, name)) return *known;
-  // The first shard to get here has passed all earlier sites, so records are in the order of the network.
-  Record& added = *records_.emplace_back(std::make_unique<Record>());
-  added.name = name;
-  added.images.resize(static_cast<std::size_t>(images));
-  return added;
-}
-
-void NormProbe::observe(Context& ctx) {
-  const std::int64_t first = first_image(ctx), step_images = images_of_step(ctx), images = ctx.slice.images;
-  Backend& backend = ctx.tape.backend();
-  ctx.observers.norm = [this, first, step_images, images, &backend](const std::string& name, const NormSeen& seen) {
-    Record& site = record(name, step_images);
+void NormProbe::observe(Observers& observers) {
+  observers.norm = [this](const Shard& shard, const std::string& name, const NormSeen& seen) {
+    const std::int64_t first = shard.first_image(), images = shard.slice.images;
+    Backend& backend = shard.tape.backend();
+    Record& site = records_.at(name, [&] {
+      Record empty;
+      empty.images.resize(static_cast<std::size_t>(shard.step_images()));
+      return empty;
+    });
     const std::vector<double> x = values_of(backend, seen.x.value());
     const std::size_t each = x.size() / static_cast<std::size_t>(images);
     std::array<std::int64_t, kActivationBins + 1> bins{};
@@ -139,22 +97,23 @@ void NormProbe::observe(Context& ctx) {
 
 void NormProbe::gather(Ranks& ranks) {
   if (ranks.alone()) return;
-  share_names(ranks, records_);
-  for (const auto& record : records_) {
-    const Record own = *record;
-    record->bins = {};
+  records_.share_names(ranks);
+  for (const auto& named : records_) {
+    Record& record = named->record;
+    const Record before = record;
+    record.bins = {};
     for (int r = 0; r < ranks.size(); ++r) {
-      std::vector<Sums> images = own.images;
+      std::vector<Sums> images = before.images;
       ranks.share(images, r);
-      record->images.resize(std::max(record->images.size(), images.size()));
+      record.images.resize(std::max(record.images.size(), images.size()));
       for (std::size_t i = 0; i < images.size(); ++i)
-        if (images[i].count > 0) record->images[i] = images[i];
-      const auto bins = ranks.shared(own.bins, r);
-      for (std::size_t b = 0; b < bins.size(); ++b) record->bins[b] += bins[b];
-      for (std::size_t i = 0; i < own.points.size(); ++i) {
-        std::vector<MappedPoint> points = own.points[i];
+        if (images[i].count > 0) record.images[i] = images[i];
+      const auto bins = ranks.shared(before.bins, r);
+      for (std::size_t b = 0; b < bins.size(); ++b) record.bins[b] += bins[b];
+      for (std::size_t i = 0; i < before.points.size(); ++i) {
+        std::vector<MappedPoint> points = before.points[i];
         ranks.share(points, r);
-        if (!points.empty()) record->points[i] = points;
+        if (!points.empty()) record.points[i] = points;
       }
     }
   }
@@ -162,13 +121,14 @@ void NormProbe::gather(Ranks& ranks) {
 
 std::vector<NormProbe::Site> NormProbe::sites() const {
   std::vector<Site> out;
-  for (const auto& record : records_) {
+  for (const auto& named : records_) {
+    Record& record = named->record;
     Site& site = out.emplace_back();
-    site.name = record->name;
+    site.name = named->name;
     ActivationMoments& m = site.moments;
-    m.bins = record->bins;
+    m.bins = record.bins;
     Sums all;
-    for (const Sums& image : record->images) {
+    for (const Sums& image : record.images) {
       all.s1 += image.s1;
       all.s2 += image.s2;
       all.s3 += image.s3;
@@ -186,25 +146,17 @@ std::vector<NormProbe::Site> NormProbe::sites() const {
     m.kurtosis = m.variance > 0 ? central / (m.variance * m.variance) : 0;
     m.lowest = all.lowest;
     m.highest = all.highest;
-    for (const auto& points : record->points) site.points.insert(site.points.end(), points.begin(), points.end());
+    for (const auto& points : record.points) site.points.insert(site.points.end(), points.begin(), points.end());
   }
   return out;
 }
 
-void AttentionProbe::observe(Context& ctx) {
-  const std::int64_t first = first_image(ctx);
-  if (first >= kAttendedImages) return;
-  Backend& backend = ctx.tape.backend();
-  ctx.observers.attention = [this, first, &backend](const std::string& name, const AttentionSeen& seen) {
-    Record* layer = nullptr;
-    {
-      const std::lock_guard lock(mutex_);
-      layer = find(records_, name);
-      if (layer == nullptr) {
-        layer = records_.emplace_back(std::make_unique<Record>()).get();
-        layer->name = name;
-      }
-    }
+void AttentionProbe::observe(Observers& observers) {
+  observers.attention = [this](const Shard& shard, const std::string& name, const AttentionSeen& seen) {
+    const std::int64_t first = shard.first_image(), images = shard.slice.images;
+    if (first >= kAttendedImages) return;
+    Backend& backend = shard.tape.backend();
+    Record& layer = records_.at(name, [] { return Record(); });
     const bool joined = &seen.q == &seen.k || seen.q.value().raw() == seen.k.value().raw();
     const std::vector<double> q = values_of(backend, seen.q.value());
     const std::vector<double> k = joined ? std::vector<double>() : values_of(backend, seen.k.value());
@@ -212,10 +164,10 @@ void AttentionProbe::observe(Context& ctx) {
     const Shape& shape = seen.q.shape();
     const std::int64_t sequences = shape[0], tokens = shape[1], stride = shape[2];
     const std::int64_t width = joined ? stride / 3 : stride, head_dim = width / seen.heads;
-    const std::int64_t each = sequences / seen.images;  // windows of an image
+    const std::int64_t each = sequences / images;  // windows of an image
     const double scale = 1.0 / std::sqrt(double(head_dim));
     std::vector<double> scores(static_cast<std::size_t>(tokens * tokens));
-    for (std::int64_t i = 0; i < std::min(seen.images, kAttendedImages - first); ++i) {
+    for (std::int64_t i = 0; i < std::min(images, kAttendedImages - first); ++i) {
       double entropy = 0.0, largest = -std::numeric_limits<double>::infinity();
       for (std::int64_t s = i * each; s < (i + 1) * each; ++s)
         for (std::int64_t h = 0; h < seen.heads; ++h) {
@@ -223,7 +175,7 @@ void AttentionProbe::observe(Context& ctx) {
           const double* keys = joined ? queries + width : k.data() + s * tokens * stride + h * head_dim;
           std::fill(scores.begin(), scores.end(), 0.0);
           if (seen.windows) {
-            const WindowDims dims = seen.windows->dims(seen.images, width);
+            const WindowDims dims = seen.windows->dims(images, width);
             cpu::expand_bias(dims, seen.heads, h, table.data(), scores.data());
             cpu::add_mask(dims, cpu::mask_pattern(dims, s), scores.data());
           }
@@ -247,41 +199,43 @@ void AttentionProbe::observe(Context& ctx) {
           }
         }
       const auto at = static_cast<std::size_t>(first + i);
-      layer->entropy[at] = entropy;
-      layer->largest[at] = largest;
-      layer->queries[at] = each * seen.heads * tokens;
+      layer.entropy[at] = entropy;
+      layer.largest[at] = largest;
+      layer.queries[at] = each * seen.heads * tokens;
     }
   };
 }
 
 void AttentionProbe::gather(Ranks& ranks) {
   if (ranks.alone()) return;
-  share_names(ranks, records_);
-  for (const auto& record : records_) {
-    const auto queries = ranks.gathered(record->queries);
-    const auto entropy = ranks.gathered(record->entropy), largest = ranks.gathered(record->largest);
+  records_.share_names(ranks);
+  for (const auto& named : records_) {
+    Record& record = named->record;
+    const auto queries = ranks.gathered(record.queries);
+    const auto entropy = ranks.gathered(record.entropy), largest = ranks.gathered(record.largest);
     for (std::size_t r = 0; r < queries.size(); ++r)
       for (std::size_t i = 0; i < queries[r].size(); ++i) {
         if (queries[r][i] == 0) continue;
-        record->queries[i] = queries[r][i];
-        record->entropy[i] = entropy[r][i];
-        record->largest[i] = largest[r][i];
+        record.queries[i] = queries[r][i];
+        record.entropy[i] = entropy[r][i];
+        record.largest[i] = largest[r][i];
       }
   }
 }
 
 std::vector<AttentionProbe::Layer> AttentionProbe::layers() const {
   std::vector<Layer> out;
-  for (const auto& record : records_) {
+  for (const auto& named : records_) {
+    Record& record = named->record;
     Layer& layer = out.emplace_back();
-    layer.name = record->name;
+    layer.name = named->name;
     layer.largest_logit = -std::numeric_limits<double>::infinity();
     std::int64_t queries = 0;
-    for (std::size_t i = 0; i < record->queries.size(); ++i) {
-      if (record->queries[i] == 0) continue;
-      layer.entropy += record->entropy[i];
-      queries += record->queries[i];
-      layer.largest_logit = std::max(layer.largest_logit, record->largest[i]);
+    for (std::size_t i = 0; i < record.queries.size(); ++i) {
+      if (record.queries[i] == 0) continue;
+      layer.entropy += record.entropy[i];
+      queries += record.queries[i];
+      layer.largest_logit = std::max(layer.largest_logit, record.largest[i]);
     }
     layer.entropy /= double(queries);
   }

@@ -7,13 +7,12 @@
 
 #include <array>
 #include <limits>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "core/ranks/ranks.h"
-#include "nn/model/context.h"
+#include "nn/model/step.h"
+#include "nn/probes/named_records.h"
 
 namespace normlab {
 
@@ -47,8 +46,8 @@ class NormProbe {
  public:
   /// `points`: also record points.
   explicit NormProbe(bool points) : points_(points) {}
-  /// Sets the norm observer of `ctx`, which must not outlive the probe.
-  void observe(Context& ctx);
+  /// Sets the observer of norms, which must not outlive the probe.
+  void observe(Observers& observers);
   struct Site {
     std::string name;  // "blocks.0.attn.pre"
     ActivationMoments moments;
@@ -66,23 +65,21 @@ class NormProbe {
     std::int64_t count = 0;
   };
   struct Record {
-    std::string name;
     std::vector<Sums> images;
     std::array<std::int64_t, kActivationBins> bins{};  // behind mutex_
     std::array<std::vector<MappedPoint>, std::size_t(kMappedImages)> points;
   };
-  Record& record(const std::string& name, std::int64_t images);
   bool points_;
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Record>> records_;
+  std::mutex mutex_;
+  NamedRecords<Record> records_;
 };
 
 /// Entropy (natural logarithm) of the attention weights of a query, the mean over images, heads and queries, and the
 /// largest score before the softmax. Windows include their bias and mask. Attention dropout is left out.
 class AttentionProbe {
  public:
-  /// Sets the attention observer of `ctx`, which must not outlive the probe.
-  void observe(Context& ctx);
+  /// Sets the observer of attention, which must not outlive the probe.
+  void observe(Observers& observers);
   struct Layer {
     std::string name;  // "blocks.0.attn"
     double entropy = 0, largest_logit = 0;
@@ -94,12 +91,10 @@ class AttentionProbe {
 
  private:
   struct Record {
-    std::string name;
     std::array<double, std::size_t(kAttendedImages)> entropy{}, largest{};
     std::array<std::int64_t, std::size_t(kAttendedImages)> queries{};
   };
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Record>> records_;
+  NamedRecords<Record> records_;
 };
 
 }  // namespace normlab

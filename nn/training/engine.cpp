@@ -68,9 +68,9 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
       runner_(backend_, pool_),
       recordings_(backend_) {
   const std::int64_t lanes = cut_.training(cut_.part_images(settings.max_batch)).lanes;
-  const std::int64_t own = share_of(lanes, ranks.rank(), ranks.size()).size();
+  const std::int64_t rank_lanes = share_of(lanes, ranks.rank(), ranks.size()).size();
   const bool repeats = !ranks.alone() && shards_meet(config);  // then a lane's gradients go nowhere, see RankShards
-  parameters_.allocate(acc_of(dtype()), std::max<std::int64_t>(1, own + repeats), dtype() == DType::bf16,
+  parameters_.allocate(acc_of(dtype()), std::max<std::int64_t>(1, rank_lanes + repeats), dtype() == DType::bf16,
                        backend_.panel_rows(dtype()));
   optimizer_ = std::make_unique<Optimizer>(
       backend_, parameters_, settings.optimizer,
@@ -94,8 +94,8 @@ void Engine::prepare(std::int64_t batch) {
   if (batch % images != 0) model_->prepare(backend_, batch % images, dtype());
 }
 
-std::optional<RankShards> Engine::own_shards(const ShardPlan& plan, std::int64_t images, Pass pass) {
-  if (ranks_.alone()) return std::nullopt;
+std::optional<RankShards> Engine::shards_of_rank(const ShardPlan& plan, std::int64_t images, Pass pass) {
+  if (ranks_.alone() || pass == Pass::rehearsal) return std::nullopt;
   const bool evaluates = pass == Pass::evaluation;
   const std::int64_t lanes = evaluates ? plan.lanes : cut_.training(cut_.part_images(settings_.max_batch)).lanes;
   return std::optional<RankShards>(std::in_place, ranks_, plan, images, lanes, !evaluates && shards_meet(config_));
@@ -108,47 +108,55 @@ std::vector<bool> Engine::images_read(std::int64_t images, bool training) {
   for (std::int64_t first = 0; first < images; first += part) {
     const std::int64_t count = std::min(part, images - first);
     const ShardPlan plan = training ? cut_.training(count) : cut_.evaluation(count);
-    own_shards(plan, count, training ? Pass::training : Pass::evaluation)->mark_images(read.begin() + first);
+    shards_of_rank(plan, count, training ? Pass::training : Pass::evaluation)->mark_images(read.begin() + first);
   }
   return read;
 }
 
-void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass, RankShards* own,
-                      FunctionRef<void(Workspace&, const BatchSlice&, const Var&, const Var&)> then, const See& see) {
+std::optional<RankShards> Engine::run_part(
+    const Part& part, const ShardPlan& plan, Pass pass,
+    FunctionRef<void(Workspace&, const BatchSlice&, const Var&, const Var&)> then, const Observers* observers) {
+  const std::int64_t images = part.images.shape()[0];
+  std::optional<RankShards> rank_shards = shards_of_rank(plan, images, pass);
   const bool training = pass != Pass::evaluation;
+  const bool seen = !rank_shards || !rank_shards->repeats();  // each image once among all ranks
+  if (observers_ && seen && (pass == Pass::training || pass == Pass::search)) observers = &observers_;
+  const Step step{.parameters = parameters_,
+                  .training = training,
+                  .state = state_.device(),
+                  .drop_seed = settings_.drop_seed,
+                  .part_begin = part.begin,
+                  .step_images = part.step_images,
+                  .rehearses = pass == Pass::rehearsal,
+                  .spare_memory = training && plan.lockstep,
+                  .observers = observers,
+                  .without_layer = training ? 0 : without_layer_};
   const auto run_shard = [&](Workspace& w, const BatchSlice& slice) {
     const auto of_shard = [&](const Tensor& t) { return t.slice(slice.first_image, slice.images); };
     std::optional<Tape::Unrecorded> values_alone;
     if (!training) values_alone.emplace(w.tape);
     if (pass == Pass::search) w.tape.guard();
-    Context ctx{.tape = w.tape,
-                .parameters = parameters_,
-                .lane = !training ? -1
-                        : own     ? own->lane(slice.shards->rank())
-                                  : slice.shards->rank() % plan.lanes,
-                .training = training,
-                .slice = slice,
-                .state = state_.device(),
-                .drop_seed = settings_.drop_seed,
-                .part_begin = part.begin,
-                .step_images = part.step_images,
-                .rehearses = pass == Pass::rehearsal,
-                .spare_memory = training && plan.lockstep};
-    const bool seen = !own || !own->repeats();  // each image once among all ranks
-    if (probe_ && seen && (pass == Pass::training || pass == Pass::search)) probe_(ctx);
-    if (pass == Pass::evaluation) ctx.without_layer = without_layer_;
-    if (see) ctx.observers.value = [&](const std::string& name, const Var& value) { see(slice, name, value); };
+    Shard shard{.step = step, .tape = w.tape, .slice = slice};
+    const int number = slice.shards->rank();
+    if (training) shard.lane = rank_shards ? rank_shards->lane(number) : number % plan.lanes;
     const Var input = w.tape.input(of_shard(part.images));
-    const Var outputs = part.images.dtype() == DType::i32
-                            ? ctx.show("pre_logits", (*model_->text())(input.value(), dtype(), ctx))
-                        : input.shape().rank() == 2 ? model_->head(input, ctx)
-                                                    : (*model_)(input, ctx);
-    if (see) see(slice, "outputs", outputs);
+    const Var outputs =
+        shard.show("outputs", part.images.dtype() == DType::i32
+                                  ? shard.show("pre_logits", (*model_->text())(input.value(), dtype(), shard))
+                              : input.shape().rank() == 2 ? model_->head(input, shard)
+                                                          : (*model_)(input, shard));
     const auto targets = [&] { return of_shard(part.labels); };
     then(w, slice, outputs,
-         part.labels ? task_.losses({outputs, targets(), settings_, ctx, *model_, part.weight}) : Var());
+         part.labels ? task_.losses({.outputs = outputs,
+                                     .targets = targets(),
+                                     .settings = settings_,
+                                     .shard = shard,
+                                     .model = *model_,
+                                     .weight = part.weight})
+                     : Var());
   };
-  runner_.run(plan, part.images.shape()[0], run_shard, own);
+  runner_.run(plan, images, run_shard, rank_shards ? &*rank_shards : nullptr);
+  return rank_shards;
 }
 
 Tensor Engine::backward(Tape& tape, const Var& losses) const {
@@ -164,7 +172,7 @@ void Engine::rehearse(const DeviceBatch& batch) {
   if (!alone || !model_->skips_dropped(backend_) || images <= rehearsed_) return;
   rehearsed_ = images;
   run_part({batch.images.slice(0, images), batch.labels.slice(0, images), 0, step_images_, step_weight_},
-           {.images = images}, Pass::rehearsal, nullptr,
+           {.images = images}, Pass::rehearsal,
            [&](Workspace& w, const BatchSlice&, const Var&, const Var& losses) { backward(w.tape, losses); });
 }
 
@@ -173,18 +181,16 @@ void Engine::train_part(const Part& part, NonFinite* search) {
   const ShardPlan plan = cut_.training(images);
   const Pass pass = search ? Pass::search : Pass::training;
   std::vector<NonFinite> findings(search ? static_cast<std::size_t>(plan.shards) : 0);
-  std::optional<RankShards> own = own_shards(plan, images, pass);
-  run_part(
-      part, plan, pass, own ? &*own : nullptr,
-      [&](Workspace& w, const BatchSlice& slice, const Var& logits, const Var& losses) {
+  const std::optional<RankShards> rank_shards =
+      run_part(part, plan, pass, [&](Workspace& w, const BatchSlice& slice, const Var& logits, const Var& losses) {
         backend_.copy_gradient(losses.value(), {step_losses_.slice(part.begin + slice.first_image, slice.images)});
         const Tensor seed = backward(w.tape, losses);
         w.addresses = {logits.value().raw(), losses.value().raw(), seed.raw(), w.tape.empty({1}, DType::f32).raw()};
         if (search) findings[static_cast<std::size_t>(slice.shards->rank())] = w.tape.nonfinite();
       });
-  if (own)
-    own->share_rows(step_losses_.slice(part.begin, images).raw(), size_of(step_losses_.dtype()),
-                    backend_.exchange(ranks_));
+  if (rank_shards)
+    rank_shards->share_rows(step_losses_.slice(part.begin, images).raw(), size_of(step_losses_.dtype()),
+                            backend_.exchange(ranks_));
   if (search && !*search) *search = first_finding(findings);
 }
 
@@ -195,13 +201,13 @@ NonFinite Engine::first_finding(const std::vector<NonFinite>& findings) {
   const auto first = std::min_element(all.begin(), all.end());
   if (*first == std::ssize(findings)) return {};
   const int from = int(first - all.begin());
-  NonFinite of = found != findings.end() ? *found : NonFinite();
-  if (ranks_.alone()) return of;
-  found_op_ = ranks_.shared_text(of.op ? of.op : "", from);
-  found_site_ = ranks_.shared_text(of.site ? of.site : "", from);
-  const bool has_site = ranks_.shared(of.site != nullptr, from);
-  return {found_op_.c_str(), has_site ? found_site_.c_str() : nullptr, ranks_.shared(of.in_backward, from),
-          ranks_.shared(of.value, from)};
+  const NonFinite here = found != findings.end() ? *found : NonFinite();
+  if (ranks_.alone()) return here;
+  found_op_ = ranks_.shared_text(here.op ? here.op : "", from);
+  found_site_ = ranks_.shared_text(here.site ? here.site : "", from);
+  const bool has_site = ranks_.shared(here.site != nullptr, from);
+  return {found_op_.c_str(), has_site ? found_site_.c_str() : nullptr, ranks_.shared(here.in_backward, from),
+          ranks_.shared(here.value, from)};
 }
 
 void Engine::begin_step(const DeviceBatch& batch, std::int64_t steps_done) {
@@ -268,7 +274,7 @@ void Engine::start_step(const DeviceBatch& batch) {
     optimizer_->step(pool_, state_.device());
   };
   const bool same_weight = batch.targets == step_images_;  // a recording would repeat that of its own step
-  if (probe_ || runner_.profiling() || !same_weight) {
+  if (observers_ || runner_.profiling() || !same_weight) {
     recordings_.clear();
     step();
   } else {
@@ -305,16 +311,17 @@ std::optional<NonFiniteAnswer> Engine::evaluate(Tensor images, Tensor labels, st
   const Part part{backend_.upload(Upload::evaluated_images, images),
                   labels ? backend_.upload(Upload::evaluated_targets, labels) : Tensor(), 0, batch};
   const ShardPlan plan = cut_.evaluation(batch);
-  std::optional<RankShards> own = own_shards(plan, batch, Pass::evaluation);
-  run_part(part, plan, Pass::evaluation, own ? &*own : nullptr,
-           [&](Workspace&, const BatchSlice& slice, const Var& some_logits, const Var& some_losses) {
-             const auto of_shard = [&](const Tensor& t) { return t.slice(slice.first_image, slice.images).raw(); };
-             backend_.read(some_logits.value(), of_shard(all_logits));
-             if (some_losses) backend_.read(some_losses.value(), of_shard(all_losses));
-           });
+  const std::optional<RankShards> rank_shards =
+      run_part(part, plan, Pass::evaluation,
+               [&](Workspace&, const BatchSlice& slice, const Var& some_logits, const Var& some_losses) {
+                 const auto of_shard = [&](const Tensor& t) { return t.slice(slice.first_image, slice.images).raw(); };
+                 backend_.read(some_logits.value(), of_shard(all_logits));
+                 if (some_losses) backend_.read(some_losses.value(), of_shard(all_losses));
+               });
   backend_.synchronize();
-  if (own) own->share_rows(all_logits.raw(), static_cast<std::size_t>(classes) * size_of(dtype()), ranks_);
-  if (own && labels) own->share_rows(all_losses.raw(), size_of(all_losses.dtype()), ranks_);
+  if (rank_shards)
+    rank_shards->share_rows(all_logits.raw(), static_cast<std::size_t>(classes) * size_of(dtype()), ranks_);
+  if (rank_shards && labels) rank_shards->share_rows(all_losses.raw(), size_of(all_losses.dtype()), ranks_);
   return write_answers(all_logits, all_losses, losses, predictions, logits);
 }
 
@@ -327,25 +334,25 @@ void Engine::read_values(Tensor images, std::string_view wanted, std::vector<dou
   prepare(batch);
   const Part part{backend_.upload(Upload::evaluated_images, images), {}, 0, batch};
   std::mutex resizing;
-  const ShardPlan plan = cut_.evaluation(batch);
-  std::optional<RankShards> own = own_shards(plan, batch, Pass::evaluation);
-  run_part(
-      part, plan, Pass::evaluation, own ? &*own : nullptr, [](auto&&...) {},
-      [&](const BatchSlice& slice, const std::string& name, const Var& value) {
-        if (name != wanted) return;
-        const std::int64_t width = value.value().size() / slice.images;
-        std::vector<double> copied;
-        const Tensor of_shard = as_tensor(copied, {slice.images, width}, value.value().dtype());
-        backend_.read(value.value(), of_shard.raw());
-        backend_.synchronize();
-        const std::lock_guard lock(resizing);
-        out.resize(static_cast<std::size_t>(batch * width));
-        for (std::int64_t i = 0; i < of_shard.size(); ++i)
-          out[static_cast<std::size_t>(slice.first_image * width + i)] = number_at(of_shard, i);
-      });
-  if (!own) return;
+  Observers observers;
+  observers.value = [&](const Shard& shard, const std::string& name, const Var& value) {
+    if (name != wanted) return;
+    const BatchSlice& slice = shard.slice;
+    const std::int64_t width = value.value().size() / slice.images;
+    std::vector<double> copied;
+    const Tensor of_shard = as_tensor(copied, {slice.images, width}, value.value().dtype());
+    backend_.read(value.value(), of_shard.raw());
+    backend_.synchronize();
+    const std::lock_guard lock(resizing);
+    out.resize(static_cast<std::size_t>(batch * width));
+    for (std::int64_t i = 0; i < of_shard.size(); ++i)
+      out[static_cast<std::size_t>(slice.first_image * width + i)] = number_at(of_shard, i);
+  };
+  const std::optional<RankShards> rank_shards = run_part(
+      part, cut_.evaluation(batch), Pass::evaluation, [](auto&&...) {}, &observers);
+  if (!rank_shards) return;
   out.resize(ranks_.shared(out.size()));  // rank 0 has a shard of every batch
-  own->share_rows(out.data(), out.size() / static_cast<std::size_t>(batch) * sizeof(double), ranks_);
+  rank_shards->share_rows(out.data(), out.size() / static_cast<std::size_t>(batch) * sizeof(double), ranks_);
 }
 
 bool Engine::state_is_finite() {

@@ -98,8 +98,8 @@ class Engine {
   /// Without this call the first one prepares them.
   void prepare(std::int64_t batch);
   std::size_t arena_bytes() const { return runner_.arena_bytes(); }
-  /// Adds observers to the following training batches without changing a bit of any step; null stops.
-  void use_probe(std::function<void(Context&)> probe) { probe_ = std::move(probe); }
+  /// Adds observers to the following training batches without changing a bit of any step; none stop.
+  void use_probe(Observers observers) { observers_ = std::move(observers); }
   /// The following evaluations leave out this block, counted from 0 over all stages; none: they run all.
   void leave_out_block(std::optional<std::int64_t> block) { without_layer_ = block ? *block + 1 : 0; }
   /// Addresses of some tensors of the last step, for the test that steps repeat them.
@@ -113,18 +113,18 @@ class Engine {
     std::int64_t begin, step_images;
     double weight = 1;  // see LossCall
   };
-  /// search: training under the tape's guard. rehearsal: training that only claims memory, see Context::rehearses.
+  /// search: training under the tape's guard. rehearsal: training that only claims memory, see Step::rehearses.
   enum class Pass : std::uint8_t { evaluation, training, search, rehearsal };
   using Workspace = ShardRunner::Workspace;
-  /// Gets named values, as Observers::value.
-  using See = std::function<void(const BatchSlice&, const std::string&, const Var&)>;
   /// Runs the network and the loss on each shard of a part, then calls `then` with logits [images, classes] and losses
-  /// [images] (Var() without labels).
-  void run_part(const Part& part, const ShardPlan& plan, Pass pass, RankShards* own,
-                FunctionRef<void(Workspace&, const BatchSlice&, const Var& logits, const Var& losses)> then,
-                const See& see = nullptr);
+  /// [images] (Var() without labels). `observers`: null for those of
+  /// use_probe() in training. Returns this rank's shards.
+  std::optional<RankShards> run_part(
+      const Part& part, const ShardPlan& plan, Pass pass,
+      FunctionRef<void(Workspace&, const BatchSlice&, const Var& logits, const Var& losses)> then,
+      const Observers* observers = nullptr);
   /// This rank's shards of a part; none in a single process, which runs all.
-  std::optional<RankShards> own_shards(const ShardPlan& plan, std::int64_t images, Pass pass);
+  std::optional<RankShards> shards_of_rank(const ShardPlan& plan, std::int64_t images, Pass pass);
   /// The first finding of all ranks, by shard.
   NonFinite first_finding(const std::vector<NonFinite>& findings);
   /// Runs the backward pass of a shard's losses, whose mean over the whole step is the step's loss. Returns the
@@ -165,7 +165,7 @@ class Engine {
   std::optional<std::int64_t> first_nonfinite_loss_;
   std::set<std::int64_t> prepared_;  // batch sizes
   std::int64_t rehearsed_ = 0;       // images per shard
-  std::function<void(Context&)> probe_;
+  Observers observers_;
   std::int64_t without_layer_ = 0;
   std::string found_op_, found_site_;  // of another rank's finding
 };

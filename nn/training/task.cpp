@@ -22,7 +22,7 @@ std::int64_t require_classes_or_shares(const Tensor& targets, const ModelConfig&
 
 Var class_losses(const LossCall& call) {
   const bool soft = call.targets.shape().rank() == 2;
-  const double smoothing = call.context.training ? call.settings.label_smoothing : 0.0;
+  const double smoothing = call.shard.step.training ? call.settings.label_smoothing : 0.0;
   const Targets targets{soft ? Tensor() : call.targets, soft ? call.targets : Tensor(), smoothing,
                         call.settings.smoothing};
   return call.settings.loss == LossKind::softmax ? softmax_cross_entropy(call.outputs, targets)
@@ -58,7 +58,7 @@ Var pixel_losses(const LossCall& call) {
   const Var losses = pixel_softmax_cross_entropy(logits, call.targets, kIgnoredLabel);  // [B, H, W]
   const Var rows = mean_tokens(reshape(losses, {images * height, width, 1}));
   const Var means = mean_tokens(reshape(rows, {images, height, 1}));  // [B, 1]
-  Tape& tape = call.context.tape;
+  Tape& tape = call.shard.tape;
   const Tensor factor = tape.empty({1}, means.value().dtype());
   tape.backend().fill(factor, call.weight * double(height * width));
   return reshape(scale(means, tape.input(factor)), {images});
@@ -79,7 +79,7 @@ std::int64_t require_texts(const Tensor& targets, const ModelConfig& model, std:
 Var pair_losses(const LossCall& call) {
   const bool sigmoid = call.settings.loss == LossKind::sigmoid;
   return call.model.text()->losses(call.outputs, call.targets, sigmoid ? ContrastKind::sigmoid : ContrastKind::softmax,
-                                   call.context);
+                                   call.shard);
 }
 
 Shape texts(const ModelConfig& model, std::int64_t images) { return {images, std::get<ViTConfig>(model).text.length}; }

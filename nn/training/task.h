@@ -16,7 +16,7 @@ struct LossCall {
   const Var& outputs;
   const Tensor& targets;
   const StepSettings& settings;
-  const Context& context;
+  const Shard& shard;
   const Model& model;
   double weight;  // images over targets of the whole step
 };

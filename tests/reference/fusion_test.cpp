@@ -59,8 +59,9 @@ void add_logits(Results& results, const std::string& name, const Fixture& f, con
   assign(parameters, tensors);
   Arena arena(current_device().memory());
   Tape tape(current_device().backend, arena);
-  const Context ctx{tape, parameters};
-  results.add(name, (*network)(tape.input(f.floats(arena, "in/images")), ctx).value());
+  const Step step{.parameters = parameters};
+  const Var images = tape.input(f.floats(arena, "in/images"));
+  results.add(name, (*network)(images, {.step = step, .tape = tape}).value());
 }
 
 /// Everything that the file holds of the network.

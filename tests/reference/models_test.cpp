@@ -80,12 +80,9 @@ class ModelRun {
   void run_shard(const Model& model, const ParameterSet& parameters, std::int64_t lane, const BatchSlice& slice,
                  ShardWork& w) const {
     const auto part = [&](const Tensor& t) { return t ? t.slice(slice.first_image, slice.images) : t; };
-    std::map<std::string, Tensor> masks;
-    for (const auto& [name, mask] : masks_) masks[name] = part(mask);
-    Context ctx{w.tape, parameters, lane, model_.training, slice};
-    ctx.masks = &masks;
     const bool swin = f_.op() == "swin";
-    ctx.observers.value = [&](const std::string& name, const Var& value) {
+    Observers observers;
+    observers.value = [&](const Shard&, const std::string& name, const Var& value) {
       if (placement_of(model_.config).has_two_streams() && name.starts_with("blocks.")) {
         w.seen["out/" + name + ".x"] = ResidualStreams::one(value, 0);
         w.seen["out/" + name + ".y"] = ResidualStreams::one(value, 1);
@@ -94,7 +91,8 @@ class ModelRun {
       w.seen["out/" + (swin && name == "pre_logits" ? "features" : name)] = value;
     };
     w.images = w.tape.input(part(images_), true);
-    const Var logits = model(w.images, ctx);
+    const Step step{.parameters = parameters, .training = model_.training, .masks = &masks_, .observers = &observers};
+    const Var logits = model(w.images, {.step = step, .tape = w.tape, .lane = lane, .slice = slice});
     w.seen["out/logits"] = logits;
     const Targets targets{part(targets_.labels), part(targets_.soft)};
     w.losses = model_.loss == LossKind::softmax ? softmax_cross_entropy(logits, targets)

@@ -75,7 +75,9 @@ Results network(const Fixture& f, std::int64_t images_per_shard, int threads) {
   Engine engine(current_device().backend, pool, model.config, settings);
   load_parameters(f, engine.parameters());
   SignalProbe probe;
-  engine.use_probe([&](Context& ctx) { probe.observe(ctx); });
+  Observers observers;
+  probe.observe(observers);
+  engine.use_probe(observers);
   engine.forward_backward(images, labels);
   engine.sum_gradients();
   Results results{concat(images_per_shard, " images a shard")};

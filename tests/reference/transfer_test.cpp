@@ -33,9 +33,10 @@ Results segmentation(const Fixture& f) {
   ParameterSet unused;
   const auto model = make_model(unused, small_vit("pre_pre"));  // the loss of pixels needs none
   const StepSettings settings;
-  const Context context{.tape = patches.tape(), .parameters = unused};
+  const Step step{.parameters = unused};
+  const Shard shard{.step = step, .tape = patches.tape()};
   const Var losses =
-      row_of(Task::segment).losses({patches, labels, settings, context, *model, double(shape[0]) / double(labelled)});
+      row_of(Task::segment).losses({patches, labels, settings, shard, *model, double(shape[0]) / double(labelled)});
   const Var logits = resample(patches, shape[1], shape[2], Resampling::bilinear);
   current_device().backend.synchronize();
   Results results = g.finish_mean(losses);

@@ -70,10 +70,9 @@ NormTimer::NormTimer(Backend& backend, ShardPool& pool, const Streams& streams, 
 NormTime NormTimer::measure(NormKind kind, double seconds) const {
   Backend& backend = backend_;
   const NormShape& s = shape_;
-  const Statistics statistics = parts_of(kind).statistics;
+  const Statistics statistics = parts_of(kind).over;
   // Splits rows evenly over threads; keeps images whole if their rows share statistics.
-  const bool of_images = statistics == Statistics::batch || statistics == Statistics::image;
-  const std::int64_t unit = of_images ? s.rows_per_image : 1;
+  const std::int64_t unit = parts_of(kind).of_one_token() ? 1 : s.rows_per_image;
   const std::int64_t cuts = backend.whole_batch() ? 1 : pool_.threads();
   const std::int64_t units = s.images * s.rows_per_image / unit, shards = std::min<std::int64_t>(cuts, units);
   ParameterSet parameters(backend.memory());
@@ -90,9 +89,12 @@ NormTime NormTimer::measure(NormKind kind, double seconds) const {
   const auto forward = [&](Collective& c, bool training) {
     Part& part = parts[static_cast<std::size_t>(c.rank())];
     part.tape.reset();
-    const Context ctx{
-        part.tape, parameters, training ? c.rank() : -1, training, {part.images, part.first_image, s.images, &c}};
-    return norm(part.tape.input(part.x, training), ctx);
+    const Step step{.parameters = parameters, .training = training};
+    const Shard shard{.step = step,
+                      .tape = part.tape,
+                      .lane = training ? c.rank() : -1,
+                      .slice = {part.images, part.first_image, s.images, &c}};
+    return norm(part.tape.input(part.x, training), shard);
   };
   const Timed training(backend, pool_, shards, statistics == Statistics::batch, [&](Collective& c) {
     Part& part = parts[static_cast<std::size_t>(c.rank())];

@@ -121,7 +121,7 @@ NonFiniteError nonfinite_batch(Engine& engine, const BatchSource& batches, const
 
 SaturationShape mapping_shape(const TrialConfig& config) {
   const Placement& p = placement_of(config.model);
-  const bool erf = p.attn.pre.kind == NormKind::derf || p.mlp.pre.kind == NormKind::derf;
+  const bool erf = applies(p.attn.pre, PointwisePhi::erf) || applies(p.mlp.pre, PointwisePhi::erf);
   return erf ? SaturationShape::erf : SaturationShape::tanh;
 }
 
@@ -146,40 +146,39 @@ void TrialProbes::begin(Engine& engine, std::int64_t step) {
   if (wanted(ProbeKind::attention)) attention_ = std::make_unique<AttentionProbe>();
   if (wanted(ProbeKind::updates)) updates_ = std::make_unique<UpdateProbe>(engine.parameters());
   if (wanted(ProbeKind::stem_scale)) read_stem_scale(engine.parameters(), config_, stem_scale_);
-  if (signal_ || norms_ || attention_)
-    engine.use_probe([this](Context& ctx) {
-      if (signal_) signal_->observe(ctx);
-      if (norms_) norms_->observe(ctx);
-      if (attention_) attention_->observe(ctx);
-    });
+  Observers observers;
+  if (signal_) signal_->observe(observers);
+  if (norms_) norms_->observe(observers);
+  if (attention_) attention_->observe(observers);
+  engine.use_probe(observers);
 }
 
 std::array<MetricsLine, kProbes> TrialProbes::read(Engine& engine, ShardPool& pool, std::int64_t step) {
   std::array<MetricsLine, kProbes> readings;
-  const auto of = [&](ProbeKind kind) -> MetricsLine& { return readings[static_cast<std::size_t>(kind)]; };
-  if (signal_ || norms_ || attention_) engine.use_probe(nullptr);
+  const auto reading = [&](ProbeKind kind) -> MetricsLine& { return readings[static_cast<std::size_t>(kind)]; };
+  engine.use_probe({});
   if (signal_) signal_->gather(engine.ranks());
   if (norms_) norms_->gather(engine.ranks());
   if (attention_) attention_->gather(engine.ranks());
-  if (signal_) of(ProbeKind::signal).values = ProbeReading{signal_->layers(), {}}.values();
+  if (signal_) reading(ProbeKind::signal).values = ProbeReading{signal_->layers(), {}}.values();
   if (probes_.at(ProbeKind::gradients, step)) {
     engine.optimizer().gather_gradient();
-    of(ProbeKind::gradients).values = ProbeReading{{}, gradient_norms(engine.parameters(), pool)}.values();
+    reading(ProbeKind::gradients).values = ProbeReading{{}, gradient_norms(engine.parameters(), pool)}.values();
   }
   if (updates_)
     for (const GradientNorm& layer : updates_->ratios(engine.parameters(), pool))
-      of(ProbeKind::updates).values["update/" + layer.layer] = layer.norm;
+      reading(ProbeKind::updates).values["update/" + layer.layer] = layer.norm;
   if (attention_)
     for (const AttentionProbe::Layer& layer : attention_->layers()) {
-      of(ProbeKind::attention).values["attention.entropy/" + layer.name] = layer.entropy;
-      of(ProbeKind::attention).values["attention.largest_logit/" + layer.name] = layer.largest_logit;
+      reading(ProbeKind::attention).values["attention.entropy/" + layer.name] = layer.entropy;
+      reading(ProbeKind::attention).values["attention.largest_logit/" + layer.name] = layer.largest_logit;
     }
   if (norms_)
     for (const NormProbe::Site& site : norms_->sites()) {
-      if (probes_.at(ProbeKind::activations, step)) put_activations(site, of(ProbeKind::activations));
-      if (probes_.at(ProbeKind::mapping, step)) put_mapping(site, config_, of(ProbeKind::mapping));
+      if (probes_.at(ProbeKind::activations, step)) put_activations(site, reading(ProbeKind::activations));
+      if (probes_.at(ProbeKind::mapping, step)) put_mapping(site, config_, reading(ProbeKind::mapping));
     }
-  of(ProbeKind::stem_scale) = std::exchange(stem_scale_, {});
+  reading(ProbeKind::stem_scale) = std::exchange(stem_scale_, {});
   signal_.reset();
   norms_.reset();
   attention_.reset();
@@ -248,7 +247,7 @@ std::string MissingProbes::text() const {
 
 bool has_probed(ProbeKind kind, const TrialConfig& config) {
   const Placement& placement = placement_of(config.model);
-  if (kind == ProbeKind::stem_scale) return parts_of(placement.stem.patch_in.kind).gamma;
+  if (kind == ProbeKind::stem_scale) return parts_of(placement.stem.patch_in.kind).learns.gamma;
   if (kind != ProbeKind::activations && kind != ProbeKind::mapping) return true;
   bool any = false;
   for (const SiteRow& site : kSites)
@@ -357,10 +356,12 @@ ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std:
                          weight->value);
   const BatchSource::Batch batch = batches.training(0, pool);
   SignalProbe signal;
-  engine.use_probe([&](Context& ctx) { signal.observe(ctx); });
+  Observers observers;
+  signal.observe(observers);
+  engine.use_probe(observers);
   const double loss = engine.forward_backward(batch.images, batch.wanted());
   engine.sum_gradients();
-  engine.use_probe(nullptr);
+  engine.use_probe({});
   ProbeReading reading{signal.layers(), gradient_norms(engine.parameters(), pool)};
   const std::optional<double> broken = std::isfinite(loss) ? first_nonfinite(reading) : loss;
   if (broken) throw nonfinite_batch(engine, batches, batch, data.train, *broken);

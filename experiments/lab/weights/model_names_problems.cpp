@@ -38,9 +38,9 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
       report(Kind::maths, site, ": is ", to_string(spec.kind), ", but layer_norm in ", table.program);
     else if (spec.kind == NormKind::affine)
       report(Kind::maths, site, ": is affine, which ", table.program, " lacks; its module of this name normalizes");
-    else if (spec.kind == NormKind::derf || (spec.kind == NormKind::pointwise && spec.shift))
+    else if (has_shift(spec))
       report(Kind::maths, site, ": is ", to_string(spec.kind), ", whose shift has no name in ", table.program);
-    else if (is_flax(scheme) && spec.eps != parts_of(NormKind::layer_norm).eps)
+    else if (is_flax(scheme) && spec.eps != norm_of(NormKind::layer_norm).eps)
       report(Kind::setting, site, ": eps is ", spec.eps, ", but 1e-06 in ", table.program);
   });
   const auto lacks = [&](bool there, std::string_view row, std::string_view what) {
@@ -104,7 +104,7 @@ std::vector<std::string> scheme_advice(NameScheme scheme, const ModelConfig& con
   if (scheme == NameScheme::timm) {
     const double timms_eps = vit != nullptr ? 1e-6 : 1e-5;
     visit_sites(placement_of(config), [&](std::string_view site, const NormSpec& spec) {
-      if (has_eps(spec.kind) && spec.kind != NormKind::batch_norm && spec.eps != timms_eps)
+      if (has_eps(spec.kind) && parts_of(spec.kind).over != Statistics::batch && spec.eps != timms_eps)
         say(site, " has eps ", spec.eps, ": give timm a norm_layer with this eps");
       if (spec.kind != NormKind::none && spec.kind != NormKind::layer_norm)
         say(site, " is ", to_string(spec.kind), ": timm's network needs such a module there");

@@ -78,11 +78,12 @@ std::map<std::string, std::vector<float>> values_on_the_way(const ViTConfig& c) 
   for (std::int64_t i = 0; i < images.size(); ++i)
     images.data<float>()[i] = static_cast<float>(normal(key, static_cast<std::uint64_t>(i)));
   std::map<std::string, std::vector<float>> seen;
-  Context ctx{tape, parameters};
-  ctx.observers.value = [&](const std::string& name, const Var& x) {
+  Observers observers;
+  observers.value = [&](const Shard&, const std::string& name, const Var& x) {
     seen[name].assign(x.value().data<float>(), x.value().data<float>() + x.value().size());
   };
-  vit(tape.input(images), ctx);
+  const Step step{.parameters = parameters, .observers = &observers};
+  vit(tape.input(images), {.step = step, .tape = tape});
   return seen;
 }
 

@@ -6,7 +6,7 @@
 
 #include "core/backend.h"
 #include "core/shards.h"
-#include "nn/model/context.h"
+#include "nn/model/step.h"
 
 using namespace normlab;
 
@@ -50,9 +50,11 @@ struct Lane {
  private:
   void run_shard(bool with_stack) {
     tape_.reset();
-    const Context ctx{tape_, set, 0, true};
-    Var y = scale(ctx.parameter(used), ctx.parameter(used));  // the same parameter twice
-    if (with_stack) y = add(y, reshape(mean_tokens(reshape(ctx.stacked_bias(stack), {1, 2, 4})), {4}));
+    const Step step{.parameters = set, .training = true};
+    const Shard shard{.step = step, .tape = tape_, .lane = 0};
+    Var y = scale(shard.parameter(used), shard.parameter(used));  // the same parameter twice
+    if (with_stack)
+      y = add(y, reshape(mean_tokens(reshape(shard.bias(stack.front(), int(stack.size())), {1, 2, 4})), {4}));
     Tensor seed = tape_.empty_like(y.value());
     std::fill_n(seed.data<double>(), seed.size(), 1.0);
     tape_.backward(y, seed);
@@ -98,14 +100,14 @@ struct Panelled {
 TEST_CASE("parameters: stacked parameters are read as one tensor") {
   Stack stack;
   for (int i = 0; i < 3; ++i) std::fill_n(stack.set.value(stack.ids[std::size_t(i)]).data<double>(), 9, double(i + 1));
-  const Tensor all = stack.set.stacked_read(stack.ids);
+  const Tensor all = stack.set.read(stack.ids.front(), int(stack.ids.size()));
   CHECK(all.shape() == Shape{9, 3});
   for (std::int64_t i = 0; i < 27; ++i) CHECK(all.data<double>()[i] == double(i / 9 + 1));
 }
 
 TEST_CASE("parameters: a stacked gradient is that of its parameters") {
   Stack stack;
-  stack.set.stacked_gradient(1, stack.ids).data<double>()[26] = 7;
+  stack.set.gradient(1, stack.ids.front(), int(stack.ids.size())).data<double>()[26] = 7;
   CHECK(stack.set.gradient(1, stack.ids[2]).data<double>()[8] == 7);
 }
 
@@ -126,14 +128,14 @@ TEST_CASE("parameters: a stacked gradient of a lane's shards adds up") {
   Lane lane;
   lane.step(false);
   lane.step(true);
-  CHECK(sum_of(lane.set.stacked_gradient(0, lane.stack)) == 2 * 4.0);
+  CHECK(sum_of(lane.set.gradient(0, lane.stack.front(), int(lane.stack.size()))) == 2 * 4.0);
 }
 
 TEST_CASE("parameters: a gradient that no shard wrote is zero") {
   Lane lane;
   lane.step(false);
   CHECK(sum_of(lane.set.gradient(0, lane.unused)) == 0);
-  CHECK(sum_of(lane.set.stacked_gradient(0, lane.stack)) == 0.0);
+  CHECK(sum_of(lane.set.gradient(0, lane.stack.front(), int(lane.stack.size()))) == 0.0);
   lane.step(true);
   CHECK(sum_of(lane.set.gradient(0, lane.unused)) == 0);
 }
@@ -150,25 +152,28 @@ TEST_CASE("parameters: after a step without shards a gradient is zero") {
 TEST_CASE("parameters: weights of whole panels have panels") {
   Panelled network;
   CHECK(network.set.weight(network.ragged[0]).panels<float>());
-  const Tensor stacked = network.set.stacked_weight(network.whole);
+  const Tensor stacked = network.set.weight(network.whole.front(), int(network.whole.size()));
   CHECK(stacked.panels<float>());
   CHECK_FALSE(network.set.weight(network.narrow).panels<float>());
-  CHECK_FALSE(network.set.stacked_weight(network.ragged).panels<float>());  // the second's do not follow the first's
+  CHECK_FALSE(network.set.weight(network.ragged.front(), int(network.ragged.size()))
+                  .panels<float>());  // the second's do not follow the first's
   CHECK_FALSE(stacked.slice(1, 2).panels<float>());
 }
 
 TEST_CASE("parameters: a product from panels has the bits of one from the weight") {
   Panelled network;
   CHECK(network.product(network.set.weight(network.ragged[0])) == network.product(network.set.read(network.ragged[0])));
-  CHECK(network.product(network.set.stacked_weight(network.whole)) ==
-        network.product(network.set.stacked_read(network.whole)));
+  CHECK(network.product(network.set.weight(network.whole.front(), int(network.whole.size()))) ==
+        network.product(network.set.read(network.whole.front(), int(network.whole.size()))));
 }
 
 TEST_CASE("parameters: a refresh brings new values to the panels") {
   Panelled network;
-  const Tensor stacked = network.set.stacked_weight(network.whole);
+  const Tensor stacked = network.set.weight(network.whole.front(), int(network.whole.size()));
   network.set.flat_values().data<float>()[0] += 1;
-  CHECK(network.product(stacked) != network.product(network.set.stacked_read(network.whole)));
+  CHECK(network.product(stacked) !=
+        network.product(network.set.read(network.whole.front(), int(network.whole.size()))));
   network.set.refresh_copy(network.backend, network.pool);
-  CHECK(network.product(stacked) == network.product(network.set.stacked_read(network.whole)));
+  CHECK(network.product(stacked) ==
+        network.product(network.set.read(network.whole.front(), int(network.whole.size()))));
 }

@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 
+#include "core/words.h"
+
 using namespace normlab;
 
 namespace {
@@ -188,6 +190,41 @@ TEST_CASE("placement: epsilon follows the kind") {
   CHECK(norm_of(NormKind::batch_norm).eps == 1e-5);
 }
 
-TEST_CASE("placement: the word of a norm is the name of its kind") {
-  CHECK(to_string(NormKind::layer_norm_fixed) == "layer_norm_fixed");
+TEST_CASE("placement: each kind has the row with its name") {
+  REQUIRE(kNormKinds.size() == kWords<NormKind>.size());
+  for (std::size_t k = 0; k < kNormKinds.size(); ++k) CHECK(kNormKinds[k].word == kWords<NormKind>[k]);
+}
+
+TEST_CASE("placement: what a kind fixes is not read from a norm of that kind") {
+  NormSpec spec{.kind = NormKind::derf, .beta_init = 3, .phi = PointwisePhi::atan, .shift = false};
+  CHECK(applies(spec, PointwisePhi::erf));
+  CHECK(has_shift(spec));
+  CHECK(setting(spec, &NormSpec::beta_init) == 3);
+  spec.kind = NormKind::dyt;
+  CHECK(applies(spec, PointwisePhi::tanh));
+  CHECK_FALSE(has_shift(spec));
+  spec.kind = NormKind::pointwise;
+  CHECK(applies(spec, PointwisePhi::atan));
+  CHECK_FALSE(has_shift(spec));
+  spec.kind = NormKind::layer_norm;
+  CHECK_FALSE(applies(spec, PointwisePhi::tanh));
+  CHECK_FALSE(has_shift(spec));
+  CHECK(setting(spec, &NormSpec::beta_init) == 0);
+}
+
+TEST_CASE("placement: norms over a batch or an image make a token depend on others") {
+  for (const NormParts& parts : kNormKinds) {
+    CAPTURE(parts.word);
+    const bool joins = parts.word == "batch_norm" || parts.word == "group_norm" || parts.word == "instance_norm";
+    CHECK(parts.of_one_token() == !joins);
+  }
+}
+
+TEST_CASE("placement: a mean over tokens leaves nothing of a norm over each channel of an image") {
+  NormSpec groups = norm_of(NormKind::group_norm);
+  CHECK_FALSE(mean_is_bias(groups, 12));
+  groups.groups = 12;
+  CHECK(mean_is_bias(groups, 12));
+  CHECK(mean_is_bias(norm_of(NormKind::instance_norm), 12));
+  CHECK_FALSE(mean_is_bias({.kind = NormKind::layer_norm, .groups = 12}, 12));
 }

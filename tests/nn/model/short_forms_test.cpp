@@ -33,7 +33,9 @@ std::vector<Computed> compute_steps(Config c, bool short_forms, std::int64_t ima
   SmallTraining training(c, settings, 1);
   auto& [pool, engine, data] = training;
   random_head(engine);
-  if (probe) engine.use_probe([probe](Context& ctx) { probe->observe(ctx); });
+  Observers observers;
+  if (probe) probe->observe(observers);
+  engine.use_probe(observers);
   std::vector<Computed> out;
   for (int step = 0; step < steps; ++step) {
     engine.state().step = step;
@@ -213,10 +215,9 @@ TEST_CASE("short forms: masks given by name are those of the kept images") {
     Arena arena;
     Tape tape(cpu_backend(), arena);
     SingleShard alone;
-    Context ctx{
-        .tape = tape, .parameters = engine.parameters(), .training = true, .slice = {images, 0, images, &alone}};
-    ctx.masks = &masks;
-    const Tensor out = (*model)(tape.input(data.images), ctx).value();
+    const Step step{.parameters = engine.parameters(), .training = true, .masks = &masks};
+    const Shard shard{.step = step, .tape = tape, .slice = {images, 0, images, &alone}};
+    const Tensor out = (*model)(tape.input(data.images), shard).value();
     return std::vector<double>(out.data<double>(), out.data<double>() + out.size());
   };
   const std::vector<double> some = logits(true), all = logits(false);

@@ -49,8 +49,8 @@ std::vector<double> logits(const SwinConfig& c, const Pixels& pixels) {
   Tape tape(cpu_backend(), arena);
   Pixels copy = pixels;
   const Var images = tape.input(Tensor(copy.data(), {1, c.image_size[0], c.image_size[1], c.channels}, DType::f64));
-  const Context ctx{tape, parameters, 0, false, {1, 0, 1, nullptr}};
-  const Tensor out = (*model)(images, ctx).value();
+  const Step step{.parameters = parameters};
+  const Tensor out = (*model)(images, {.step = step, .tape = tape, .lane = 0, .slice = {1, 0, 1, nullptr}}).value();
   return {out.data<double>(), out.data<double>() + out.size()};
 }
 

@@ -45,7 +45,9 @@ Trained train(const ViTConfig& c, bool probed, int threads, std::int64_t images_
   Trained out;
   for (int step = 0; step < 2; ++step) {
     SignalProbe probe;
-    if (probed) engine.use_probe([&](Context& ctx) { probe.observe(ctx); });
+    Observers observers;
+    if (probed) probe.observe(observers);
+    engine.use_probe(observers);
     engine.train_step(data.images, data.labels);
     if (!probed) continue;
     for (const SignalProbe::Layer& layer : probe.layers())

@@ -34,8 +34,8 @@ struct Probed {
 
 /// One step of a network with both probes and, if given, another observer of norms.
 Probed probed(const ModelConfig& c, int threads, std::int64_t images_per_shard,
-              const std::function<void(const std::string&, const NormSeen&)>& norm = nullptr,
-              const std::function<void(const std::string&, const AttentionSeen&)>& attention = nullptr) {
+              const Observers::See<NormSeen>& norm = nullptr,
+              const Observers::See<AttentionSeen>& attention = nullptr) {
   EngineSettings settings;
   settings.precision = Precision::fp32;
   settings.max_batch = kImages;
@@ -45,12 +45,12 @@ Probed probed(const ModelConfig& c, int threads, std::int64_t images_per_shard,
   engine.state().lr = 1e-3;
   NormProbe norms(true);
   AttentionProbe layers;
-  engine.use_probe([&](Context& ctx) {
-    norms.observe(ctx);
-    layers.observe(ctx);
-    if (norm) ctx.observers.norm = norm;
-    if (attention) ctx.observers.attention = attention;
-  });
+  Observers observers;
+  norms.observe(observers);
+  layers.observe(observers);
+  if (norm) observers.norm = norm;
+  if (attention) observers.attention = attention;
+  engine.use_probe(observers);
   engine.train_step(data.images, data.labels);
   return {norms.sites(), layers.layers()};
 }
@@ -66,7 +66,8 @@ std::vector<double> numbers_of(const Tensor& t) {
 TEST_CASE("site probe: moments and histogram equal those of plain loops") {
   const ViTConfig c = small_vit("pre_pre");
   std::map<std::string, std::vector<double>> seen;
-  probed(c, 1, kImages, [&](const std::string& name, const NormSeen& s) { seen[name] = numbers_of(s.x.value()); });
+  probed(c, 1, kImages,
+         [&](const Shard&, const std::string& name, const NormSeen& s) { seen[name] = numbers_of(s.x.value()); });
   const Probed got = probed(c, 1, kImages);
   REQUIRE(got.sites.size() == seen.size());
   REQUIRE(seen.contains("blocks.0.attn.pre"));
@@ -116,12 +117,12 @@ TEST_CASE("site probe: a mapped point is the norm's value before gain and bias")
 TEST_CASE("site probe: entropy and the largest logit equal those of plain loops") {
   const ViTConfig c = small_vit("pre_pre");
   std::map<std::string, std::pair<double, double>> expected;
-  probed(c, 1, kImages, nullptr, [&](const std::string& name, const AttentionSeen& s) {
+  probed(c, 1, kImages, nullptr, [&](const Shard&, const std::string& name, const AttentionSeen& s) {
     const std::vector<double> qkv = numbers_of(s.q.value());
     const std::int64_t tokens = s.q.shape()[1], width = s.q.shape()[2] / 3, dim = width / s.heads;
     double entropy = 0, largest = -1e300;
     std::int64_t rows = 0;
-    for (std::int64_t b = 0; b < s.images; ++b)
+    for (std::int64_t b = 0; b < s.q.shape()[0]; ++b)
       for (std::int64_t h = 0; h < s.heads; ++h)
         for (std::int64_t i = 0; i < tokens; ++i, ++rows) {
           std::vector<double> weights;
@@ -170,12 +171,13 @@ TEST_CASE("site probe: windows measure with their bias and mask") {
   std::fill_n(zeros.data<float>(), zeros.size(), 0.0f);
   for (std::int64_t i = 0; i < 9; ++i) table.data<float>()[i] = 0.1f * float(i);
   ParameterSet none;
-  Context ctx{.tape = tape, .parameters = none};
-  ctx.slice.batch = ctx.slice.images = 1;
+  const Step step{.parameters = none};
+  const Shard shard{.step = step, .tape = tape, .slice = {1, 0, 1, nullptr}};
   AttentionProbe probe;
-  probe.observe(ctx);
+  Observers observers;
+  probe.observe(observers);
   const Var qkv = tape.input(zeros);
-  ctx.observers.attention("blocks.0.attn", {qkv, qkv, 1, 1, &windows, table});
+  observers.attention(shard, "blocks.0.attn", {qkv, qkv, 1, &windows, table});
   double entropy = 0;
   for (int w = 0; w < 4; ++w)
     for (int i = 0; i < 4; ++i) {

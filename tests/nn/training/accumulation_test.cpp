@@ -149,7 +149,9 @@ TEST_CASE("accumulation: a probe sees the whole batch") {
     Engine engine(cpu_backend(), pool, c, settings_for(12, parts));
     initialise(engine.parameters(), c, 3);
     SignalProbe probe;
-    engine.use_probe([&](Context& ctx) { probe.observe(ctx); });
+    Observers observers;
+    probe.observe(observers);
+    engine.use_probe(observers);
     engine.train_step(data.images, data.labels);
     seen.push_back(probe.layers());
   }

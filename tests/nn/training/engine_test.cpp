@@ -319,13 +319,13 @@ TEST_CASE("engine: what a step that failed was to read is not written later") {
       settings.max_batch = 4;
       Engine engine(device.backend, pool, c, settings);
       initialise(engine.parameters(), c, 3);
-      engine.use_probe([&](Context& ctx) {
-        ctx.observers.branch = [&](const std::string&, const Var& branch) {
-          target.assign(static_cast<std::size_t>(branch.value().size()), -1.0f);
-          device.backend.read(branch.value(), target.data());
-          throw DeviceMemoryError(2, 1, 3);
-        };
-      });
+      Observers observers;
+      observers.branch = [&](const Shard&, const std::string&, const Var& branch) {
+        target.assign(static_cast<std::size_t>(branch.value().size()), -1.0f);
+        device.backend.read(branch.value(), target.data());
+        throw DeviceMemoryError(2, 1, 3);
+      };
+      engine.use_probe(observers);
       const Batch data(c, 4);
       CHECK_THROWS_AS(engine.train_step(data.images, data.labels), DeviceMemoryError);
     }

@@ -88,8 +88,10 @@ class Network {
 
   void step(bool training, bool sigmoid) {
     tape_.reset();
-    const Context ctx{tape_, parameters_, training ? 0 : -1, training, {kBatch, 0, kBatch, &alone_}, &state_, 1};
-    const Var logits = model_(tape_.input(images_), ctx);
+    const Step one{.parameters = parameters_, .training = training, .state = &state_, .drop_seed = 1};
+    const BatchSlice all{kBatch, 0, kBatch, &alone_};
+    const Shard shard{.step = one, .tape = tape_, .lane = training ? 0 : -1, .slice = all};
+    const Var logits = model_(tape_.input(images_), shard);
     const Targets targets{labels_, Tensor(), 0.1, Smoothing::all};
     const Var losses = sigmoid ? sigmoid_cross_entropy(logits, targets) : softmax_cross_entropy(logits, targets);
     if (!training) return;

@@ -257,8 +257,11 @@ TEST_CASE("nonfinite: after an observer of a branch throws the tape records") {
   Network network(small_vit("pre_pre"));
   Arena arena;
   Tape tape(cpu_backend(), arena);
-  Context ctx{tape, network.engine.parameters()};
-  ctx.observers.branch = [](const std::string& name, const Var&) { throw InputError(name); };
-  CHECK_THROWS_WITH_AS(ctx.show_branch("blocks.0.attn", [] { return Var(); }), "blocks.0.attn", InputError);
+  Observers observers;
+  observers.branch = [](const Shard&, const std::string& name, const Var&) { throw InputError(name); };
+  const Step step{.parameters = network.engine.parameters(), .observers = &observers};
+  const Shard shard{.step = step, .tape = tape};
+  CHECK_THROWS_WITH_AS(shard.show(&Observers::branch, "blocks.0.attn", [] { return Var(); }), "blocks.0.attn",
+                       InputError);
   CHECK(tape.recording());
 }

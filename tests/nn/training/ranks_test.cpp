@@ -121,11 +121,11 @@ TEST_CASE("ranks: probes see each image once") {
       SignalProbe signal;
       NormProbe norms(true);
       AttentionProbe attention;
-      engine.use_probe([&](Context& ctx) {
-        signal.observe(ctx);
-        norms.observe(ctx);
-        attention.observe(ctx);
-      });
+      Observers observers;
+      signal.observe(observers);
+      norms.observe(observers);
+      attention.observe(observers);
+      engine.use_probe(observers);
       engine.state().lr = 1e-2;
       engine.train_step(data.images, data.labels);
       signal.gather(ranks);
