@@ -81,8 +81,8 @@ Blas open() {
   if (parallel == 0)
     throw EnvironmentError(
         "OpenBLAS: the serial build is installed, which gives wrong results when several threads call it; install the "
-        "threaded build: "
-        "apt-get install libopenblas0-pthread && update-alternatives --config libopenblas.so.0-$(uname -m)-linux-gnu");
+        "threaded build: apt-get install libopenblas0-pthread && update-alternatives --config "
+        "libopenblas.so.0-$(uname -m)-linux-gnu");
   Blas blas;
   void (*set_num_threads)(int) = nullptr;
   char* (*get_config)() = nullptr, *(*get_corename)() = nullptr;

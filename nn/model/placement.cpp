@@ -129,8 +129,7 @@ const NamedPlacement kPlacements[] = {
      {.attn = {.pre = kGN}, .mlp = {.pre = kGN}, .final = kGN}},
     {"instance_norm",
      "Instance Normalization (arXiv:1607.08022), section 2; here an image's tokens are its positions, and the final "
-     "norm "
-     "is LN, since the mean of an instance norm over the tokens is its bias",
+     "norm is LN, since the mean of an instance norm over the tokens is its bias",
      {.attn = {.pre = kIN}, .mlp = {.pre = kIN}, .final = kLN}},
 
     {"peri_ln",

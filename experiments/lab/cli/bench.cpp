@@ -73,8 +73,8 @@ void Bench::add(Command& command, BenchOption option) {
       command.add_choice("--shape", o.shape,
                          "size of the network; micro: 32 px, patch 4, width 64, depth 4; tiny: micro with width 192 "
                          "and depth 12; small: 224 px, patch 16, width 384, depth 12; s16: small with 256 images a "
-                         "batch; deit_s: DeiT-S, 224 px; swin_t: Swin-T, 224 px; "
-                         "dyt: 64 px, patch 8, width 768, depth 6",
+                         "batch; deit_s: DeiT-S, 224 px; swin_t: Swin-T, 224 px; dyt: 64 px, patch 8, width 768, "
+                         "depth 6",
                          bench_shape_names());
       return;
     case BenchOption::precision:

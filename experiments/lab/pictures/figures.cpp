@@ -319,8 +319,7 @@ std::string missing_words(const FigureRow& figure, const FigureInput& input) {
   const std::string cost = probe.cost > 1 ? fmt::format("about {:.0f}%", 100 * (probe.cost - 1)) : "no measurable time";
   return fmt::format(
       "no trial has been measured by the probe \"{}\" ({}); set \"probes\": {{\"{}\": 100}} and run again; it adds {} "
-      "to "
-      "each measured step",
+      "to each measured step",
       probe.word, probe.doc, probe.word, cost);
 }
 
