@@ -6,11 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "core/backend.h"
-#include "nn/model/init.h"
 #include "nn/probes/probes.h"
-#include "nn/training/engine.h"
-#include "tests/nn/model/small_network.h"
+#include "tests/nn/training/small_training.h"
 
 namespace normlab {
 
@@ -40,10 +37,8 @@ void append(std::vector<std::byte>& all, const std::vector<T>& values) {
 /// Everything that a training leaves: losses, gradient norms, weights, running statistics, averages, answers; last, in
 /// rank 0, moments.
 inline std::vector<std::byte> trained(const Case& c, Backend& backend, Ranks& ranks, int threads) {
-  ShardPool pool(threads);
-  Engine engine(backend, pool, c.model, c.settings, ranks);
-  initialise(engine.parameters(), c.model, 3);
-  const Batch data(c.model, c.batch, engine.dtype());
+  SmallTraining training(c.model, c.settings, threads, backend, ranks);
+  auto& [pool, engine, data] = training;
   std::vector<std::byte> all;
   std::vector<double> losses, features;
   std::vector<std::int64_t> steps(c.equal_steps, c.batch);
