@@ -85,7 +85,7 @@ constexpr auto rows_of(const T*) {
 enum class PrintedAs : std::uint8_t { value, difference, ratio };
 constexpr auto stated_words(PrintedAs) { return words<PrintedAs>("value", "difference", "ratio"); }
 struct PrintedFigures {
-  std::string words;  // such as "figure"; "" if there are values
+  std::string words{};  // such as "figure"; "" if there are values
   PrintedAs as = PrintedAs::value;
   std::string unit, where;                             // "points"; "Table 6"
   std::vector<std::pair<std::string, double>> values;  // a name such as "B/32", and what its cells amount to
