@@ -20,7 +20,8 @@ struct Range {
   bool low_open = false, high_open = false;
   /// The bounds apply to descriptors only, since results of earlier versions may lie outside.
   bool of_descriptors = false;
-  std::string_view why_high{};  // for error messages
+  std::string_view expected{};  // in the error message about any other value
+  std::string_view why{};       // the end of that message, or of the one about a number that is too large
 };
 inline constexpr Range kPositive{.low = 0, .low_open = true}, kNotNegative{.low = 0};
 inline constexpr Range kRate{.low = 0, .high = 1, .high_open = true};
@@ -30,6 +31,8 @@ inline constexpr double kMostCounted = 1LL << 50;
 inline constexpr Range kFromZero{.low = 0, .high = kMostCounted}, kFromOne{.low = 1, .high = kMostCounted},
     kAtOnce{.low = 1, .high = 1 << 24};
 inline constexpr Range kEpochs{.low = 0, .high = 1e9, .of_descriptors = true};
+/// Of a string, or of a list of strings or objects and of each of its strings.
+inline constexpr Range kNotEmpty{.low = 1};
 
 /// A condition on the other settings of a struct under which a setting has an effect. A setting without effect is
 /// rejected in a descriptor unless another trial uses it; otherwise it is reset to its default and left out of both
@@ -50,11 +53,17 @@ struct Field {
   std::string_view doc;
   Range range{};
   std::array<When<T>, 2> conditions{};
-  std::size_t count = 0;  // of conditions; comparing `holds` is not constant with g++'s sanitizers (GCC bug 71962)
+  std::size_t count = 0;       // of conditions; comparing `holds` is not constant with g++'s sanitizers (GCC bug 71962)
+  std::string_view missing{};  // the error message if the key is missing, where "{}" stands for it; "": it may be
 
   constexpr Field when(When<T> condition) const {
     Field out = *this;
     out.conditions[out.count++] = condition;
+    return out;
+  }
+  constexpr Field needed(std::string_view message = "the key \"{}\" is missing") const {
+    Field out = *this;
+    out.missing = message;
     return out;
   }
   constexpr bool has_conditions() const { return count > 0; }
@@ -66,18 +75,13 @@ struct Field {
   }
 };
 template <class T, class M>
-constexpr Field<T, M> make_field(std::string_view key, M T::*member, std::string_view doc, Range range) {
+constexpr Field<T, M> field(std::string_view key, M T::*member, std::string_view doc = {}, Range range = {}) {
   return {key, member, doc, range};
-}
-/// The row of a member whose name is the key.
-template <auto kMember>
-constexpr auto field(std::string_view doc, Range range = {}) {
-  return make_field(name_of<kMember>(), kMember, doc, range);
 }
 
 /// The rows of a struct as a tuple, in the order in which they are written. Each struct of settings declares them:
 ///   template <std::same_as<Settings> T>
-///   constexpr auto rows_of(const T*) { return std::tuple{field<&T::member>("meaning"), ...}; }
+///   constexpr auto rows_of(const T*) { return std::tuple{field("member", &T::member, "meaning"), ...}; }
 /// As a template this is compiled only in files that use the rows.
 template <class T>
 constexpr auto fields() {

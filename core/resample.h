@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/words.h"
+
 namespace normlab {
 
 /// How values between grid points are interpolated. Pixel i of n lies at (i + 1/2) / n, except for `corners`, where the
@@ -16,6 +18,9 @@ enum class Resampling : std::uint8_t {
   bicubic,             // Keys 1981, a = -0.75, borders repeated (PyTorch)
   bicubic_antialias,   // a = -0.5, stretched when shrinking, cut at borders (Pillow, PyTorch; timm's resize)
 };
+constexpr auto stated_words(Resampling) {
+  return words<Resampling>("bilinear", "bilinear_antialias", "corners", "bicubic", "bicubic_antialias");
+}
 constexpr std::string_view to_string(Resampling how) {
   constexpr std::string_view kNames[] = {"bilinear", "bilinear_antialias", "corners", "bicubic", "bicubic_antialias"};
   return kNames[static_cast<int>(how)];

@@ -10,6 +10,7 @@
 
 #include "core/step_state.h"
 #include "core/tensor.h"
+#include "core/words.h"
 
 namespace normlab {
 
@@ -28,6 +29,7 @@ struct SgdSettings {
 /// How beta times a moment stored in bf16 is computed. wide: in float. constant: beta is rounded to bf16 (0.9 to
 /// 0.8984375), the product is float (jitted optax). rounded: the product is rounded too (optax without jit).
 enum class MomentProduct : std::uint8_t { wide, constant, rounded };
+constexpr auto stated_words(MomentProduct) { return words<MomentProduct>("wide", "constant", "rounded"); }
 /// AdamW with state->schedule in place of lr in the decay: p -= lr m' / (sqrt(v') + eps) + schedule wd p. m is bf16 or
 /// p's type; the step uses m before it is rounded.
 struct BigVisionAdamSettings {
@@ -59,6 +61,7 @@ struct LambSquares {
 /// 0.2 sqrt(max(rows, cols)), with which AdamW's rate and decay can be kept (Liu et al. 2025, "Muon is Scalable for LLM
 /// Training", eq. 4).
 enum class MuonScale : std::uint8_t { original, match_rms_adamw };
+constexpr auto stated_words(MuonScale) { return words<MuonScale>("original", "match_rms_adamw"); }
 /// Muon (K. Jordan 2024) for one matrix, as in torch.optim.Muon:
 ///   m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m for nesterov, else m;
 ///   p -= lr wd p, p -= lr scale X(u).
@@ -93,5 +96,6 @@ struct ParameterUpdate {
 };
 /// torch: gradients times min(1, limit / (norm + 1e-6)). optax: times limit / norm where norm >= limit.
 enum class ClipForm : std::uint8_t { torch, optax };
+constexpr auto stated_words(ClipForm) { return words<ClipForm>("torch", "optax"); }
 
 }  // namespace normlab

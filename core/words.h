@@ -1,40 +1,44 @@
-// Names of enumerators and members as text.
+// Words for enumerators.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 
 namespace normlab {
 
-/// The compiler's name of an enumerator or member, without its scope.
+/// Whether a value of E has an enumerator.
 template <auto V>
-constexpr std::string_view name_of() {
-  std::string_view text = __PRETTY_FUNCTION__;  // "... [with auto V = normlab::Pool::gap; ...]", "... [V = ...]"
+constexpr bool is_enumerator() {
+  std::string_view text = __PRETTY_FUNCTION__;  // "... [with auto V = normlab::Pool::gap; ...]", "(normlab::Pool)2"
   text = text.substr(text.find("V = ") + 4);
   text = text.substr(0, text.find_first_of(";]"));
-  return text.substr(text.rfind(':') + 1);
+  return text.substr(text.rfind(':') + 1).find(')') == text.npos;
 }
-
-/// The number of enumerators from 0 on that have a name. An enum with fewer words specialises kWordCount.
+/// The number of enumerators, whose values count from 0.
 template <class E, std::size_t n = 0>
-constexpr std::size_t count_words() {
-  if constexpr (name_of<static_cast<E>(n)>().find(')') != std::string_view::npos)  // a value without a name: "(E)3"
+constexpr std::size_t count_enumerators() {
+  if constexpr (!is_enumerator<static_cast<E>(n)>())
     return n;
   else
-    return count_words<E, n + 1>();
+    return count_enumerators<E, n + 1>();
+}
+
+/// The words of the enumerators of E in descriptors and files, in their order; the last `wordless` have none. An enum
+/// states its words beside it:
+///   constexpr auto stated_words(Pool) { return words<Pool>("token", "gap"); }
+template <class E, std::size_t wordless = 0>
+constexpr auto words(std::same_as<const char*> auto... each) {
+  static_assert(sizeof...(each) + wordless == count_enumerators<E>(), "one word for each enumerator");
+  return std::array{std::string_view(each)...};
 }
 template <class E>
-inline constexpr std::size_t kWordCount = count_words<E>();
-/// The words of an enum in descriptors and files are its enumerators' names.
+inline constexpr auto kWords = stated_words(E());
 template <class E>
-inline constexpr auto kWords = []<std::size_t... n>(std::index_sequence<n...>) {
-  return std::array{name_of<static_cast<E>(n)>()...};
-}
-(std::make_index_sequence<kWordCount<E>>());
+inline constexpr std::size_t kWordCount = kWords<E>.size();
 
 template <class E>
 requires std::is_enum_v<E>

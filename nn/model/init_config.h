@@ -7,17 +7,22 @@ namespace normlab {
 
 /// Code bases, see nn/model/init.h.
 enum class Init : std::uint8_t { big_vision, timm, torch, timm_jax, deit };
+constexpr auto stated_words(Init) { return words<Init>("big_vision", "timm", "torch", "timm_jax", "deit"); }
 
 // Parts in which the code bases differ; `base`: as the code base does.
 
 /// xavier: uniform, each of q, k and v alone. xavier_fused: over the three as one matrix, half the variance.
 /// linear: like PyTorch's nn.Linear, uniform 1/sqrt(fan-in), biases too.
 enum class QkvInit : std::uint8_t { base, xavier, xavier_fused, linear };
+constexpr auto stated_words(QkvInit) { return words<QkvInit>("base", "xavier", "xavier_fused", "linear"); }
 /// lecun: truncated normal and a bias of zero. conv2d_uniform: like PyTorch's nn.Conv2d.
 enum class PatchInit : std::uint8_t { base, lecun, conv2d_uniform };
+constexpr auto stated_words(PatchInit) { return words<PatchInit>("base", "lecun", "conv2d_uniform"); }
 enum class HeadInit : std::uint8_t { base, zero, xavier };
+constexpr auto stated_words(HeadInit) { return words<HeadInit>("base", "zero", "xavier"); }
 /// Whether LeCun's normal is widened so that its deviation survives the cut at two deviations.
 enum class Truncation : std::uint8_t { base, corrected, uncorrected };
+constexpr auto stated_words(Truncation) { return words<Truncation>("base", "corrected", "uncorrected"); }
 
 struct InitConfig {
   Init base = Init::big_vision;
@@ -32,13 +37,17 @@ struct InitConfig {
 template <std::same_as<InitConfig> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{
-      field<&T::base>("code base whose initial values are used; timm_jax: timm's weight_init \"jax\""),
-      field<&T::qkv>("q, k and v: Xavier's bound for each alone, or for the three as one matrix; linear: "
-                     "PyTorch's nn.Linear, with biases"),
-      field<&T::truncation>("whether the truncated normal of patches and rep keeps LeCun's deviation; "
-                            "uncorrected: the cut makes it 0.88 of that"),
-      field<&T::patch_embed>("weight and bias of the patch embedding; conv2d_uniform: PyTorch's nn.Conv2d"),
-      field<&T::head>("weight of the head")};
+      field("base", &T::base, "code base whose initial values are used; timm_jax: timm's weight_init \"jax\"")
+          .needed("give the \"base\" whose parts the other keys change, such as \"big_vision\""),
+      field("qkv", &T::qkv,
+            "q, k and v: Xavier's bound for each alone, or for the three as one matrix; linear: "
+            "PyTorch's nn.Linear, with biases"),
+      field("truncation", &T::truncation,
+            "whether the truncated normal of patches and rep keeps LeCun's deviation; "
+            "uncorrected: the cut makes it 0.88 of that"),
+      field("patch_embed", &T::patch_embed,
+            "weight and bias of the patch embedding; conv2d_uniform: PyTorch's nn.Conv2d"),
+      field("head", &T::head, "weight of the head")};
 }
 
 }  // namespace normlab

@@ -3,6 +3,7 @@
 
 #include <variant>
 
+#include "core/words.h"
 #include "nn/model/swin_config.h"
 #include "nn/model/vit_config.h"
 
@@ -11,6 +12,7 @@ namespace normlab {
 /// The alternatives are in the order of ModelKind.
 using ModelConfig = std::variant<ViTConfig, SwinConfig>;
 enum class ModelKind : std::uint8_t { vit, swin };
+constexpr auto stated_words(ModelKind) { return words<ModelKind>("vit", "swin"); }
 inline ModelKind kind_of(const ModelConfig& config) { return ModelKind(config.index()); }
 
 /// Blocks of the whole network.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/kernel_settings.h"
+#include "core/words.h"
 
 namespace normlab {
 
@@ -43,11 +44,17 @@ enum class NormKind : std::uint8_t {
   instance_norm,
   whiten
 };
+constexpr auto stated_words(NormKind) {
+  return words<NormKind>("none", "layer_norm", "layer_norm_fixed", "affine", "rms_norm", "batch_norm", "dyt",
+                         "group_norm", "derf", "pointwise", "dyisru", "seednorm", "bhyt", "l2", "instance_norm",
+                         "whiten");
+}
 
 /// What moves the running statistics of a batch norm. all_groups: once a step, the mean of the statistics of all
 /// groups, weighted by their images (Keras with virtual_batch_size). first_group: the first group of each part that
 /// passes the network; of a batch in one part, what rank 0 keeps in distributed training.
 enum class RunningFrom : std::uint8_t { all_groups, first_group };
+constexpr auto stated_words(RunningFrom) { return words<RunningFrom>("all_groups", "first_group"); }
 
 /// The norm at one site.
 struct NormSpec {
@@ -211,8 +218,10 @@ struct MlpSites {
 
 /// A learned gain per head, before the output projection (NormFormer's paper) or on its output (a common variant).
 enum class HeadScale : std::uint8_t { none, before_proj, after_proj };
+constexpr auto stated_words(HeadScale) { return words<HeadScale>("none", "before_proj", "after_proj"); }
 
 enum class LayerScaleKind : std::uint8_t { none, channel, scalar };
+constexpr auto stated_words(LayerScaleKind) { return words<LayerScaleKind>("none", "channel", "scalar"); }
 
 /// A learned gain on both branches ("Going deeper with Image Transformers", section 2).
 struct LayerScale {
@@ -232,15 +241,18 @@ struct NumberOrRule {
 /// Multiplies the drawn values of v, out, fc1 and fc2, for every initialiser. sub_ln: sqrt(log(2 depth)), Magneto
 /// section 2.2. deepnorm: (8 depth)^(-1/4), arXiv:2203.00555, table of an encoder.
 enum class InitGainRule : std::uint8_t { number, sub_ln, deepnorm };
+constexpr auto stated_words(InitGainRule) { return words<InitGainRule>("number", "sub_ln", "deepnorm"); }
 using InitGain = NumberOrRule<InitGainRule>;
 /// Multiplies the shortcut of both branches. deepnorm: (2 depth)^(1/4), arXiv:2203.00555, table of an encoder. keel:
 /// 2 depth, arXiv:2601.19895.
 enum class ResidualRule : std::uint8_t { number, deepnorm, keel };
+constexpr auto stated_words(ResidualRule) { return words<ResidualRule>("number", "deepnorm", "keel"); }
 using ResidualFactor = NumberOrRule<ResidualRule>;
 
 /// rsqrt: both `pre` norms of block l, counted from 1, are multiplied by l^(-1/2), bias included (LayerNorm scaling,
 /// arXiv:2502.05795).
 enum class DepthScale : std::uint8_t { none, rsqrt };
+constexpr auto stated_words(DepthScale) { return words<DepthScale>("none", "rsqrt"); }
 
 /// Sites of some blocks that differ from those of the others.
 struct BlockRange {

@@ -48,29 +48,35 @@ struct SwinConfig {
 template <std::same_as<SwinConfig> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{
-      field<&T::image_size>("pixels per side, or [height, width]; the dataset's if omitted",
-                            limits::sizes(limits::kSide)),
-      field<&T::channels>("channels of an image; the dataset's if omitted", limits::sizes(limits::kChannels)),
-      field<&T::patch_size>("pixels per side", limits::sizes(limits::kSide)),
-      field<&T::window>("tokens per side; at most the shorter side of a stage", limits::sizes(limits::kWindow)),
-      field<&T::window_padding>("when a shifted grid that windows do not divide is padded: before the shift, as in "
-                                "torchvision, or after it, as in timm, so that opposite edges see each other"),
-      field<&T::embed_dim>("width of the first stage; doubles with each stage", limits::sizes(limits::kWidth)),
-      field<&T::depths>("number of blocks of each stage", limits::sizes(limits::kDepth)),
-      field<&T::num_heads>("attention heads of each stage", limits::sizes(limits::kWidth)),
-      field<&T::mlp_ratio>("width of the hidden layer / width of the stage", limits::sizes(limits::kMlpRatio)),
-      field<&T::num_classes>("number of classes; the dataset's if omitted", limits::sizes(limits::kClasses)),
-      field<&T::qkv_bias>("query, key and value have biases"),
-      field<&T::reduction_bias>("the linear layer of patch merging has a bias"),
-      field<&T::gelu>("form of the GELU"),
-      field<&T::dropout>(kDropoutDoc, kRate),
-      field<&T::attention_dropout>("rate on the attention weights", kRate),
-      field<&T::drop_path>("rate of the last block; rises linearly from 0 at the first, so a single block has none",
-                           kRate),
-      field<&T::short_forms>("do not compute branches that drop_path drops")
+      field("image_size", &T::image_size, "pixels per side, or [height, width]; the dataset's if omitted",
+            limits::sizes(limits::kSide)),
+      field("channels", &T::channels, "channels of an image; the dataset's if omitted",
+            limits::sizes(limits::kChannels)),
+      field("patch_size", &T::patch_size, "pixels per side", limits::sizes(limits::kSide)),
+      field("window", &T::window, "tokens per side; at most the shorter side of a stage",
+            limits::sizes(limits::kWindow)),
+      field("window_padding", &T::window_padding,
+            "when a shifted grid that windows do not divide is padded: before the shift, as in "
+            "torchvision, or after it, as in timm, so that opposite edges see each other"),
+      field("embed_dim", &T::embed_dim, "width of the first stage; doubles with each stage",
+            limits::sizes(limits::kWidth)),
+      field("depths", &T::depths, "number of blocks of each stage", limits::sizes(limits::kDepth)),
+      field("num_heads", &T::num_heads, "attention heads of each stage", limits::sizes(limits::kWidth)),
+      field("mlp_ratio", &T::mlp_ratio, "width of the hidden layer / width of the stage",
+            limits::sizes(limits::kMlpRatio)),
+      field("num_classes", &T::num_classes, "number of classes; the dataset's if omitted",
+            limits::sizes(limits::kClasses)),
+      field("qkv_bias", &T::qkv_bias, "query, key and value have biases"),
+      field("reduction_bias", &T::reduction_bias, "the linear layer of patch merging has a bias"),
+      field("gelu", &T::gelu, "form of the GELU"),
+      field("dropout", &T::dropout, kDropoutDoc, kRate),
+      field("attention_dropout", &T::attention_dropout, "rate on the attention weights", kRate),
+      field("drop_path", &T::drop_path,
+            "rate of the last block; rises linearly from 0 at the first, so a single block has none", kRate),
+      field("short_forms", &T::short_forms, "do not compute branches that drop_path drops")
           .when({[](const T& c) { return c.drop_path > 0; }, "without drop_path there is nothing to skip"}),
-      field<&T::head_bias_init>("initial value of the head's bias"),
-      field<&T::placement>("the name of a placement, or its sites")};
+      field("head_bias_init", &T::head_bias_init, "initial value of the head's bias"),
+      field("placement", &T::placement, "the name of a placement, or its sites")};
 }
 
 /// A stage with its computed sizes. `height` and `width` are its token grid, half of the previous stage's, rounded up.

@@ -29,16 +29,18 @@ struct TextConfig {
 template <std::same_as<TextConfig> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{
-      field<&T::vocabulary>("words that the tower can tell apart, the end mark included; 257 for bytes", kVocabularies),
-      field<&T::length>("tokens of a text; the last one is always the end mark, and longer texts are cut",
-                        {.low = 2, .high = 1 << 16}),
-      field<&T::embed_dim>("width of a token", limits::sizes(limits::kWidth)),
-      field<&T::depth>("number of blocks", limits::sizes(limits::kDepth)),
-      field<&T::num_heads>("attention heads", limits::sizes(limits::kWidth)),
-      field<&T::mlp_dim>("width of the hidden layer", limits::sizes(limits::kMlp)),
-      field<&T::temperature>("initial factor of the cosines, which is learned", kPositive),
-      field<&T::bias>("initial value of the bias, which is learned; only the sigmoid loss has one"),
-      field<&T::placement>("the name of a placement, or its sites, of the text tower; stem.patch_in does not exist")};
+      field("vocabulary", &T::vocabulary, "words that the tower can tell apart, the end mark included; 257 for bytes",
+            kVocabularies),
+      field("length", &T::length, "tokens of a text; the last one is always the end mark, and longer texts are cut",
+            {.low = 2, .high = 1 << 16}),
+      field("embed_dim", &T::embed_dim, "width of a token", limits::sizes(limits::kWidth)),
+      field("depth", &T::depth, "number of blocks", limits::sizes(limits::kDepth)),
+      field("num_heads", &T::num_heads, "attention heads", limits::sizes(limits::kWidth)),
+      field("mlp_dim", &T::mlp_dim, "width of the hidden layer", limits::sizes(limits::kMlp)),
+      field("temperature", &T::temperature, "initial factor of the cosines, which is learned", kPositive),
+      field("bias", &T::bias, "initial value of the bias, which is learned; only the sigmoid loss has one"),
+      field("placement", &T::placement,
+            "the name of a placement, or its sites, of the text tower; stem.patch_in does not exist")};
 }
 
 }  // namespace normlab

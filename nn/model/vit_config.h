@@ -17,10 +17,13 @@ namespace normlab {
 
 /// What a network answers, see nn/training/task.h.
 enum class Task : std::uint8_t { classify, segment, contrast };
+constexpr auto stated_words(Task) { return words<Task>("classify", "segment", "contrast"); }
 
 enum class Pool : std::uint8_t { token, gap };
+constexpr auto stated_words(Pool) { return words<Pool>("token", "gap"); }
 
 enum class PosEmbed : std::uint8_t { learned, sincos2d };
+constexpr auto stated_words(PosEmbed) { return words<PosEmbed>("learned", "sincos2d"); }
 
 struct ViTConfig {
   std::array<std::int64_t, 2> image_size{32, 32};  // height, width
@@ -64,42 +67,47 @@ struct ViTConfig {
 template <std::same_as<ViTConfig> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{
-      field<&T::image_size>("pixels per side, or [height, width]; the dataset's if omitted",
-                            limits::sizes(limits::kSide)),
-      field<&T::channels>("channels of an image; the dataset's if omitted", limits::sizes(limits::kChannels)),
-      field<&T::patch_size>("pixels per side", limits::sizes(limits::kSide)),
-      field<&T::embed_dim>("width of a token", limits::sizes(limits::kWidth)),
-      field<&T::depth>("number of blocks", limits::sizes(limits::kDepth)),
-      field<&T::num_heads>("attention heads", limits::sizes(limits::kWidth)),
-      field<&T::mlp_dim>("width of the hidden layer; 4 embed_dim if omitted", limits::sizes(limits::kMlp)),
-      field<&T::num_classes>("number of classes; the dataset's if omitted", limits::sizes(limits::kClasses)),
-      field<&T::task>("classify: the class of an image; segment: the class of each pixel, by the head on every patch "
-                      "token, whose logits are resized to the image; contrast: which of a batch's texts belongs to an "
-                      "image, by a text tower in place of the head"),
-      field<&T::pool>("the class token, or the mean over all tokens"),
-      field<&T::pos_embed>("kind of position embedding"),
-      field<&T::pos_embed_class>("pool token, learned positions: the class token has a position")
+      field("image_size", &T::image_size, "pixels per side, or [height, width]; the dataset's if omitted",
+            limits::sizes(limits::kSide)),
+      field("channels", &T::channels, "channels of an image; the dataset's if omitted",
+            limits::sizes(limits::kChannels)),
+      field("patch_size", &T::patch_size, "pixels per side", limits::sizes(limits::kSide)),
+      field("embed_dim", &T::embed_dim, "width of a token", limits::sizes(limits::kWidth)),
+      field("depth", &T::depth, "number of blocks", limits::sizes(limits::kDepth)),
+      field("num_heads", &T::num_heads, "attention heads", limits::sizes(limits::kWidth)),
+      field("mlp_dim", &T::mlp_dim, "width of the hidden layer; 4 embed_dim if omitted", limits::sizes(limits::kMlp)),
+      field("num_classes", &T::num_classes, "number of classes; the dataset's if omitted",
+            limits::sizes(limits::kClasses)),
+      field("task", &T::task,
+            "classify: the class of an image; segment: the class of each pixel, by the head on every patch "
+            "token, whose logits are resized to the image; contrast: which of a batch's texts belongs to an "
+            "image, by a text tower in place of the head"),
+      field("pool", &T::pool, "the class token, or the mean over all tokens"),
+      field("pos_embed", &T::pos_embed, "kind of position embedding"),
+      field("pos_embed_class", &T::pos_embed_class, "pool token, learned positions: the class token has a position")
           .when({[](const T& c) { return c.pool == Pool::token && c.pos_embed == PosEmbed::learned; },
                  "only a class token (pool token) with learned positions can have one"}),
-      field<&T::distill_token>("pool token: DeiT's second token, with its own head; logits are the mean of both heads")
+      field("distill_token", &T::distill_token,
+            "pool token: DeiT's second token, with its own head; logits are the mean of both heads")
           .when({[](const T& c) { return c.pool == Pool::token; },
                  "a distillation token needs a class token; set pool to \"token\""}),
-      field<&T::qkv_bias>("query, key and value have biases"),
-      field<&T::rep_size>("width of a dense + tanh layer before the head; 0: no such layer",
-                          limits::sizes(limits::kWidth, 0)),
-      field<&T::gelu>("form of the GELU"),
-      field<&T::dropout>(kDropoutDoc, kRate),
-      field<&T::attention_dropout>("rate on the attention weights", kRate),
-      field<&T::drop_path>("rate of the last block; rises linearly from 0 at the first, so a single block has none",
-                           kRate),
-      field<&T::short_forms>("do not compute branches that drop_path drops and, with pool token, compute only the "
-                             "class token in the last block")
+      field("qkv_bias", &T::qkv_bias, "query, key and value have biases"),
+      field("rep_size", &T::rep_size, "width of a dense + tanh layer before the head; 0: no such layer",
+            limits::sizes(limits::kWidth, 0)),
+      field("gelu", &T::gelu, "form of the GELU"),
+      field("dropout", &T::dropout, kDropoutDoc, kRate),
+      field("attention_dropout", &T::attention_dropout, "rate on the attention weights", kRate),
+      field("drop_path", &T::drop_path,
+            "rate of the last block; rises linearly from 0 at the first, so a single block has none", kRate),
+      field("short_forms", &T::short_forms,
+            "do not compute branches that drop_path drops and, with pool token, compute only the "
+            "class token in the last block")
           .when({[](const T& c) { return c.drop_path > 0 || c.pool == Pool::token; },
                  "without drop_path or a class token (pool token) there is nothing to skip"}),
-      field<&T::init>("code base whose initial values are used, or an object that changes parts of them"),
-      field<&T::head_bias_init>("initial value of the head's bias"),
-      field<&T::placement>("the name of a placement, or its sites"),
-      field<&T::text>("a text tower, which takes the place of the head: image-text training")
+      field("init", &T::init, "code base whose initial values are used, or an object that changes parts of them"),
+      field("head_bias_init", &T::head_bias_init, "initial value of the head's bias"),
+      field("placement", &T::placement, "the name of a placement, or its sites"),
+      field("text", &T::text, "a text tower, which takes the place of the head: image-text training")
           .when({[](const T& c) { return c.task == Task::contrast; }, "only task contrast has a text tower"})};
 }
 inline ViTConfig defaults_beside(const ViTConfig& model) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/shards.h"
+#include "core/words.h"
 #include "nn/model/placement.h"
 #include "nn/model/step.h"
 #include "nn/probes/named_records.h"
@@ -21,6 +22,7 @@ struct TokenDims;
 /// positions, as batch norm sees features. position: one per position of each image, over channels, as layer norm
 /// sees them.
 enum class ProbeAxis : std::uint8_t { channel, position };
+constexpr auto stated_words(ProbeAxis) { return words<ProbeAxis>("channel", "position"); }
 inline constexpr ProbeAxis kProbeAxes[] = {ProbeAxis::channel, ProbeAxis::position};
 
 /// The axis of the network's main norm, the first one that is not none among attention's and the MLP's pre, post and

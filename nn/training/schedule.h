@@ -12,14 +12,19 @@
 namespace normlab {
 
 enum class ScheduleName : std::uint8_t { constant, linear, cosine, rsqrt, polynomial, compound };
+constexpr auto stated_words(ScheduleName) {
+  return words<ScheduleName>("constant", "linear", "cosine", "rsqrt", "polynomial", "compound");
+}
 
 /// With a warm-up of `warmup` steps. lifted: lr (step + 1) / (warmup + 1), so that no step has rate zero. line: linear
 /// from warmup_from at step 0 to lr at step `warmup`.
 enum class Warmup : std::uint8_t { lifted, line };
+constexpr auto stated_words(Warmup) { return words<Warmup>("lifted", "line"); }
 
 /// Where the decay begins: at the end of the warm-up, or at step 0, in which case the warm-up hides a part of it
 /// (timm's schedulers without warmup_prefix, and thus DeiT's).
 enum class DecayFrom : std::uint8_t { warmup, start };
+constexpr auto stated_words(DecayFrom) { return words<DecayFrom>("warmup", "start"); }
 
 /// The words of a compound schedule, as in Scenic's lr_schedules.py.
 enum class ScheduleFactor : std::uint8_t {
@@ -32,6 +37,10 @@ enum class ScheduleFactor : std::uint8_t {
   linear_decay,     // the product of the factors to its left goes linearly to final_lr
   linear_cooldown,  // (total - max(step, warmup)) / cooldown, at most 1
 };
+constexpr auto stated_words(ScheduleFactor) {
+  return words<ScheduleFactor>("constant", "linear_warmup", "polynomial", "rsqrt_decay", "decay_every", "cosine_decay",
+                               "linear_decay", "linear_cooldown");
+}
 
 /// The words between the stars, without surrounding spaces.
 std::vector<std::string_view> split_factors(std::string_view factors);
@@ -72,42 +81,46 @@ constexpr auto rows_of(const T*) {
                                  "there is no decay_every among the factors"};
   constexpr When<T> kCompound{[](const T& c) { return c.name == N::compound; }, kHasNone};
   return std::tuple{
-      field<&T::name>("shape after the warm-up"),
-      field<&T::warmup_epochs>("epochs of linear warm-up; give this or warmup_steps", kEpochs)
+      field("name", &T::name, "shape after the warm-up"),
+      field("warmup_epochs", &T::warmup_epochs, "epochs of linear warm-up; give this or warmup_steps", kEpochs)
           .when(kMayWarmUp)
           .when({[](const T& c) { return c.warmup_steps == 0; }, kHasNone}),
-      field<&T::warmup_steps>("steps of linear warm-up; give this or warmup_epochs", kFromZero).when(kMayWarmUp),
-      field<&T::warmup>("lifted: lr (step + 1) / (warmup + 1); line: from warmup_from at step 0 to lr")
+      field("warmup_steps", &T::warmup_steps, "steps of linear warm-up; give this or warmup_epochs", kFromZero)
+          .when(kMayWarmUp),
+      field("warmup", &T::warmup, "lifted: lr (step + 1) / (warmup + 1); line: from warmup_from at step 0 to lr")
           .when({[](const T& c) { return c.warms_up(); }, "there is no warm-up"}),
-      field<&T::warmup_from>("warmup line: rate of the first step", kNotNegative)
+      field("warmup_from", &T::warmup_from, "warmup line: rate of the first step", kNotNegative)
           .when({[](const T& c) { return c.warmup == Warmup::line && c.warms_up(); }, "only warmup \"line\" has it"}),
-      field<&T::decay_from>(
-          "linear, cosine, polynomial: start the decay at the end of the warm-up, or at step 0 as timm does")
+      field("decay_from", &T::decay_from,
+            "linear, cosine, polynomial: start the decay at the end of the warm-up, or at step 0 as timm does")
           .when({[](const T& c) { return c.warms_up(); }, "there is no warm-up"})
           .when({[](const T& c) { return c.name == N::linear || c.name == N::cosine || c.name == N::polynomial; },
                  kHasNone}),
-      field<&T::final_lr>("linear, cosine, polynomial: rate at the end; rsqrt: the lowest rate", kNotNegative)
+      field("final_lr", &T::final_lr, "linear, cosine, polynomial: rate at the end; rsqrt: the lowest rate",
+            kNotNegative)
           .when({[](const T& c) { return c.name != N::constant; }, kHasNone})
           .when({[](const T& c) {
                    return c.may_have("polynomial") || c.may_have("cosine_decay") || c.may_have("linear_decay");
                  },
                  "there is no polynomial, cosine_decay or linear_decay among the factors"}),
-      field<&T::power>("polynomial: its exponent", kPositive)
+      field("power", &T::power, "polynomial: its exponent", kPositive)
           .when({[](const T& c) { return c.may_have("polynomial"); }, "there is no polynomial among the factors"})
           .when({[](const T& c) { return c.name == N::compound || c.name == N::polynomial; }, kHasNone}),
-      field<&T::timescale>("rsqrt, rsqrt_decay: time scale in steps", kPositive)
+      field("timescale", &T::timescale, "rsqrt, rsqrt_decay: time scale in steps", kPositive)
           .when({[](const T& c) { return c.may_have("rsqrt_decay"); }, "there is no rsqrt_decay among the factors"})
           .when({[](const T& c) { return c.name == N::compound || c.name == N::rsqrt; }, kHasNone}),
-      field<&T::shift>("rsqrt: shift in steps", kFromZero)
+      field("shift", &T::shift, "rsqrt: shift in steps", kFromZero)
           .when({[](const T& c) { return c.name == N::rsqrt; }, kHasNone}),
-      field<&T::cooldown_steps>("steps at the end over which the rate falls linearly to 0", kFromZero)
+      field("cooldown_steps", &T::cooldown_steps, "steps at the end over which the rate falls linearly to 0", kFromZero)
           .when({[](const T& c) { return c.may_have("linear_cooldown"); },
                  "there is no linear_cooldown among the factors"}),
-      field<&T::factors>("compound: a product such as \"constant * polynomial * linear_warmup\"").when(kCompound),
-      field<&T::decay_every>("factor decay_every of compound: steps between two decays", kFromOne)
+      field("factors", &T::factors, "compound: a product such as \"constant * polynomial * linear_warmup\"")
+          .when(kCompound),
+      field("decay_every", &T::decay_every, "factor decay_every of compound: steps between two decays", kFromOne)
           .when(kCompound)
           .when(kDecayFactor),
-      field<&T::decay_factor>("factor decay_every of compound: what each decay multiplies the rate by", kNotNegative)
+      field("decay_factor", &T::decay_factor, "factor decay_every of compound: what each decay multiplies the rate by",
+            kNotNegative)
           .when(kCompound)
           .when(kDecayFactor)};
 }

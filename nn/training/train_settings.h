@@ -17,8 +17,7 @@ namespace normlab {
 /// by CPU instructions, with the same rounding. tf32: see Backend::with_tf32. fp64 is double throughout, for tests
 /// only, and has no word.
 enum class Precision : std::uint8_t { fp32, bf16, bf16_emulated, tf32, fp64 };
-template <>
-inline constexpr std::size_t kWordCount<Precision> = 4;
+constexpr auto stated_words(Precision) { return words<Precision, 1>("fp32", "bf16", "bf16_emulated", "tf32"); }
 constexpr bool is_bf16(Precision p) { return p == Precision::bf16 || p == Precision::bf16_emulated; }
 /// The type of activations.
 constexpr DType dtype_of(Precision p) {
@@ -28,6 +27,7 @@ constexpr DType dtype_of(Precision p) {
 Backend& in_precision(Backend& backend, Precision p);
 
 enum class LossKind : std::uint8_t { softmax, sigmoid };
+constexpr auto stated_words(LossKind) { return words<LossKind>("softmax", "sigmoid"); }
 
 /// Factors for the parameters whose name matches a pattern of words and `*`.
 struct Multiplier {
@@ -37,12 +37,15 @@ struct Multiplier {
 };
 template <std::same_as<Multiplier> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field<&T::name>("names of parameters; `*` matches any text"),
-                    field<&T::lr>("multiplies their learning rate", kNotNegative),
-                    field<&T::weight_decay>("multiplies their weight decay", kNotNegative)};
+  return std::tuple{field("name", &T::name, "names of parameters; `*` matches any text"),
+                    field("lr", &T::lr, "multiplies their learning rate", kNotNegative),
+                    field("weight_decay", &T::weight_decay, "multiplies their weight decay", kNotNegative)};
 }
 
 enum class OptimizerName : std::uint8_t { adamw, sgd, big_vision_adam, momentum_hp, lamb, lion, muon };
+constexpr auto stated_words(OptimizerName) {
+  return words<OptimizerName>("adamw", "sgd", "big_vision_adam", "momentum_hp", "lamb", "lion", "muon");
+}
 
 /// AdamW for the parameters that Muon does not update: all but the matrices of blocks.
 struct BesideMuon {
@@ -53,11 +56,11 @@ struct BesideMuon {
 };
 template <std::same_as<BesideMuon> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field<&T::lr>("peak learning rate", kNotNegative),
-                    field<&T::weight_decay>("multiplied by the rate", kNotNegative),
-                    field<&T::beta1>("decay rate of the first moment", kRate),
-                    field<&T::beta2>("decay rate of the second moment", kRate),
-                    field<&T::eps>("added to the denominator", kPositive)};
+  return std::tuple{field("lr", &T::lr, "peak learning rate", kNotNegative),
+                    field("weight_decay", &T::weight_decay, "multiplied by the rate", kNotNegative),
+                    field("beta1", &T::beta1, "decay rate of the first moment", kRate),
+                    field("beta2", &T::beta2, "decay rate of the second moment", kRate),
+                    field("eps", &T::eps, "added to the denominator", kPositive)};
 }
 
 struct OptimizerSettings {
@@ -102,31 +105,35 @@ constexpr auto rows_of(const T*) {
   constexpr When<T> kMuon{[](const T& c) { return c.is_muon(); }, kHasNone};
   constexpr When<T> kBigVision{[](const T& c) { return c.is_big_vision(); }, kHasNone};
   return std::tuple{
-      field<&T::name>("the optimiser"),
-      field<&T::lr>("peak learning rate", kNotNegative),
-      field<&T::lr_batch>(
-          "batch size that lr is meant for; lr, and nothing else, is scaled to batch_size; 0: no scaling", kFromZero),
-      field<&T::weight_decay>("adamw, lamb, lion, muon: multiplied by the rate; sgd: added to the gradient; "
-                              "big_vision_adam, momentum_hp: multiplied by the schedule alone",
-                              kNotNegative),
-      field<&T::decay_matrices_only>("no weight decay on biases, gains, tokens and positions"),
-      field<&T::beta1>("adamw, big_vision_adam, lamb, lion: decay rate of the first moment", kRate).when(kBetas),
-      field<&T::beta2>("adamw, big_vision_adam, lamb, lion: decay rate of the second moment", kRate).when(kBetas),
-      field<&T::eps>("adamw, big_vision_adam, lamb: added to the denominator", kPositive)
+      field("name", &T::name, "the optimiser"),
+      field("lr", &T::lr, "peak learning rate", kNotNegative),
+      field("lr_batch", &T::lr_batch,
+            "batch size that lr is meant for; lr, and nothing else, is scaled to batch_size; 0: no scaling", kFromZero),
+      field("weight_decay", &T::weight_decay,
+            "adamw, lamb, lion, muon: multiplied by the rate; sgd: added to the gradient; "
+            "big_vision_adam, momentum_hp: multiplied by the schedule alone",
+            kNotNegative),
+      field("decay_matrices_only", &T::decay_matrices_only, "no weight decay on biases, gains, tokens and positions"),
+      field("beta1", &T::beta1, "adamw, big_vision_adam, lamb, lion: decay rate of the first moment", kRate)
+          .when(kBetas),
+      field("beta2", &T::beta2, "adamw, big_vision_adam, lamb, lion: decay rate of the second moment", kRate)
+          .when(kBetas),
+      field("eps", &T::eps, "adamw, big_vision_adam, lamb: added to the denominator", kPositive)
           .when(kBetas)
           .when({[](const T& c) { return c.name != OptimizerName::lion; }, kHasNone}),
-      field<&T::momentum>("sgd, momentum_hp, muon: the momentum", kRate).when(kMomentum),
-      field<&T::nesterov>("sgd, momentum_hp, muon: Nesterov's momentum").when(kMomentum),
-      field<&T::bf16_moment>("big_vision_adam, momentum_hp: the first moment is stored in bf16").when(kBigVision),
-      field<&T::moment_product>("bf16_moment: how the product of decay rate and moment is computed")
+      field("momentum", &T::momentum, "sgd, momentum_hp, muon: the momentum", kRate).when(kMomentum),
+      field("nesterov", &T::nesterov, "sgd, momentum_hp, muon: Nesterov's momentum").when(kMomentum),
+      field("bf16_moment", &T::bf16_moment, "big_vision_adam, momentum_hp: the first moment is stored in bf16")
+          .when(kBigVision),
+      field("moment_product", &T::moment_product, "bf16_moment: how the product of decay rate and moment is computed")
           .when(kBigVision)
           .when({[](const T& c) { return c.bf16_moment; }, "bf16_moment is off"}),
-      field<&T::scale>("muon: how the shape of a matrix scales its step").when(kMuon),
-      field<&T::adamw>("muon: AdamW for parameters that are not matrices of a block").when(kMuon),
-      field<&T::layer_decay>(
-          "d: the rate of block i of n, counted from 0, is multiplied by d^(n - i), that of the stem by d^(n + 1)",
-          kOpenShare),
-      field<&T::multipliers>("factors for parameters whose names match; the last match counts")};
+      field("scale", &T::scale, "muon: how the shape of a matrix scales its step").when(kMuon),
+      field("adamw", &T::adamw, "muon: AdamW for parameters that are not matrices of a block").when(kMuon),
+      field("layer_decay", &T::layer_decay,
+            "d: the rate of block i of n, counted from 0, is multiplied by d^(n - i), that of the stem by d^(n + 1)",
+            kOpenShare),
+      field("multipliers", &T::multipliers, "factors for parameters whose names match; the last match counts")};
 }
 
 struct AverageSettings {
@@ -136,8 +143,8 @@ struct AverageSettings {
 };
 template <std::same_as<AverageSettings> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field<&T::decay>("decay of the averaged weights; 0: no average", kRate),
-                    field<&T::every_steps>("steps between two updates of the average", kFromOne)
+  return std::tuple{field("decay", &T::decay, "decay of the averaged weights; 0: no average", kRate),
+                    field("every_steps", &T::every_steps, "steps between two updates of the average", kFromOne)
                         .when({[](const T& c) { return c.decay > 0; }, "without a decay no average is kept"})};
 }
 

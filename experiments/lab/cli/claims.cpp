@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "core/error.h"
+#include "core/words.h"
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/strict_json.h"
 #include "experiments/lab/base/terminal.h"
@@ -33,6 +34,7 @@ namespace normlab {
 namespace {
 
 enum class LedgerFormat : std::uint8_t { text, markdown, json, html, svg };
+constexpr auto stated_words(LedgerFormat) { return words<LedgerFormat>("text", "markdown", "json", "html", "svg"); }
 
 struct ClaimsCommand {
   std::vector<std::string> numbers;

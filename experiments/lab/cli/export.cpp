@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/words.h"
 #include "experiments/lab/base/build_info.h"
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/terminal.h"
@@ -22,6 +23,7 @@ namespace {
 
 /// archive: read by --from. csv, jsonl: tables for other programs.
 enum class ExportFormat : std::uint8_t { archive, csv, jsonl };
+constexpr auto stated_words(ExportFormat) { return words<ExportFormat>("archive", "csv", "jsonl"); }
 
 struct Export {
   DescriptorOptions descriptor;

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "core/words.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/cli/commands.h"
@@ -41,6 +42,7 @@ std::string flops_text(double flops) {
 
 /// slurm: a script for sbatch. commands: a line per task, for GNU parallel, HTCondor, PBS or Kubernetes.
 enum class PlanFormat : std::uint8_t { text, slurm, commands };
+constexpr auto stated_words(PlanFormat) { return words<PlanFormat>("text", "slurm", "commands"); }
 
 struct PlanTasks {
   PlanFormat format = PlanFormat::text;

@@ -12,7 +12,11 @@
 namespace normlab {
 
 enum class SceneKind : std::uint8_t { disc, cross, square, triangle, ring };
+constexpr auto stated_words(SceneKind) { return words<SceneKind>("disc", "cross", "square", "triangle", "ring"); }
 enum class SceneColour : std::uint8_t { red, green, blue, yellow, purple, cyan, white, black };
+constexpr auto stated_words(SceneColour) {
+  return words<SceneColour>("red", "green", "blue", "yellow", "purple", "cyan", "white", "black");
+}
 /// The part of the image, divided into thirds, that holds the object's centre.
 enum class ScenePosition : std::uint8_t {
   top_left,
@@ -25,6 +29,10 @@ enum class ScenePosition : std::uint8_t {
   bottom,
   bottom_right
 };
+constexpr auto stated_words(ScenePosition) {
+  return words<ScenePosition>("top_left", "top", "top_right", "left", "centre", "right", "bottom_left", "bottom",
+                              "bottom_right");
+}
 
 struct SceneObject {
   SceneKind kind{};

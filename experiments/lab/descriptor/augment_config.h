@@ -12,12 +12,21 @@ namespace normlab {
 /// Pillow's bilinear and bicubic widen when an image shrinks; bilinear_plain (no antialiasing) and area are
 /// TensorFlow's; random draws bilinear or bicubic per image (timm).
 enum class ResizeMethod : std::uint8_t { nearest, bilinear, bicubic, lanczos, bilinear_plain, area, random };
+constexpr auto stated_words(ResizeMethod) {
+  return words<ResizeMethod>("nearest", "bilinear", "bicubic", "lanczos", "bilinear_plain", "area", "random");
+}
 
 /// How a training image gets the model's size. pad: zeros around it, then a crop of its original size. inception_*: a
 /// box of random area and aspect, resized. stretch: resized, ignoring the aspect. center: as in evaluation.
 enum class CropName : std::uint8_t { none, inception_tensorflow, inception_torchvision, stretch, center };
+constexpr auto stated_words(CropName) {
+  return words<CropName>("none", "inception_tensorflow", "inception_torchvision", "stretch", "center");
+}
 
 enum class RandAugmentDialect : std::uint8_t { none, big_vision, torchvision, timm };
+constexpr auto stated_words(RandAugmentDialect) {
+  return words<RandAugmentDialect>("none", "big_vision", "torchvision", "timm");
+}
 
 struct RandAugmentConfig {
   RandAugmentDialect dialect = RandAugmentDialect::none;
@@ -38,27 +47,31 @@ constexpr auto rows_of(const T*) {
                              "without a dialect RandAugment is off"};
   constexpr When<T> kTimm{[](const T& c) { return c.dialect == RandAugmentDialect::timm; }, kHasNone};
   return std::tuple{
-      field<&T::dialect>("implementation whose operations and levels are used; none: off"),
-      field<&T::layers>("operations per image", {.low = 0, .high = 100}).when(kDialect),
-      field<&T::magnitude>("strength: out of 10 (big_vision, timm), or the index of one of 31 levels (torchvision)",
-                           kNotNegative)
+      field("dialect", &T::dialect, "implementation whose operations and levels are used; none: off"),
+      field("layers", &T::layers, "operations per image", {.low = 0, .high = 100}).when(kDialect),
+      field("magnitude", &T::magnitude,
+            "strength: out of 10 (big_vision, timm), or the index of one of 31 levels (torchvision)", kNotNegative)
           .when(kDialect),
-      field<&T::magnitude_std>("timm: standard deviation of the drawn magnitude", kNotNegative)
+      field("magnitude_std", &T::magnitude_std, "timm: standard deviation of the drawn magnitude", kNotNegative)
           .when(kDialect)
           .when(kTimm),
-      field<&T::probability>("timm: probability that a drawn operation is applied", kShare).when(kDialect).when(kTimm),
-      field<&T::increasing>("timm's inc1: a higher level always changes an image more").when(kDialect).when(kTimm),
-      field<&T::repaired>("big_vision: Contrast and Solarize as intended, not as released")
+      field("probability", &T::probability, "timm: probability that a drawn operation is applied", kShare)
+          .when(kDialect)
+          .when(kTimm),
+      field("increasing", &T::increasing, "timm's inc1: a higher level always changes an image more")
+          .when(kDialect)
+          .when(kTimm),
+      field("repaired", &T::repaired, "big_vision: Contrast and Solarize as intended, not as released")
           .when(kDialect)
           .when({[](const T& c) { return c.dialect == RandAugmentDialect::big_vision; }, kHasNone}),
-      field<&T::interpolation>("torchvision, timm: interpolation of geometric operations")
+      field("interpolation", &T::interpolation, "torchvision, timm: interpolation of geometric operations")
           .when(kDialect)
           .when({[](const T& c) {
                    return c.dialect == RandAugmentDialect::torchvision || c.dialect == RandAugmentDialect::timm;
                  },
                  kHasNone}),
-      field<&T::fill>("pixel value outside the image, one per channel; the dialect's own if omitted",
-                      {.low = 0, .high = 255})
+      field("fill", &T::fill, "pixel value outside the image, one per channel; the dialect's own if omitted",
+            {.low = 0, .high = 255})
           .when(kDialect)};
 }
 
@@ -69,15 +82,17 @@ struct ColorJitterConfig {  // torchvision's: factors from [max(0, 1 - x), 1 + x
 template <std::same_as<ColorJitterConfig> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{
-      field<&T::brightness>("factor drawn from [max(0, 1 - x), 1 + x]", kNotNegative),
-      field<&T::contrast>("factor drawn from [max(0, 1 - x), 1 + x]", kNotNegative),
-      field<&T::saturation>("factor drawn from [max(0, 1 - x), 1 + x]", kNotNegative),
-      field<&T::hue>("hue shift drawn from [-x, x], as a share of the colour circle", {.low = 0, .high = 0.5})};
+      field("brightness", &T::brightness, "factor drawn from [max(0, 1 - x), 1 + x]", kNotNegative),
+      field("contrast", &T::contrast, "factor drawn from [max(0, 1 - x), 1 + x]", kNotNegative),
+      field("saturation", &T::saturation, "factor drawn from [max(0, 1 - x), 1 + x]", kNotNegative),
+      field("hue", &T::hue, "hue shift drawn from [-x, x], as a share of the colour circle", {.low = 0, .high = 0.5})};
 }
 
 enum class ErasingDialect : std::uint8_t { none, timm, torchvision };
+constexpr auto stated_words(ErasingDialect) { return words<ErasingDialect>("none", "timm", "torchvision"); }
 
 enum class ErasingFill : std::uint8_t { constant, color, pixel };  // timm's const, rand and pixel
+constexpr auto stated_words(ErasingFill) { return words<ErasingFill>("constant", "color", "pixel"); }
 
 struct ErasingConfig {
   ErasingDialect dialect = ErasingDialect::none;
@@ -92,21 +107,24 @@ template <std::same_as<ErasingConfig> T>
 constexpr auto rows_of(const T*) {
   constexpr When<T> kDialect{[](const T& c) { return c.dialect != ErasingDialect::none; },
                              "without a dialect random erasing is off"};
-  return std::tuple{field<&T::dialect>("implementation whose way of drawing the box is used; none: off"),
-                    field<&T::probability>("probability that an image gets a box", kShare).when(kDialect),
-                    field<&T::fill>("one value, one normal draw per channel, or one per pixel").when(kDialect),
-                    field<&T::value>("fill constant: the value, after normalisation")
-                        .when(kDialect)
-                        .when({[](const T& c) { return c.fill == ErasingFill::constant; }, "fill {fill} has no {}"}),
-                    field<&T::area>("smallest and largest share of the image's area", kOpenShare).when(kDialect),
-                    field<&T::aspect>("smallest and largest height / width", kPositive).when(kDialect)};
+  return std::tuple{
+      field("dialect", &T::dialect, "implementation whose way of drawing the box is used; none: off"),
+      field("probability", &T::probability, "probability that an image gets a box", kShare).when(kDialect),
+      field("fill", &T::fill, "one value, one normal draw per channel, or one per pixel").when(kDialect),
+      field("value", &T::value, "fill constant: the value, after normalisation")
+          .when(kDialect)
+          .when({[](const T& c) { return c.fill == ErasingFill::constant; }, "fill {fill} has no {}"}),
+      field("area", &T::area, "smallest and largest share of the image's area", kOpenShare).when(kDialect),
+      field("aspect", &T::aspect, "smallest and largest height / width", kPositive).when(kDialect)};
 }
 
 /// The partner is the previous image in the batch (big_vision, torchvision) or the image at the mirrored position
 /// (timm). big_vision takes the larger of lambda and 1 - lambda.
 enum class MixDialect : std::uint8_t { big_vision, torchvision, timm };
+constexpr auto stated_words(MixDialect) { return words<MixDialect>("big_vision", "torchvision", "timm"); }
 
 enum class MixScope : std::uint8_t { batch, image };
+constexpr auto stated_words(MixScope) { return words<MixScope>("batch", "image"); }
 
 struct MixConfig {
   double mixup = 0.0;   // parameter of Beta; 0: off
@@ -119,18 +137,16 @@ struct MixConfig {
 };
 template <std::same_as<MixConfig> T>
 constexpr auto rows_of(const T*) {
-  constexpr Range kBeta{.low = 0,
-                        .high = 1e6,
-                        .of_descriptors = true,
-                        .why_high = "with a parameter this large every lambda is one half"};
+  constexpr Range kBeta{
+      .low = 0, .high = 1e6, .of_descriptors = true, .why = "with a parameter this large every lambda is one half"};
   constexpr When<T> kOn{[](const T& c) { return c.mixup > 0 || c.cutmix > 0; }, "neither mixup nor cutmix is on"};
   return std::tuple{
-      field<&T::mixup>("parameter of the Beta distribution; 0: off", kBeta),
-      field<&T::cutmix>("parameter of the Beta distribution; 0: off", kBeta),
-      field<&T::dialect>("implementation whose partner image and lambda are used").when(kOn),
-      field<&T::scope>("one lambda per batch, or one per image").when(kOn),
-      field<&T::probability>("probability that a batch (or image) is mixed", kShare).when(kOn),
-      field<&T::switch_probability>("if both are on: probability of cutmix", kShare)
+      field("mixup", &T::mixup, "parameter of the Beta distribution; 0: off", kBeta),
+      field("cutmix", &T::cutmix, "parameter of the Beta distribution; 0: off", kBeta),
+      field("dialect", &T::dialect, "implementation whose partner image and lambda are used").when(kOn),
+      field("scope", &T::scope, "one lambda per batch, or one per image").when(kOn),
+      field("probability", &T::probability, "probability that a batch (or image) is mixed", kShare).when(kOn),
+      field("switch_probability", &T::switch_probability, "if both are on: probability of cutmix", kShare)
           .when({[](const T& c) { return c.mixup > 0 && c.cutmix > 0; }, "mixup and cutmix are not both on"})};
 }
 
@@ -146,13 +162,14 @@ template <std::same_as<SegmentAugmentConfig> T>
 constexpr auto rows_of(const T*) {
   constexpr Range kSide{.low = 0, .high = 1 << 16};  // pixels
   return std::tuple{
-      field<&T::resize_to>("pixels of the shorter side before scaling; 0: the model's longer side", kSide),
-      field<&T::longest>("most pixels of the longer side before scaling; 0: any number", kSide),
-      field<&T::scale>("smallest and largest drawn factor of both sides, before a crop of the model's size",
-                       {.low = 0, .high = 100, .low_open = true}),
-      field<&T::max_share>("a crop is drawn again, up to ten times, if one class fills a larger share of it",
-                           kOpenShare),
-      field<&T::photometric>("brightness, contrast, saturation and hue, each changed with probability one half")};
+      field("resize_to", &T::resize_to, "pixels of the shorter side before scaling; 0: the model's longer side", kSide),
+      field("longest", &T::longest, "most pixels of the longer side before scaling; 0: any number", kSide),
+      field("scale", &T::scale, "smallest and largest drawn factor of both sides, before a crop of the model's size",
+            {.low = 0, .high = 100, .low_open = true}),
+      field("max_share", &T::max_share,
+            "a crop is drawn again, up to ten times, if one class fills a larger share of it", kOpenShare),
+      field("photometric", &T::photometric,
+            "brightness, contrast, saturation and hue, each changed with probability one half")};
 }
 
 /// Each draw is keyed by (seed, epoch, image key).
@@ -179,26 +196,30 @@ constexpr auto rows_of(const T*) {
       [](const T& c) { return c.crop == CropName::inception_tensorflow || c.crop == CropName::inception_torchvision; },
       kHasNone};
   return std::tuple{
-      field<&T::crop_padding>("zeros around the image before a random crop", kSide),
-      field<&T::crop>("how an image is brought to the model's size; none: it already has it"),
-      field<&T::crop_area>("inception: smallest and largest share of the image's area", kOpenShare).when(kInception),
-      field<&T::crop_aspect>("inception: smallest and largest width / height", kPositive).when(kInception),
-      field<&T::resize>("interpolation when an image is resized")
+      field("crop_padding", &T::crop_padding, "zeros around the image before a random crop", kSide),
+      field("crop", &T::crop, "how an image is brought to the model's size; none: it already has it"),
+      field("crop_area", &T::crop_area, "inception: smallest and largest share of the image's area", kOpenShare)
+          .when(kInception),
+      field("crop_aspect", &T::crop_aspect, "inception: smallest and largest width / height", kPositive)
+          .when(kInception),
+      field("resize", &T::resize, "interpolation when an image is resized")
           .when({[](const T& c) { return c.crop != CropName::none; }, kHasNone}),
-      field<&T::flip>("flip left-right with probability one half"),
-      field<&T::randaugment>("randomly drawn operations"),
-      field<&T::color_jitter>("torchvision's colour jitter, in random order"),
-      field<&T::erasing>("blanks a random box, after normalisation"),
-      field<&T::mix>("mixes two images of a batch into one"),
-      field<&T::segment>("task segment: scaling, crop and distortion of an image with its mask"),
-      field<&T::repeats>("how often an image appears in an epoch's order (repeated augmentation)", kAtOnce)};
+      field("flip", &T::flip, "flip left-right with probability one half"),
+      field("randaugment", &T::randaugment, "randomly drawn operations"),
+      field("color_jitter", &T::color_jitter, "torchvision's colour jitter, in random order"),
+      field("erasing", &T::erasing, "blanks a random box, after normalisation"),
+      field("mix", &T::mix, "mixes two images of a batch into one"),
+      field("segment", &T::segment, "task segment: scaling, crop and distortion of an image with its mask"),
+      field("repeats", &T::repeats, "how often an image appears in an epoch's order (repeated augmentation)", kAtOnce)};
 }
 
 /// How an evaluation image gets the model's size. center: resizes the shorter side to resize_to, or to size / crop_pct,
 /// then crops the centre. stretch: resized, ignoring the aspect.
 enum class EvalCrop : std::uint8_t { none, center, stretch };
+constexpr auto stated_words(EvalCrop) { return words<EvalCrop>("none", "center", "stretch"); }
 
 enum class ResizeRounding : std::uint8_t { torchvision, big_vision };  // longer side and odd margins
+constexpr auto stated_words(ResizeRounding) { return words<ResizeRounding>("torchvision", "big_vision"); }
 
 struct EvalTransformConfig {
   EvalCrop crop = EvalCrop::none;
@@ -214,14 +235,16 @@ constexpr auto rows_of(const T*) {
   constexpr std::string_view kHasNone = "crop {crop} has no {}";
   constexpr When<T> kCenter{[](const T& c) { return c.crop == EvalCrop::center; }, kHasNone};
   return std::tuple{
-      field<&T::crop>("how an evaluation image is brought to the model's size; none: it already has it"),
-      field<&T::crop_pct>("center: the model's size / the resized shorter side", kOpenShare)
+      field("crop", &T::crop, "how an evaluation image is brought to the model's size; none: it already has it"),
+      field("crop_pct", &T::crop_pct, "center: the model's size / the resized shorter side", kOpenShare)
           .when(kCenter)
           .when({[](const T& c) { return c.resize_to == 0; }, "resize_to sets the size already"}),
-      field<&T::resize_to>("center: pixels of the resized shorter side; 0: from crop_pct", kSide).when(kCenter),
-      field<&T::resize>("interpolation when an image is resized")
+      field("resize_to", &T::resize_to, "center: pixels of the resized shorter side; 0: from crop_pct", kSide)
+          .when(kCenter),
+      field("resize", &T::resize, "interpolation when an image is resized")
           .when({[](const T& c) { return c.crop != EvalCrop::none; }, kHasNone}),
-      field<&T::rounding>("implementation whose rounding of the longer side and odd margins is used").when(kCenter)};
+      field("rounding", &T::rounding, "implementation whose rounding of the longer side and odd margins is used")
+          .when(kCenter)};
 }
 
 }  // namespace normlab

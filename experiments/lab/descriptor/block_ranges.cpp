@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "core/visible_text.h"
-#include "experiments/lab/descriptor/field_reader.h"
+#include "experiments/lab/descriptor/forms.h"
 #include "nn/model/limits.h"
 
 namespace normlab {
@@ -35,9 +35,10 @@ std::optional<ReadRange> read_block_range(std::string_view text) {
 
 }  // namespace
 
-void FieldReader::blocks(const JsonNode& node, Placement& out) {
+void Form<Placement>::read_blocks(FieldReader& in, const JsonNode& node, Placement& out) {
   if (!node.is_object())
-    return report(node.at, "expected an object of blocks such as {\"0-3\": {\"attn\": {...}}}, got " + describe(node));
+    return in.report(node.at,
+                     "expected an object of blocks such as {\"0-3\": {\"attn\": {...}}}, got " + describe(node));
   struct Given {
     std::int64_t first, last;
     const JsonMember* member;
@@ -51,31 +52,31 @@ void FieldReader::blocks(const JsonNode& node, Placement& out) {
     }
     const auto read = read_block_range(member.key);
     if (!read) {
-      report(member.key_at, "expected blocks as \"3\", \"0-3\", \"0-25%\" or \"rest\"");
+      in.report(member.key_at, "expected blocks as \"3\", \"0-3\", \"0-25%\" or \"rest\"");
       continue;
     }
     const std::int64_t first = read->first, last = read->last;
     if (out.blocks.empty() && ranges.empty()) out.in_percent = read->percent;
     if (out.in_percent != read->percent) {
-      report(member.key_at, concat("is in ", read->percent ? "percent of the depth" : "numbers of blocks",
-                                   ", but the ranges ", ranges.empty() ? "of the base" : "before it", " are not"));
+      in.report(member.key_at, concat("is in ", read->percent ? "percent of the depth" : "numbers of blocks",
+                                      ", but the ranges ", ranges.empty() ? "of the base" : "before it", " are not"));
       continue;
     }
     if (last >= limits::kDepth) {
-      report(member.key_at,
-             concat("no network has block ", last, "; the last block of the deepest network is ", limits::kDepth - 1));
+      in.report(member.key_at, concat("no network has block ", last, "; the last block of the deepest network is ",
+                                      limits::kDepth - 1));
       continue;
     }
     const auto other = std::find_if(ranges.begin(), ranges.end(),
                                     [&](const Given& given) { return given.first <= last && first <= given.last; });
     if (other != ranges.end())
-      report(member.key_at,
-             concat("overlaps ", in_quotes(other->member->key), "; a block takes its sites from one range only"));
+      in.report(member.key_at,
+                concat("overlaps ", in_quotes(other->member->key), "; a block takes its sites from one range only"));
     else
       ranges.push_back({first, last, &member});
   }
   for (const Given& given : ranges) carve_blocks(out, given.first, given.last);
-  const auto read_range = [&](BlockRange& range, const JsonMember& member) { object(member.value, range); };
+  const auto read_range = [&](BlockRange& range, const JsonMember& member) { in.object(member.value, range); };
   for (BlockRange& range : out.blocks) {
     const auto owner = std::find_if(ranges.begin(), ranges.end(), [&](const Given& given) {
       return given.first <= range.first && range.last <= given.last;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/words.h"
 #include "experiments/lab/descriptor/augment_config.h"
 #include "experiments/lab/descriptor/dataset_config.h"
 #include "experiments/lab/descriptor/eval_config.h"
@@ -17,6 +18,7 @@ namespace normlab {
 
 /// What remains of a trial's checkpoints once it has a result. weights: parameters and averages, no moments.
 enum class KeepCheckpoint : std::uint8_t { last, weights, none };
+constexpr auto stated_words(KeepCheckpoint) { return words<KeepCheckpoint>("last", "weights", "none"); }
 
 struct CheckpointConfig {
   double seconds = 30;
@@ -28,17 +30,19 @@ struct CheckpointConfig {
 template <std::same_as<CheckpointConfig> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{
-      field<&T::seconds>("seconds of training between two checkpoints", kPositive),
-      field<&T::steps>("also save after this many steps; 0: by time only", kFromZero),
-      field<&T::keep>("what stays once a trial has its result: the last checkpoint, only its weights, or neither"),
-      field<&T::keep_before_divergence>(
-          "also save after this many steps, and keep the last checkpoint of a training that diverges; 0: no",
-          kFromZero)};
+      field("seconds", &T::seconds, "seconds of training between two checkpoints", kPositive),
+      field("steps", &T::steps, "also save after this many steps; 0: by time only", kFromZero),
+      field("keep", &T::keep,
+            "what stays once a trial has its result: the last checkpoint, only its weights, or neither"),
+      field("keep_before_divergence", &T::keep_before_divergence,
+            "also save after this many steps, and keep the last checkpoint of a training that diverges; 0: no",
+            kFromZero)};
 }
 
 /// Ends training once `metric` has not improved by more than min_delta for `patience` evaluations in a row. NaN
 /// is not an improvement.
 enum class Better : std::uint8_t { inferred, max, min };  // inferred: the higher share, the lower loss
+constexpr auto stated_words(Better) { return words<Better>("inferred", "max", "min"); }
 
 struct EarlyStopConfig {
   std::string metric{};
@@ -51,15 +55,17 @@ template <std::same_as<EarlyStopConfig> T>
 constexpr auto rows_of(const T*) {
   constexpr When<T> kMetric{[](const T& c) { return !c.metric.empty(); }, "without a metric early stopping is off"};
   return std::tuple{
-      field<&T::metric>("minival/accuracy or minival/loss, for averaged weights minival/ema_accuracy or "
-                        "minival/ema_loss; off if omitted"),
-      field<&T::patience>("consecutive evaluations without an improvement that end the training", kFromOne)
+      field("metric", &T::metric,
+            "minival/accuracy or minival/loss, for averaged weights minival/ema_accuracy or "
+            "minival/ema_loss; off if omitted"),
+      field("patience", &T::patience, "consecutive evaluations without an improvement that end the training", kFromOne)
           .when(kMetric),
-      field<&T::min_delta>(
-          "an improvement must be larger than this; for accuracies a share, so 0.01 is one percentage point",
-          kNotNegative)
+      field("min_delta", &T::min_delta,
+            "an improvement must be larger than this; for accuracies a share, so 0.01 is one percentage point",
+            kNotNegative)
           .when(kMetric),
-      field<&T::mode>("which values are better; inferred: higher accuracies, mean IoUs and recalls, lower losses")
+      field("mode", &T::mode,
+            "which values are better; inferred: higher accuracies, mean IoUs and recalls, lower losses")
           .when(kMetric)};
 }
 
@@ -87,37 +93,39 @@ constexpr auto rows_of(const T*) {
   constexpr Range kTrainedEpochs{.low = 0, .high = 1e9, .low_open = true, .of_descriptors = true};
   constexpr When<T> kNoImages{[](const T& c) { return c.images == 0; }, "the length is given by images"};
   return std::tuple{
-      field<&T::epochs>("length of the training; give this, steps or images", kTrainedEpochs)
+      field("epochs", &T::epochs, "length of the training; give this, steps or images", kTrainedEpochs)
           .when(kNoImages)
           .when({[](const T& c) { return c.steps == 0; }, "the length is given by steps"}),
-      field<&T::steps>("length of the training; give this, epochs or images", kLength).when(kNoImages),
-      field<&T::images>("length of the training; give this, epochs or steps", kLength),
-      field<&T::batch_size>("images per step", kAtOnce),
-      field<&T::accumulate>("parts that a batch is split into (gradient accumulation)", kAtOnce),
-      field<&T::drop_last>("skip an epoch's last, smaller batch"),
-      field<&T::optimizer>("the optimiser"),
-      field<&T::schedule>("the learning rate over time"),
-      field<&T::clip_norm>("largest global norm of the gradient; 0: no clipping", kNotNegative),
-      field<&T::clip_form>("torch: limit / (norm + 1e-6), at most 1; optax: limit / norm")
+      field("steps", &T::steps, "length of the training; give this, epochs or images", kLength).when(kNoImages),
+      field("images", &T::images, "length of the training; give this, epochs or steps", kLength),
+      field("batch_size", &T::batch_size, "images per step", kAtOnce),
+      field("accumulate", &T::accumulate, "parts that a batch is split into (gradient accumulation)", kAtOnce),
+      field("drop_last", &T::drop_last, "skip an epoch's last, smaller batch"),
+      field("optimizer", &T::optimizer, "the optimiser"),
+      field("schedule", &T::schedule, "the learning rate over time"),
+      field("clip_norm", &T::clip_norm, "largest global norm of the gradient; 0: no clipping", kNotNegative),
+      field("clip_form", &T::clip_form, "torch: limit / (norm + 1e-6), at most 1; optax: limit / norm")
           .when({[](const StepSettings& c) { return c.clip_norm > 0; }, "clip_norm is 0"}),
-      field<&T::loss>("cross-entropy over a softmax, or over one sigmoid per class"),
-      field<&T::label_smoothing>("share taken from the label's class, in the loss of training alone", kRate),
-      field<&T::smoothing>("classes that label_smoothing is spread over")
+      field("loss", &T::loss, "cross-entropy over a softmax, or over one sigmoid per class"),
+      field("label_smoothing", &T::label_smoothing, "share taken from the label's class, in the loss of training alone",
+            kRate),
+      field("smoothing", &T::smoothing, "classes that label_smoothing is spread over")
           .when({[](const StepSettings& c) { return c.label_smoothing > 0; }, "label_smoothing is 0"}),
-      field<&T::ema>("an average of the weights, evaluated along with them"),
-      field<&T::freeze>(
-          "parts that keep their initial values: \"stem\", \"blocks.0-3\", or names, in which `*` matches "
-          "any text"),
-      field<&T::augment>("applied to every training image"),
-      field<&T::eval_transform>("applied to every evaluation image"),
-      field<&T::precision>("precision of activations and products; weights stay in fp32. bf16 needs a CPU or GPU with "
-                           "bf16 instructions; bf16_emulated rounds at the same places on any CPU, slowly; tf32: fp32 "
-                           "with matrix products of inputs rounded to 10 mantissa bits, on a GPU"),
-      field<&T::eval_every_epochs>("epochs between two evaluations; 0: only at the end", kEpochs),
-      field<&T::early_stop>("ends a training that no longer improves on the minival slice"),
-      field<&T::collapse_steps>("a training ends as diverged once its mean loss has been above the level at the end of "
-                                "the warm-up for this many steps; 0: never",
-                                kFromZero)};
+      field("ema", &T::ema, "an average of the weights, evaluated along with them"),
+      field("freeze", &T::freeze,
+            "parts that keep their initial values: \"stem\", \"blocks.0-3\", or names, in which `*` matches any text"),
+      field("augment", &T::augment, "applied to every training image"),
+      field("eval_transform", &T::eval_transform, "applied to every evaluation image"),
+      field("precision", &T::precision,
+            "precision of activations and products; weights stay in fp32. bf16 needs a CPU or GPU with "
+            "bf16 instructions; bf16_emulated rounds at the same places on any CPU, slowly; tf32: fp32 "
+            "with matrix products of inputs rounded to 10 mantissa bits, on a GPU"),
+      field("eval_every_epochs", &T::eval_every_epochs, "epochs between two evaluations; 0: only at the end", kEpochs),
+      field("early_stop", &T::early_stop, "ends a training that no longer improves on the minival slice"),
+      field("collapse_steps", &T::collapse_steps,
+            "a training ends as diverged once its mean loss has been above the level at the end of "
+            "the warm-up for this many steps; 0: never",
+            kFromZero)};
 }
 
 /// Everything that defines one trial. The rest (device, threads, workers, data location, checkpoint rule) is provenance
@@ -133,12 +141,12 @@ struct TrialConfig {
 };
 template <std::same_as<TrialConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field<&T::dataset>("a name, or an object"),
-                    field<&T::model>("the network"),
-                    field<&T::start>("the weights that training starts from: a file, or an object"),
-                    field<&T::train>("the training"),
-                    field<&T::eval>("further measurements at each evaluation"),
-                    field<&T::seed>("seed of all random draws")};
+  return std::tuple{field("dataset", &T::dataset, "a name, or an object"),
+                    field("model", &T::model, "the network"),
+                    field("start", &T::start, "the weights that training starts from: a file, or an object"),
+                    field("train", &T::train, "the training"),
+                    field("eval", &T::eval, "further measurements at each evaluation"),
+                    field("seed", &T::seed, "seed of all random draws")};
 }
 
 }  // namespace normlab

@@ -23,6 +23,10 @@ enum class DatasetLayout : std::uint8_t {
   image_list,
   image_masks
 };
+constexpr auto stated_words(DatasetLayout) {
+  return words<DatasetLayout>("known", "webdataset", "cifar", "image_folder", "idx", "tiny_imagenet", "image_list",
+                              "image_masks");
+}
 
 /// What the settings of a descriptor need to know of a layout; experiments/lab/data/readers.h has the rest.
 struct LayoutTraits {
@@ -47,16 +51,22 @@ constexpr const LayoutTraits& traits_of(DatasetLayout layout) {
 }
 
 enum class SampleOrder : std::uint8_t { shuffled, shards };
+constexpr auto stated_words(SampleOrder) { return words<SampleOrder>("shuffled", "shards"); }
 
 /// How a mask's pixels are labels: classes: as they are; from_one: 0 is ignored, and 1 is the first class. 255 is
 /// ignored.
 enum class MaskLabels : std::uint8_t { none, classes, from_one };
+constexpr auto stated_words(MaskLabels) { return words<MaskLabels>("none", "classes", "from_one"); }
 
 enum class OnBadImage : std::uint8_t { fail, skip };
+constexpr auto stated_words(OnBadImage) { return words<OnBadImage>("fail", "skip"); }
 
 /// What tells the classes of "shapes" apart. relation: of a disc and a cross; the others: of scenes
 /// (experiments/lab/data/scenes.h), a property of the largest object, or the number of objects.
 enum class ShapesLabel : std::uint8_t { relation, kind, colour, number, position };
+constexpr auto stated_words(ShapesLabel) {
+  return words<ShapesLabel>("relation", "kind", "colour", "number", "position");
+}
 inline constexpr std::int64_t kShapesClasses[] = {10, 5, 8, 4, 9};  // by label
 
 /// Classes of the data that make one class of the trial, under its name; ascending names.
@@ -110,83 +120,92 @@ constexpr auto rows_of(const T*) {
   using L = DatasetLayout;
   constexpr Range kGenerated{.low = 1, .high = 1e6};
   constexpr std::string_view kUnit = "a pixel value of 255 counts as 1 here: divide by 255";
-  constexpr Range kMean{.low = 0, .high = 1, .of_descriptors = true, .why_high = kUnit},
-      kDeviation{.low = 0, .high = 1, .low_open = true, .of_descriptors = true, .why_high = kUnit};
+  constexpr Range kMean{.low = 0, .high = 1, .of_descriptors = true, .why = kUnit},
+      kDeviation{.low = 0, .high = 1, .low_open = true, .of_descriptors = true, .why = kUnit};
   constexpr When<T> kFiles{[](const T& c) { return !c.generated(); }, "{name} is generated and has no {}"};
   constexpr std::string_view kOnlyShapes = "only shapes and gratings are generated; {name} has no {}";
   constexpr When<T> kGeneratedOnly{[](const T& c) { return c.generated(); }, kOnlyShapes};
   constexpr When<T> kCut{[](const T& c) { return c.cuts(); }, "every slice is a whole split, so {} has no effect"};
   constexpr When<T> kShards{[](const T& c) { return c.layout == L::webdataset; }, "only layout webdataset has shards"};
   return std::tuple{
-      field<&T::name>("gratings, shapes, cifar10 or another known data set; with `path`, a name of your own"),
-      field<&T::path>("folder below the data root; the name if omitted").when(kFiles),
-      field<&T::layout>("how the files are laid out; known: as the name implies").when(kFiles),
-      field<&T::train>("slice to train on, such as \"train[:99%]\""),
-      field<&T::eval>("slice to evaluate on"),
-      field<&T::minival>(
+      field("name", &T::name, "gratings, shapes, cifar10 or another known data set; with `path`, a name of your own"),
+      field("path", &T::path, "folder below the data root; the name if omitted").when(kFiles),
+      field("layout", &T::layout, "how the files are laid out; known: as the name implies").when(kFiles),
+      field("train", &T::train, "slice to train on, such as \"train[:99%]\""),
+      field("eval", &T::eval, "slice to evaluate on"),
+      field(
+          "minival", &T::minival,
           "a third slice to select by, evaluated along with eval; shares no image with the other two; none if omitted"),
-      field<&T::train_shards>(
-          "webdataset: file names, such as \"pets-train-{0000..0146}.tar\"; named after the split if omitted")
+      field("train_shards", &T::train_shards,
+            "webdataset: file names, such as \"pets-train-{0000..0146}.tar\"; named after the split if omitted")
           .when(kShards),
-      field<&T::eval_shards>("webdataset: the same for evaluation").when(kShards),
-      field<&T::labels>("image_list: the file of labels, below `path`")
+      field("eval_shards", &T::eval_shards, "webdataset: the same for evaluation").when(kShards),
+      field("labels", &T::labels, "image_list: the file of labels, below `path`")
           .when({[](const T& c) { return traits_of(c.layout).files; }, "only layout image_list has a file of labels"}),
-      field<&T::masks>(
-          "task segment: how the pixels of a mask are labels; classes: as they are; from_one: 0 is ignored and "
-          "1 is the first class; 255 is ignored")
+      field("masks", &T::masks,
+            "task segment: how the pixels of a mask are labels; classes: as they are; from_one: 0 is ignored and "
+            "1 is the first class; 255 is ignored")
           .when({[](const T& c) {
                    return c.layout == L::image_masks || c.layout == L::webdataset ||
                           (c.layout == L::known && (c.name == "shapes" || c.name == "ade20k"));
                  },
                  "only layouts image_masks and webdataset, and the data sets shapes and ade20k, have masks"}),
-      field<&T::captions>(
-          "a text belongs to each image: of shapes with a label other than relation, or, for webdataset, "
-          "the member .txt; training samples then need no .cls"),
-      field<&T::vocabulary>("with captions: a file below `path` with one word per line; bytes if omitted")
+      field("captions", &T::captions,
+            "a text belongs to each image: of shapes with a label other than relation, or, for webdataset, "
+            "the member .txt; training samples then need no .cls"),
+      field("vocabulary", &T::vocabulary, "with captions: a file below `path` with one word per line; bytes if omitted")
           .when(kFiles)
           .when({[](const T& c) { return c.captions; }, "only captions have a vocabulary"}),
-      field<&T::classes>("names of the classes to use, in the order of their labels; all if omitted"),
-      field<&T::class_groups>(
-          "classes of the data to use and to merge, as {\"animal\": [\"cat\", \"dog\"], \"vehicle\": [\"ship\"]}; "
-          "labels count in the order of the names' bytes"),
-      field<&T::per_class>("training images per class of the data; 0: all", kFromZero),
-      field<&T::fraction>("share of the training slice to train on", kOpenShare),
-      field<&T::subset_seed>("seed by which per_class and fraction choose images")
+      field("classes", &T::classes, "names of the classes to use, in the order of their labels; all if omitted"),
+      field("class_groups", &T::class_groups,
+            "classes of the data to use and to merge, as {\"animal\": [\"cat\", \"dog\"], \"vehicle\": [\"ship\"]}; "
+            "labels count in the order of the names' bytes"),
+      field("per_class", &T::per_class, "training images per class of the data; 0: all", kFromZero),
+      field("fraction", &T::fraction, "share of the training slice to train on", kOpenShare),
+      field("subset_seed", &T::subset_seed, "seed by which per_class and fraction choose images")
           .when({[](const T& c) { return c.per_class > 0 || c.fraction < 1; },
                  "neither per_class nor fraction selects a part of the slice"}),
-      field<&T::allow_absent_classes>("allow a training slice that lacks a class, or a class whose pixels it lacks"),
-      field<&T::allow_small_eval>("allow an evaluation slice of fewer than 10 images").when(kFiles),
-      field<&T::stratified>(
-          "cut the percentages of a slice, such as \"train[:80%]\", from each class, so that all have their share")
+      field("allow_absent_classes", &T::allow_absent_classes,
+            "allow a training slice that lacks a class, or a class whose pixels it lacks"),
+      field("allow_small_eval", &T::allow_small_eval, "allow an evaluation slice of fewer than 10 images").when(kFiles),
+      field("stratified", &T::stratified,
+            "cut the percentages of a slice, such as \"train[:80%]\", from each class, so that all have their share")
           .when(kCut)
           .when({[](const T& c) { return c.masks == MaskLabels::none && !c.captions; },
                  "only images with classes can be {}"}),
-      field<&T::slice_seed>("seed of the permutation of images that slices are ranges of").when(kCut),
-      field<&T::order>("shuffled over the whole slice, or read shard by shard through a buffer")
+      field("slice_seed", &T::slice_seed, "seed of the permutation of images that slices are ranges of").when(kCut),
+      field("order", &T::order, "shuffled over the whole slice, or read shard by shard through a buffer")
           .when(kFiles)
           .when({[](const T& c) { return c.layout == L::webdataset || c.layout == L::known; }, kOnlyShapes}),
-      field<&T::shuffle_buffer>("order shards: samples in the buffer that the next one is drawn from", kFromOne)
+      field("shuffle_buffer", &T::shuffle_buffer, "order shards: samples in the buffer that the next one is drawn from",
+            kFromOne)
           .when({[](const T& c) { return c.order == SampleOrder::shards; }, "only order shards has a buffer"}),
-      field<&T::on_bad_image>("an image that cannot be decoded ends the trial, or is left out, named and counted")
+      field("on_bad_image", &T::on_bad_image,
+            "an image that cannot be decoded ends the trial, or is left out, named and counted")
           .when(kFiles)
           .when({[](const T& c) { return !traits_of(c.layout).one_shape; }, kOnlyShapes}),
-      field<&T::mean>("mean of each channel, where 255 is 1; that of the training slice if omitted", kMean),
-      field<&T::std>("standard deviation of each channel, where 255 is 1; that of the training slice if omitted",
-                     kDeviation),
-      field<&T::train_images>("gratings, shapes: training images to generate", kGenerated).when(kGeneratedOnly),
-      field<&T::eval_images>("gratings, shapes: test images to generate", kGenerated).when(kGeneratedOnly),
-      field<&T::shapes_seed>("gratings, shapes: seed of the images, not of the trial").when(kGeneratedOnly),
-      field<&T::label>("shapes: how a disc and a cross lie to each other; or scenes of 1 to 4 objects, by the kind, "
-                       "colour or position of the largest or by their number")
+      field("mean", &T::mean, "mean of each channel, where 255 is 1; that of the training slice if omitted", kMean),
+      field("std", &T::std, "standard deviation of each channel, where 255 is 1; that of the training slice if omitted",
+            kDeviation),
+      field("train_images", &T::train_images, "gratings, shapes: training images to generate", kGenerated)
+          .when(kGeneratedOnly),
+      field("eval_images", &T::eval_images, "gratings, shapes: test images to generate", kGenerated)
+          .when(kGeneratedOnly),
+      field("shapes_seed", &T::shapes_seed, "gratings, shapes: seed of the images, not of the trial")
+          .when(kGeneratedOnly),
+      field("label", &T::label,
+            "shapes: how a disc and a cross lie to each other; or scenes of 1 to 4 objects, by the kind, "
+            "colour or position of the largest or by their number")
           .when({[](const T& c) { return c.name == "shapes"; }, "only shapes has labels to choose from"}),
-      field<&T::labels_from>("the first number of labels that are numbers; as only one of 0 and 1 fits if omitted, and "
-                             "0 for webdataset and idx",
-                             {.low = 0, .high = 1})
+      field("labels_from", &T::labels_from,
+            "the first number of labels that are numbers; as only one of 0 and 1 fits if omitted, and "
+            "0 for webdataset and idx",
+            {.low = 0, .high = 1})
           .when({[](const T& c) { return !c.labels.empty() || traits_of(c.layout).numbered; },
                  "only a file of labels and the layouts webdataset and idx have numbers as labels"}),
-      field<&T::class_order>(
-          "image_folder, image_list, tiny_imagenet: the order of the classes, by which their labels count; bytes, "
-          "natural, or a file below `path` with a class name per line; bytes or classes.txt if omitted")
+      field("class_order", &T::class_order,
+            "image_folder, image_list, tiny_imagenet: the order of the classes, by which their labels count; bytes, "
+            "natural, or a file below `path` with a class name per line; bytes or classes.txt if omitted")
           .when(kFiles)
           .when({[](const T& c) { return traits_of(c.layout).ordered; },
                  "the classes of layout {layout} have an order"})};

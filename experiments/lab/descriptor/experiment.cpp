@@ -8,7 +8,7 @@
 #include "experiments/lab/base/suggest.h"
 #include "experiments/lab/descriptor/benchmarks.h"
 #include "experiments/lab/descriptor/canonical.h"
-#include "experiments/lab/descriptor/keys.h"
+#include "experiments/lab/descriptor/forms.h"
 #include "experiments/lab/descriptor/merge.h"
 #include "experiments/lab/descriptor/reader.h"
 #include "experiments/lab/descriptor/row_label.h"
@@ -139,16 +139,19 @@ class Expansion {
         out.about = member->value.text;
     }
     if (const JsonMember* member = root_.find("checkpoint")) out.checkpoint = read_checkpoint(member->value, problems_);
-    if (const JsonMember* member = root_.find("probes")) out.probes = read_probes(member->value, problems_);
-    if (const JsonMember* member = root_.find("paper")) out.paper = read_paper(member->value, problems_);
-    if (const JsonMember* member = root_.find("claim")) out.claim = read_claim_block(member->value, problems_);
+    if (const JsonMember* member = root_.find("probes"))
+      out.probes = read_block<ProbeConfig>(member->value, placements_, problems_);
+    if (const JsonMember* member = root_.find("paper"))
+      out.paper = read_block<PaperConfig>(member->value, placements_, problems_);
+    if (const JsonMember* member = root_.find("claim"))
+      out.claim = read_block<TestedClaim>(member->value, placements_, problems_);
     const JsonMember* member = root_.find("seeds");
     if (member == nullptr) return;
     if (!member->value.is_object()) {
       seeds_ = read_seeds(member->value, problems_);
       return;
     }
-    two_stage_ = read_two_stage_seeds(member->value, problems_);
+    two_stage_ = read_block<TwoStageSeeds>(member->value, placements_, problems_);
     seeds_.clear();
     for (std::uint64_t seed = 0; seed < two_stage_->first; ++seed) seeds_.push_back(seed);
   }

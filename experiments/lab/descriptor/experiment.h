@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/words.h"
 #include "experiments/lab/descriptor/class_counts.h"
 #include "experiments/lab/descriptor/paper.h"
 #include "experiments/lab/descriptor/probes.h"
@@ -20,14 +21,29 @@ namespace normlab {
 
 class TunedRows;
 
+/// More are treated as a mistake.
+inline constexpr std::size_t kMaxTrials = 100'000;
+
 /// "seeds" as an object. Every row runs `first` seeds. Their number is then fixed once for all rows so that the gains'
 /// intervals are at most +- gain_halfwidth, but not above `max` (Stein's two stages; experiments/lab/sweep/stages.h).
 struct TwoStageSeeds {
-  std::size_t first = 0, max = 0;
-  double gain_halfwidth = 0;  // in the table's unit: percentage points for a share
+  std::size_t first = 2, max = 2;
+  double gain_halfwidth = 1;  // in the table's unit: percentage points for a share
   std::string metric = "eval/accuracy";
   bool operator==(const TwoStageSeeds&) const = default;
 };
+
+template <std::same_as<TwoStageSeeds> T>
+constexpr auto rows_of(const T*) {
+  constexpr Range kSeeds{.low = 2, .high = kMaxTrials, .expected = "a number of seeds from 2 to 100000"};
+  Range first = kSeeds;
+  first.why = "a single seed shows no noise";
+  return std::tuple{field("first", &T::first, "", first).needed(), field("max", &T::max, "", kSeeds).needed(),
+                    field("gain_halfwidth", &T::gain_halfwidth, "",
+                          {.low = 0, .low_open = true, .expected = "a number above 0, in the table's unit"})
+                        .needed(),
+                    field("metric", &T::metric, "", {.expected = "a word"})};
+}
 
 /// Fixed once the first seeds of a two-stage sweep have finished.
 struct FixedSeeds {
@@ -66,6 +82,7 @@ struct Cell {
 
 /// tuning: chooses a value on a minival (Cell::tuning). start: trains the weights of others (Cell::starts).
 enum class Purpose : std::uint8_t { table, tuning, start };
+constexpr auto stated_words(Purpose) { return words<Purpose>("table", "tuning", "start"); }
 
 struct Trial {
   TrialConfig config;
@@ -126,9 +143,6 @@ void add_trial(Experiment& out, std::size_t row, const TrialConfig& config, std:
 
 /// Represents the row's settings; values still to be tuned have their first candidates.
 const Trial& first_trial(const Experiment& experiment, const Cell& row);
-
-/// More are treated as a mistake.
-inline constexpr std::size_t kMaxTrials = 100'000;
 
 /// Reads a descriptor, applies `sets` ("path=value") and expands it. Rows follow the order of the grids, and within a
 /// grid that of its axes with the last one fastest; a repeated row adds its new seeds to the first. InputError with all

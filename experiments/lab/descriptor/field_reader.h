@@ -1,4 +1,4 @@
-// Strictly reads values by C++ type, and objects by field table.
+// Strictly reads objects by their rows, and values by their forms.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,21 @@
 
 namespace normlab {
 
+template <class T>
+struct Form;  // experiments/lab/descriptor/form.h
+
 class FieldReader {
  public:
   /// `kind`: the model whose norm defaults apply, until a model of another kind is read.
   FieldReader(PlacementRows& rows, Problems& problems, ModelKind kind = ModelKind::vit,
               ReadMode mode = ReadMode::descriptor)
       : rows_(rows), problems_(problems), kind_(kind), mode_(mode) {}
+
+  PlacementRows& rows() { return rows_; }
+  Problems& problems() { return problems_; }
+  ModelKind kind() const { return kind_; }
+  void set_kind(ModelKind kind) { kind_ = kind; }
+  ReadMode mode() const { return mode_; }
 
   std::size_t reported() const { return reported_; }
   void report(const Position& at, const std::string& what) { report(at, at.pointer(), what); }
@@ -32,78 +41,51 @@ class FieldReader {
   /// Reports at the deepest part of the dotted `key` that is written below `node`; steps into lists are indices.
   void report_below(const JsonNode& node, std::string_view key, const std::string& what);
 
-  /// Reads the members of `node` into `out`; keys in `others` are left to the caller.
+  /// Reads the members of `node` into `out`; keys in `others` are left to the caller. False, with a problem, unless
+  /// `node` is an object with all needed keys.
   template <class T>
-  void object(const JsonNode& node, T& out, std::initializer_list<std::string_view> others = {}) {
-    if (!node.is_object())
-      return report(node.at, concat("expected an object", example_of<T>(node), ", got ", describe(node)));
+  bool object(const JsonNode& node, T& out, std::initializer_list<std::string_view> others = {}) {
+    if (!node.is_object()) {
+      const std::string example = mode_ == ReadMode::block ? "" : example_of<T>(node);
+      report(node.at, concat("expected an object", example, ", got ", describe(node)));
+      return false;
+    }
     for (const JsonMember& member : node.members) {
       bool known = std::find(others.begin(), others.end(), member.key) != others.end();
-      for_each_field<T>([&](const auto& field) {
-        if (field.key != member.key) return;
+      for_each_field<T>([&](const auto& row) {
+        if (row.key != member.key) return;
         known = true;
-        value(member.value, out.*field.member, field.range);
+        value(member.value, out.*row.member, row.range);
       });
       if (!known) report_unknown_key<T>(member, others);
     }
     if constexpr (kMayBeUnused<T>) drop_meaningless(node, out);
     refuse_exclusive<T>(node);
-  }
-
-  void value(const JsonNode& node, bool& out, Range);
-  void value(const JsonNode& node, std::int64_t& out, Range range);
-  void value(const JsonNode& node, std::uint64_t& out, Range range);
-  void value(const JsonNode& node, std::optional<std::int64_t>& out, Range range);
-  void value(const JsonNode& node, double& out, Range range);
-  void value(const JsonNode& node, std::string& out, Range);
-  void value(const JsonNode& node, std::array<std::int64_t, 2>& out, Range range);
-  void value(const JsonNode& node, NormSpec& out, Range);
-  void value(const JsonNode& node, LayerScale& out, Range);
-  void value(const JsonNode& node, InitConfig& out, Range);
-  void value(const JsonNode& node, DropoutRates& out, Range range);
-  /// InitGainRule and ResidualRule.
-  template <class Rule>
-  void value(const JsonNode& node, NumberOrRule<Rule>& out, Range) {
-    out = {};
-    if (node.is_number()) return value(node, out.value, kPositive);
-    if (node.is_string() && find_word(node.text, out.rule) && out.rule != Rule::number) return;
-    out = {};
-    std::string words = "a number";
-    for (const std::string_view word : rule_words<Rule>()) words += concat(" or ", in_quotes(word));
-    report(node.at, concat("expected ", words, ", got ", describe(node)));
-  }
-  void value(const JsonNode& node, Placement& out, Range);
-  void value(const JsonNode& node, std::array<double, 2>& out, Range range);
-  void value(const JsonNode& node, ModelConfig& out, Range);
-  void value(const JsonNode& node, DatasetConfig& out, Range);
-  void value(const JsonNode& node, OptimizerSettings& out, Range);
-  void value(const JsonNode& node, ClassGroups& out, Range);
-  void value(const JsonNode& node, StartFrom& out, Range);
-  void value(const JsonNode& node, StartConfig& out, Range);
-
-  template <class T>
-  void value(const JsonNode& node, std::vector<T>& out, Range range) {
-    const char* const items = std::is_integral_v<T> ? " of integers" : std::is_floating_point_v<T> ? " of numbers" : "";
-    if (node.kind != JsonKind::array)
-      return report(node.at, concat("expected a list", items, ", got ", describe(node)));
-    out.assign(node.items.size(), {});
-    for (std::size_t i = 0; i < node.items.size(); ++i) {
-      const std::string number = std::to_string(i);
-      value(node.items[i], out[i], range);
-    }
+    bool complete = true;
+    for_each_field<T>([&](const auto& row) {
+      if (row.missing.empty() || node.find(row.key) != nullptr) return;
+      report(node.at, filled(row.missing, row.key, out));
+      complete = false;
+    });
+    return complete;
   }
 
   template <class T>
-  requires std::is_enum_v<T>
-  void value(const JsonNode& node, T& out, Range) {
-    if (!node.is_string()) return report(node.at, "expected a word, got " + describe(node));
-    if (!find_word(node.text, out))
-      report(node.at, unknown_word("word", node.text, {std::begin(kWords<T>), std::end(kWords<T>)}));
+  void value(const JsonNode& node, T& out, Range range = {}) {
+    if (range.expected.empty()) return Form<T>::read(*this, node, out, range);
+    Problems details;
+    FieldReader reader(rows_, details, kind_, mode_);
+    T read = out;
+    reader.value(node, read, {range.low, range.high, range.low_open, range.high_open, range.of_descriptors});
+    if (reader.reported_ == 0)
+      out = std::move(read);
+    else
+      report(node.at,
+             concat("expected ", range.expected, ", got ", describe(node), range.why.empty() ? "" : "; ", range.why));
   }
-
-  template <class T>
-  requires std::is_class_v<T>
-  void value(const JsonNode& node, T& out, Range) { object(node, out); }
+  void number(const JsonNode& node, std::int64_t& out, Range range);
+  void number(const JsonNode& node, std::uint64_t& out, Range range);
+  void number(const JsonNode& node, double& out, Range range);
 
  private:
   /// Whether T has keys that only some of a descriptor's trials use.
@@ -114,7 +96,7 @@ class FieldReader {
 
   /// The braces' placeholders are filled in.
   template <class T>
-  static std::string reason(std::string_view text, std::string_view key, const T& value) {
+  static std::string filled(std::string_view text, std::string_view key, const T& value) {
     std::string out;
     for (std::size_t open; (open = text.find('{')) != text.npos; text.remove_prefix(text.find('}') + 1)) {
       out += text.substr(0, open);
@@ -133,7 +115,7 @@ class FieldReader {
   template <class T>
   static bool has_field(std::string_view key) {
     bool found = false;
-    for_each_field<T>([&](const auto& field) { found = found || field.key == key; });
+    for_each_field<T>([&](const auto& row) { found = found || row.key == key; });
     return found;
   }
 
@@ -148,15 +130,15 @@ class FieldReader {
           node.is_string() ? nearest(node.text, {std::begin(kWords<E>), std::end(kWords<E>)}) : std::string_view();
       return in_quotes(meant.empty() ? word_of(otherwise) : meant);
     };
-    for_each_field<T>([&](const auto& field) {
-      using Member = typename std::remove_cvref_t<decltype(field)>::Member;
+    for_each_field<T>([&](const auto& row) {
+      using Member = typename std::remove_cvref_t<decltype(row)>::Member;
       if (!out.empty()) return;
       std::string value;
-      if constexpr (std::is_enum_v<Member>) value = word(defaults.*field.member);
+      if constexpr (std::is_enum_v<Member>) value = word(defaults.*row.member);
       if constexpr (std::is_same_v<Member, NormSpec>) value = word(NormKind::layer_norm);
       if constexpr (std::is_arithmetic_v<Member>)
-        if (defaults.*field.member != Member{}) value = concat(defaults.*field.member);
-      if (!value.empty()) out = concat(" such as {\"", field.key, "\": ", value, "}");
+        if (defaults.*row.member != Member{}) value = concat(defaults.*row.member);
+      if (!value.empty()) out = concat(" such as {\"", row.key, "\": ", value, "}");
     });
     return out;
   }
@@ -171,8 +153,8 @@ class FieldReader {
         return problems_.unused(member.key_at, "only a model of kind vit has this key");
     }
     std::vector<std::string_view> keys(others);
-    for_each_field<T>([&](const auto& field) { keys.push_back(field.key); });
-    report(member.key_at, unknown_setting(member.key, keys));
+    for_each_field<T>([&](const auto& row) { keys.push_back(row.key); });
+    report(member.key_at, (mode_ == ReadMode::block ? unknown_key : unknown_setting)(member.key, keys));
   }
 
   template <class T>
@@ -185,7 +167,7 @@ class FieldReader {
       const JsonMember* given = node.find(row.key);
       if (given == nullptr) return;
       if (unmet == nullptr) return problems_.used(given->key_at);
-      problems_.unused(given->key_at, reason(unmet->otherwise, row.key, out));
+      problems_.unused(given->key_at, filled(unmet->otherwise, row.key, out));
     });
   }
 
@@ -195,38 +177,10 @@ class FieldReader {
   template <class T>
   void refuse_exclusive(const JsonNode& node) {
     if (mode_ == ReadMode::canonical) return;  // contains all settings, with 0 for one of a pair
-    for (const Exclusive& pair : kExclusive) {
-      if (!has_field<T>(pair.a) || !has_field<T>(pair.b)) continue;
-      if (node.find(pair.a) == nullptr || node.find(pair.b) == nullptr) continue;
-      refuse_both(node, pair.a, pair.b);
-      for (const std::string_view key : {pair.a, pair.b})
-        problems_.used(node.find(key)->key_at);  // already reported, so not also as unused
-    }
+    for (const Exclusive& pair : kExclusive)
+      if (has_field<T>(pair.a) && has_field<T>(pair.b)) refuse_both(node, pair.a, pair.b);
   }
   void refuse_both(const JsonNode& node, std::string_view a, std::string_view b);
-  void blocks(const JsonNode& node, Placement& out);
-  void variant(const JsonNode& node, ViTConfig& out);
-  void variant(const JsonNode& node, SwinConfig& out);
-  template <class Config>
-  void model(const JsonNode& node, Config& out);
-  void refuse_merge(const JsonNode& node);
-  /// A norm of that kind with the model's defaults, in a canonical text with those of its first version.
-  NormSpec default_norm(NormKind kind) const {
-    NormSpec spec = kind_ == ModelKind::swin ? swin_norm(kind) : norm_of(kind);
-    if (mode_ == ReadMode::canonical && kind == NormKind::batch_norm) spec.running = RunningFrom::first_group;
-    return spec;
-  }
-  /// Leaves out drop-path where a single block has none. Canonical texts of earlier versions, where it had, keep it and
-  /// their ids.
-  template <class Config>
-  void without_idle_drop_path(Config& out) const {
-    if (mode_ == ReadMode::canonical || block_count(out) > 1 || out.drop_path == 0) return;
-    const Config defaults = defaults_beside(out);
-    out.drop_path = defaults.drop_path;
-    for_each_field<Config>([&](const auto& row) {
-      if (row.unmet(out) != nullptr) out.*row.member = defaults.*row.member;
-    });
-  }
 
   PlacementRows& rows_;
   Problems& problems_;

@@ -8,35 +8,41 @@ namespace normlab {
 
 /// A norm setting applies if its kind's row lists it.
 template <auto kMember>
-constexpr auto norm_field(std::string_view doc, Range range = {}) {
-  return field<kMember>(doc, range)
+constexpr auto norm_field(std::string_view key, std::string_view doc, Range range = {}) {
+  return field(key, kMember, doc, range)
       .when({[](const NormSpec& c) { return parts_of(c.kind).has(kMember); }, "a norm of kind {kind} has no {}"});
 }
 template <std::same_as<NormSpec> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{
-      field<&T::kind>("kind of norm"),
-      norm_field<&T::eps>("added under the square root; 1e-6, for batch_norm, group_norm and instance_norm 1e-5; "
+      field("kind", &T::kind, "kind of norm"),
+      norm_field<&T::eps>("eps",
+                          "added under the square root; 1e-6, for batch_norm, group_norm and instance_norm 1e-5; "
                           "whiten: to the variances, 1e-5",
                           kPositive),
-      norm_field<&T::momentum>("batch_norm: weight of the new value in the running statistics", kShare),
+      norm_field<&T::momentum>("momentum", "batch_norm: weight of the new value in the running statistics", kShare),
       norm_field<&T::statistics_batch>(
+          "statistics_batch",
           "batch_norm: images that each statistic covers; 0: the batch, with train.accumulate each part of it",
           kFromZero),
       norm_field<&T::running>(
+          "running",
           "batch_norm: what moves the running statistics; all_groups: once a step, the mean of the statistics of all "
           "groups, weighted by their images; first_group: the first group of each part"),
       norm_field<&T::alpha_init>(
+          "alpha_init",
           "initial value of alpha; 0.5 for dyt, derf and pointwise, 1 for seednorm, 2 for bhyt; for dyisru, where 0 is "
           "the site's width, it must not be negative"),
-      norm_field<&T::beta_init>("initial value of beta"),
-      norm_field<&T::groups>("group_norm: groups of adjacent channels; must divide the site's width", kFromOne),
-      norm_field<&T::phi>("pointwise: the bounded function"),
-      norm_field<&T::shift>("pointwise: a learnable shift of the function's argument"),
-      norm_field<&T::kappa>("bhyt: what the argument of the tanh is divided by", kPositive),
-      norm_field<&T::gamma_init>("l2: initial value of gamma"),
+      norm_field<&T::beta_init>("beta_init", "initial value of beta"),
+      norm_field<&T::groups>("groups", "group_norm: groups of adjacent channels; must divide the site's width",
+                             kFromOne),
+      norm_field<&T::phi>("phi", "pointwise: the bounded function"),
+      norm_field<&T::shift>("shift", "pointwise: a learnable shift of the function's argument"),
+      norm_field<&T::kappa>("kappa", "bhyt: what the argument of the tanh is divided by", kPositive),
+      norm_field<&T::gamma_init>("gamma_init", "l2: initial value of gamma"),
       norm_field<&T::sample>(
-          "whiten: training images, evenly spaced in the slice, whose patches give mean and covariance", kFromOne)};
+          "sample", "whiten: training images, evenly spaced in the slice, whose patches give mean and covariance",
+          kFromOne)};
 }
 inline NormSpec defaults_beside(const NormSpec& spec) { return norm_of(spec.kind); }
 
@@ -76,12 +82,6 @@ std::string rule_text(const NumberOrRule<Rule>& given) {
   return given.rule == Rule::number ? value_text(given.value) : std::string(word_of(given.rule));
 }
 
-/// The words of a NumberOrRule.
-template <class Rule>
-constexpr std::span<const std::string_view> rule_words() {
-  return std::span(kWords<Rule>).template subspan<1>();
-}
-
 /// Fields for the rows of kSites whose norms are members of T.
 template <class T>
 constexpr auto site_fields() {
@@ -90,16 +90,16 @@ constexpr auto site_fields() {
   auto next = out.begin();
   for (const SiteRow& row : kSites)
     if (holds(row))
-      *next++ = make_field(row.path.substr(row.path.rfind('.') + 1), std::get<NormSpec T::*>(row.member), row.doc, {});
+      *next++ = field(row.path.substr(row.path.rfind('.') + 1), std::get<NormSpec T::*>(row.member), row.doc);
   return out;
 }
 template <std::same_as<StemSites> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple_cat(
-      site_fields<T>(),
-      std::tuple{field<&T::posembed_out_includes_class>("posembed_out normalizes the class token, too")
-                     .when({[](const T& c) { return c.posembed_out.kind != NormKind::none; },
-                            "there is no norm at posembed_out"})});
+  return std::tuple_cat(site_fields<T>(),
+                        std::tuple{field("posembed_out_includes_class", &T::posembed_out_includes_class,
+                                         "posembed_out normalizes the class token, too")
+                                       .when({[](const T& c) { return c.posembed_out.kind != NormKind::none; },
+                                              "there is no norm at posembed_out"})});
 }
 template <std::same_as<AttentionSites> T>
 constexpr auto rows_of(const T*) {
@@ -113,38 +113,41 @@ constexpr auto rows_of(const T*) {
 // The key in "blocks" gives the range.
 template <std::same_as<BlockRange> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field<&T::attn>("sites of the attention branch, as changes to those of all blocks"),
-                    field<&T::mlp>("sites of the MLP branch, as changes to those of all blocks")};
+  return std::tuple{field("attn", &T::attn, "sites of the attention branch, as changes to those of all blocks"),
+                    field("mlp", &T::mlp, "sites of the MLP branch, as changes to those of all blocks")};
 }
 
 // The reader handles `init`, a number or "auto", separately.
 template <std::same_as<LayerScale> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field<&T::kind>("one gain per channel, or one scalar per branch")};
+  return std::tuple{field("kind", &T::kind, "one gain per channel, or one scalar per branch")};
 }
 
 // The reader handles "blocks" separately, since it depends on the other sites.
 template <std::same_as<Placement> T>
 constexpr auto rows_of(const T*) {
   return std::tuple_cat(
-      std::tuple{field<&T::stem>("sites of the stem"), field<&T::attn>("sites of the attention branch"),
-                 field<&T::mlp>("sites of the MLP branch")},
+      std::tuple{field("stem", &T::stem, "sites of the stem"), field("attn", &T::attn, "sites of the attention branch"),
+                 field("mlp", &T::mlp, "sites of the MLP branch")},
       site_fields<T>(),
       std::tuple{
-          field<&T::head_scale>("a learned gain per head"),
-          field<&T::residual_scale>("a learned gain per channel on the shortcut of the MLP"),
-          field<&T::layer_scale>("a learned gain on both branches"),
-          field<&T::init_gain>(
-              "multiplies the random initial values of v, out, fc1 and fc2; sub_ln: sqrt(log(2 depth)); deepnorm: (8 "
-              "depth)^(-1/4)"),
-          field<&T::qk_per_head>("the norms at query and key see one head at a time and share their parameters"),
-          field<&T::value_per_head>("the norm at value sees one head at a time and shares its parameters"),
-          field<&T::depth_scale>("rsqrt: both pre norms of block l, counted from 1, are divided by sqrt(l)"),
-          field<&T::residual_factor>(
-              "multiplies the shortcut of both branches; deepnorm: (2 depth)^(1/4); keel: 2 depth"),
-          field<&T::stream_norm>(
-              "a norm, as in siamese_norm: there are two residual streams, with this norm on their sum "
-              "before each branch and on each at the end")});
+          field("head_scale", &T::head_scale, "a learned gain per head"),
+          field("residual_scale", &T::residual_scale, "a learned gain per channel on the shortcut of the MLP"),
+          field("layer_scale", &T::layer_scale, "a learned gain on both branches"),
+          field("init_gain", &T::init_gain,
+                "multiplies the random initial values of v, out, fc1 and fc2; sub_ln: sqrt(log(2 depth)); deepnorm: (8 "
+                "depth)^(-1/4)"),
+          field("qk_per_head", &T::qk_per_head,
+                "the norms at query and key see one head at a time and share their parameters"),
+          field("value_per_head", &T::value_per_head,
+                "the norm at value sees one head at a time and shares its parameters"),
+          field("depth_scale", &T::depth_scale,
+                "rsqrt: both pre norms of block l, counted from 1, are divided by sqrt(l)"),
+          field("residual_factor", &T::residual_factor,
+                "multiplies the shortcut of both branches; deepnorm: (2 depth)^(1/4); keel: 2 depth"),
+          field("stream_norm", &T::stream_norm,
+                "a norm, as in siamese_norm: there are two residual streams, with this norm on their sum "
+                "before each branch and on each at the end")});
 }
 
 }  // namespace normlab

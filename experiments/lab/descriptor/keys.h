@@ -63,23 +63,20 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
      "what to measure during training, and at which steps, counted from 0: \"signal\", \"gradients\", \"updates\", "
      "\"attention\", \"activations\", \"mapping\", \"stem_scale\", each a list of steps, a number n for every n-th "
      "step, or {\"at\": [...], \"every\": n, \"last\": k}, which keeps the last k of every n-th; \"without_block\": "
-     "true; "
-     "changes no result"},
+     "true; changes no result"},
     {"placements", "object", "placements of your own, by name"},
     {"benchmarks", "object",
      "data sets by name, as {\"cats\": {\"group\": \"natural\", \"dataset\": {...}, \"train\": {...}}}: settings that "
-     "the "
-     "axis \"benchmark\" of the sweep lays over those of the descriptor; a table adds the means over each group"},
+     "the axis \"benchmark\" of the sweep lays over those of the descriptor; a table adds the means over each group"},
     {"sweep", "object or list",
      "axes of a grid (\"path\": [values]; \"a,b\": [[1, 2], [3, 4]] varies two together), or a list of grids, each of "
      "which may have its own \"seeds\""},
     {"exclude", "list", "combinations to leave out, each as {\"axis\": value}"},
     {"tune", "list",
-     "stages that choose values for each row before its own trials run: {\"axes\": as in \"sweep\", \"dataset\" "
-     "with an \"eval\" slice of training images, otherwise the row's minival is that slice, \"train\": settings for "
-     "these trials only, \"seeds\": 1, \"metric\": \"eval/accuracy\", \"then_train_on\": \"train\", or "
-     "\"train+minival\" "
-     "for the row itself}"},
+     "stages that choose values for each row before its own trials run: {\"axes\": as in \"sweep\", \"dataset\" with "
+     "an \"eval\" slice of training images, otherwise the row's minival is that slice, \"train\": settings for these "
+     "trials only, \"seeds\": 1, \"metric\": \"eval/accuracy\", \"then_train_on\": \"train\", or \"train+minival\" for "
+     "the row itself}"},
     {"tuned_for", "object", "the axis values of the row that the shared settings were chosen for"},
     {"seeds", "number, list or object",
      "n for seeds 0 to n - 1, or a list of seeds; 1 if omitted; {\"first\", \"max\", \"gain_halfwidth\"}: as many as "

@@ -2,8 +2,7 @@
 
 #include <set>
 
-#include "experiments/lab/descriptor/block_reader.h"
-#include "experiments/lab/descriptor/fields.h"
+#include "experiments/lab/descriptor/forms.h"
 
 namespace normlab {
 namespace {
@@ -26,44 +25,24 @@ bool has_setting(std::string_view path) {
   return false;
 }
 
-class PaperReader : BlockReader {
- public:
-  using BlockReader::BlockReader;
-
-  PaperConfig read(const JsonNode& node) {
-    PaperConfig out;
-    if (!check_keys(node, {"source", "deviations"}, {"source"})) return out;
-    out.source = text(node, "source");
-    const JsonMember* list = node.find("deviations");
-    if (list == nullptr) return out;
-    if (!list->value.is_array())
-      problems_.add(list->value.at, "expected a list of objects, got " + describe(list->value));
-    for (const JsonNode& item : list->value.items) deviation(item, out.deviations);
-    return out;
-  }
-
- private:
-  void deviation(const JsonNode& node, std::vector<Deviation>& out) {
-    const std::vector<std::string_view> keys{"key", "paper", "here", "why"};
-    if (!check_keys(node, keys, keys)) return;
-    const Deviation d{text(node, "key"), value_text(node.find("paper")->value), value_text(node.find("here")->value),
-                      text(node, "why"), concat(to_string(node.at), ": ", node.at.pointer())};
-    const JsonMember& key = *node.find("key");
-    if (!d.key.empty() && !is_setting(d.key))
-      problems_.add(key.value.at, concat("there is no setting ", d.key, "; `normlab check --keys` lists them"));
-    else if (!seen_.insert(d.key).second)
-      problems_.add(key.value.at, d.key + " is listed twice");
-    if (d.paper == d.here)
-      problems_.add(node.at, "\"paper\" and \"here\" are equal, so this is no deviation; remove it");
-    out.push_back(d);
-  }
-
-  std::set<std::string> seen_;
-};
-
 }  // namespace
 
-PaperConfig read_paper(const JsonNode& node, Problems& problems) { return PaperReader(problems).read(node); }
+void Form<Deviation>::read(FieldReader& in, const JsonNode& node, Deviation& out, Range) {
+  out.where = concat(to_string(node.at), ": ", node.at.pointer());
+  if (!in.object(node, out)) return out.key.clear();
+  if (!out.key.empty() && !is_setting(out.key))
+    in.report(node.find("key")->value.at,
+              concat("there is no setting ", out.key, "; `normlab check --keys` lists them"));
+  if (out.paper == out.here) in.report(node.at, "\"paper\" and \"here\" are equal, so this is no deviation; remove it");
+}
+
+void Form<PaperConfig>::read(FieldReader& in, const JsonNode& node, PaperConfig& out, Range) {
+  in.object(node, out);
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < out.deviations.size(); ++i)
+    if (const std::string& key = out.deviations[i].key; is_setting(key) && !seen.insert(key).second)
+      in.report(node.find("deviations")->value.items[i].find("key")->value.at, key + " is listed twice");
+}
 
 bool is_setting(std::string_view path) { return has_setting<TrialConfig>(path); }
 

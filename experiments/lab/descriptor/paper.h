@@ -5,16 +5,25 @@
 #include <string_view>
 #include <vector>
 
+#include "core/field.h"
 #include "experiments/lab/descriptor/problems.h"
 
 namespace normlab {
 
-/// `paper` and `here` are JSON texts, as value_text writes them.
+/// Any JSON value, as value_text writes it.
+struct JsonText : std::string {};
+
 struct Deviation {
   std::string key;  // "train.precision"
-  std::string paper, here, why;
+  JsonText paper, here;
+  std::string why;
   std::string where;  // "file:line:column: /paper/deviations/0"
 };
+template <std::same_as<Deviation> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{field("key", &T::key, "", kNotEmpty).needed(), field("paper", &T::paper).needed(),
+                    field("here", &T::here).needed(), field("why", &T::why, "", kNotEmpty).needed()};
+}
 
 struct PaperConfig {
   std::string source;  // publication, section or table; origin of settings from elsewhere
@@ -22,9 +31,10 @@ struct PaperConfig {
   bool empty() const { return source.empty(); }
 };
 
-/// {"source": "...", "deviations": [{"key", "paper", "here", "why"}]}. Reports and omits invalid entries: an unknown or
-/// missing key, a `key` that is not a setting or is repeated, a `here` equal to `paper`.
-PaperConfig read_paper(const JsonNode& node, Problems& problems);
+template <std::same_as<PaperConfig> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{field("source", &T::source, "", kNotEmpty).needed(), field("deviations", &T::deviations)};
+}
 
 /// True for the dotted path of a trial's setting, or of an object of settings: "train.optimizer.lr", "model.placement".
 bool is_setting(std::string_view path);

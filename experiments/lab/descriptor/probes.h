@@ -9,31 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "core/field.h"
 #include "experiments/lab/descriptor/problems.h"
 
 namespace normlab {
 
 enum class ProbeKind : std::uint8_t { signal, gradients, updates, attention, activations, mapping, stem_scale };
 inline constexpr std::size_t kProbes = 7;
-
-struct ProbeRow {
-  ProbeKind kind;
-  std::string_view word;     // its key under "probes"
-  std::string_view metrics;  // what the names of its metrics begin with
-  std::string_view doc;      // what is measured
-  double cost;  // time of a measured step over that of another, about; docs/tables.md says how it was taken
-};
-/// In the order of ProbeKind.
-inline constexpr std::array<ProbeRow, kProbes> kProbeRows{{
-    {ProbeKind::signal, "signal", "af", "moments of the residual stream and its branches", 1.2},
-    {ProbeKind::gradients, "gradients", "grad_norm/", "norm of each layer's gradient", 1.0},
-    {ProbeKind::updates, "updates", "update/", "norm of each layer's update over that of its weights", 1.0},
-    {ProbeKind::attention, "attention", "attention.", "entropy and largest logit of each layer's attention", 1.05},
-    {ProbeKind::activations, "activations", "activation.", "moments and histogram of each norm's input", 1.15},
-    {ProbeKind::mapping, "mapping", "mapping.", "points of each norm's input and output before its gain", 1.15},
-    {ProbeKind::stem_scale, "stem_scale", "stem_scale", "gain and bias of the norm at stem.patch_in", 1.0},
-}};
-inline constexpr const ProbeRow& row_of(ProbeKind kind) { return kProbeRows[static_cast<std::size_t>(kind)]; }
 
 /// A step, counted from 0, and its place in the descriptor: "file:line:column: /probes/signal/0".
 struct ProbeStep {
@@ -43,7 +25,7 @@ struct ProbeStep {
 
 /// The steps of one probe.
 struct ProbeSteps {
-  std::vector<ProbeStep> listed;  // "at", as written
+  std::vector<ProbeStep> listed;  // as written
   std::int64_t every = 0;         // steps 0, n, 2 n, ... too; 0: only the list
   std::int64_t last = 0;          // of these, keep only so many before the training's end; 0: all
 
@@ -60,24 +42,58 @@ struct ProbeSteps {
   }
 };
 
+template <std::same_as<ProbeSteps> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{field("at", &T::listed), field("every", &T::every, "", kFromOne),
+                    field("last", &T::last, "", kFromOne)};
+}
+
 struct ProbeConfig {
-  std::array<ProbeSteps, kProbes> steps{};
+  ProbeSteps signal, gradients, updates, attention, activations, mapping, stem_scale;
   bool without_block = false;  // after the training, evaluate without each block
 
-  const ProbeSteps& of(ProbeKind kind) const { return steps[static_cast<std::size_t>(kind)]; }
-  ProbeSteps& of(ProbeKind kind) { return steps[static_cast<std::size_t>(kind)]; }
+  const ProbeSteps& of(ProbeKind kind) const;
+  ProbeSteps& of(ProbeKind kind) { return const_cast<ProbeSteps&>(std::as_const(*this).of(kind)); }
   bool at(ProbeKind kind, std::int64_t step) const { return of(kind).at(step); }
-  bool empty() const {
-    return !without_block && std::all_of(steps.begin(), steps.end(), [](const ProbeSteps& s) { return s.empty(); });
-  }
+  bool empty() const;
 };
+
+struct ProbeRow {
+  ProbeKind kind;
+  ProbeSteps ProbeConfig::*steps;
+  std::string_view word;     // its key under "probes"
+  std::string_view metrics;  // what the names of its metrics begin with
+  std::string_view doc;      // what is measured
+  double cost;  // time of a measured step over that of another, about; docs/tables.md says how it was taken
+};
+/// In the order of ProbeKind.
+inline constexpr std::array<ProbeRow, kProbes> kProbeRows{{
+    {ProbeKind::signal, &ProbeConfig::signal, "signal", "af", "moments of the residual stream and its branches", 1.2},
+    {ProbeKind::gradients, &ProbeConfig::gradients, "gradients", "grad_norm/", "norm of each layer's gradient", 1.0},
+    {ProbeKind::updates, &ProbeConfig::updates, "updates", "update/",
+     "norm of each layer's update over that of its weights", 1.0},
+    {ProbeKind::attention, &ProbeConfig::attention, "attention", "attention.",
+     "entropy and largest logit of each layer's attention", 1.05},
+    {ProbeKind::activations, &ProbeConfig::activations, "activations", "activation.",
+     "moments and histogram of each norm's input", 1.15},
+    {ProbeKind::mapping, &ProbeConfig::mapping, "mapping", "mapping.",
+     "points of each norm's input and output before its gain", 1.15},
+    {ProbeKind::stem_scale, &ProbeConfig::stem_scale, "stem_scale", "stem_scale",
+     "gain and bias of the norm at stem.patch_in", 1.0},
+}};
+inline constexpr const ProbeRow& row_of(ProbeKind kind) { return kProbeRows[static_cast<std::size_t>(kind)]; }
+inline const ProbeSteps& ProbeConfig::of(ProbeKind kind) const { return this->*row_of(kind).steps; }
+template <std::same_as<ProbeConfig> T>
+constexpr auto rows_of(const T*) {
+  return std::apply(
+      [](const auto&... row) {
+        return std::tuple{field("without_block", &T::without_block), field(row.word, row.steps)...};
+      },
+      kProbeRows);
+}
 
 /// The time that the probes add to the steps of a training, as a share of it, about (ProbeRow::cost).
 double added_time(const ProbeConfig& probes, std::int64_t steps);
-
-/// Reports and omits invalid entries: an unknown key, a value of another form, a step that is negative, not an integer,
-/// or repeated, "last" without "every".
-ProbeConfig read_probes(const JsonNode& node, Problems& problems);
 
 /// InputError, one line per step, if `probes` ask for steps beyond the `steps` of `training` (its name in the message).
 void require_within_training(const ProbeConfig& probes, std::int64_t steps, const std::string& training);

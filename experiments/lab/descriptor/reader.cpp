@@ -2,7 +2,7 @@
 
 #include "core/visible_text.h"
 #include "experiments/lab/descriptor/batch_statistics.h"
-#include "experiments/lab/descriptor/field_reader.h"
+#include "experiments/lab/descriptor/forms.h"
 #include "experiments/lab/descriptor/trial_checks.h"
 
 namespace normlab {
@@ -156,6 +156,21 @@ const Placement* PlacementRows::find(std::string_view name) const {
     return &user->second.readings[std::size_t(ModelKind::vit)].placement;
   const NamedPlacement* named = find_placement(name);
   return named == nullptr ? nullptr : &named->placement;
+}
+
+void PlacementRows::take(const JsonNode& name, FieldReader& in, Placement& out) {
+  if (!name.is_string()) return in.report(name.at, "expected the name of a placement, got " + describe(name));
+  if (const auto user = rows_.find(name.text); user != rows_.end()) {
+    const Reading& reading = user->second.of(in.kind());
+    if (reading.state == State::reading)
+      return in.report(name.at, "placement \"" + name.text + "\" is based on itself");
+    read(user->second, in.kind(), in.problems());
+    out = reading.placement;
+  } else if (const NamedPlacement* named = find_placement(name.text)) {
+    out = in.kind() == ModelKind::swin ? swin_placement(named->placement) : named->placement;
+  } else {
+    in.report(name.at, unknown_word("placement", name.text, names()));
+  }
 }
 
 std::vector<std::string_view> PlacementRows::names() const {

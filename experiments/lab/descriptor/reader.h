@@ -13,6 +13,8 @@
 
 namespace normlab {
 
+class FieldReader;
+
 /// Those of nn/model/placement.h and of a descriptor's "placements".
 class PlacementRows {
  public:
@@ -23,9 +25,10 @@ class PlacementRows {
   /// For a ViT; nullptr for an unknown name.
   const Placement* find(std::string_view name) const;
   std::vector<std::string_view> names() const;
+  /// Reads the placement that `name` names, for the reader's kind of model.
+  void take(const JsonNode& name, FieldReader& in, Placement& out);
 
  private:
-  friend class FieldReader;
   enum class State : std::uint8_t { unread, reading, read };
   struct Reading {
     State state = State::unread;
@@ -42,8 +45,9 @@ class PlacementRows {
 };
 
 /// descriptor: omitted sizes come from the dataset, and must be given for an unknown one. canonical: a text from
-/// canonical_json or full_json; omitted sizes are the struct's defaults.
-enum class ReadMode : std::uint8_t { descriptor, canonical };
+/// canonical_json or full_json; omitted sizes are the struct's defaults. block: a part of a descriptor that describes the
+/// experiment and no trial.
+enum class ReadMode : std::uint8_t { descriptor, canonical, block };
 
 /// `root` holds "dataset", "model", "train" and, if canonical, "schema" and "seed". The result is valid only if no
 /// `problems` were added. `classes` counts classes if a descriptor omits num_classes for a dataset not known by name;

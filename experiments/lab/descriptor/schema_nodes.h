@@ -50,12 +50,17 @@ inline JsonNode reference(std::string_view name) { return object({{"$ref", conca
 
 inline JsonNode list_of(JsonNode items) { return object({{"type", "array"}, {"items", std::move(items)}}); }
 
+inline JsonNode pair_of(JsonNode items) {
+  JsonNode pair = list_of(std::move(items));
+  pair.add("minItems", 2);
+  pair.add("maxItems", 2);
+  return pair;
+}
+
 inline JsonNode required(Words keys) { return object({{"required", list_of_words(keys)}}); }
 
-inline JsonNode closed_object(JsonNode members, Words keys = {}) {
-  JsonNode node = object({{"type", "object"}, {"properties", std::move(members)}, {"additionalProperties", false}});
-  if (keys.size() > 0) node.add("required", list_of_words(keys));
-  return node;
+inline JsonNode closed_object(JsonNode members) {
+  return object({{"type", "object"}, {"properties", std::move(members)}, {"additionalProperties", false}});
 }
 
 /// A key of "blocks": a block, a range of blocks, or "rest".

@@ -55,9 +55,6 @@ Grid read_axes(const JsonNode& node, PlacementRows& rows, Problems& problems);
 /// A number n for 0 to n - 1, or a list.
 std::vector<std::uint64_t> read_seeds(const JsonNode& node, Problems& problems);
 
-/// "seeds" as an object {"first", "max", "gain_halfwidth", "metric"}.
-TwoStageSeeds read_two_stage_seeds(const JsonNode& node, Problems& problems);
-
 /// An object {axis: value}, whose axes and values must occur in the grids.
 AxisChoice read_choice(const JsonNode& node, const std::vector<Grid>& grids, Problems& problems);
 

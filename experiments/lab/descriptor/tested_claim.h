@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/field.h"
 #include "experiments/lab/descriptor/problems.h"
 
 namespace normlab {
@@ -36,6 +37,10 @@ enum class ClaimTestKind : std::uint8_t {
   best,
   timing
 };
+constexpr auto stated_words(ClaimTestKind) {
+  return words<ClaimTestKind>("gain", "interaction", "slope", "contrast", "difference", "probe", "trend", "diverged",
+                              "best", "timing");
+}
 
 /// A test agrees with the claim if the whole interval of its estimate lies within the range, and contradicts it if
 /// none of it does. `outside` reverses this.
@@ -48,35 +53,59 @@ struct ClaimTest {
   ClaimTestKind kind = ClaimTestKind::gain;
   std::string where, against;  // filters of rows, as --where
   std::string metric = "eval/accuracy";
-  std::string of, over;                     // names: metrics, probes ("grad_norm/blocks.*") or, for `over`, an axis
-  std::string against_of;                   // probe: the measurement in the row of `against`; "": `of`
-  std::optional<std::int64_t> first, last;  // probe: only so many of the measured steps; none: all
-  bool any = false;                         // one row suffices; otherwise all must agree
-  bool chance = false;                      // diverged runs count with the accuracy of guessing
+  std::string of, over;                    // names: metrics, probes ("grad_norm/blocks.*") or, for `over`, an axis
+  std::string against_of;                  // probe: the measurement in the row of `against`; "": `of`
+  std::optional<std::size_t> first, last;  // probe: only so many of the measured steps; none: all
+  bool any = false;                        // one row suffices; otherwise all must agree
+  bool chance = false;                     // diverged runs count with the accuracy of guessing
   ClaimRange range;
   /// The largest change of a gain between two lengths of training, one twice the other, that counts as none.
   std::optional<double> margin;
   std::string place;  // "file:line:column: /claim/tests/0"
 };
 
+template <std::same_as<ClaimTest> T>
+constexpr auto rows_of(const T*) {
+  constexpr Range kNumber{.low = 1, .high = 999'999, .expected = "a whole number above 0"};
+  return std::tuple{field("kind", &T::kind).needed(),
+                    field("where", &T::where, "", kNotEmpty),
+                    field("against", &T::against, "", kNotEmpty),
+                    field("metric", &T::metric, "", kNotEmpty),
+                    field("of", &T::of, "", kNotEmpty),
+                    field("over", &T::over, "", kNotEmpty),
+                    field("against_of", &T::against_of, "", kNotEmpty),
+                    field("margin", &T::margin, "", {.expected = "a number above 0"}),
+                    field("first", &T::first, "", kNumber),
+                    field("last", &T::last, "", kNumber),
+                    field("any", &T::any),
+                    field("chance", &T::chance)};
+}
+
 /// Figures as the publication prints them.
 enum class PrintedAs : std::uint8_t { value, difference, ratio };
+constexpr auto stated_words(PrintedAs) { return words<PrintedAs>("value", "difference", "ratio"); }
 struct PrintedFigures {
+  std::string words{};  // such as "figure"; "" if there are values
   PrintedAs as = PrintedAs::value;
   std::string unit, where;                             // "points"; "Table 6"
   std::vector<std::pair<std::string, double>> values;  // a name such as "B/32", and what its cells amount to
   int decimals = 0;                                    // those of the cells; of a ratio two
 };
+template <std::same_as<PrintedFigures> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{field("as", &T::as).needed(), field("unit", &T::unit, "", {.expected = "a non-empty string"}),
+                    field("where", &T::where, "", kNotEmpty).needed()};
+}
 
 /// twin: a small version is trained here. timing: measured here. paper: only the published size can decide it.
 enum class ClaimScale : std::uint8_t { twin, timing, paper };
+constexpr auto stated_words(ClaimScale) { return words<ClaimScale>("twin", "timing", "paper"); }
 
 struct TestedClaim {
   std::string source, says;  // publication and place; its words
   std::string brief;         // the statement in at most eight words; `says` if the descriptor has none
   bool paraphrase = false;   // `says` is not a quotation
-  std::string printed;       // words such as "figure"; "" if there are `figures`
-  PrintedFigures figures;
+  PrintedFigures printed;
   std::string reading;     // which meaning of the words is tested, and why
   std::string scale_note;  // why a small version may decide otherwise; "" if it cannot
   ClaimScale scale = ClaimScale::twin;
@@ -86,12 +115,22 @@ struct TestedClaim {
   bool empty() const { return source.empty(); }
 };
 
-/// {"source", "short", "says", "paraphrase", "printed", "reading", "scale", "scale_note", "bench", "repeat", "tests":
-/// [{"kind", "where", ...}]}. "printed" is a word or {"as", "unit", "where", "cells": {"B/32": [63.8, 61.2]}}: pairs of
-/// a baseline and a value, of which the difference or the ratio is printed, or with "as": "value" single numbers.
-/// Reports and omits invalid entries: an unknown or missing key, a key that the test's kind does not read, a range
-/// without a bound.
-TestedClaim read_claim_block(const JsonNode& node, Problems& problems);
+template <std::same_as<TestedClaim> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{
+      field("source", &T::source, "", kNotEmpty).needed(),
+      field("short", &T::brief, "", kNotEmpty),
+      field("says", &T::says, "", kNotEmpty).needed(),
+      field("paraphrase", &T::paraphrase),
+      field("printed", &T::printed),
+      field("reading", &T::reading, "", kNotEmpty),
+      field("scale", &T::scale).needed(),
+      field("scale_note", &T::scale_note, "", kNotEmpty),
+      field("bench", &T::bench, "",
+            {.low = 1, .expected = "a list of one string or more, each the arguments of a `bench`"}),
+      field("repeat", &T::repeat, "", {.low = 2, .high = 1000, .expected = "a whole number from 2 to 1000"}),
+      field("tests", &T::tests, "", kNotEmpty)};
+}
 
 /// A key of a test, and the kinds that need it or may have it.
 struct ClaimTestKey {

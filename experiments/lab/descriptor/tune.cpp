@@ -1,14 +1,12 @@
 #include "experiments/lab/descriptor/tune.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/lab/base/suggest.h"
 #include "experiments/lab/descriptor/canonical.h"
-#include "experiments/lab/descriptor/keys.h"
+#include "experiments/lab/descriptor/forms.h"
 #include "experiments/lab/descriptor/known_images.h"
 #include "experiments/lab/descriptor/merge.h"
 #include "experiments/lab/descriptor/slice.h"
@@ -16,9 +14,6 @@
 
 namespace normlab {
 namespace {
-
-constexpr std::array<std::string_view, 6> kMetrics{"eval/accuracy", "eval/loss", "eval/ema_accuracy",
-                                                   "eval/ema_loss", "eval/miou", "eval/ema_miou"};
 
 /// An index for each group, the last group fastest.
 std::vector<std::size_t> combination(const Grid& grid, std::size_t candidate) {
@@ -44,100 +39,36 @@ bool is_at_edge(const Axis& axis, std::size_t value) {
   return low < high && (chosen == high || (chosen == low && low != 0));
 }
 
-constexpr std::string_view kTrain = "train", kBoth = "train+minival";
-
-class TuneReader {
- public:
-  TuneReader(const std::vector<std::string>& swept, PlacementRows& rows, Problems& problems)
-      : taken_(swept), swept_(swept.size()), rows_(rows), problems_(problems) {}
-
-  std::vector<TuneStage> read(const JsonNode& node) {
-    std::vector<TuneStage> stages;
-    if (!node.is_array() || node.items.empty())
-      problems_.add(node.at, "expected a list of stages, got " +
-                                 (node.is_array() ? std::string("an empty one") : describe(node)));
-    for (const JsonNode& item : node.items) {
-      TuneStage stage;
-      if (read(item, stage)) stages.push_back(std::move(stage));
-    }
-    for (std::size_t s = 0; s + 1 < stages.size(); ++s)
-      if (stages[s].then_train_on_minival)
-        problems_.add(stages[s].at, "\"then_train_on\" says what follows the last stage; set it there");
-    return stages;
+/// `taken`: axes of the sweep, the first `swept`, and of earlier stages.
+void check_axis(const Axis& axis, std::size_t swept, std::vector<std::string>& taken, Problems& problems) {
+  const auto refuse = [&](const std::string& what) { problems.add(axis.key_at, what); };
+  if (is_within(axis.path, "dataset") || axis.path == kBenchmarkAxis)
+    return refuse("the data cannot be tuned; tune \"model\" or \"train\"");
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const std::string& other = taken[i];
+    const char* const where = i < swept ? "the sweep" : "an earlier stage";
+    if (axis.path == other) return refuse(concat(other, " is an axis of ", where, " already"));
+    if (is_within(other, axis.path)) return refuse(concat("would overwrite ", other, ", an axis of ", where));
   }
-
- private:
-  bool read(const JsonNode& node, TuneStage& stage) {
-    const std::vector<std::string_view> keys{"axes", "dataset", "train", "seeds", "metric", "then_train_on"};
-    if (!node.is_object()) return problems_.add(node.at, "expected an object, got " + describe(node)), false;
-    stage.at = node.at;
-    for (const JsonMember& member : node.members) {
-      if (member.key == "axes")
-        stage.grid = read_axes(member.value, rows_, problems_);
-      else if (member.key == "seeds")
-        stage.seeds = read_seeds(member.value, problems_);
-      else if (member.key == "metric")
-        read_metric(member.value, stage);
-      else if (member.key == "then_train_on")
-        read_then_train_on(member.value, stage);
-      else if (member.key == "dataset" || member.key == "train")
-        read_overlay(member, stage);
-      else
-        problems_.add(member.key_at, unknown_key(member.key, keys));
-    }
-    if (node.find("axes") == nullptr) problems_.add(node.at, "a stage needs \"axes\"");
-    const JsonMember* dataset = stage.overlay.find("dataset");
-    stage.by_minival = dataset == nullptr || dataset->value.find("eval") == nullptr;
-    if (stage.then_train_on_minival && !stage.by_minival)
-      problems_.add(node.at,
-                    "with a slice of its own a stage does not look at the minival; leave \"then_train_on\" out");
-    for (const AxisGroup& group : stage.grid.groups)
-      for (const Axis& axis : group) check_axis(axis);
-    return !stage.grid.groups.empty();
-  }
-
-  void read_metric(const JsonNode& node, TuneStage& stage) {
-    if (!node.is_string()) return problems_.add(node.at, "expected a word, got " + describe(node));
-    if (std::find(kMetrics.begin(), kMetrics.end(), node.text) == kMetrics.end())
-      return problems_.add(node.at, unknown_word("metric", node.text, {kMetrics.begin(), kMetrics.end()}));
-    stage.metric = node.text;
-  }
-
-  void read_then_train_on(const JsonNode& node, TuneStage& stage) {
-    const std::string text = node.is_string() ? node.text : "";
-    if (text != kTrain && text != kBoth)
-      return problems_.add(node.at,
-                           concat("expected ", in_quotes(kTrain), " or ", in_quotes(kBoth), ", got ", describe(node)));
-    stage.then_train_on_minival = text == kBoth;
-  }
-
-  void read_overlay(const JsonMember& member, TuneStage& stage) {
-    if (!member.value.is_object())
-      return problems_.add(member.value.at, concat("expected an object with the settings of ", in_quotes(member.key),
-                                                   " that differ, got ", describe(member.value)));
-    stage.overlay.members.push_back(member);
-  }
-
-  void check_axis(const Axis& axis) {
-    const auto refuse = [&](const std::string& what) { problems_.add(axis.key_at, what); };
-    if (is_within(axis.path, "dataset") || axis.path == kBenchmarkAxis)
-      return refuse("the data cannot be tuned; tune \"model\" or \"train\"");
-    for (std::size_t i = 0; i < taken_.size(); ++i) {
-      const std::string& other = taken_[i];
-      const char* const where = i < swept_ ? "the sweep" : "an earlier stage";
-      if (axis.path == other) return refuse(concat(other, " is an axis of ", where, " already"));
-      if (is_within(other, axis.path)) return refuse(concat("would overwrite ", other, ", an axis of ", where));
-    }
-    taken_.push_back(axis.path);
-  }
-
-  std::vector<std::string> taken_;
-  std::size_t swept_;
-  PlacementRows& rows_;
-  Problems& problems_;
-};
+  taken.push_back(axis.path);
+}
 
 }  // namespace
+
+void Form<TuneMetric>::read(FieldReader& in, const JsonNode& node, TuneMetric& out, Range) {
+  constexpr auto& kMetrics = kWords<TuneMetric>;
+  if (!node.is_string()) return in.report(node.at, "expected a word, got " + describe(node));
+  if (!find_word(node.text, out))
+    in.report(node.at, unknown_word("metric", node.text, {kMetrics.begin(), kMetrics.end()}));
+}
+
+void Form<TuneStage>::read(FieldReader& in, const JsonNode& node, TuneStage& out, Range) {
+  out.at = node.at;
+  in.object(node, out);
+  out.by_minival = out.dataset.settings.find("eval") == nullptr;
+  if (out.then_train_on == ThenTrainOn::train_and_minival && !out.by_minival)
+    in.report(node.at, "with a slice of its own a stage does not look at the minival; leave \"then_train_on\" out");
+}
 
 std::vector<TunedValue> TuneStage::values(std::size_t candidate) const {
   std::vector<TunedValue> out;
@@ -157,7 +88,20 @@ std::string TuneStage::label(std::size_t candidate) const {
 
 std::vector<TuneStage> read_tune(const JsonNode& node, const std::vector<std::string>& swept, PlacementRows& rows,
                                  Problems& problems) {
-  return TuneReader(swept, rows, problems).read(node);
+  if (!node.is_array() || node.items.empty())
+    return problems.add(node.at,
+                        concat("expected a list of stages, got ", node.is_array() ? "an empty one" : describe(node))),
+           std::vector<TuneStage>();
+  auto stages = read_block<std::vector<TuneStage>>(node, rows, problems);
+  std::vector<std::string> taken = swept;
+  for (const TuneStage& stage : stages)
+    for (const AxisGroup& group : stage.grid.groups)
+      for (const Axis& axis : group) check_axis(axis, swept.size(), taken, problems);
+  std::erase_if(stages, [](const TuneStage& stage) { return stage.grid.groups.empty(); });
+  for (std::size_t s = 0; s + 1 < stages.size(); ++s)
+    if (stages[s].then_train_on == ThenTrainOn::train_and_minival)
+      problems.add(stages[s].at, "\"then_train_on\" says what follows the last stage; set it there");
+  return stages;
 }
 
 bool TunedRows::apply(JsonNode& tree, std::size_t stage, std::size_t candidate, Problems& problems) const {
@@ -195,7 +139,7 @@ std::pair<TrialConfig, std::string> TunedRows::check_row(const JsonNode& tree, P
 
 TrialConfig TunedRows::read_own(const JsonNode& tree, PlacementRows& rows, Problems& problems) const {
   TrialConfig config = read_trial(tree, rows, ReadMode::descriptor, problems, classes_);
-  if (!stages_.back().then_train_on_minival) return config;
+  if (stages_.back().then_train_on == ThenTrainOn::train) return config;
   config.dataset.train += "+" + config.dataset.minival;
   config.dataset.minival.clear();
   return config;
@@ -203,7 +147,10 @@ TrialConfig TunedRows::read_own(const JsonNode& tree, PlacementRows& rows, Probl
 
 TrialConfig TunedRows::read_tuning(JsonNode tree, const TuneStage& stage, PlacementRows& rows,
                                    Problems& problems) const {
-  merge_over(tree, stage.overlay);
+  JsonNode overlay = json_object();
+  for (const auto& [key, settings] : {std::pair{"dataset", &stage.dataset.settings}, {"train", &stage.train.settings}})
+    if (settings->is_object()) overlay.add(key, *settings);
+  merge_over(tree, overlay);
   TrialConfig config = read_trial(tree, rows, ReadMode::descriptor, problems, classes_);
   if (!stage.by_minival) return config;
   if (config.dataset.minival.empty())
@@ -220,8 +167,7 @@ TrialConfig TunedRows::read_tuning(JsonNode tree, const TuneStage& stage, Placem
 
 void TunedRows::check_slices(const TuneStage& stage, const DatasetConfig& own, const DatasetConfig& tuning,
                              Problems& problems) const {
-  const JsonMember* dataset = stage.overlay.find("dataset");
-  const JsonMember* eval = dataset == nullptr ? nullptr : dataset->value.find("eval");
+  const JsonMember* eval = stage.dataset.settings.find("eval");
   if (eval == nullptr) return;  // already reported
   const auto check = [&](const std::string& other, const char* whose) {
     if (const std::string why = shared_images(tuning, tuning.eval, other); !why.empty())

@@ -14,16 +14,31 @@
 
 namespace normlab {
 
+enum class TuneMetric : std::uint8_t { accuracy, loss, ema_accuracy, ema_loss, miou, ema_miou };
+constexpr auto stated_words(TuneMetric) {
+  return words<TuneMetric>("eval/accuracy", "eval/loss", "eval/ema_accuracy", "eval/ema_loss", "eval/miou",
+                           "eval/ema_miou");
+}
+/// What the row itself is trained on, once tuned.
+enum class ThenTrainOn : std::uint8_t { train, train_and_minival };
+constexpr auto stated_words(ThenTrainOn) { return words<ThenTrainOn>("train", "train+minival"); }
+
+/// Settings of T that are laid over those of a row; null: none.
+template <class T>
+struct Overlay {
+  JsonNode settings{};
+};
+
 struct TuneStage {
-  Position at{};                     // of the stage in the descriptor
-  Grid grid;                         // the candidates
-  JsonNode overlay = json_object();  // "dataset" and "train" of these trials only, laid over the row's
+  Position at{};                   // of the stage in the descriptor
+  Grid grid;                       // the candidates
+  Overlay<DatasetConfig> dataset;  // of these trials only
+  Overlay<TrainConfig> train;
   std::vector<std::uint64_t> seeds{0};
-  std::string metric = "eval/accuracy";
+  TuneMetric metric = TuneMetric::accuracy;
   /// Whether these trials are evaluated on the row's minival, in place of the overlay's slice.
   bool by_minival = true;
-  /// Whether the row itself, once tuned, is trained on its minival too. Of the last stage.
-  bool then_train_on_minival = false;
+  ThenTrainOn then_train_on = ThenTrainOn::train;  // of the last stage
 
   std::size_t candidates() const { return grid.size(kMaxTrials); }
   /// A candidate's value for each axis. Candidates are numbered like rows: the last axis fastest.
@@ -31,11 +46,20 @@ struct TuneStage {
   /// "lr=1e-3, weight_decay=0.1"
   std::string label(std::size_t candidate) const;
   /// For losses, the lower value wins.
-  bool lower_is_better() const { return metric.ends_with("loss"); }
+  bool lower_is_better() const { return word_of(metric).ends_with("loss"); }
 };
 
-/// A list of objects {"axes", "dataset", "train", "seeds", "metric", "then_train_on"}. `swept` are the axes of the
-/// sweep, which cannot also be tuned. Invalid entries are reported and omitted.
+template <std::same_as<TuneStage> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{field("axes", &T::grid).needed("a stage needs \"axes\""),
+                    field("dataset", &T::dataset),
+                    field("train", &T::train),
+                    field("seeds", &T::seeds),
+                    field("metric", &T::metric),
+                    field("then_train_on", &T::then_train_on, "", {.expected = "\"train\" or \"train+minival\""})};
+}
+
+/// `swept` are the axes of the sweep, which cannot also be tuned. Invalid stages are reported and omitted.
 std::vector<TuneStage> read_tune(const JsonNode& node, const std::vector<std::string>& swept, PlacementRows& rows,
                                  Problems& problems);
 

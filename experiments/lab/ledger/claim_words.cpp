@@ -64,12 +64,12 @@ std::string figure_text(const PrintedFigures& figures, double value) {
 
 /// The printed cells by name: "B/32 -2.6, S/32 -0.4 (Table 6)".
 std::string cells_text(const TestedClaim& claim) {
-  if (claim.figures.values.empty()) return claim.printed;
+  if (claim.printed.values.empty()) return claim.printed.words;
   std::vector<std::string> cells;
-  for (const auto& [name, value] : claim.figures.values)
-    cells.push_back(name + " " + figure_text(claim.figures, value));
-  return joined(cells, ", ") + (claim.figures.unit.empty() ? "" : " " + claim.figures.unit) + " (" +
-         claim.figures.where + ")";
+  for (const auto& [name, value] : claim.printed.values)
+    cells.push_back(name + " " + figure_text(claim.printed, value));
+  return joined(cells, ", ") + (claim.printed.unit.empty() ? "" : " " + claim.printed.unit) + " (" +
+         claim.printed.where + ")";
 }
 
 std::string runs_text(const LedgerLine& line) {
@@ -90,8 +90,8 @@ std::string runs_text(const LedgerLine& line) {
 std::string text_of(const TestedClaim& claim) { return claim.source.substr(0, claim.source.find_first_of(",;")); }
 
 std::string printed_text(const TestedClaim& claim) {
-  const PrintedFigures& figures = claim.figures;
-  if (figures.values.empty()) return claim.printed;
+  const PrintedFigures& figures = claim.printed;
+  if (figures.values.empty()) return figures.words;
   std::vector<double> values;
   for (const auto& [name, value] : figures.values) values.push_back(value);
   std::sort(values.begin(), values.end());

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/words.h"
 #include "experiments/lab/descriptor/experiment.h"
 #include "experiments/lab/pictures/chart.h"
 #include "experiments/lab/tables/table_model.h"
@@ -16,6 +17,7 @@ namespace normlab {
 
 /// What the colours of mapped points stand for.
 enum class MappingColour : std::uint8_t { token, channel };
+constexpr auto stated_words(MappingColour) { return words<MappingColour>("token", "channel"); }
 
 struct FigureInput {
   const Experiment& experiment;

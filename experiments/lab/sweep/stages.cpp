@@ -153,10 +153,11 @@ class Stages {
 
   /// The winner of the row's next stage; none until its trials are finished.
   std::optional<std::size_t> choose(std::size_t r, const std::vector<std::size_t>& chosen) {
-    TuneStage stage = e_.tuned->stages()[chosen.size()];
+    const TuneStage& stage = e_.tuned->stages()[chosen.size()];
     const std::vector<std::vector<std::size_t>> tried = e_.tuned->add_stage(e_, r, chosen);
-    stage.metric = metric_for(task_of(e_.trials[tried.front().front()].config.model), stage.metric);
-    Json question{{"row", e_.rows[r].label}, {"stage", chosen.size() + 1}, {"metric", stage.metric}};
+    const std::string metric =
+        metric_for(task_of(e_.trials[tried.front().front()].config.model), std::string(word_of(stage.metric)));
+    Json question{{"row", e_.rows[r].label}, {"stage", chosen.size() + 1}, {"metric", metric}};
     for (std::size_t c = 0; c < tried.size(); ++c)
       question["candidates"].push_back({{"values", stage.label(c)}, {"trials", ids_of(e_, tried[c])}});
     const Decision decision(store_, e_.stem, "tune", std::move(question));
@@ -165,11 +166,11 @@ class Stages {
       std::vector<Candidate> candidates;
       std::set<double> smoothing;
       for (const std::vector<std::size_t>& trials : tried) {
-        const auto results = results_of(e_, trials, store_, stage.metric, smoothing);
+        const auto results = results_of(e_, trials, store_, metric, smoothing);
         if (!results) return std::nullopt;
-        candidates.push_back(judge(*results, stage));
+        candidates.push_back(judge(*results, metric));
       }
-      require_comparable(e_, stage.metric, smoothing);
+      require_comparable(e_, metric, smoothing);
       std::size_t best = 0;
       for (std::size_t c = 1; c < candidates.size(); ++c)
         if (better(candidates[c], candidates[best], stage.lower_is_better())) best = c;
@@ -184,12 +185,12 @@ class Stages {
     return best;
   }
 
-  static Candidate judge(const std::vector<TrialResult>& results, const TuneStage& stage) {
+  static Candidate judge(const std::vector<TrialResult>& results, const std::string& metric) {
     Candidate out;
     double sum = 0;
     for (const TrialResult& result : results) {
       const double value =
-          result.status == TrialEnd::done ? metric_of(result, stage.metric) : std::numeric_limits<double>::quiet_NaN();
+          result.status == TrialEnd::done ? metric_of(result, metric) : std::numeric_limits<double>::quiet_NaN();
       if (std::isfinite(value))
         sum += value;
       else

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "core/words.h"
 #include "experiments/lab/sweep/runner.h"
 #include "experiments/lab/train/trial.h"
 #include "experiments/lab/train/work_times.h"
@@ -33,6 +34,10 @@ enum class WorkerEvent : std::int32_t {
   failed,        // the reason is in `text` and in the result
   broken,        // the machine is at fault (disk full, no permission), so other trials would fail too
 };
+constexpr auto stated_words(WorkerEvent) {
+  return words<WorkerEvent>("progress", "done", "diverged", "stopped", "busy", "finished", "failed_there", "refused",
+                            "failed", "broken");
+}
 
 /// A message from a worker.
 struct Report {

@@ -4,11 +4,15 @@
 #include <cstdint>
 #include <string>
 
+#include "core/words.h"
 #include "experiments/lab/tables/table_model.h"
 
 namespace normlab {
 
 enum class TableFormat : std::uint8_t { text, markdown, csv, latex, json, html };
+constexpr auto stated_words(TableFormat) {
+  return words<TableFormat>("text", "markdown", "csv", "latex", "json", "html");
+}
 
 /// Columns of a standard terminal.
 inline constexpr std::size_t kTableWidth = 80;

@@ -25,9 +25,13 @@ inline bool lower_is_better(std::string_view metric) { return is_loss(metric) ||
 
 /// Options of a table, named as on the command line.
 enum class TableSelect : std::uint8_t { last, best_minival, mean_last_k };
+constexpr auto stated_words(TableSelect) { return words<TableSelect>("last", "best_minival", "mean_last_k"); }
 enum class TableFamily : std::uint8_t { strip, table };
+constexpr auto stated_words(TableFamily) { return words<TableFamily>("strip", "table"); }
 enum class TableDiverged : std::uint8_t { exclude, chance };
+constexpr auto stated_words(TableDiverged) { return words<TableDiverged>("exclude", "chance"); }
 enum class TableCellContent : std::uint8_t { mean, gain };
+constexpr auto stated_words(TableCellContent) { return words<TableCellContent>("mean", "gain"); }
 
 struct TableOptions {
   std::string metric = "eval/accuracy";
@@ -49,6 +53,9 @@ struct TableOptions {
 };
 
 enum class SeedState : std::uint8_t { missing, stopped, running, failed, unreadable, diverged, done };
+constexpr auto stated_words(SeedState) {
+  return words<SeedState>("missing", "stopped", "running", "failed", "unreadable", "diverged", "done");
+}
 
 struct TableSeed {
   std::uint64_t seed = 0;

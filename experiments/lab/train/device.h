@@ -8,11 +8,13 @@
 
 #include "core/devices.h"
 #include "core/memory_error.h"
+#include "core/words.h"
 #include "experiments/lab/descriptor/config.h"
 
 namespace normlab {
 
 enum class DeviceKind : std::uint8_t { cpu, cuda };
+constexpr auto stated_words(DeviceKind) { return words<DeviceKind>("cpu", "cuda"); }
 
 class ComputeDevice {
  public:

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/words.h"
 #include "experiments/lab/trials/claim.h"
 #include "experiments/lab/trials/trial_result.h"
 
@@ -34,6 +35,9 @@ inline constexpr const char* kMetricsHashKey = "normlab.metrics_sha256";
 /// - running: a process works on it
 /// - failed, diverged, done: according to its result. A failed trial has no value for the table.
 enum class TrialState : std::uint8_t { missing, stopped, running, failed, diverged, done };
+constexpr auto stated_words(TrialState) {
+  return words<TrialState>("missing", "stopped", "running", "failed", "diverged", "done");
+}
 
 struct TrialStatus {
   TrialState state = TrialState::missing;

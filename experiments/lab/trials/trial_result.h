@@ -17,6 +17,7 @@ namespace normlab {
 
 /// A diverged trial is finished, since divergence is a finding about its placement. A failed trial is run again.
 enum class TrialEnd : std::uint8_t { done, diverged, failed };
+constexpr auto stated_words(TrialEnd) { return words<TrialEnd>("done", "diverged", "failed"); }
 
 /// Metrics of a result: the mean training loss of the last 50 steps (loss_meaning.h), and the loss of the first step,
 /// before any update. A diverged result has only the latter, and none if its first step diverged. Results of older

@@ -27,7 +27,7 @@ TEST_CASE("claim block: source, words and tests are read") {
               R"("printed": "+2", "scale": "timing", "scale_note": "C.", "bench": ["norms --table dyt"], "repeat": 4,)"))
           .claim;
   CHECK(claim.source == "A");
-  CHECK(claim.printed == "+2");
+  CHECK(claim.printed.words == "+2");
   CHECK(claim.scale == ClaimScale::timing);
   CHECK(claim.bench == std::vector<std::string>{"norms --table dyt"});
   CHECK(claim.repeat == 4);
@@ -59,12 +59,12 @@ TEST_CASE("claim block: printed cells are pairs or numbers, and a statement may 
   CHECK(difference.paraphrase);
   CHECK(difference.reading == "C.");
   CHECK(difference.tests[0].margin == 0.5);
-  REQUIRE(difference.figures.values.size() == 2);
-  CHECK(difference.figures.values[0].first == "B/32");
-  CHECK(difference.figures.values[0].second == doctest::Approx(-2.6));
-  CHECK(difference.figures.decimals == 2);
-  CHECK(claim(R"({"as": "ratio", "where": "T", "cells": {"a": [2, 3]}})").figures.values[0].second == 1.5);
-  CHECK(claim(R"({"as": "value", "where": "T", "cells": {"a": 7}})").figures.values[0].second == 7);
+  REQUIRE(difference.printed.values.size() == 2);
+  CHECK(difference.printed.values[0].first == "B/32");
+  CHECK(difference.printed.values[0].second == doctest::Approx(-2.6));
+  CHECK(difference.printed.decimals == 2);
+  CHECK(claim(R"({"as": "ratio", "where": "T", "cells": {"a": [2, 3]}})").printed.values[0].second == 1.5);
+  CHECK(claim(R"({"as": "value", "where": "T", "cells": {"a": 7}})").printed.values[0].second == 7);
   for (const auto& [printed, part] :
        {std::pair{R"({"as": "value", "where": "T", "cells": {"a": [1, 2]}})", "expected a number"},
         {R"({"as": "ratio", "where": "T", "cells": {"a": 3}})", "expected [baseline, value]"},

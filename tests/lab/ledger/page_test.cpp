@@ -80,17 +80,17 @@ TEST_CASE("ledger: an interval of a single value is printed, a missing one is no
 
 TEST_CASE("ledger: printed figures are computed from the cells") {
   TestedClaim claim;
-  claim.printed = "figure";
+  claim.printed.words = "figure";
   CHECK(printed_text(claim) == "figure");
-  claim.figures = {.as = PrintedAs::difference,
+  claim.printed = {.as = PrintedAs::difference,
                    .unit = "points",
                    .where = "Table 6",
                    .values = {{"B/32", 61.2 - 63.8}, {"S/32", 63.7 - 64.1}},
                    .decimals = 1};
   CHECK(printed_text(claim) == "-2.6, -0.4");
-  claim.figures.values.emplace_back("Ti/16", 71.0 - 72.1);
+  claim.printed.values.emplace_back("Ti/16", 71.0 - 72.1);
   CHECK(printed_text(claim) == "-2.6 to -0.4");
-  claim.figures = {
+  claim.printed = {
       .as = PrintedAs::ratio, .unit = "x", .where = "Table 6", .values = {{"Swin-T", 901.0 / 770.0}}, .decimals = 2};
   CHECK(printed_text(claim) == "1.17 x");
 }

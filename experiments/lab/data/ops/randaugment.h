@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/words.h"
 #include "experiments/lab/data/draws.h"
 #include "experiments/lab/data/ops/affine.h"
 
@@ -29,6 +30,11 @@ enum class AugmentOp : std::uint8_t {
   translate_y,
   cutout,
 };
+constexpr auto stated_words(AugmentOp) {
+  return words<AugmentOp>("identity", "auto_contrast", "equalize", "invert", "rotate", "posterize", "solarize",
+                          "solarize_add", "color", "contrast", "brightness", "sharpness", "shear_x", "shear_y",
+                          "translate_x", "translate_y", "cutout");
+}
 
 /// An operation with its drawn parameters.
 struct DrawnOp {

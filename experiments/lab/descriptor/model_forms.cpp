@@ -1,0 +1,212 @@
+#include "experiments/lab/descriptor/forms.h"
+
+#include <charconv>
+
+#include "nn/model/init.h"
+
+namespace normlab {
+namespace {
+
+/// A norm of that kind with the model's defaults, in a canonical text with those of its first version.
+NormSpec default_norm(NormKind kind, ModelKind model, bool canonical) {
+  NormSpec spec = model == ModelKind::swin ? swin_norm(kind) : norm_of(kind);
+  if (canonical && kind == NormKind::batch_norm) spec.running = RunningFrom::first_group;
+  return spec;
+}
+
+void read_variant(FieldReader& in, const JsonNode& node, ViTConfig& out) {
+  if (!node.is_string()) return in.report(node.at, "expected a word such as \"S/16\", got " + describe(node));
+  constexpr std::string_view kDeiT = "DeiT-";
+  const std::size_t slash = node.text.find('/');
+  std::string name = node.text.substr(0, slash);
+  const bool deit = name.starts_with(kDeiT);
+  if (deit) name.erase(0, kDeiT.size());
+  const auto* found = std::find_if(std::begin(kVariants), std::end(kVariants), [&](const Variant& v) {
+    return v.name == name && (!deit || v.depth == 12);  // there is no DeiT-L
+  });
+  if (found == std::end(kVariants))
+    return in.report(node.at, unknown_word("variant", node.text.substr(0, slash),
+                                           {"Ti", "S", "B", "L", "DeiT-Ti", "DeiT-S", "DeiT-B"}));
+  const std::string patch = slash == std::string::npos ? "" : node.text.substr(slash + 1);
+  std::int64_t size = 0;
+  const auto [end, error] = std::from_chars(patch.data(), patch.data() + patch.size(), size);
+  if (error != std::errc() || end != patch.data() + patch.size() || size < 1)
+    return in.report(node.at,
+                     concat("expected a patch size after the slash, such as \"", deit ? kDeiT : "", name, "/16\""));
+  out.embed_dim = found->embed_dim;
+  out.depth = found->depth;
+  out.num_heads = found->num_heads;
+  out.patch_size = size;
+  if (!deit) return;
+  out.pool = Pool::token;
+  out.pos_embed_class = true;
+}
+
+void read_variant(FieldReader& in, const JsonNode& node, SwinConfig& out) {
+  if (!node.is_string()) return in.report(node.at, "expected a word such as \"Swin-T\", got " + describe(node));
+  std::vector<std::string_view> names;
+  for (const SwinVariant& variant : kSwinVariants) {
+    names.push_back(variant.name);
+    if (variant.name == node.text) return set_variant(out, variant);
+  }
+  in.report(node.at, unknown_word("variant", node.text, names));
+}
+
+template <class Config>
+void read_model_keys(FieldReader& in, const JsonNode& node, Config& out) {
+  if (const JsonMember* given = node.find("variant")) read_variant(in, given->value, out);
+  in.object(node, out, {"kind", "variant", "layer_scale"});
+  if (const JsonMember* scale = node.find("layer_scale")) {
+    if (out.placement.layer_scale.kind != LayerScaleKind::none)
+      return in.report(scale->key_at, "the placement has a layer_scale already; set it in one place only");
+    in.value(scale->value, out.placement.layer_scale);
+  }
+}
+
+/// Leaves out drop-path where a single block has none. Canonical texts of earlier versions, where it had, keep it and
+/// their ids.
+template <class Config>
+void drop_idle_drop_path(const FieldReader& in, Config& out) {
+  if (in.mode() == ReadMode::canonical || block_count(out) > 1 || out.drop_path == 0) return;
+  const Config defaults = defaults_beside(out);
+  out.drop_path = defaults.drop_path;
+  for_each_field<Config>([&](const auto& row) {
+    if (row.unmet(out) != nullptr) out.*row.member = defaults.*row.member;
+  });
+}
+
+/// Reports at the placement's "merge" key if it is written there.
+void refuse_merge(FieldReader& in, const JsonNode& node) {
+  const JsonMember* placement = node.find("placement");
+  if (placement == nullptr) return;
+  const JsonMember* merge = placement->value.is_object() ? placement->value.find("merge") : nullptr;
+  in.report(merge == nullptr ? placement->value.at : merge->key_at, "merge is a site of Swin; a ViT has none");
+}
+
+}  // namespace
+
+std::vector<std::string_view> placement_names() {
+  std::vector<std::string_view> names;
+  for (const NamedPlacement& row : named_placements()) names.push_back(row.name);
+  return names;
+}
+
+void Form<NormSpec>::read(FieldReader& in, const JsonNode& node, NormSpec& out, Range) {
+  const auto read_kind = [&](const JsonNode& word) {
+    NormKind kind{};
+    const std::size_t before = in.reported();
+    in.value(word, kind);
+    if (in.reported() == before) out = default_norm(kind, in.kind(), in.mode() == ReadMode::canonical);
+  };
+  if (node.is_string()) return read_kind(node);
+  if (!node.is_object())
+    return in.report(node.at, "expected a kind of norm or an object with \"kind\", got " + describe(node));
+  // Without a kind, the object changes settings of the base's norm at this site.
+  if (const JsonMember* given = node.find("kind"))
+    read_kind(given->value);
+  else if (out.kind == NormKind::none)
+    return in.report(node.at, "there is no norm here; give its \"kind\"");
+  in.object(node, out);
+}
+
+/// Only the kind's word if nothing else needs to be written. Texts without `running` are by versions whose running
+/// statistics followed the first group.
+JsonNode Form<NormSpec>::write(const NormSpec& spec, WriteOptions options) {
+  NormSpec defaults = default_norm(spec.kind, options.kind, /*canonical=*/false);
+  defaults.running = RunningFrom::first_group;
+  JsonNode object = json_object();
+  write_rows(object, spec, defaults, options);
+  if (spec.kind == NormKind::none || (!options.everything && object.members.empty())) return word_of(spec.kind);
+  if (!options.everything) object.add("kind", word_of(spec.kind));
+  return object;
+}
+
+void Form<LayerScale>::read(FieldReader& in, const JsonNode& node, LayerScale& out, Range) {
+  if (node.is_string()) {
+    out = {};
+    return in.value(node, out.kind);
+  }
+  if (node.is_object() && node.find("kind") != nullptr) out = {};
+  in.object(node, out, {"init"});
+  const JsonMember* init = node.find("init");
+  if (init == nullptr) return;
+  if (out.kind == LayerScaleKind::none) return in.report(init->key_at, "there is no layer_scale; give its \"kind\"");
+  out.auto_init = init->value.is_string() && init->value.text == "auto";
+  out.init = 0.0;
+  if (out.auto_init) return;
+  if (!init->value.is_number())
+    return in.report(init->value.at, "expected a number or \"auto\", got " + describe(init->value));
+  in.value(init->value, out.init);
+}
+
+JsonNode Form<LayerScale>::write(const LayerScale& scale, WriteOptions options) {
+  if (scale.kind == LayerScaleKind::none || (!options.everything && scale.auto_init)) return word_of(scale.kind);
+  return object({{"kind", word_of(scale.kind)}, {"init", scale.auto_init ? JsonNode("auto") : scale.init}});
+}
+
+void Form<Placement>::read(FieldReader& in, const JsonNode& node, Placement& out, Range) {
+  if (node.is_string()) return in.rows().take(node, in, out);
+  if (!node.is_object())
+    return in.report(node.at, "expected a placement's name or an object of sites, got " + describe(node));
+  out = {};
+  if (const JsonMember* base = node.find("base")) in.rows().take(base->value, in, out);
+  in.object(node, out, {"base", kBlocksKey});
+  // Sites for all blocks also apply to ranges that the base defines.
+  for (BlockRange& range : out.blocks) {
+    if (const JsonMember* sites = node.find("attn")) in.value(sites->value, range.attn);
+    if (const JsonMember* sites = node.find("mlp")) in.value(sites->value, range.mlp);
+  }
+  if (const JsonMember* given = node.find(kBlocksKey)) read_blocks(in, given->value, out);
+}
+
+JsonNode Form<Placement>::write(const Placement& placement, WriteOptions options) {
+  JsonNode object = json_object();
+  write_rows(object, placement, {}, options);
+  if (options.everything) {
+    if (options.kind == ModelKind::vit)
+      object.remove("merge");
+    else
+      object.find("stem")->value.remove("posembed_out");
+  }
+  if (placement.blocks.empty()) return object;
+  JsonNode& ranges = object.add(std::string(kBlocksKey), json_object());
+  for (const BlockRange& range : placement.blocks) {
+    JsonNode& sites = ranges.add(block_range_name(range.first, range.last), json_object());
+    if (options.everything) {
+      write_rows(sites, range, {}, options);
+      continue;
+    }
+    write_rows(sites.add("attn", json_object()), range.attn, placement.attn, options);
+    write_rows(sites.add("mlp", json_object()), range.mlp, placement.mlp, options);
+  }
+  return object;
+}
+
+void Form<ModelConfig>::read(FieldReader& in, const JsonNode& node, ModelConfig& out, Range) {
+  ModelKind kind = kind_of(out);
+  in.set_kind(kind);
+  if (const JsonMember* given = node.find("kind")) in.value(given->value, kind);
+  in.set_kind(kind);
+  if (kind == ModelKind::swin) {
+    SwinConfig swin;
+    swin.placement = swin_placement(placement_of(out));
+    read_model_keys(in, node, swin);
+    simplify_blocks(swin.placement, swin.depth());
+    drop_idle_drop_path(in, swin);
+    out = swin;
+  } else {
+    ViTConfig vit = std::get<ViTConfig>(out);
+    read_model_keys(in, node, vit);
+    if (node.find("mlp_dim") == nullptr) vit.mlp_dim = defaults_beside(vit).mlp_dim;
+    // Has no effect without a class token, but would distinguish equal trials.
+    if (vit.pool != Pool::token) vit.placement.stem.posembed_out_includes_class = true;
+    if (vit.placement.merge.kind != NormKind::none) refuse_merge(in, node);
+    simplify_init(vit);
+    simplify_blocks(vit.placement, vit.depth);
+    simplify_blocks(vit.text.placement, vit.text.depth);
+    drop_idle_drop_path(in, vit);
+    out = vit;
+  }
+}
+
+}  // namespace normlab
