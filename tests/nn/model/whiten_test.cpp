@@ -22,7 +22,7 @@ ViTConfig whitened() {
 }
 
 /// The gradients of one step, by parameter, and the values after it.
-struct Step {
+struct TrainedStep {
   std::map<std::string, std::vector<double>> gradients, values;
   double loss = 0;
 };
@@ -34,7 +34,7 @@ std::vector<double> numbers(const Tensor& t) {
 }
 
 /// Of a network whose whitening, if it has one, is the identity.
-Step step_of(const ViTConfig& c, Precision precision) {
+TrainedStep step_of(const ViTConfig& c, Precision precision) {
   constexpr std::int64_t kImages = 6;
   ShardPool pool(1);
   EngineSettings settings;
@@ -53,7 +53,7 @@ Step step_of(const ViTConfig& c, Precision precision) {
   }
   random_head(engine);
   const Batch data(c, kImages, engine.dtype());
-  Step out;
+  TrainedStep out;
   out.loss = engine.forward_backward(data.images, data.labels);
   engine.sum_gradients();
   for (std::size_t p = 0; p < set.parameters().size(); ++p) {
@@ -71,7 +71,7 @@ TEST_CASE("whiten: by the identity it is no norm, with equal gradients") {
     const Precision narrow = current_device().name == "cpu" ? Precision::bf16_emulated : Precision::bf16;
     for (const Precision precision : {Precision::fp64, Precision::fp32, narrow}) {
       CAPTURE(int(precision));
-      const Step with = step_of(whitened(), precision), without = step_of(small_vit("pre_pre"), precision);
+      const TrainedStep with = step_of(whitened(), precision), without = step_of(small_vit("pre_pre"), precision);
       CHECK(with.loss == without.loss);
       CHECK(with.gradients == without.gradients);
     }
