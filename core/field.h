@@ -94,7 +94,8 @@ constexpr bool kHasFields = std::is_class_v<T>&& requires(const T* settings) {
 
 template <class T, class Visitor>
 void for_each_field(Visitor&& see) {
-  std::apply([&](const auto&... each) { (see(each), ...); }, fields<T>());
+  static constexpr auto kRows = fields<T>();  // not on the stack: some structs have 12 kB of rows
+  std::apply([&](const auto&... each) { (see(each), ...); }, kRows);
 }
 
 /// The defaults of omitted settings, given the other settings of the struct.

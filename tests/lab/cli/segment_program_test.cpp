@@ -84,10 +84,10 @@ TEST_CASE("program: a segmentation is trained, tabled and written as masks") {
   CHECK(over.out.empty());
   CHECK_MESSAGE(says(over.err, (own / "p0.png").string() + ": is in a folder that this command reads"), over.err);
   CHECK(text_of(own / "p0.png") == before);
-  const fs::path photo = folder / "data/own/images/train/p0.html";
-  const Finished drawn = run_program(folder, "data preview " + folder.descriptor() + " -o " + photo.string());
+  const fs::path names = folder / "data/own/classes.txt";
+  const Finished drawn = run_program(folder, "data preview " + folder.descriptor() + " -o " + names.string());
   CHECK(drawn.code == 2);
-  CHECK_MESSAGE(says(drawn.err, photo.string() + ": is in a folder that this command reads"), drawn.err);
+  CHECK_MESSAGE(says(drawn.err, names.string() + ": is in a folder that this command reads"), drawn.err);
   const Finished refused = folder.call("eval " + trial + " --logits x.npy");
   CHECK(refused.code != 0);
   CHECK(says(refused.err, "a segmentation network is evaluated on the data of its training"));
