@@ -27,8 +27,8 @@ TEST_CASE("device: without a GPU each command refuses --device cuda") {
   for (const std::string& command :
        {"run " + sweep + " --out " + out, "run " + sweep + " --workers 2 --out " + out, "eval --probe " + sweep,
         std::string("eval --weights nothing --data nothing"), std::string("bench step"), std::string("bench profile"),
-        std::string("bench update"), std::string("bench norms"), std::string("bench gemm"),
-        std::string("bench ops"), std::string("bench models")}) {
+        std::string("bench update"), std::string("bench norms"), std::string("bench gemm"), std::string("bench ops"),
+        std::string("bench models")}) {
     const Finished there = run_program(folder, command + " --device cuda");
     INFO(command << ": " << there.err);
     CHECK(there.code == 3);

@@ -61,17 +61,16 @@ TEST_CASE("paper: a wrong value is told with its place") {
         "d.json:1:26: /paper/deviation: unknown key; did you mean \"deviations\"?");
   CHECK(files.problems(R"({"paper": {"source": "A", "deviations": {}}})") ==
         "d.json:1:41: /paper/deviations: expected a list of objects, got an object");
-  CHECK(
-      files.problems(R"({"paper": {"source": "A", "deviations": [
+  CHECK(files.problems(R"({"paper": {"source": "A", "deviations": [
   {"key": "train.presicion", "paper": 1, "here": 2, "why": "w"},
   {"key": "train.loss", "paper": 1, "here": 1, "why": "w"},
   {"key": "train.loss", "paper": 1, "here": 2, "why": "w"},
   {"key": "train.loss", "paper": 1}]}})") ==
-      "d.json:2:11: /paper/deviations/0/key: there is no setting train.presicion; `normlab check --keys` lists them\n"
-      "d.json:3:3: /paper/deviations/1: \"paper\" and \"here\" are equal, so this is no deviation; remove it\n"
-      "d.json:4:11: /paper/deviations/2/key: train.loss is listed twice\n"
-      "d.json:5:3: /paper/deviations/3: the key \"here\" is missing\n"
-      "d.json:5:3: /paper/deviations/3: the key \"why\" is missing");
+        "d.json:2:11: /paper/deviations/0/key: there is no setting train.presicion; `normlab check --keys` lists them\n"
+        "d.json:3:3: /paper/deviations/1: \"paper\" and \"here\" are equal, so this is no deviation; remove it\n"
+        "d.json:4:11: /paper/deviations/2/key: train.loss is listed twice\n"
+        "d.json:5:3: /paper/deviations/3: the key \"here\" is missing\n"
+        "d.json:5:3: /paper/deviations/3: the key \"why\" is missing");
 }
 
 TEST_CASE("paper: settings are the dotted paths of the field tables") {
