@@ -87,8 +87,7 @@ TEST_CASE("device: an error of GPU memory names the batch that fits") {
   const BatchWords words{"train.batch_size", "train.accumulate"};
   const std::string begin =
       "out of GPU memory: 1025 MB requested, 300 MB of 81920 MB free. Weights, gradients and the optimiser's state "
-      "take 38 "
-      "MB. ";
+      "take 38 MB. ";
   CHECK(
       step_too_large(error, 112, 37 * kMega, settings, words) ==
       begin +
