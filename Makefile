@@ -343,7 +343,7 @@ endif
 # Compiles the kernels as C++ for tests/cuda_emulation, whose headers replace CUDA's. The thread sanitizer's calls
 # before each load and store are redirected to the emulation's checks; with another sanitizer there are none.
 EMULATION_FLAGS := -O1 -Itests/cuda_emulation/include -DNORMLAB_CUDA_EMULATED -DNORMLAB_CUDA_NAMESPACE=cuda_emulated
-EMULATION_FLAGS += $(if $(SANITIZE),-DNORMLAB_SANITIZED,-fsanitize=thread)
+EMULATION_FLAGS += $(if $(SANITIZE),-DNORMLAB_SANITIZED,-fsanitize=thread)$(if $(COVERAGE), -fno-profile-instr-generate -fno-coverage-mapping)
 $(BUILD)/emulated/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(call step,CXX $< (emulated))
