@@ -68,7 +68,8 @@ std::shared_ptr<FilesInMemory> made_up() {
     const StreamKey key = stream_key(1, "bench", "photographs");
     for (std::int64_t y = 0; y < image.height; ++y) {
       for (std::int64_t v = 0; v < image.width * 3; ++v) {
-        const double x = static_cast<double>(v / 3), wave = std::sin(0.02 * x * static_cast<double>(i % 5 + 1));
+        const std::int64_t x = v / 3;
+        const double wave = std::sin(0.02 * static_cast<double>(x) * static_cast<double>(i % 5 + 1));
         const auto at = static_cast<std::uint64_t>((i * image.height + y) * image.width * 3 + v);
         const double level = 110 + 60 * wave * std::cos(0.03 * static_cast<double>(y)) + 12 * normal(key, at);
         image.row(y)[v] = static_cast<std::uint8_t>(std::clamp(level, 0.0, 255.0));

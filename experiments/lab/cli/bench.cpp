@@ -66,6 +66,7 @@ struct Bench {
   void add(Command& command, BenchOption option);
 };
 
+// NOLINTNEXTLINE(readability-function-size): a case per option, each a line or two
 void Bench::add(Command& command, BenchOption option) {
   BenchOptions& o = options;
   switch (option) {

@@ -141,7 +141,7 @@ Option Command::add_variable(std::string name, Variable variable, const char* wh
     for (char& c : name) c = char(std::toupper(static_cast<unsigned char>(c)));
   return added(std::visit([&](auto* value) { return app_->add_option(name, *value, what); }, variable));
 }
-Option Command::add_option(const char* name, Take take, const char* what) {
+Option Command::add_option(const char* name, const Take& take, const char* what) {
   return added(app_->add_option_function<std::string>(name, take, what));
 }
 

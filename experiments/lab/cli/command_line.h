@@ -114,7 +114,7 @@ class Command {
     return add_variable(name, &value, what);
   }
   using Take = std::function<void(const std::string& value)>;
-  Option add_option(const char* name, Take take, const char* what);
+  Option add_option(const char* name, const Take& take, const char* what);
   /// A number within bounds.
   template <class Value, class Bound>
   Option add_bounded(const char* name, Value& value, const char* what, Bound least, Bound most) {
