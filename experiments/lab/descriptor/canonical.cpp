@@ -96,7 +96,7 @@ T read_text(std::string_view text, const std::string& name, Read&& read) {
   Problems problems;
   const JsonNode root = parse_json(text, sources.add(name), problems);
   PlacementRows rows;
-  const T out = read(root, rows, problems);
+  T out = read(root, rows, problems);
   problems.throw_if_any_or_unused();
   return out;
 }

@@ -38,11 +38,10 @@ void FieldReader::check_range(const JsonNode& node, Number read, Range range, Nu
     report(node.at,
            concat("must be ", bound, " ", value_text(limit), ", got ", describe(node), why.empty() ? "" : "; ", why));
   };
-  if (range.of_descriptors && mode_ == ReadMode::canonical)
-    out = read;
-  else if (range.low_open ? number <= range.low : number < range.low)
+  const bool bounded = !range.of_descriptors || mode_ != ReadMode::canonical;
+  if (bounded && (range.low_open ? number <= range.low : number < range.low))
     refuse(range.low_open ? "above" : "at least", range.low);
-  else if (range.high_open ? number >= range.high : number > range.high)
+  else if (bounded && (range.high_open ? number >= range.high : number > range.high))
     refuse(range.high_open ? "below" : "at most", range.high, range.why);
   else
     out = read;

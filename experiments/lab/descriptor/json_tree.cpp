@@ -168,8 +168,7 @@ std::string describe(const JsonNode& node) {
   constexpr std::size_t kLongest = 40;
   if (node.is_object()) return "an object";
   if (node.is_array()) return "a list";
-  const std::string text =
-      visible_line(node.kind == JsonKind::real && !node.text.empty() ? node.text : value_text(node));
+  std::string text = visible_line(node.kind == JsonKind::real && !node.text.empty() ? node.text : value_text(node));
   if (text.size() <= kLongest) return text;
   std::size_t cut = kLongest;
   while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;  // not inside a character
