@@ -327,7 +327,7 @@ static std::string extra_prefix(const Tensors& file, NameScheme scheme, const Mo
   for (const TensorLink& link : link_tensors(scheme, config, set)) known.insert(link.theirs);
   const std::string first = file.size() > 0 ? file.begin()->name : "";
   for (std::size_t dot = first.find('.'); dot != first.npos; dot = first.find('.', dot + 1)) {
-    const std::string prefix = first.substr(0, dot + 1);
+    std::string prefix = first.substr(0, dot + 1);
     const auto all = [&](const auto& fits) { return std::all_of(file.begin(), file.end(), fits); };
     if (!all([&](const HostTensor& tensor) { return tensor.name.starts_with(prefix); })) break;
     if (!all([&](const HostTensor& tensor) { return !known.contains(tensor.name.substr(prefix.size())); }))

@@ -145,7 +145,7 @@ ModelConfig stated_model(const WeightFile& file, const std::optional<std::string
   const ModelConfig& stored = *recorded;
   if (!given) return stored;
   const auto* swin = std::get_if<SwinConfig>(&stored);
-  const ModelConfig wanted = read_model_option(*given, swin != nullptr ? swin->window_padding : WindowPadding{});
+  ModelConfig wanted = read_model_option(*given, swin != nullptr ? swin->window_padding : WindowPadding{});
   ModelConfig a = in_evaluation(stored), b = in_evaluation(wanted);
   if (resizes_positions) std::visit([&](auto& c) { c.image_size = image_size(b); }, a);
   if (auto* resized = std::get_if<SwinConfig>(&a); resized != nullptr && !pads_shifted(*resized))
