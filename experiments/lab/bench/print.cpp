@@ -37,13 +37,14 @@ std::string title_of(std::string title) {
   return title;
 }
 
-/// Numbers with four digits.
+/// Numbers with four digits, ratios with three decimals.
 std::string cell(const std::string& key, const Json& value) {
   if (value.is_null()) return "-";
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (value.is_string()) return value.get<std::string>();
   const double number = value.get<double>();
   if (key.find("share") != key.npos) return fmt::format("{:.1f}", 100 * number);
+  if (key.find("ratio") != key.npos) return fmt::format("{:.3f}", number);
   if (number >= 1e5) return scaled(number);
   if (value.is_number_integer() || number == 0) return fmt::format("{:.0f}", number);
   return fmt::format("{:.{}f}", number, std::clamp(3 - int(std::floor(std::log10(std::abs(number)))), 0, 4));

@@ -46,11 +46,24 @@ nlohmann::json json_of(const Finished& finished) {
 void check_keys(const nlohmann::json& object, std::initializer_list<const char*> keys) {
   for (const char* key : keys) CHECK_MESSAGE(object.contains(key), key);
 }
+void check_width(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(line.size() <= 80, line);
+}
 void check_width(const Finished& finished) {
   INFO(finished.err);
   REQUIRE(finished.code == 0);
-  std::istringstream lines(finished.out);
-  for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(line.size() <= 80, line);
+  check_width(finished.out);
+}
+
+/// Puts a value in place of each measured one of a document, at most 9.9 for a ratio or share. Sizes and counts stay.
+nlohmann::ordered_json with_measured(nlohmann::ordered_json document, double value) {
+  for (const auto& item : document.items())
+    if (item.value().is_structured())
+      item.value() = with_measured(item.value(), value);
+    else if (item.value().is_number_float())
+      item.value() = item.key() == "share" || item.key().ends_with("ratio") ? std::min(value, 9.9) : value;
+  return document;
 }
 
 }  // namespace
@@ -252,7 +265,7 @@ TEST_CASE("bench: the text of a document has a line per value and a table per li
       {"limits", {{"copy_gb_per_second", 29.61}}},
       {"rows",
        {{{"op", "linear"}, {"ms", 0.5}, {"flops", 1e9}, {"share", 0.5}, {"ratio", nullptr}},
-        {{"op", "add"}, {"ms", 12.0}, {"flops", 0.0}, {"share", 1.25}, {"ratio", 2.0}}}},
+        {{"op", "add"}, {"ms", 12.0}, {"flops", 0.0}, {"share", 1.25}, {"ratio", 0.97494}}}},
       {"parameters", 28288354}};
   CHECK(bench_text(document) ==
         "step ms    1.235\n"
@@ -263,7 +276,7 @@ TEST_CASE("bench: the text of a document has a line per value and a table per li
         "              share\n"
         "op         ms     % ratio GFLOP/s\n"
         "linear 0.5000  50.0     -    2000\n"
-        "add     12.00 125.0 2.000\n");
+        "add     12.00 125.0 0.975\n");
 }
 
 TEST_CASE("bench models: the JSON document has every field of each network") {
@@ -305,7 +318,11 @@ TEST_CASE("bench: the text of each command fits 80 columns") {
   const TemporaryFolder folder;
   for (const std::string& command : {kStep + " --roofline", kProfile + " --roofline", kProfile, kOps, kModels}) {
     CAPTURE(command);
-    check_width(bench(folder, command));
+    const Finished text = bench(folder, command), json = bench(folder, command + kJson);
+    check_width(text);
+    REQUIRE(json.code == 0);
+    for (const double value : {0.00012, 0.97494, 9.9, 12345.6, 99999.0})  // a machine may be slow or fast
+      check_width(bench_text(with_measured(nlohmann::ordered_json::parse(json.out), value)));
   }
 }
 
