@@ -43,8 +43,6 @@ Var add(const Var& a, const Var& b);
 /// x [..., C] times gain [G], where G divides C: gain g multiplies the channels g C/G to (g + 1) C/G. G is C for a gain
 /// per channel, 1 for a scalar, the number of heads for a gain per head.
 Var scale(const Var& x, const Var& gain);
-/// Over the last axis.
-Var softmax(const Var& x);
 /// The same values under another shape of the same size; nothing is copied.
 Var reshape(const Var& x, const Shape& shape);
 
@@ -153,15 +151,12 @@ Var concat_tokens(const Var& first, const Var& rest);
 
 /// x keep / (1 - rate), keep u8 of x's shape.
 Var dropout(const Var& x, Tensor keep, double rate);
-/// The same with one decision per image, keep u8 [B].
-Var drop_path(const Var& x, Tensor keep, double rate);
-
-/// residual + dropout(x) or residual + drop_path(x) in one pass; keep of x's shape or [B].
+/// residual + dropout(x) in one pass. With keep [B], one decision per image, this is drop-path.
 Var dropout_add(const Var& x, Tensor keep, double rate, const Var& residual);
 
 /// The images of x [B, ...] that `keep` (u8 [B], in host memory) keeps, in order: [kept, ...].
 Var gather_images(const Var& x, Tensor keep);
-/// residual [B, ...] with x [kept, ...] / (1 - rate) added to the kept images. This is residual + drop_path(branch) if
+/// residual [B, ...] with x [kept, ...] / (1 - rate) added to the kept images. This is dropout_add with keep [B] if
 /// x is the branch of gather_images().
 Var scatter_add_images(const Var& x, Tensor keep, double rate, const Var& residual);
 

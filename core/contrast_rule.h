@@ -10,6 +10,12 @@
 
 namespace normlab {
 
+/// -log sigmoid(z), without overflow.
+template <class A>
+NORMLAB_HOST_DEVICE A minus_log_sigmoid(A z) {
+  return std::log1p(std::exp(-std::abs(z))) + (z < 0 ? -z : A(0));
+}
+
 /// A is float or double.
 template <class A>
 struct ContrastRule {
@@ -20,10 +26,6 @@ struct ContrastRule {
 
   NORMLAB_HOST_DEVICE A scale() const { return std::exp(*t); }
   NORMLAB_HOST_DEVICE A logit(A cosine) const { return scale() * cosine + (sigmoid ? *b : A(0)); }
-  /// -log sigmoid(z), without overflow.
-  static NORMLAB_HOST_DEVICE A minus_log_sigmoid(A z) {
-    return std::log1p(std::exp(-std::abs(z))) + (z < 0 ? -z : A(0));
-  }
   /// Of one pair from the two softmaxes that it is in: half of either cross-entropy.
   static NORMLAB_HOST_DEVICE A softmax_loss(A own, const A* of_pair) {
     return A(0.5) * (std::log(of_pair[1]) - (own - of_pair[0]) + std::log(of_pair[3]) - (own - of_pair[2]));

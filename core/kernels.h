@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/error.h"
 #include "core/gradient.h"
 #include "core/host_device.h"
 #include "core/kernel_settings.h"
+#include "core/places.h"
 #include "core/random.h"
 #include "core/ranks/collective.h"
 #include "core/resample.h"
@@ -73,24 +75,6 @@ struct BatchNormDims {
     return step_images > 0 ? momentum * (double(images_of(group)) / double(step_images)) : momentum;
   }
 };
-/// A token grid [batch, height, width, cols], cyclically shifted by shift_y tokens up and shift_x left, then cut into
-/// square windows. A side that the window does not divide is padded with zero tokens at the bottom and right.
-struct WindowDims {
-  std::int64_t batch, height, width, cols, window, shift_y = 0, shift_x = 0;
-  WindowPadding padding{};
-  constexpr std::int64_t down() const { return (height + window - 1) / window; }
-  constexpr std::int64_t across() const { return (width + window - 1) / window; }
-  constexpr std::int64_t windows() const { return down() * across(); }  // per image
-  constexpr std::int64_t tokens() const { return window * window; }     // per window
-  constexpr std::int64_t offsets() const { return (2 * window - 1) * (2 * window - 1); }
-  /// The row (or column) of a grid with `side` of them that lies at row `at` of the `padded` rows after the shift; one
-  /// from `side` on is padding.
-  template <class I>
-  static NORMLAB_HOST_DEVICE I source(WindowPadding when, I at, I side, I padded, I shift) {
-    const I turns = when == WindowPadding::before_shift ? padded : side;
-    return at < turns ? (at + shift) % turns : at;
-  }
-};
 /// q, k, v and their gradients have `stride` values from one token to the next: the width heads * head_dim, or three
 /// times that if they share one tensor [B, N, 3 H d], each starting at its own third.
 struct AttentionDims {
@@ -124,13 +108,6 @@ struct TokenAttentionBackward {
   Tensor dy{}, q{}, k{}, v{}, weights{};
   Gradient dq{}, dk{}, dv{};
 };
-/// A token grid [batch, height, width, cols].
-struct GridDims {
-  std::int64_t batch, height, width, cols;
-};
-struct PatchDims {
-  std::int64_t batch, height, width, channels, patch_height, patch_width;
-};
 struct ResampleDims {
   std::int64_t batch, height, width, channels, out_height, out_width;
   Resampling how;
@@ -140,8 +117,10 @@ struct TokenDims {
 };
 struct LossDims {
   std::int64_t batch, classes;
-  double label_smoothing;
-  Smoothing smoothing;
+  double label_smoothing = 0.0;
+  Smoothing smoothing{};
+  bool sigmoid = false;                   // instead of softmax
+  std::optional<std::int32_t> ignored{};  // softmax: the label of pixels without loss and gradient
 };
 /// A shard's `images` pairs of image and text of a batch of `batch`, from pair `first` on. sigmoid: SigLIP's loss.
 struct ContrastDims {
@@ -160,7 +139,39 @@ struct MaskDraw {
   std::int64_t first;
 };
 
-/// All kernels, as declarations: `Kernels` makes them pure virtual functions, and each device overrides all of them.
+/// Kernels with one source for all devices (core/shared_kernels.h), as declarations.
+#define NORMLAB_SHARED_KERNELS(KERNEL)                                                                                \
+  /* Elementwise, any shape. copy_gradient is the backward pass of add for either operand. */                         \
+  KERNEL(add(Tensor a, Tensor b, Tensor y))                                                                           \
+  KERNEL(copy_gradient(Tensor dy, Gradient dx))                                                                       \
+  KERNEL(tanh_backward(Tensor dy, Tensor y, Gradient dx))                                                             \
+  /* y [rows, cols] = x * gain[c / group], gain [cols / group]. group is 1 for a gain per channel, cols for a */      \
+  /* scalar, the head width for a gain per head. */                                                                   \
+  KERNEL(scale(std::int64_t group, Tensor x, Tensor gain, Tensor y))                                                  \
+  KERNEL(scale_backward(std::int64_t group, Tensor dy, Tensor x, Tensor gain, Gradient dx, Gradient dgain))           \
+  /* y = gamma x + beta. */                                                                                           \
+  KERNEL(affine(Tensor x, Tensor gamma, Tensor beta, Tensor y))                                                       \
+  KERNEL(affine_backward(Tensor dy, Tensor x, Tensor gamma, Gradient dx, Gradient dgamma, Gradient dbeta))            \
+  /* y [B, N, C] = x + position [N, C]. */                                                                            \
+  KERNEL(add_positions(TokenDims, Tensor x, Tensor position, Tensor y))                                               \
+  KERNEL(add_positions_backward(TokenDims, Tensor dy, Gradient dx, Gradient dposition))                               \
+                                                                                                                      \
+  /* Sets the first token of each image of y [B, N, C] to the token [C]. */                                           \
+  KERNEL(put_token(TokenDims, Tensor token, Tensor y))                                                                \
+  /* losses [batch], one per image. labels i32 [batch], or targets [batch, classes] in Acc<T>; the other is empty. */ \
+  /* softmax: -sum_c t_c log p_c. sigmoid: summed over classes (Big Vision). */                                       \
+  KERNEL(cross_entropy(LossDims, Tensor logits, Tensor labels, Tensor targets, Tensor losses))                        \
+  KERNEL(cross_entropy_backward(LossDims, Tensor dlosses, Tensor logits, Tensor labels, Tensor targets, Gradient))    \
+  /* y = x / (|x| + 1e-8) for each row; y in Acc<T>. */                                                               \
+  KERNEL(unit_rows(Tensor x, Tensor y))                                                                               \
+  KERNEL(unit_rows_backward(Tensor dy, Tensor x, Gradient dx))                                                        \
+  /* Logits are exp(t) cosine, for the sigmoid + b. losses [images]. statistics [images, 4]: of the softmax over */   \
+  /* texts, then over images, the largest logit and the sum of exp(logit - largest). */                               \
+  KERNEL(contrast(ContrastDims, const Contrast&, Tensor statistics, Tensor losses))                                   \
+  /* y [rows, cols] = the rows of table [words, cols] that ids i32 [rows] name. */                                    \
+  KERNEL(embed(Tensor ids, Tensor table, Tensor y))
+
+/// Kernels that each device has its own source of.
 #define NORMLAB_KERNELS(KERNEL)                                                                                       \
   /* y [rows, out] = x [rows, in] w^T + b (+ residual); w [out, in]; b [out] or empty; residual [rows, out] or */     \
   /* empty, its gradient is dy. With bf16 activations w may be the rounded bf16 copy of the parameter; a float w */   \
@@ -171,40 +182,22 @@ struct MaskDraw {
   /* gelu'(h) or h. Empty if there is no backward pass. */                                                            \
   KERNEL(linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor kept, Tensor y))                      \
   KERNEL(linear_gelu_backward(LinearDims, GeluForm, const LinearBackward&))                                           \
-  /* The backward pass of linear whose x is the y of linear_gelu, continued through that GELU: dx is the gradient */  \
-  /* of its h. */                                                                                                     \
-  KERNEL(linear_backward_through_gelu(LinearDims, GeluForm, const LinearBackward&))                                   \
                                                                                                                       \
-  /* Elementwise, any shape. copy_gradient is the backward pass of add for either operand. */                         \
+  /* Elementwise, any shape. */                                                                                       \
   KERNEL(gelu(GeluForm, Tensor x, Tensor y))                                                                          \
   KERNEL(gelu_backward(GeluForm, Tensor dy, Tensor x, Gradient dx))                                                   \
   KERNEL(tanh(Tensor x, Tensor y))                                                                                    \
-  KERNEL(tanh_backward(Tensor dy, Tensor y, Gradient dx))                                                             \
-  KERNEL(add(Tensor a, Tensor b, Tensor y))                                                                           \
-  KERNEL(copy_gradient(Tensor dy, Gradient dx))                                                                       \
   /* x is f32, f64 or i32. */                                                                                         \
   KERNEL(fill(Tensor x, double value))                                                                                \
-  /* y [rows, cols] = x * gain[c / group], gain [cols / group]. group is 1 for a gain per channel, cols for a */      \
-  /* scalar, the head width for a gain per head. */                                                                   \
-  KERNEL(scale(std::int64_t group, Tensor x, Tensor gain, Tensor y))                                                  \
-  KERNEL(scale_backward(std::int64_t group, Tensor dy, Tensor x, Tensor gain, Gradient dx, Gradient dgain))           \
-  /* Over the last axis. */                                                                                           \
-  KERNEL(softmax(Tensor x, Tensor y))                                                                                 \
-  KERNEL(softmax_backward(Tensor dy, Tensor y, Gradient dx))                                                          \
                                                                                                                       \
   /* LayerNorm (Ba et al. 2016): y = gamma (x - mean) rstd + beta; mean and rstd [rows]. gamma and beta may both */   \
-  /* be empty. */                                                                                                     \
+  /* be empty. Without a mean it is RMSNorm (Zhang and Sennrich 2019): y = gamma x / sqrt(mean(x^2) + eps), which */  \
+  /* has no beta. */                                                                                                  \
   KERNEL(layer_norm(NormDims, const NormForward&))                                                                    \
   KERNEL(layer_norm_backward(NormDims, const NormBackward&))                                                          \
-  /* RMSNorm (Zhang and Sennrich 2019): y = gamma x / sqrt(mean(x^2) + eps). rstd [rows]; no beta, no mean. */        \
-  KERNEL(rms_norm(NormDims, const NormForward&))                                                                      \
-  KERNEL(rms_norm_backward(NormDims, const NormBackward&))                                                            \
   /* GroupNorm (Wu and He 2018): y = gamma (x - mean) rstd + beta. mean, rstd [images, groups]. */                    \
   KERNEL(group_norm(GroupNormDims, const NormForward&))                                                               \
   KERNEL(group_norm_backward(GroupNormDims, const NormBackward&))                                                     \
-  /* y = gamma x + beta. */                                                                                           \
-  KERNEL(affine(Tensor x, Tensor gamma, Tensor beta, Tensor y))                                                       \
-  KERNEL(affine_backward(Tensor dy, Tensor x, Tensor gamma, Gradient dx, Gradient dgamma, Gradient dbeta))            \
   /* y = gamma phi(alpha x + shift) + beta (PointwisePhi); alpha [1], shift [1] or empty. No mean, no rstd. */        \
   KERNEL(pointwise_norm(PointwisePhi, Tensor x, Tensor alpha, Tensor shift, Tensor gamma, Tensor beta, Tensor y))     \
   KERNEL(pointwise_norm_backward(PointwisePhi, const NormBackward&, Tensor alpha, Tensor shift, Gradient dalpha,      \
@@ -237,66 +230,25 @@ struct MaskDraw {
   KERNEL(token_attention(AttentionDims, const TokenAttention&))                                                       \
   KERNEL(token_attention_backward(AttentionDims, const TokenAttentionBackward&))                                      \
                                                                                                                       \
-  /* losses [batch], one per image. labels i32 [batch], or targets [batch, classes] in Acc<T>; the other is empty. */ \
-  /* softmax: -sum_c t_c log p_c. sigmoid: summed over classes (Big Vision). */                                       \
-  KERNEL(softmax_cross_entropy(LossDims, Tensor logits, Tensor labels, Tensor targets, Tensor losses))                \
-  KERNEL(softmax_cross_entropy_backward(LossDims, Tensor dlosses, Tensor logits, Tensor labels, Tensor targets,       \
-                                        Gradient dlogits))                                                            \
-  KERNEL(sigmoid_cross_entropy(LossDims, Tensor logits, Tensor labels, Tensor targets, Tensor losses))                \
-  KERNEL(sigmoid_cross_entropy_backward(LossDims, Tensor dlosses, Tensor logits, Tensor labels, Tensor targets,       \
-                                        Gradient dlogits))                                                            \
-  /* For segmentation: batch counts pixels, labels i32 [batch]. A pixel labelled `ignore` has loss 0 and */           \
-  /* no gradient. */                                                                                                  \
-  KERNEL(pixel_softmax_cross_entropy(LossDims, std::int32_t ignore, Tensor logits, Tensor labels, Tensor losses))     \
-  KERNEL(pixel_softmax_cross_entropy_backward(LossDims, std::int32_t ignore, Tensor dlosses, Tensor logits,           \
-                                              Tensor labels, Gradient dlogits))                                       \
-                                                                                                                      \
-  /* y = x / (|x| + 1e-8) for each row; y in Acc<T>. */                                                               \
-  KERNEL(unit_rows(Tensor x, Tensor y))                                                                               \
-  KERNEL(unit_rows_backward(Tensor dy, Tensor x, Gradient dx))                                                        \
-  /* Logits are exp(t) cosine, for the sigmoid + b. losses [images]. statistics [images, 4]: of the softmax over */   \
-  /* texts, then over images, the largest logit and the sum of exp(logit - largest). */                               \
-  KERNEL(contrast(ContrastDims, const Contrast&, Tensor statistics, Tensor losses))                                   \
-  /* statistics [batch, 4] and dlosses [batch] are of the whole batch. Cosines are replaced by their gradients, */    \
-  /* those of cols again those of the shard's texts. partial [images, 2] is scratch. */                               \
+  /* The backward pass of contrast. statistics [batch, 4] and dlosses [batch] are of the whole batch. Cosines are */  \
+  /* replaced by their gradients, those of cols again those of the shard's texts. partial [images, 2] is scratch. */  \
   KERNEL(contrast_backward(ContrastDims, const Contrast&, Tensor statistics, Tensor dlosses, Tensor partial,          \
                            Gradient dt, Gradient db))                                                                 \
-  /* y [rows, cols] = the rows of table [words, cols] that ids i32 [rows] name. */                                    \
-  KERNEL(embed(Tensor ids, Tensor table, Tensor y))                                                                   \
   KERNEL(embed_backward(Tensor dy, Tensor ids, Gradient dtable))                                                      \
                                                                                                                       \
-  /* images [B, H, W, C] -> [B, (H/p)(W/p), p p C]; a patch is flattened as row, column, channel. */                  \
-  KERNEL(patchify(PatchDims, Tensor images, Tensor y))                                                                \
-  KERNEL(patchify_backward(PatchDims, Tensor dy, Gradient dimages))                                                   \
   /* x [B, H, W, C] to y [B, out_height, out_width, C], each axis by the weights of core/resample.h. */               \
   KERNEL(resample(ResampleDims, Tensor x, Tensor y))                                                                  \
   KERNEL(resample_backward(ResampleDims, Tensor dy, Gradient dx))                                                     \
-  /* y [B, N, C] = x + position [N, C]. */                                                                            \
-  KERNEL(add_positions(TokenDims, Tensor x, Tensor position, Tensor y))                                               \
-  KERNEL(add_positions_backward(TokenDims, Tensor dy, Gradient dx, Gradient dposition))                               \
   /* [B, C] = mean over N of [B, N, C]. */                                                                            \
   KERNEL(mean_tokens(TokenDims, Tensor x, Tensor y))                                                                  \
   KERNEL(mean_tokens_backward(TokenDims, Tensor dy, Gradient dx))                                                     \
-  /* [B, 1 + N, C]: the token [C] before the tokens of each image. dims.tokens is N. */                               \
-  KERNEL(concat_token(TokenDims, Tensor token, Tensor x, Tensor y))                                                   \
-  KERNEL(concat_token_backward(TokenDims, Tensor dy, Gradient dtoken, Gradient dx))                                   \
-  /* Tokens first .. first + count of each image; count 1 gives [B, C]. */                                            \
-  KERNEL(select_tokens(TokenDims, std::int64_t first, std::int64_t count, Tensor x, Tensor y))                        \
-  KERNEL(select_tokens_backward(TokenDims, std::int64_t first, std::int64_t count, Tensor dy, Gradient dx))           \
-  /* [B, N, C]: `first` [B, n, C] before `rest` [B, N - n, C] in each image. dims.tokens is N. */                     \
-  KERNEL(concat_tokens(TokenDims, std::int64_t n, Tensor first, Tensor rest, Tensor y))                               \
-  KERNEL(concat_tokens_backward(TokenDims, std::int64_t n, Tensor dy, Gradient dfirst, Gradient drest))               \
-                                                                                                                      \
-  /* y [B windows, w w, C]: the windows of x [B, H, W, C], row by row, and the tokens of each window row by row. */   \
-  KERNEL(cut_windows(WindowDims, Tensor x, Tensor y))                                                                 \
-  KERNEL(cut_windows_backward(WindowDims, Tensor dy, Gradient dx))                                                    \
-  /* The inverse: y [B, H, W, C] from x [B windows, w w, C], without the padding. */                                  \
-  KERNEL(join_windows(WindowDims, Tensor x, Tensor y))                                                                \
-  KERNEL(join_windows_backward(WindowDims, Tensor dy, Gradient dx))                                                   \
-  /* y [B, ceil(H/2) ceil(W/2), 4 C]: four neighbours concatenated, (row, column) = (0,0), (1,0), (0,1), (1,1), */    \
-  /* with zeros beyond an odd side. */                                                                                \
-  KERNEL(merge_patches(GridDims, Tensor x, Tensor y))                                                                 \
-  KERNEL(merge_patches_backward(GridDims, Tensor dy, Gradient dx))                                                    \
+  /* dtoken [C] of put_token. */                                                                                      \
+  KERNEL(put_token_backward(TokenDims, Tensor dy, Gradient dtoken))                                                   \
+  /* y[i] (+)= whole[place(i)], 0 where that is padding; and its transpose, whole[place(i)] (+)= pieces[i], where */  \
+  /* different i have different places. Either is the other's backward pass, except that values of `whole` without */ \
+  /* a piece keep what they hold. */                                                                                  \
+  KERNEL(gather(const MoveDims&, Tensor whole, Gradient y))                                                           \
+  KERNEL(scatter(const MoveDims&, Tensor pieces, Gradient whole))                                                     \
                                                                                                                       \
   /* y = x keep / (1 - rate), plus residual unless that is empty; residual has x's shape, its gradient is dy. keep */ \
   /* u8, one per `group` elements: group is 1 for dropout, an image's size for drop-path. */                          \
@@ -327,11 +279,16 @@ class Kernels {
   virtual std::int64_t panel_rows(DType) const { return 0; }
   /// Writes the full panels of w [out, in] for Tensor::with_panels(): [out / panel_rows(), in, panel_rows()].
   virtual void pack_panels([[maybe_unused]] Tensor w, [[maybe_unused]] Tensor panels) {}
-  /// Whether linear_backward_through_gelu() saves a pass over memory on this device.
+  /// Whether this device continues the backward pass of linear, whose x is the y of linear_gelu, through that GELU: dx
+  /// is the gradient of its h.
   virtual bool has_products_through_gelu(GeluForm, DType) const { return false; }
+  virtual void linear_backward_through_gelu(LinearDims, GeluForm, const LinearBackward&) {
+    throw InputError("linear_backward_through_gelu: this device has no such product");
+  }
 
 #define NORMLAB_PURE(...) virtual void __VA_ARGS__ = 0;
   NORMLAB_KERNELS(NORMLAB_PURE)
+  NORMLAB_SHARED_KERNELS(NORMLAB_PURE)
 #undef NORMLAB_PURE
 };
 

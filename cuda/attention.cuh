@@ -2,7 +2,6 @@
 #pragma once
 
 #include "cuda/attention_mma.cuh"
-#include "cuda/attention_wide.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
@@ -107,7 +106,6 @@ template <class T, class Bias>
 void run_attention(const char* op, const AttentionWork<T, Bias>& work, Tensor y, Tensor lse, const Stream& stream) {
   if constexpr (std::is_same_v<T, bf16>)
     if (work.dims.head_dim <= kWidestMma) return run_attention_mma(op, work, y, lse, stream);
-  if (work.dims.head_dim > kWidestTile) return run_wide_attention(op, work, y, lse, stream);
   for_width<T>(work.dims.head_dim, [&](auto width) {
     constexpr int kWidth = decltype(width)::kWidth;
     using L = Tiling<Acc<T>, kWidth>;

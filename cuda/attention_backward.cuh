@@ -7,7 +7,6 @@
 
 #include "cuda/attention.cuh"
 #include "cuda/attention_mma_backward.cuh"
-#include "cuda/attention_wide.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
@@ -203,7 +202,6 @@ void run_attention_backward(const char* op, const AttentionBackwardWork<T, Bias>
   if constexpr (std::is_same_v<T, bf16>)
     if (d.head_dim <= kWidestMma) return run_attention_backward_mma(op, work, y, delta, dq, dk, dv, stream);
   launch(op, attention_delta<T>, warp_a_row(d.batch * d.heads * d.tokens), stream, d, work.dy, y, delta);
-  if (d.head_dim > kWidestTile) return run_wide_gradients(op, work, dq, dk, dv, stream);
   for_width<T>(d.head_dim, [&](auto width) {
     constexpr int kWidth = decltype(width)::kWidth;
     const Launch how = launch_of_heads<Tiling<Acc<T>, kWidth>>(d, 2, 2, kBackwardWarps<Acc<T>, kWidth>);

@@ -84,10 +84,21 @@ inline bool aligned_to(std::size_t size, std::initializer_list<const void*> poin
   return all;
 }
 
+inline constexpr std::int64_t kWidestMma = 128;  // heads that tensor cores take, in bf16
+inline constexpr std::int64_t kWidestTile = 256;
+/// Refuses heads that no tile holds.
+inline void require_tile(const AttentionDims& d) {
+  if (d.head_dim > kWidestTile)
+    throw InputError(concat("--device cuda: attention takes heads of at most ", kWidestTile,
+                            " values, but a head of this network has ", d.head_dim,
+                            "; use more heads (num_heads), or --device cpu"));
+}
+
 /// `pointers`: all other memory that is read or written in several values at once; null ones do not count.
 template <class T, class Bias>
 AttentionWork<T, Bias> work_of(const AttentionDims& d, const AttentionInput& input, Bias bias,
                                std::initializer_list<const void*> pointers) {
+  require_tile(d);
   using A = Acc<T>;
   const T *queries = input.q.data<T>(), *keys = input.k.data<T>(), *values = input.v.data<T>();
   const auto at_once = [&](std::int64_t count, std::size_t bytes) {
@@ -110,8 +121,6 @@ template <int kValues>
 struct Width {
   static constexpr int kWidth = kValues;
 };
-inline constexpr std::int64_t kWidestMma = 128;   // heads that tensor cores take, in bf16
-inline constexpr std::int64_t kWidestTile = 256;  // wider heads use attention_wide.cuh
 /// Calls f(Width<W>{}) for the smallest W that holds a head's values, at most kWidestTile: for kernels without
 /// tensor cores.
 template <class T, class F>

@@ -1,7 +1,6 @@
 // Batch norm over a whole batch, which is one shard on a device: two passes over the values in blocks of rows, combined
 // in double in a fixed order.
-#include "cuda/cuda_backend.h"
-#include "cuda/vector_sums.cuh"
+#include "cuda/map.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
@@ -17,58 +16,36 @@ struct Groups : Parts {
   std::int64_t all_chunks() const { return count * chunks; }
 };
 
-/// Terms x, and x - mean with its square.
-template <class T>
+/// The terms x, and x - mean with its square.
 struct Values {
-  const T* x;
-  template <int V>
-  __device__ void operator()(SumRun<1, V, Acc<T>>& run) const {
-    run.each(
-        [&](std::int64_t, const T(&in)[V], Acc<T>(&terms)[1][V]) {
-          for (int k = 0; k < V; ++k) terms[0][k] = Acc<T>(in[k]);
-        },
-        x);
+  template <class A>
+  __device__ A operator()(A (&terms)[1], A x) const {
+    return terms[0] = x;
+  }
+  template <class A>
+  __device__ A operator()(A (&terms)[2], A x, A mean) const {
+    terms[0] = x - mean;
+    terms[1] = terms[0] * terms[0];
+    return x;
   }
 };
-template <class T>
-struct Centred {
-  std::int64_t cols;
-  const T* x;
-  const Acc<T>* mean;
-  template <int V>
-  __device__ void operator()(SumRun<2, V, Acc<T>>& run) const {
-    Acc<T> m[V];
-    load(mean + run.part * cols + run.column, m);
-    run.each(
-        [&](std::int64_t, const T(&in)[V], Acc<T>(&terms)[2][V]) {
-          for (int k = 0; k < V; ++k) {
-            terms[0][k] = Acc<T>(in[k]) - m[k];
-            terms[1][k] = terms[0][k] * terms[0][k];
-          }
-        },
-        x);
+/// y; and the terms of dgamma and dbeta, dy x_hat and dy.
+struct Normalise {
+  template <class A>
+  __device__ A operator()(A x, A gamma, A beta, A mean, A rstd) const {
+    return gamma * rstd * (x - mean) + beta;
+  }
+  template <class A>
+  __device__ A operator()(A (&terms)[2], A dy, A x, A mean, A rstd) const {
+    terms[0] = dy * ((x - mean) * rstd);
+    return terms[1] = dy;
   }
 };
-/// Terms of dgamma and dbeta: dy x_hat and dy.
-template <class T>
-struct BatchNormTerms {
-  std::int64_t cols;
-  const T *dy, *x;
-  const Acc<T>*mean, *rstd;
-  template <int V>
-  __device__ void operator()(SumRun<2, V, Acc<T>>& run) const {
-    Acc<T> m[V], s[V];
-    load(mean + run.part * cols + run.column, m);
-    load(rstd + run.part * cols + run.column, s);
-    run.each(
-        [&](std::int64_t, const T(&dys)[V], const T(&in)[V], Acc<T>(&terms)[2][V]) {
-          for (int k = 0; k < V; ++k) {
-            const Acc<T> up = Acc<T>(dys[k]);
-            terms[0][k] = up * ((Acc<T>(in[k]) - m[k]) * s[k]);
-            terms[1][k] = up;
-          }
-        },
-        dy, x);
+/// dx = gamma rstd (dy - mean(dy) - x_hat mean(dy x_hat)), means over all values of the channel in the group.
+struct BatchNormGradient {
+  template <class A>
+  __device__ A operator()(A dy, A x, A gamma, A mean, A rstd, A mean_uph, A mean_up) const {
+    return gamma * rstd * ((dy - mean_up) - (x - mean) * (mean_uph * rstd));
   }
 };
 
@@ -114,40 +91,6 @@ __global__ void __launch_bounds__(kColumnThreads) statistics(Groups groups, Batc
   move(running_var[at.c], d.kept(), new_var);
 }
 
-/// y = factor (x - mean) + beta over a run.
-template <int V, class T, class A>
-__device__ void normalise(const Run<V>& run, const T* x, const A (&factor)[V], const A (&mean)[V], const A (&beta)[V],
-                          T* y) {
-  run.each(
-      [&](std::int64_t at, const T(&in)[V]) {
-        A out[V];
-        for (int k = 0; k < V; ++k) out[k] = factor[k] * (A(in[k]) - mean[k]) + beta[k];
-        put_all(y + at, out);
-      },
-      x);
-}
-
-template <class T>
-struct Normalise {
-  std::int64_t cols;
-  const T* x;
-  const Param<T>*gamma, *beta;
-  const Acc<T>*mean, *rstd;
-  T* y;
-  template <int V>
-  __device__ void operator()(const Run<V>& run) const {
-    using A = Acc<T>;
-    Param<T> b[V];
-    A m[V], s[V], factor[V];
-    load(gamma + run.column, factor);
-    load(beta + run.column, b);
-    load(mean + run.part * cols + run.column, m);
-    load(rstd + run.part * cols + run.column, s);
-    for (int k = 0; k < V; ++k) factor[k] *= s[k];
-    normalise(run, x, factor, m, b, y);
-  }
-};
-
 /// The means [2, groups, cols] of dy x_hat and dy for each group; their sums over the groups are dgamma and dbeta. The
 /// grid is two rows of tiles.
 template <class P>
@@ -165,87 +108,19 @@ __global__ void __launch_bounds__(kColumnThreads)
   if (one.to && at.writes(groups.cols)) put(one.to[at.c], P(total), one.add);
 }
 
-/// dx = gamma rstd (dy - mean(dy) - x_hat mean(dy x_hat)), means over all values of the channel in the group.
-template <class T>
-struct BatchNormGradient {
-  Groups groups;
-  const T *dy, *x;
-  const Param<T>* gamma;
-  const Acc<T>*mean, *rstd, *means;
-  T* dx;
-  bool add;
-  template <int V>
-  __device__ void operator()(const Run<V>& run) const {
-    using A = Acc<T>;
-    const std::int64_t at_statistics = run.part * groups.cols + run.column;
-    A factor[V], m[V], s[V], mean_up[V], slope[V];
-    load(gamma + run.column, factor);
-    load(mean + at_statistics, m);
-    load(rstd + at_statistics, s);
-    load(means + at_statistics, slope);
-    load(means + groups.count * groups.cols + at_statistics, mean_up);
-    for (int k = 0; k < V; ++k) {
-      factor[k] *= s[k];
-      slope[k] *= s[k];
-    }
-    run.each(
-        [&](std::int64_t at, const T(&dys)[V], const T(&in)[V]) {
-          A out[V];
-          for (int k = 0; k < V; ++k) out[k] = factor[k] * ((A(dys[k]) - mean_up[k]) - (A(in[k]) - m[k]) * slope[k]);
-          put_all(dx + at, out, add);
-        },
-        dy, x);
-  }
-};
-
-template <class T>
+/// With running statistics: y, and dx with the terms of dgamma and dbeta.
 struct Frozen {
   double eps;
-  const T* x;
-  const Param<T>*gamma, *beta, *mean, *var;
-  T* y;
-  template <int V>
-  __device__ void operator()(const Run<V>& run) const {
-    using A = Acc<T>;
-    Param<T> g[V], b[V], m[V], v[V];
-    A factor[V];
-    load(gamma + run.column, g);
-    load(beta + run.column, b);
-    load(mean + run.column, m);
-    load(var + run.column, v);
-    for (int k = 0; k < V; ++k) factor[k] = g[k] / std::sqrt(A(v[k]) + A(eps));
-    normalise(run, x, factor, m, b, y);
+  template <class A>
+  __device__ A operator()(A x, A gamma, A beta, A mean, A var) const {
+    return gamma / std::sqrt(var + A(eps)) * (x - mean) + beta;
   }
-};
-/// dx, and on the way the sums of dy x_hat and dy.
-template <class T>
-struct FrozenGradient {
-  double eps;
-  const T *dy, *x;
-  const Param<T>*gamma, *mean, *var;
-  T* dx;
-  bool add;
-  template <int V>
-  __device__ void operator()(SumRun<2, V, Acc<T>>& run) const {
-    using A = Acc<T>;
-    Param<T> g[V], m[V], v[V];
-    A rstd[V];
-    load(gamma + run.column, g);
-    load(mean + run.column, m);
-    load(var + run.column, v);
-    for (int k = 0; k < V; ++k) rstd[k] = 1 / std::sqrt(A(v[k]) + A(eps));
-    run.each(
-        [&](std::int64_t at, const T(&dys)[V], const T(&in)[V], A(&terms)[2][V]) {
-          A out[V];
-          for (int k = 0; k < V; ++k) {
-            const A up = A(dys[k]);
-            terms[0][k] = up * ((A(in[k]) - m[k]) * rstd[k]);
-            terms[1][k] = up;
-            out[k] = up * (g[k] * rstd[k]);
-          }
-          if (dx) put_all(dx + at, out, add);
-        },
-        dy, x);
+  template <class A>
+  __device__ A operator()(A (&terms)[2], A dy, A x, A gamma, A mean, A var) const {
+    const A rstd = 1 / std::sqrt(var + A(eps));
+    terms[0] = dy * ((x - mean) * rstd);
+    terms[1] = dy;
+    return dy * (gamma * rstd);
   }
 };
 
@@ -260,19 +135,18 @@ void require_whole_batch(const BatchNormDims& d, const Collective& shards) {
 void CudaBackend::batch_norm(BatchNormDims d, Collective& shards, const NormForward& n, Tensor running_mean,
                              Tensor running_var) {
   require_whole_batch(d, shards);
-  for_type("batch_norm", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("batch_norm", n.x.dtype(), [&]<class T>(Type<T>) {
     using A = Acc<T>;
     using P = Param<T>;
     constexpr const char* op = "batch_norm";
     const Groups groups(d);
-    const T* in = n.x.data<T>();
     A *m = n.mean.data<A>(), *s = n.rstd.data<A>();
-    const bool whole = aligned({in, n.gamma.raw(), n.beta.raw(), m, s, n.y.raw()});
     double* partial = partial_.get<double>(2 * groups.all_chunks() * d.cols);
-    sum_chunks<1, T>(op, groups, groups.chunk_rows, whole, Values<T>{in}, partial, stream_);
+    const auto values = map_of<T>(Values(), d.cols, Operands<1, 0, 1>{.in = {n.x}});
+    sum_chunks<1, T>(op, groups, groups.chunk_rows, values.whole, values, partial, stream_);
     launch(op, centre<A>, a_group_a_row(groups), stream_, groups, partial, m);
-    sum_chunks<2, T>(op, groups, groups.chunk_rows, whole, Centred<T>{d.cols, in, m}, partial, stream_);
+    const auto centred = map_of<T>(Values(), d.cols, Operands<1, 1, 2>{.in = {n.x}, .columns = {n.mean}, .by_part = 0});
+    sum_chunks<2, T>(op, groups, groups.chunk_rows, centred.whole, centred, partial, stream_);
     launch(op, statistics<A, P>, {ceil_div(d.cols, kWarp), kColumnThreads}, stream_, groups, d, partial, m, s,
            running_mean.data<P>(), running_var.data<P>());
   });
@@ -280,64 +154,51 @@ void CudaBackend::batch_norm(BatchNormDims d, Collective& shards, const NormForw
 }
 
 void CudaBackend::batch_norm_again(BatchNormDims d, const NormForward& n) {
-  for_type("batch_norm", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    using P = Param<T>;
-    const T* in = n.x.data<T>();
-    const auto *m = n.mean.data<Acc<T>>(), *s = n.rstd.data<Acc<T>>();
-    each_vector<T>("batch_norm", Groups(d), aligned({in, n.gamma.raw(), n.beta.raw(), m, s, n.y.raw()}), stream_,
-                   Normalise<T>{d.cols, in, n.gamma.data<P>(), n.beta.data<P>(), m, s, n.y.data<T>()});
+  for_type("batch_norm", n.x.dtype(), [&]<class T>(Type<T>) {
+    const auto y =
+        map_of<T>(Normalise(), d.cols,
+                  Operands<1, 4>{.in = {n.x}, .columns = {n.gamma, n.beta, n.mean, n.rstd}, .y = {n.y}, .by_part = 2});
+    each_vector<T>("batch_norm", Groups(d), y.whole, stream_, y);
   });
 }
 
 void CudaBackend::batch_norm_backward(BatchNormDims d, Collective& shards, const NormBackward& n) {
   require_whole_batch(d, shards);
-  for_type("batch_norm", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("batch_norm", n.x.dtype(), [&]<class T>(Type<T>) {
     using A = Acc<T>;
-    using P = Param<T>;
     constexpr const char* op = "batch_norm_backward";
     const Groups groups(d);
-    const T *up = n.dy.data<T>(), *in = n.x.data<T>();
-    const A *m = n.mean.data<A>(), *s = n.rstd.data<A>();
-    const bool whole = aligned({up, in, n.gamma.raw(), m, s, n.dx.to.raw()});
+    const std::int64_t values = groups.count * d.cols;
     // The means come first: like the buffer, each begins at a multiple of 16 bytes if it is a whole number of vectors.
-    auto* means = reinterpret_cast<A*>(partial_.get<double>(2 * (groups.all_chunks() + groups.count) * d.cols));
-    double* partial = reinterpret_cast<double*>(means) + 2 * groups.count * d.cols;
-    sum_chunks<2, T>(op, groups, groups.chunk_rows, whole, BatchNormTerms<T>{d.cols, up, in, m, s}, partial, stream_);
-    launch(op, means_of_terms<P>, {2 * ceil_div(d.cols, kWarp), kColumnThreads}, stream_, groups, partial, means,
-           sums_to<P>({n.dgamma, n.dbeta}));
-    if (n.dx)
-      each_vector<T>(
-          op, groups, whole, stream_,
-          BatchNormGradient<T>{groups, up, in, n.gamma.data<P>(), m, s, means, n.dx.to.data<T>(), adds(n.dx)});
+    auto* means = reinterpret_cast<A*>(partial_.get<double>(2 * (groups.all_chunks() * d.cols + values)));
+    double* partial = reinterpret_cast<double*>(means) + 2 * values;
+    const auto terms =
+        map_of<T>(Normalise(), d.cols, Operands<2, 2, 2>{.in = {n.dy, n.x}, .columns = {n.mean, n.rstd}, .by_part = 0});
+    sum_chunks<2, T>(op, groups, groups.chunk_rows, terms.whole, terms, partial, stream_);
+    launch(op, means_of_terms<A>, {2 * ceil_div(d.cols, kWarp), kColumnThreads}, stream_, groups, partial, means,
+           sums_to<A>({n.dgamma, n.dbeta}));
+    if (!n.dx) return;
+    const auto mean = [&](A* of) { return Tensor(of, {values}, Storage<A>::dtype); };
+    const auto dx = map_of<T>(BatchNormGradient(), d.cols,
+                              Operands<2, 5>{.in = {n.dy, n.x},
+                                             .columns = {n.gamma, n.mean, n.rstd, mean(means), mean(means + values)},
+                                             .y = n.dx,
+                                             .by_part = 1});
+    each_vector<T>(op, groups, dx.whole, stream_, dx);
   });
 }
 
 void CudaBackend::batch_norm_frozen(NormDims d, Tensor x, Tensor gamma, Tensor beta, Tensor running_mean,
                                     Tensor running_var, Tensor y) {
-  for_type("batch_norm_frozen", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    using P = Param<T>;
-    each_vector<T>("batch_norm_frozen", Parts(d.rows, d.cols),
-                   aligned({x.raw(), gamma.raw(), beta.raw(), running_mean.raw(), running_var.raw(), y.raw()}), stream_,
-                   Frozen<T>{d.eps, x.data<T>(), gamma.data<P>(), beta.data<P>(), running_mean.data<P>(),
-                             running_var.data<P>(), y.data<T>()});
-  });
+  map("batch_norm_frozen", d.rows, d.cols, Frozen{d.eps},
+      Operands<1, 4>{.in = {x}, .columns = {gamma, beta, running_mean, running_var}, .y = {y}});
 }
 
 void CudaBackend::batch_norm_frozen_backward(NormDims d, const NormBackward& n, Tensor running_mean,
                                              Tensor running_var) {
-  for_type("batch_norm_frozen", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    using P = Param<T>;
-    vector_sums<2, T>(
-        "batch_norm_frozen_backward", d.rows, d.cols,
-        aligned({n.dy.raw(), n.x.raw(), n.gamma.raw(), running_mean.raw(), running_var.raw(), n.dx.to.raw()}),
-        FrozenGradient<T>{d.eps, n.dy.data<T>(), n.x.data<T>(), n.gamma.data<P>(), running_mean.data<P>(),
-                          running_var.data<P>(), n.dx.to.data<T>(), adds(n.dx)},
-        {n.dgamma, n.dbeta}, partial_, stream_);
-  });
+  map("batch_norm_frozen_backward", d.rows, d.cols, Frozen{d.eps},
+      Operands<2, 3, 2>{
+          .in = {n.dy, n.x}, .columns = {n.gamma, running_mean, running_var}, .y = n.dx, .sums = {n.dgamma, n.dbeta}});
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -138,26 +138,23 @@ __global__ void add_columns(std::int64_t group, const double* sums, P* to, bool 
   if (threadIdx.x == 0) put(to[blockIdx.x], P(total), add);
 }
 
-/// Computes the wanted gradients in `to` from partial [K, chunks, cols], which must be followed by room for [K, cols].
+/// Sums of single columns.
+template <int K>
+inline constexpr std::int64_t kUngrouped[K]{};
+
+/// Computes the wanted gradients in `to` from partial [K, chunks, cols], which must be followed by room for [K, cols] if
+/// any is grouped.
 template <int K, class P>
 void finish_sums(const char* op, std::int64_t chunks, std::int64_t cols, double* partial, const Gradient (&to)[K],
-                 const std::int64_t (&groups)[K], const Stream& stream) {
+                 const Stream& stream, const std::int64_t (&groups)[K] = kUngrouped<K>) {
   SumsTo<K, P> of = sums_to<P>(to);
-  for (int k = 0; k < K; ++k) of.grouped[k] = groups[k] != 1;
+  for (int k = 0; k < K; ++k) of.grouped[k] = groups[k] > 1;
   double* sums = partial + K * chunks * cols;
   launch(op, finish_chunks<K, P>, {K * ceil_div(cols, kWarp), kColumnThreads}, stream, chunks, cols, partial, sums, of);
   for (int k = 0; k < K; ++k)
     if (of.to[k] && of.grouped[k])
       launch(op, add_columns<P>, {cols / groups[k], kColumnThreads}, stream, groups[k], sums + k * cols, of.to[k],
              of.add[k]);
-}
-/// The same with one value per column, from partial sums of any number of chunks; needs no room after them.
-template <int K, class P>
-void finish_sums(const char* op, std::int64_t chunks, std::int64_t cols, double* partial, const Gradient (&to)[K],
-                 const Stream& stream) {
-  std::int64_t ones[K];
-  for (std::int64_t& one : ones) one = 1;
-  finish_sums<K, P>(op, chunks, cols, partial, to, ones, stream);
 }
 template <std::size_t K>
 bool any_wanted(const Gradient (&to)[K]) {
@@ -167,23 +164,16 @@ bool any_wanted(const Gradient (&to)[K]) {
 }
 
 /// The wanted gradients in `to` (of type P) get the K sums over rows of terms(row, column, A (&values)[K]), called for
-/// every row and column. `groups[k]` adjacent columns form one value of the k-th sum.
+/// every row and column. `groups[k]` adjacent columns form one value of the k-th sum; 0: one.
 template <int K, class A, class P, class F>
 void column_sums(const char* op, std::int64_t rows, std::int64_t cols, F terms, const Gradient (&to)[K], Buffer& buffer,
-                 const Stream& stream, const std::int64_t (&groups)[K]) {
+                 const Stream& stream, const std::int64_t (&groups)[K] = kUngrouped<K>) {
   if (!any_wanted(to)) return;
   const std::int64_t chunk_rows = rows_of_chunk(rows), chunks = rows > 0 ? ceil_div(rows, chunk_rows) : 0;
   double* partial = buffer.get<double>(K * (chunks + 1) * cols + 1);
   launch(op, column_chunks<K, A, F>, {chunks * ceil_div(cols, kWarp), kColumnThreads}, stream, rows, cols, chunk_rows,
          terms, partial);
-  finish_sums<K, P>(op, chunks, cols, partial, to, groups, stream);
-}
-template <int K, class A, class P, class F>
-void column_sums(const char* op, std::int64_t rows, std::int64_t cols, F terms, const Gradient (&to)[K], Buffer& buffer,
-                 const Stream& stream) {
-  std::int64_t ones[K];
-  for (std::int64_t& one : ones) one = 1;
-  column_sums<K, A, P>(op, rows, cols, terms, to, buffer, stream, ones);
+  finish_sums<K, P>(op, chunks, cols, partial, to, stream, groups);
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -5,7 +5,7 @@
 #include <array>
 #include <memory>
 
-#include "core/backend.h"
+#include "core/shared_kernels.h"
 #include "cuda/device.h"
 #include "cuda/lt_products.h"
 #include "cuda/memory.h"
@@ -30,7 +30,7 @@ struct CudaDevice {
   std::unique_ptr<NcclExchange> exchange;  // of several ranks, made on first use
 };
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public SharedKernels<CudaBackend> {
  public:
   /// On the current device. Throws EnvironmentError like device_info(), and if cuBLAS cannot be loaded.
   CudaBackend();
@@ -53,18 +53,27 @@ class CudaBackend final : public Backend {
   void choose_products(const std::string& recorded) override { lt_products_.choose(recorded); }
   bool rounds_bias() const override { return true; }  // a product only adds a bias of its result's type
   bool has_products_through_gelu(GeluForm, DType) const override;
+  void linear_backward_through_gelu(LinearDims, GeluForm, const LinearBackward&) override;
+  void prepare_attention(AttentionDims, DType) override;
   NORMLAB_KERNELS(NORMLAB_OVERRIDE)
   NORMLAB_UPDATES(NORMLAB_OVERRIDE)
 
  private:
+  friend SharedKernels<CudaBackend>;
   CudaBackend(std::shared_ptr<CudaDevice> device, bool tf32);
 
+  // shared_kernels.cu, map.cuh
+  void require_classes(const char* op, const LossDims&, const Tensor& labels);
+  template <class F>
+  void each_row(const char* op, std::int64_t rows, const F& f);
+  template <class F, std::size_t kIn, std::size_t kColumns, std::size_t kSums>
+  void map(const char* op, std::int64_t rows, std::int64_t cols, const F& f, const Operands<kIn, kColumns, kSums>&);
   // linear.cu, for storage types T
   /// `dy`: the gradient of the product, whatever of.dy is.
   template <class T>
   void input_and_weight_gradients(LinearDims, const LinearBackward& of, const T* dy, const Gradient& dx);
   bool multiply_lt(const char* op, LtProduct, const LtOperands&);
-  void multiply(const char* op, const LtProduct&, const void* a, const void* b, void* c);
+  void multiply(const char* op, LtProduct, const void* a, const void* b, void* c);
   // optimizer.cu: X [rows, cols] of Muon, whose squared norm is on the device. work has rows cols + 2 n n values and
   // rounded has rows cols + n n, where n is the smaller of rows and cols.
   template <class P, class F>

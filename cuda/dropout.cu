@@ -32,38 +32,25 @@ struct Mask {
   }
 };
 
+/// With a residual, that is added.
 template <class T>
 struct Dropout {
   Mask<T> mask;
-  const T* x;
+  const T *x, *residual;
   T* y;
   bool zeroes, add;
   template <int V>
   __device__ void operator()(const Run<V>& run) const {
-    run.each(
-        [&](std::int64_t at, const T(&in)[V]) {
-          Acc<T> out[V];
-          mask.of(at, in, zeroes, out);
-          put_all(y + at, out, add);
-        },
-        x);
-  }
-};
-template <class T>
-struct DropoutAdd {
-  Mask<T> mask;
-  const T *x, *residual;
-  T* y;
-  template <int V>
-  __device__ void operator()(const Run<V>& run) const {
-    run.each(
-        [&](std::int64_t at, const T(&in)[V], const T(&under)[V]) {
-          Acc<T> out[V];
-          mask.of(at, in, true, out);
-          for (int k = 0; k < V; ++k) out[k] = Acc<T>(under[k]) + out[k];
-          put_all(y + at, out);
-        },
-        x, residual);
+    const auto masked = [&](std::int64_t at, const T(&in)[V], const auto&... under) {
+      Acc<T> out[V];
+      mask.of(at, in, zeroes, out);
+      for (int k = 0; k < V; ++k) out[k] = (Acc<T>(under[k]) + ... + out[k]);
+      put_all(y + at, out, add);
+    };
+    if (residual)
+      run.each(masked, x, residual);
+    else
+      run.each(masked, x);
   }
 };
 
@@ -110,25 +97,19 @@ __global__ void raise(std::int64_t blocks, const std::int32_t* bad, std::int32_t
 }  // namespace
 
 void CudaBackend::dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y) {
-  for_type("dropout", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("dropout", x.dtype(), [&]<class T>(Type<T>) {
     const Mask<T> mask(group, rate, keep);
-    const bool in_vectors = mask.in_vectors({x.raw(), residual.raw(), y.raw()});
-    if (residual)
-      each_vector<T>("dropout_add", x.size(), in_vectors, stream_,
-                     DropoutAdd<T>{mask, x.data<T>(), residual.data<T>(), y.data<T>()});
-    else
-      each_vector<T>("dropout", x.size(), in_vectors, stream_, Dropout<T>{mask, x.data<T>(), y.data<T>(), true, false});
+    each_vector<T>(residual ? "dropout_add" : "dropout", x.size(), mask.in_vectors({x.raw(), residual.raw(), y.raw()}),
+                   stream_, Dropout<T>{mask, x.data<T>(), residual.data<T>(), y.data<T>(), true, false});
   });
 }
 
 void CudaBackend::dropout_backward(std::int64_t group, double rate, Tensor dy, Tensor keep, Gradient dx) {
   if (!dx) return;
-  for_type("dropout", dy.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("dropout", dy.dtype(), [&]<class T>(Type<T>) {
     const Mask<T> mask(group, rate, keep);
     each_vector<T>("dropout_backward", dy.size(), mask.in_vectors({dy.raw(), dx.to.raw()}), stream_,
-                   Dropout<T>{mask, dy.data<T>(), dx.to.data<T>(), false, adds(dx)});
+                   Dropout<T>{mask, dy.data<T>(), nullptr, dx.to.data<T>(), false, adds(dx)});
   });
 }
 
@@ -138,8 +119,7 @@ void CudaBackend::draw_mask(MaskDraw d, const StepState* state, Tensor keep) {
 }
 
 void CudaBackend::check_finite(Tensor x, std::int32_t code, Tensor flag) {
-  for_type("check_finite", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("check_finite", x.dtype(), [&]<class T>(Type<T>) {
     constexpr std::int64_t kMostBlocks = 1024;
     const std::int64_t n = x.size(), enough = ceil_div(n, kSearchThreads);
     const std::int64_t blocks = enough < kMostBlocks ? enough : kMostBlocks;

@@ -66,8 +66,7 @@ struct OverPositions {
 }  // namespace
 
 void CudaBackend::feature_statistics(TokenDims d, Tensor x, Tensor of_images, Tensor of_channels) {
-  for_type("feature_statistics", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("feature_statistics", x.dtype(), [&]<class T>(Type<T>) {
     launch("feature_statistics", over_channels<T>, {d.batch, kThreads}, stream_, d.tokens, d.cols, x.data<T>(),
            of_images.data<double>());
     each_element("feature_statistics", d.batch * d.cols, stream_,

@@ -58,7 +58,7 @@ __global__ void group_gradient(GroupNormDims d, const T* dy, const T* x, const P
   const A mean_g = A(group.mean(g));
   const A mean_gh = A(group.mean([&](std::int64_t at, std::int64_t c) { return g(at, c) * ((A(x[at]) - m) * s); }));
   group.each([&](std::int64_t at, std::int64_t c) {
-    put(dx[at], s * (g(at, c) - mean_g - (A(x[at]) - m) * s * mean_gh), add);
+    put(dx[at], norm_dx(s, g(at, c), mean_g, (A(x[at]) - m) * s, mean_gh), add);
   });
 }
 
@@ -78,8 +78,7 @@ struct GroupTerms {
 }  // namespace
 
 void CudaBackend::group_norm(GroupNormDims d, const NormForward& n) {
-  for_type("group_norm", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("group_norm", n.x.dtype(), [&]<class T>(Type<T>) {
     launch("group_norm", group_forward<T>, {d.images * d.groups, kGroupThreads}, stream_, d, n.x.data<T>(),
            n.gamma.data<Param<T>>(), n.beta.data<Param<T>>(), n.y.data<T>(), n.mean.data<Acc<T>>(),
            n.rstd.data<Acc<T>>());
@@ -87,8 +86,7 @@ void CudaBackend::group_norm(GroupNormDims d, const NormForward& n) {
 }
 
 void CudaBackend::group_norm_backward(GroupNormDims d, const NormBackward& n) {
-  for_type("group_norm", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("group_norm", n.x.dtype(), [&]<class T>(Type<T>) {
     const T *dy = n.dy.data<T>(), *x = n.x.data<T>();
     const Acc<T>*mean = n.mean.data<Acc<T>>(), *rstd = n.rstd.data<Acc<T>>();
     if (n.dx)

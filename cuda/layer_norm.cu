@@ -1,4 +1,4 @@
-// LayerNorm, RMSNorm and gain with bias alone. Rows are normalised over the last axis by one warp or a few. They are
+// LayerNorm and RMSNorm. Rows are normalised over the last axis by one warp or a few. They are
 // held in registers (norm_rows.cuh) or, if they are too wide or not made of whole vectors, read again from the cache.
 #include "cuda/cuda_backend.h"
 #include "cuda/norm_rows.cuh"
@@ -55,7 +55,7 @@ __global__ void norm_gradient(NormDims d, const T* dy, const T* x, const Param<T
   const A mean_g = mean ? warp_sum(of_g) / A(d.cols) : 0, mean_gh = warp_sum(of_gh) / A(d.mean_over());
   for (std::int64_t c = lane; c < d.cols; c += kWarp) {
     const A g = gamma ? A(dy[c]) * gamma[c] : A(dy[c]);
-    put(dx[c], s * (g - mean_g - (A(x[c]) - m) * s * mean_gh), add);
+    put(dx[c], norm_dx(s, g, mean_g, (A(x[c]) - m) * s, mean_gh), add);
   }
 }
 
@@ -112,31 +112,23 @@ void backward(const char* op, NormDims d, const NormBackward& n, const Gradient 
                                      stream);
 }
 
-void forward_of_type(const char* op, NormDims d, const NormForward& n, const Stream& stream) {
-  for_type(op, n.x.dtype(), [&](auto type) { forward<typename decltype(type)::type>(op, d, n, stream); });
-}
-/// Runs the kernels for the wanted ones of dgamma and dbeta.
-void backward_of_type(const char* op, NormDims d, const NormBackward& n, Buffer& buffer, const Stream& stream) {
-  for_type(op, n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    if (n.dbeta)
-      backward<T, 2>(op, d, n, {n.dgamma, n.dbeta}, buffer, stream);
-    else if (n.dgamma)
-      backward<T, 1>(op, d, n, {n.dgamma}, buffer, stream);
-    else
-      backward<T, 0>(op, d, n, {}, buffer, stream);
-  });
-}
-
 }  // namespace
 
-void CudaBackend::layer_norm(NormDims d, const NormForward& n) { forward_of_type("layer_norm", d, n, stream_); }
-void CudaBackend::layer_norm_backward(NormDims d, const NormBackward& n) {
-  backward_of_type("layer_norm_backward", d, n, partial_, stream_);
+void CudaBackend::layer_norm(NormDims d, const NormForward& n) {
+  const char* op = n.mean ? "layer_norm" : "rms_norm";
+  for_type(op, n.x.dtype(), [&](auto type) { forward<typename decltype(type)::type>(op, d, n, stream_); });
 }
-void CudaBackend::rms_norm(NormDims d, const NormForward& n) { forward_of_type("rms_norm", d, n, stream_); }
-void CudaBackend::rms_norm_backward(NormDims d, const NormBackward& n) {
-  backward_of_type("rms_norm_backward", d, n, partial_, stream_);
+
+void CudaBackend::layer_norm_backward(NormDims d, const NormBackward& n) {
+  const char* op = n.mean ? "layer_norm_backward" : "rms_norm_backward";
+  for_type(op, n.x.dtype(), [&]<class T>(Type<T>) {
+    if (n.dbeta)
+      backward<T, 2>(op, d, n, {n.dgamma, n.dbeta}, partial_, stream_);
+    else if (n.dgamma)
+      backward<T, 1>(op, d, n, {n.dgamma}, partial_, stream_);
+    else
+      backward<T, 0>(op, d, n, {}, partial_, stream_);
+  });
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

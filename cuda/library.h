@@ -17,9 +17,16 @@ inline cudaDataType_t data_type(DType dtype) {
   return dtype == DType::f64 ? CUDA_R_64F : dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-#ifndef NORMLAB_CUDA_EMULATED
 class Library {
  public:
+#ifdef NORMLAB_CUDA_EMULATED
+  explicit Library(const char*) {}
+  template <class Function>
+  void find(const char*, Function* emulated, Function*& to) const {
+    to = emulated;
+  }
+#define NORMLAB_LIBRARY_FUNCTION(name) #name, &name
+#else
   /// `name` is for example "cublas". Opens the runtime's major version, from where the system looks, then from
   /// /usr/local/cuda. Throws EnvironmentError if there is none.
   explicit Library(const std::string& name) : file_(concat("lib", name, ".so.", CUDART_VERSION / 1000)) {
@@ -39,7 +46,12 @@ class Library {
  private:
   std::string file_;
   void* handle_ = nullptr;  // open until the process ends
-};
+#define NORMLAB_LIBRARY_FUNCTION(name) #name
 #endif
+};
+
+/// A struct of a library's functions from a list of F(member, function): its members, and how each is found.
+#define NORMLAB_LIBRARY_MEMBER(member, function) decltype(&function) member = nullptr;
+#define NORMLAB_LIBRARY_FIND(member, function) library.find(NORMLAB_LIBRARY_FUNCTION(function), member);
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

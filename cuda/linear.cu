@@ -1,9 +1,9 @@
 // Dense layers. The product itself adds bias and residual and, in bf16, computes the tanh form of GELU and a bias
 // gradient, if cuBLASLt has an algorithm for that. Otherwise bias and residual are written to the result beforehand, so
 // that they are rounded with the sum, and GELU is a separate pass afterwards.
-#include "cuda/cuda_backend.h"
+#include "core/shared/maps.h"
 #include "cuda/gelu.cuh"
-#include "cuda/vector_sums.cuh"
+#include "cuda/map.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
@@ -121,56 +121,15 @@ __device__ Acc<T> slope_of(GeluForm form, T kept) {
   return form == GeluForm::tanh ? gelu_of(form, Acc<T>(kept)).slope : Acc<T>(kept);
 }
 
-/// dh = dy gelu'(h), written while its columns are summed.
+/// dh = dy gelu'(h), alone and written while its columns are summed.
 template <class T>
 struct GeluGradient {
   GeluForm form;
-  const T *dy, *kept;
-  T* dh;
-  template <int V>
-  __device__ void operator()(SumRun<1, V, Acc<T>>& run) const {
-    run.each(
-        [&](std::int64_t at, const T(&up)[V], const T(&k)[V], Acc<T>(&terms)[1][V]) {
-          Acc<T> out[V];
-          for (int i = 0; i < V; ++i) {
-            out[i] = Acc<T>(up[i]) * slope_of(form, k[i]);
-            terms[0][i] = Acc<T>(T(out[i]));
-          }
-          put_all(dh + at, out);
-        },
-        dy, kept);
-  }
-};
-
-/// dh (+)= da gelu'(h).
-template <class T>
-struct ThroughGelu {
-  GeluForm form;
-  const T *da, *kept;
-  T* dh;
-  bool add;
-  template <int V>
-  __device__ void operator()(const Run<V>& run) const {
-    run.each(
-        [&](std::int64_t at, const T(&up)[V], const T(&k)[V]) {
-          Acc<T> out[V];
-          for (int i = 0; i < V; ++i) out[i] = Acc<T>(up[i]) * slope_of(form, k[i]);
-          put_all(dh + at, out, add);
-        },
-        da, kept);
-  }
-};
-
-template <class T>
-struct BiasGradient {
-  const T* dy;
-  template <int V>
-  __device__ void operator()(SumRun<1, V, Acc<T>>& run) const {
-    run.each(
-        [&](std::int64_t, const T(&up)[V], Acc<T>(&terms)[1][V]) {
-          for (int i = 0; i < V; ++i) terms[0][i] = Acc<T>(up[i]);
-        },
-        dy);
+  __device__ Acc<T> operator()(Acc<T> dy, Acc<T> kept) const { return dy * slope_of(form, T(kept)); }
+  __device__ Acc<T> operator()(Acc<T> (&terms)[1], Acc<T> dy, Acc<T> kept) const {
+    const Acc<T> dh = (*this)(dy, kept);
+    terms[0] = Acc<T>(T(dh));
+    return dh;
   }
 };
 
@@ -192,16 +151,9 @@ bool CudaBackend::multiply_lt(const char* op, LtProduct p, const LtOperands& wit
   return lt_products_(op, p, with);
 }
 
-void CudaBackend::multiply(const char* op, const LtProduct& p, const void* a, const void* b, void* c) {
-  if (multiply_lt(op, p, {a, b, c, c})) return;
-  const Product plain{.m = p.m,
-                      .n = p.n,
-                      .k = p.k,
-                      .transpose_a = p.transpose_a,
-                      .transpose_b = p.transpose_b,
-                      .add = p.add,
-                      .tf32 = tf32_};
-  device_->products(op, plain, p.in, a, b, p.out, c);
+void CudaBackend::multiply(const char* op, LtProduct p, const void* a, const void* b, void* c) {
+  p.tf32 = tf32_;
+  if (!lt_products_(op, p, {a, b, c, c})) device_->products(op, p, a, b, c);
 }
 
 template <class T>
@@ -214,8 +166,7 @@ void CudaBackend::input_and_weight_gradients(LinearDims d, const LinearBackward&
 
 void CudaBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
   const char* op = residual ? "linear_add" : "linear";
-  for_type(op, x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type(op, x.dtype(), [&]<class T>(Type<T>) {
     T *weights = as_read<T>(w, rounded_weight_), *bias = as_read<T>(b, rounded_bias_), *out = y.data<T>();
     const T* under = residual.data<T>();
     const bool adds_to = b || residual;
@@ -232,20 +183,17 @@ void CudaBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor resi
 }
 
 void CudaBackend::linear_backward(LinearDims d, const LinearBackward& of) {
-  for_type("linear", of.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("linear", of.x.dtype(), [&]<class T>(Type<T>) {
     const T* dy = of.dy.data<T>();
     input_and_weight_gradients<T>(d, of, dy, of.dx);
     if (of.db)
-      vector_sums<1, T>("linear_backward", d.rows, d.out, aligned({dy}), BiasGradient<T>{dy}, {of.db}, partial_,
-                        stream_);
+      map("linear_backward", d.rows, d.out, shared::SameAndSum(), Operands<1, 0, 1>{.in = {of.dy}, .sums = {of.db}});
   });
 }
 
 void CudaBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, Tensor b, Tensor kept, Tensor y) {
   constexpr const char* kOp = "linear_gelu";
-  for_type(kOp, x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type(kOp, x.dtype(), [&]<class T>(Type<T>) {
     T *weights = as_read<T>(w, rounded_weight_), *bias = as_read<T>(b, rounded_bias_);
     T *out = y.data<T>(), *keep = kept.data<T>();
     if (by_tanh_of_library(form, Storage<T>::dtype) && b && kept &&
@@ -258,11 +206,12 @@ void CudaBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, T
 }
 
 void CudaBackend::linear_gelu_backward(LinearDims d, GeluForm form, const LinearBackward& of) {
-  for_type("linear_gelu", of.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("linear_gelu", of.x.dtype(), [&]<class T>(Type<T>) {
     T* dh = wide_.get<T>(d.rows * d.out);
-    vector_sums<1, T>("linear_gelu_backward", d.rows, d.out, aligned({of.dy.raw(), of.kept.raw(), dh}),
-                      GeluGradient<T>{form, of.dy.data<T>(), of.kept.data<T>(), dh}, {of.db}, partial_, stream_);
+    map_values<T>(
+        "linear_gelu_backward", d.rows, d.out, GeluGradient<T>{form},
+        Operands<2, 0, 1>{.in = {of.dy, of.kept}, .y = {Tensor(dh, of.dy.shape(), of.dy.dtype())}, .sums = {of.db}},
+        partial_, stream_);
     input_and_weight_gradients<T>(d, of, dh, of.dx);
   });
 }
@@ -273,9 +222,8 @@ bool CudaBackend::has_products_through_gelu(GeluForm form, DType dtype) const {
 
 void CudaBackend::linear_backward_through_gelu(LinearDims d, GeluForm form, const LinearBackward& of) {
   constexpr const char* kOp = "linear_backward_through_gelu";
-  for_type(kOp, of.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const T *dy = of.dy.data<T>(), *kept = of.kept.data<T>();
+  for_type(kOp, of.x.dtype(), [&]<class T>(Type<T>) {
+    const T* dy = of.dy.data<T>();
     if (const Gradient& dh = of.dx) {
       T *to = dh.to.data<T>(), *weights = as_read<T>(of.w, rounded_weight_);
       LtProduct through = input_product<T>(d, false);
@@ -284,12 +232,13 @@ void CudaBackend::linear_backward_through_gelu(LinearDims d, GeluForm form, cons
           !multiply_lt(kOp, through, {dy, weights, to, to, nullptr, of.kept.raw()})) {
         T* da = wide_.get<T>(of.kept.size());
         multiply(kOp, input_product<T>(d, false), dy, weights, da);
-        each_vector<T>(kOp, of.kept.size(), aligned({da, kept, to}), stream_,
-                       ThroughGelu<T>{form, da, kept, to, adds(dh)});
+        map_values<T>(kOp, 1, of.kept.size(), GeluGradient<T>{form},
+                      Operands<2>{.in = {Tensor(da, of.kept.shape(), of.kept.dtype()), of.kept}, .y = dh}, partial_,
+                      stream_);
       }
     }
     input_and_weight_gradients<T>(d, of, dy, {});
-    if (of.db) vector_sums<1, T>(kOp, d.rows, d.out, aligned({dy}), BiasGradient<T>{dy}, {of.db}, partial_, stream_);
+    if (of.db) map(kOp, d.rows, d.out, shared::SameAndSum(), Operands<1, 0, 1>{.in = {of.dy}, .sums = {of.db}});
   });
 }
 

@@ -10,67 +10,23 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
 /// The functions used, with their names in the library.
+// clang-format off
+#define NORMLAB_CUBLASLT(F) \
+  F(create, cublasLtCreate) F(destroy, cublasLtDestroy) F(property, cublasLtGetProperty) \
+  F(create_what, cublasLtMatmulDescCreate) F(destroy_what, cublasLtMatmulDescDestroy) \
+  F(set_what, cublasLtMatmulDescSetAttribute) F(create_layout, cublasLtMatrixLayoutCreate) \
+  F(destroy_layout, cublasLtMatrixLayoutDestroy) F(create_preference, cublasLtMatmulPreferenceCreate) \
+  F(destroy_preference, cublasLtMatmulPreferenceDestroy) F(set_preference, cublasLtMatmulPreferenceSetAttribute) \
+  F(look_up, cublasLtMatmulAlgoGetHeuristic) F(check, cublasLtMatmulAlgoCheck) \
+  F(config, cublasLtMatmulAlgoConfigGetAttribute) F(matmul, cublasLtMatmul)
+// clang-format on
 struct CublasLt {
-  decltype(&cublasLtCreate) create;
-  decltype(&cublasLtDestroy) destroy;
-  decltype(&cublasLtGetProperty) property;
-  decltype(&cublasLtMatmulDescCreate) create_what;
-  decltype(&cublasLtMatmulDescDestroy) destroy_what;
-  decltype(&cublasLtMatmulDescSetAttribute) set_what;
-  decltype(&cublasLtMatrixLayoutCreate) create_layout;
-  decltype(&cublasLtMatrixLayoutDestroy) destroy_layout;
-  decltype(&cublasLtMatmulPreferenceCreate) create_preference;
-  decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
-  decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
-  decltype(&cublasLtMatmulAlgoGetHeuristic) look_up;
-  decltype(&cublasLtMatmulAlgoCheck) check;
-  decltype(&cublasLtMatmulAlgoConfigGetAttribute) config;
-  decltype(&cublasLtMatmul) matmul;
+  NORMLAB_CUBLASLT(NORMLAB_LIBRARY_MEMBER)
+  explicit CublasLt(const Library& library = Library("cublasLt")) { NORMLAB_CUBLASLT(NORMLAB_LIBRARY_FIND) }
 };
 
-#ifdef NORMLAB_CUDA_EMULATED
-CublasLt open() {
-  return {cublasLtCreate,
-          cublasLtDestroy,
-          cublasLtGetProperty,
-          cublasLtMatmulDescCreate,
-          cublasLtMatmulDescDestroy,
-          cublasLtMatmulDescSetAttribute,
-          cublasLtMatrixLayoutCreate,
-          cublasLtMatrixLayoutDestroy,
-          cublasLtMatmulPreferenceCreate,
-          cublasLtMatmulPreferenceDestroy,
-          cublasLtMatmulPreferenceSetAttribute,
-          cublasLtMatmulAlgoGetHeuristic,
-          cublasLtMatmulAlgoCheck,
-          cublasLtMatmulAlgoConfigGetAttribute,
-          cublasLtMatmul};
-}
-#else
-CublasLt open() {
-  const Library library("cublasLt");
-  CublasLt c{};
-  library.find("cublasLtCreate", c.create);
-  library.find("cublasLtDestroy", c.destroy);
-  library.find("cublasLtGetProperty", c.property);
-  library.find("cublasLtMatmulDescCreate", c.create_what);
-  library.find("cublasLtMatmulDescDestroy", c.destroy_what);
-  library.find("cublasLtMatmulDescSetAttribute", c.set_what);
-  library.find("cublasLtMatrixLayoutCreate", c.create_layout);
-  library.find("cublasLtMatrixLayoutDestroy", c.destroy_layout);
-  library.find("cublasLtMatmulPreferenceCreate", c.create_preference);
-  library.find("cublasLtMatmulPreferenceDestroy", c.destroy_preference);
-  library.find("cublasLtMatmulPreferenceSetAttribute", c.set_preference);
-  library.find("cublasLtMatmulAlgoGetHeuristic", c.look_up);
-  library.find("cublasLtMatmulAlgoCheck", c.check);
-  library.find("cublasLtMatmulAlgoConfigGetAttribute", c.config);
-  library.find("cublasLtMatmul", c.matmul);
-  return c;
-}
-#endif
-
 const CublasLt& lt() {
-  static const CublasLt instance = open();
+  static const CublasLt instance;
   return instance;
 }
 

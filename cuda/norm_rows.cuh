@@ -284,7 +284,7 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
         if (!there || c >= cols) break;
         T out[V];
         unpack(packed[2][i], out);
-        for (int k = 0; k < V; ++k) put(out[k], s * (g[i * V + k] - mean_g - h[i * V + k] * mean_gh), add);
+        for (int k = 0; k < V; ++k) put(out[k], norm_dx(s, g[i * V + k], mean_g, h[i * V + k], mean_gh), add);
         store(dx + row + c, out);
       }
     }

@@ -2,8 +2,7 @@
 // to step is read from the StepState on the GPU, so that the launches of all steps are the same.
 #include "core/lane_tree.h"
 #include "core/update_rules.h"
-#include "cuda/cuda_backend.h"
-#include "cuda/each_vector.cuh"
+#include "cuda/map.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
@@ -146,19 +145,7 @@ template <class P>
 struct Average {
   P kept, taken;
   const StepState* state;
-  const P* x;
-  P* to;
-  template <int V>
-  __device__ void operator()(const Run<V>& run) const {
-    if (state->nonfinite) return;
-    run.each(
-        [&](std::int64_t at, const P(&now)[V], const P(&before)[V]) {
-          P out[V];
-          for (int k = 0; k < V; ++k) out[k] = kept * before[k] + taken * now[k];
-          put_all(to + at, out);
-        },
-        x, static_cast<const P*>(to));
-  }
+  __device__ P operator()(P now, P before) const { return state->nonfinite ? before : kept * before + taken * now; }
 };
 
 struct Round {
@@ -179,8 +166,7 @@ struct Round {
 }  // namespace
 
 void CudaBackend::sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0, double* square) {
-  for_param_type("sum_lanes", lane0.dtype(), [&](auto type) {
-    using P = typename decltype(type)::type;
+  for_param_type("sum_lanes", lane0.dtype(), [&]<class P>(Type<P>) {
     const std::int64_t blocks = blocks_for(lane0.size());
     double* partial = partial_.get<double>(blocks + 1);
     const bool whole = aligned({lane0.raw()}) && (lanes == 1 || lane_stride % kVector<P> == 0);
@@ -203,8 +189,7 @@ void CudaBackend::update(const UpdateRule& rule, const ParameterUpdate& u) {
 }
 
 void CudaBackend::lamb_moments(const LambSettings& s, const ParameterUpdate& u, LambSquares* squares) {
-  for_param_type("lamb_moments", u.p.dtype(), [&](auto type) {
-    using P = typename decltype(type)::type;
+  for_param_type("lamb_moments", u.p.dtype(), [&]<class P>(Type<P>) {
     const std::int64_t blocks = blocks_for(u.p.size());
     auto* partial = partial_.get<LambSquares>(blocks + 1);
     launch("lamb_moments", lamb_first<P>, {blocks, kThreads}, stream_, u.p.size(), s, u.factors, u.state,
@@ -224,24 +209,34 @@ void CudaBackend::orthogonalise(std::int64_t rows, std::int64_t cols, const doub
   const bool wide = rows <= cols;
   P *step = work, *second = step + size, *fourth = second + squared;
   F* const squares = rounded + size;
-  constexpr DType kIn = Storage<F>::dtype, kOut = Storage<P>::dtype;
+  const auto multiply = [&](std::int64_t m, std::int64_t cols_of_c, std::int64_t k, bool transpose_a, bool transpose_b,
+                            const F* a, const F* b, P* c) {
+    device_->products("muon",
+                      {.m = m,
+                       .n = cols_of_c,
+                       .k = k,
+                       .in = Storage<F>::dtype,
+                       .out = Storage<P>::dtype,
+                       .vector = Storage<P>::dtype,
+                       .transpose_a = transpose_a,
+                       .transpose_b = transpose_b,
+                       .tf32 = tf32_},
+                      a, b, c);
+  };
   const auto over = [&](std::int64_t count) { return Launch{blocks_for(count), kThreads}; };
   launch("muon", muon_normalise<P, F>, over(size), stream_, size, square, x, rounded);
   for (int i = 0; i < kMuonSteps; ++i) {
-    device_->products("muon", {.m = n, .n = n, .k = size / n, .transpose_a = !wide, .transpose_b = wide, .tf32 = tf32_},
-                      kIn, rounded, rounded, kOut, second);
+    multiply(n, n, size / n, !wide, wide, rounded, rounded, second);
     launch("muon", muon_round<P, F>, over(squared), stream_, squared, second, squares);
-    device_->products("muon", {.m = n, .n = n, .k = n, .tf32 = tf32_}, kIn, squares, squares, kOut, fourth);
+    multiply(n, n, n, false, false, squares, squares, fourth);
     launch("muon", muon_polynomial<P, F>, over(squared), stream_, squared, fourth, squares);
-    device_->products("muon", {.m = rows, .n = cols, .k = n, .tf32 = tf32_}, kIn, wide ? squares : rounded,
-                      wide ? rounded : squares, kOut, step);
+    multiply(rows, cols, n, false, false, wide ? squares : rounded, wide ? rounded : squares, step);
     launch("muon", muon_add<P, F>, over(size), stream_, size, step, x, rounded);
   }
 }
 
 void CudaBackend::muon(const MuonSettings& s, std::int64_t rows, std::int64_t cols, const ParameterUpdate& u) {
-  for_param_type("muon", u.p.dtype(), [&](auto type) {
-    using P = typename decltype(type)::type;
+  for_param_type("muon", u.p.dtype(), [&]<class P>(Type<P>) {
     const std::int64_t size = rows * cols, n = rows < cols ? rows : cols, blocks = blocks_for(size);
     double* partial = partial_.get<double>(blocks + 1);
     P* x = wide_.get<P>(2 * size + 2 * n * n);
@@ -257,10 +252,9 @@ void CudaBackend::muon(const MuonSettings& s, std::int64_t rows, std::int64_t co
 }
 
 void CudaBackend::average(double decay, const StepState* state, Tensor x, Tensor to) {
-  for_param_type("average", x.dtype(), [&](auto type) {
-    using P = typename decltype(type)::type;
-    each_vector<P>("average", x.size(), aligned({x.raw(), to.raw()}), stream_,
-                   Average<P>{P(decay), P(1 - decay), state, x.data<P>(), to.data<P>()});
+  for_param_type("average", x.dtype(), [&]<class P>(Type<P>) {
+    map_values<P>("average", 1, x.size(), Average<P>{P(decay), P(1 - decay), state},
+                  Operands<2>{.in = {x, to}, .y = {to}}, partial_, stream_);
   });
 }
 

@@ -87,7 +87,7 @@ struct GradientOf {
     load(gamma + run.column, g);
     const Phi<kPhi, Acc<T>> phi(alpha, shift, cols);
     run.each(
-        [&](std::int64_t at, const T(&dys)[V], const T(&xs)[V], Acc<T>(&terms)[4][V]) {
+        [&](std::int64_t at, Acc<T>(&terms)[4][V], const T(&dys)[V], const T(&xs)[V]) {
           Acc<T> out[V];
           for (int k = 0; k < V; ++k) {
             const Acc<T> up = Acc<T>(dys[k]), in = Acc<T>(xs[k]);
@@ -110,8 +110,7 @@ struct GradientOf {
 
 void CudaBackend::pointwise_norm(PointwisePhi phi, Tensor x, Tensor alpha, Tensor shift, Tensor gamma, Tensor beta,
                                  Tensor y) {
-  for_type("pointwise_norm", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("pointwise_norm", x.dtype(), [&]<class T>(Type<T>) {
     using P = Param<T>;
     const std::int64_t cols = x.shape().back();
     for_pointwise_phi(phi, [&](auto which) {
@@ -125,8 +124,7 @@ void CudaBackend::pointwise_norm(PointwisePhi phi, Tensor x, Tensor alpha, Tenso
 
 void CudaBackend::pointwise_norm_backward(PointwisePhi phi, const NormBackward& n, Tensor alpha, Tensor shift,
                                           Gradient dalpha, Gradient dshift) {
-  for_type("pointwise_norm_backward", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("pointwise_norm_backward", n.x.dtype(), [&]<class T>(Type<T>) {
     using P = Param<T>;
     const std::int64_t cols = n.x.shape().back();
     for_pointwise_phi(phi, [&](auto which) {

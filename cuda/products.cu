@@ -7,40 +7,19 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
 /// The functions used, with their names in the library.
+// clang-format off
+#define NORMLAB_CUBLAS(F) \
+  F(create, cublasCreate_v2) F(destroy, cublasDestroy_v2) F(set_stream, cublasSetStream_v2) \
+  F(set_workspace, cublasSetWorkspace_v2) F(set_math_mode, cublasSetMathMode) F(property, cublasGetProperty) \
+  F(gemm, cublasGemmEx_64)
+// clang-format on
 struct Cublas {
-  decltype(&cublasCreate_v2) create;
-  decltype(&cublasDestroy_v2) destroy;
-  decltype(&cublasSetStream_v2) set_stream;
-  decltype(&cublasSetWorkspace_v2) set_workspace;
-  decltype(&cublasSetMathMode) set_math_mode;
-  decltype(&cublasGetProperty) property;
-  decltype(&cublasGemmEx_64) gemm;
-  decltype(&cublasGemmStridedBatchedEx_64) gemm_batched;
+  NORMLAB_CUBLAS(NORMLAB_LIBRARY_MEMBER)
+  explicit Cublas(const Library& library = Library("cublas")) { NORMLAB_CUBLAS(NORMLAB_LIBRARY_FIND) }
 };
 
-#ifdef NORMLAB_CUDA_EMULATED
-Cublas open() {
-  return {cublasCreate_v2,   cublasDestroy_v2,  cublasSetStream_v2, cublasSetWorkspace_v2,
-          cublasSetMathMode, cublasGetProperty, cublasGemmEx_64,    cublasGemmStridedBatchedEx_64};
-}
-#else
-Cublas open() {
-  const Library library("cublas");
-  Cublas c{};
-  library.find("cublasCreate_v2", c.create);
-  library.find("cublasDestroy_v2", c.destroy);
-  library.find("cublasSetStream_v2", c.set_stream);
-  library.find("cublasSetWorkspace_v2", c.set_workspace);
-  library.find("cublasSetMathMode", c.set_math_mode);
-  library.find("cublasGetProperty", c.property);
-  library.find("cublasGemmEx_64", c.gemm);
-  library.find("cublasGemmStridedBatchedEx_64", c.gemm_batched);
-  return c;
-}
-#endif
-
 const Cublas& cublas() {
-  static const Cublas instance = open();
+  static const Cublas instance;
   return instance;
 }
 
@@ -74,30 +53,22 @@ Products::~Products() {
   if (handle_) cublas().destroy(handle_);
 }
 
-void Products::operator()(const char* op, const Product& p, DType in, const void* a, const void* b, DType out,
-                          void* c) {
-  if (p.m == 0 || p.n == 0 || p.batch == 0) return;
-  const std::int64_t lda = p.lda ? p.lda : p.transpose_a ? p.m : p.k;
-  const std::int64_t ldb = p.ldb ? p.ldb : p.transpose_b ? p.k : p.n;
-  const std::int64_t ldc = p.ldc ? p.ldc : p.n;
+void Products::operator()(const char* op, const LtProduct& p, const void* a, const void* b, void* c) {
+  if (p.m == 0 || p.n == 0) return;
   // cuBLAS is column-major, where our rows are the transposed matrix: C^T = op(B)^T op(A)^T.
   const cublasOperation_t of_a = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t of_b = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-  const bool wide = in == DType::f64;
-  const double alpha64 = p.alpha, beta64 = p.add ? 1.0 : 0.0;
-  const float alpha32 = static_cast<float>(p.alpha), beta32 = p.add ? 1.0f : 0.0f;
+  const bool wide = p.in == DType::f64;
+  const double alpha64 = 1.0, beta64 = p.add ? 1.0 : 0.0;
+  const float alpha32 = 1.0f, beta32 = p.add ? 1.0f : 0.0f;
   const void* alpha = wide ? static_cast<const void*>(&alpha64) : &alpha32;
   const void* beta = wide ? static_cast<const void*>(&beta64) : &beta32;
-  const cublasComputeType_t compute = wide                         ? CUBLAS_COMPUTE_64F
-                                      : p.tf32 && in == DType::f32 ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                                   : CUBLAS_COMPUTE_32F;
-  const cudaDataType_t from = data_type(in), to = data_type(out);
-  if (p.batch == 1)
-    check(op, cublas().gemm(handle_, of_b, of_a, p.n, p.m, p.k, alpha, b, from, ldb, a, from, lda, beta, c, to, ldc,
-                            compute, CUBLAS_GEMM_DEFAULT));
-  else
-    check(op, cublas().gemm_batched(handle_, of_b, of_a, p.n, p.m, p.k, alpha, b, from, ldb, p.stride_b, a, from, lda,
-                                    p.stride_a, beta, c, to, ldc, p.stride_c, p.batch, compute, CUBLAS_GEMM_DEFAULT));
+  const cublasComputeType_t compute = wide                           ? CUBLAS_COMPUTE_64F
+                                      : p.tf32 && p.in == DType::f32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                     : CUBLAS_COMPUTE_32F;
+  const cudaDataType_t from = data_type(p.in), to = data_type(p.out);
+  check(op, cublas().gemm(handle_, of_b, of_a, p.n, p.m, p.k, alpha, b, from, p.transpose_b ? p.k : p.n, a, from,
+                          p.transpose_a ? p.m : p.k, beta, c, to, p.n, compute, CUBLAS_GEMM_DEFAULT));
   stream_.launched(op);
 }
 

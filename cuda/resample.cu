@@ -88,8 +88,7 @@ Axes axes_of(const ResampleDims& d, Buffer& buffer, const Stream& stream) {
 
 void CudaBackend::resample(ResampleDims d, Tensor x, Tensor y) {
   const Axes axes = axes_of(d, partial_, stream_);
-  for_type("resample", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("resample", x.dtype(), [&]<class T>(Type<T>) {
     using A = Acc<T>;
     const std::int64_t size = d.batch * d.height * d.out_width * d.channels;
     A* rows = wide_.get<A>(size + 1);
@@ -102,8 +101,7 @@ void CudaBackend::resample(ResampleDims d, Tensor x, Tensor y) {
 void CudaBackend::resample_backward(ResampleDims d, Tensor dy, Gradient dx) {
   if (!dx) return;
   const Axes axes = axes_of(d, partial_, stream_);
-  for_type("resample", dy.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("resample", dy.dtype(), [&]<class T>(Type<T>) {
     using A = Acc<T>;
     const std::int64_t size = d.batch * d.height * d.out_width * d.channels;
     A* rows = wide_.get<A>(size + 1);

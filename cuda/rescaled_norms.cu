@@ -125,8 +125,7 @@ struct BhytTerms {
 }  // namespace
 
 void CudaBackend::seednorm(NormDims d, const NormForward& n, Tensor alpha, Tensor gates) {
-  for_type("seednorm", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("seednorm", n.x.dtype(), [&]<class T>(Type<T>) {
     using P = Param<T>;
     launch("seednorm", seednorm_forward<T>, warp_a_row(d.rows), stream_, d, n.x.data<T>(), alpha.data<P>(),
            n.beta.data<P>(), n.gamma.data<P>(), n.y.data<T>(), n.rstd.data<Acc<T>>(), gates.data<Acc<T>>());
@@ -135,8 +134,7 @@ void CudaBackend::seednorm(NormDims d, const NormForward& n, Tensor alpha, Tenso
 
 void CudaBackend::seednorm_backward(NormDims d, const NormBackward& n, Tensor alpha, Tensor beta, Tensor gates,
                                     Gradient dalpha) {
-  for_type("seednorm_backward", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("seednorm_backward", n.x.dtype(), [&]<class T>(Type<T>) {
     using P = Param<T>;
     using A = Acc<T>;
     double* of_dot = wide_.get<double>(d.rows);
@@ -151,8 +149,7 @@ void CudaBackend::seednorm_backward(NormDims d, const NormBackward& n, Tensor al
 }
 
 void CudaBackend::bhyt(NormDims d, double kappa, const NormForward& n, Tensor alpha) {
-  for_type("bhyt", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("bhyt", n.x.dtype(), [&]<class T>(Type<T>) {
     using P = Param<T>;
     launch("bhyt", bhyt_forward<T>, warp_a_row(d.rows), stream_, d, kappa, n.x.data<T>(), alpha.data<P>(),
            n.gamma.data<P>(), n.y.data<T>(), n.rstd.data<Acc<T>>());
@@ -160,8 +157,7 @@ void CudaBackend::bhyt(NormDims d, double kappa, const NormForward& n, Tensor al
 }
 
 void CudaBackend::bhyt_backward(NormDims d, double kappa, const NormBackward& n, Tensor alpha, Gradient dalpha) {
-  for_type("bhyt_backward", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("bhyt_backward", n.x.dtype(), [&]<class T>(Type<T>) {
     using P = Param<T>;
     using A = Acc<T>;
     if (n.dx)

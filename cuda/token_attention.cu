@@ -99,16 +99,14 @@ A scale_of(const AttentionDims& d) {
 }  // namespace
 
 void CudaBackend::token_attention(AttentionDims d, const TokenAttention& of) {
-  for_type("token_attention", of.q.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("token_attention", of.q.dtype(), [&]<class T>(Type<T>) {
     launch("token_attention", token_forward<T>, {d.batch * d.heads, kTokenThreads}, stream_, d, scale_of<Acc<T>>(d),
            of.q.data<T>(), of.k.data<T>(), of.v.data<T>(), of.y.data<T>(), of.weights.data<Acc<T>>());
   });
 }
 
 void CudaBackend::token_attention_backward(AttentionDims d, const TokenAttentionBackward& of) {
-  for_type("token_attention_backward", of.q.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("token_attention_backward", of.q.dtype(), [&]<class T>(Type<T>) {
     const auto to = [](const Gradient& g) { return g ? g.to.data<T>() : nullptr; };
     launch("token_attention_backward", token_gradients<T>, {d.batch * d.heads, kTokenThreads}, stream_, d,
            scale_of<Acc<T>>(d), of.dy.data<T>(), of.q.data<T>(), of.k.data<T>(), of.v.data<T>(),

@@ -13,7 +13,7 @@ struct SumRun {
   std::int64_t first, step, end, column, part;
   double total[K][V] = {};
 
-  /// Calls f(at, T (&values)[V]..., A (&terms)[K][V]), which sets the terms of each column.
+  /// Calls f(at, A (&terms)[K][V], T (&values)[V]...), which sets the terms of each column.
   template <class F, class... T>
   __device__ void each(F&& f, const T*... from) {
     constexpr int kRows = 8, kAhead = rows_ahead((0 + ... + sizeof(T[V])), 4);
@@ -35,7 +35,7 @@ struct SumRun {
     for (int a = 0; a < kAhead; ++a)
       if (at + a * step < end) {
         A terms[K][V];
-        f(at + a * step, read.values[a]..., terms);
+        f(at + a * step, terms, read.values[a]...);
         for (int k = 0; k < K; ++k)
           for (int v = 0; v < V; ++v) few[k][v] += terms[k][v];
       }
@@ -99,18 +99,11 @@ void sum_chunks(const char* op, Parts parts, std::int64_t chunk_rows, bool align
 /// Like column_sums(): the wanted gradients in `to` get the K sums over rows of the terms that f sets.
 template <int K, class T, int kMost = 4, class F>
 void vector_sums(const char* op, std::int64_t rows, std::int64_t cols, bool aligned, F f, const Gradient (&to)[K],
-                 Buffer& buffer, const Stream& stream, const std::int64_t (&groups)[K]) {
+                 Buffer& buffer, const Stream& stream, const std::int64_t (&groups)[K] = kUngrouped<K>) {
   const std::int64_t chunk_rows = rows_of_chunk(rows), chunks = rows > 0 ? ceil_div(rows, chunk_rows) : 0;
   double* partial = buffer.get<double>(K * (chunks + 1) * cols + 1);
   sum_chunks<K, T, kMost>(op, Parts(rows, cols), chunk_rows, aligned, f, partial, stream);
-  if (any_wanted(to)) finish_sums<K, Param<T>>(op, chunks, cols, partial, to, groups, stream);
-}
-template <int K, class T, int kMost = 4, class F>
-void vector_sums(const char* op, std::int64_t rows, std::int64_t cols, bool aligned, F f, const Gradient (&to)[K],
-                 Buffer& buffer, const Stream& stream) {
-  std::int64_t ones[K];
-  for (std::int64_t& one : ones) one = 1;
-  vector_sums<K, T, kMost>(op, rows, cols, aligned, f, to, buffer, stream, ones);
+  if (any_wanted(to)) finish_sums<K, Param<T>>(op, chunks, cols, partial, to, stream, groups);
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

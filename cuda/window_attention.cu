@@ -28,8 +28,7 @@ struct BiasTerms {
 }  // namespace
 
 void CudaBackend::window_attention(AttentionDims d, const AttentionInput& input, const AttentionOutput& output) {
-  for_type("window_attention", input.q.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("window_attention", input.q.dtype(), [&]<class T>(Type<T>) {
     const auto bias = bias_of<Acc<T>>(*input.windows, d.heads, input.table);
     run_attention("window_attention", work_of<T>(d, input, bias, {output.y.raw()}), output.y, output.lse, stream_);
   });
@@ -38,11 +37,10 @@ void CudaBackend::window_attention(AttentionDims d, const AttentionInput& input,
 void CudaBackend::window_attention_backward(AttentionDims d, const AttentionInput& input, const AttentionOutput& output,
                                             Tensor dy, const AttentionGradients& to) {
   constexpr const char* kOp = "window_attention_backward";
-  for_type(kOp, input.q.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type(kOp, input.q.dtype(), [&]<class T>(Type<T>) {
     using A = Acc<T>;
     const WindowDims& windows = *input.windows;
-    const BiasPlan plan = plan_bias_terms<T>(d, windows.offsets());
+    const BiasPlan plan = plan_bias_terms<T>(d);
     const std::int64_t cols = windows.offsets() * d.heads, deltas = d.batch * d.heads * d.tokens;
     A *delta = wide_.get<A>(deltas + (to.dtable ? plan.rows * cols : 0)), *terms = delta + deltas;
     const AttentionBackwardWork<T, WindowBias<A>> work{

@@ -1,6 +1,5 @@
 // The gradient of a window's bias table: dS summed over windows and over pairs of tokens with the same offset. There
-// are versions by tiles, on tensor cores for bf16, and for heads wider than a tile. All give partial sums, which
-// column_sums adds up.
+// are versions by tiles and on tensor cores for bf16. Both give partial sums, which column_sums adds up.
 #pragma once
 
 #include "cuda/attention.cuh"
@@ -148,56 +147,20 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaT
                 terms + (std::int64_t{chunk} * down * across + pair) * offsets_of(window) * heads + head, heads);
 }
 
-/// terms [chunks, offsets, heads] for heads wider than a tile, one block each.
-template <class T>
-__global__ void bias_terms_wide(AttentionBackwardWork<T, WindowBias<Acc<T>>> work, std::int64_t chunk_windows,
-                                Acc<T>* terms) {
-  using A = Acc<T>;
-  NORMLAB_SHARED(A, of_warp, kWideThreads / kWarp);
-  const AttentionDims& d = work.forward.dims;
-  const int window = work.forward.bias.window, tokens = static_cast<int>(d.tokens), heads = static_cast<int>(d.heads),
-            span = 2 * window - 1, block = static_cast<int>(blockIdx.x);
-  const int head = block % heads, offset = block / heads % offsets_of(window),
-            chunk = block / heads / offsets_of(window);
-  const int dy = offset / span - (window - 1), dx = offset % span - (window - 1);
-  const std::int64_t begin = chunk * chunk_windows,
-                     end = begin + chunk_windows < d.batch ? begin + chunk_windows : d.batch;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp, warps = kWideThreads / kWarp;
-  A sum = 0;
-  for (auto w = static_cast<int>(begin); w < end; ++w) {
-    const HeadPart of{w, head};
-    const WideHead<T, WindowBias<A>> in(work.forward, of);
-    for (int query = warp; query < tokens; query += warps) {
-      const int y = query / window - dy, x = query % window - dx;
-      if (y < 0 || y >= window || x < 0 || x >= window) continue;  // a whole warp
-      sum += WideWeights<T, WindowBias<A>>(work, in, work.dy + of.begin(d, d.width()), query, y * window + x).ds;
-    }
-  }
-  if (threadIdx.x % kWarp == 0) of_warp[warp] = sum;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  A total = 0;
-  for (int i = 0; i < warps; ++i) total += of_warp[i];
-  terms[blockIdx.x] = total;
-}
-
 /// How a call's terms are computed: `rows` of [offsets, heads] each.
 struct BiasPlan {
   std::int64_t chunk, rows;
   Launch how;
 };
 template <class T>
-BiasPlan plan_bias_terms(const AttentionDims& d, std::int64_t offsets) {
+BiasPlan plan_bias_terms(const AttentionDims& d) {
   BiasPlan plan{windows_of_chunk(d.batch), 0, {0}};
   const std::int64_t chunks = d.batch > 0 ? ceil_div(d.batch, plan.chunk) : 0;
   const auto by_tiles = [&](int block_rows, int tile_cols, int warps, std::size_t bytes) {
     plan.rows = chunks * ceil_div(d.tokens, block_rows) * ceil_div(d.tokens, tile_cols);
     plan.how = {plan.rows * d.heads, warps * kWarp, bytes};
   };
-  if (d.head_dim > kWidestTile) {
-    plan.rows = chunks;
-    plan.how = {chunks * offsets * d.heads, kWideThreads};
-  } else if (std::is_same_v<T, bf16> && d.head_dim <= kWidestMma) {
+  if (std::is_same_v<T, bf16> && d.head_dim <= kWidestMma) {
     for_mma_width<false>(d.head_dim, [&](auto width) {
       using L = MmaTiling<decltype(width)::kWidth>;
       const int warps = warps_of_block<L>(d.tokens, L::kBackwardWarps), rows = warps * L::kWarpRows;
@@ -228,7 +191,6 @@ void run_bias_terms(const char* op, const BiasPlan& plan, const AttentionBackwar
         launch(op, work.forward.keep ? bias_terms_mma<kWidth, true> : bias_terms_mma<kWidth, false>, plan.how, stream,
                work, plan.chunk, terms);
       });
-  if (dim > kWidestTile) return launch(op, bias_terms_wide<T>, plan.how, stream, work, plan.chunk, terms);
   for_width<T>(dim, [&](auto width) {
     launch(op, bias_terms<T, decltype(width)::kWidth>, plan.how, stream, work, plan.chunk, terms);
   });

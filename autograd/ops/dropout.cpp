@@ -31,12 +31,6 @@ Var dropout(const Var& x, Tensor keep, double rate) {
   return masked("dropout", x, keep, rate, 1);
 }
 
-Var drop_path(const Var& x, Tensor keep, double rate) {
-  check_rate("drop_path", rate);
-  require_shape("drop_path", "keep", keep.shape(), {x.shape()[0]});
-  return masked("drop_path", x, keep, rate, x.shape().size() / x.shape()[0]);
-}
-
 Var dropout_add(const Var& x, Tensor keep, double rate, const Var& residual) {
   check_rate("dropout_add", rate);
   require_shape("dropout_add", "residual", residual.shape(), x.shape());

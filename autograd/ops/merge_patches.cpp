@@ -11,10 +11,9 @@ Var merge_patches(const Var& x, std::int64_t height, std::int64_t width) {
   const GridDims dims{s[0], height, width, s[2]};
   Tape& tape = x.tape();
   Tensor y = tape.empty({dims.batch, (height + 1) / 2 * ((width + 1) / 2), 4 * dims.cols}, x.value().dtype());
-  tape.backend().merge_patches(dims, x.value(), y);
-  return tape.record("merge_patches", {x}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
-    backend.merge_patches_backward(dims, dy, d[0]);
-  });
+  tape.backend().gather(dims, x.value(), {y});
+  return tape.record("merge_patches", {x}, y,
+                     [=](Backend& backend, const Tensor& dy, Grads& d) { backend.scatter(dims, dy, d[0]); });
 }
 
 }  // namespace normlab

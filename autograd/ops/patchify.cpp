@@ -14,9 +14,9 @@ Var patchify(const Var& images, std::int64_t patch_height, std::int64_t patch_wi
   Tape& tape = images.tape();
   Tensor y = tape.empty({s[0], s[1] / patch_height * (s[2] / patch_width), patch_height * patch_width * s[3]},
                         images.value().dtype());
-  tape.backend().patchify(dims, images.value(), y);
+  tape.backend().gather(dims, images.value(), {y});
   return tape.record("patchify", {images}, y,
-                     [=](Backend& backend, const Tensor& dy, Grads& d) { backend.patchify_backward(dims, dy, d[0]); });
+                     [=](Backend& backend, const Tensor& dy, Grads& d) { backend.scatter(dims, dy, d[0]); });
 }
 
 }  // namespace normlab

@@ -37,9 +37,13 @@ Var concat_token(const Var& token, const Var& x) {
   require_shape("concat_token", "token", token.shape(), {1, 1, dims.cols});
   Tape& tape = x.tape();
   Tensor y = tape.empty({dims.batch, dims.tokens + 1, dims.cols}, x.value().dtype());
-  tape.backend().concat_token(dims, token.value(), x.value(), y);
+  const TokenDims all{dims.batch, dims.tokens + 1, dims.cols};
+  const PartDims rest{all.tokens * all.cols, all.cols, dims.tokens * all.cols};
+  tape.backend().put_token(all, token.value(), y);
+  tape.backend().scatter(rest, x.value(), {y});
   return tape.record("concat_token", {token, x}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
-    backend.concat_token_backward(dims, dy, d[0], d[1]);
+    backend.put_token_backward(all, dy, d[0]);
+    backend.gather(rest, dy, d[1]);
   });
 }
 
@@ -50,23 +54,25 @@ Var select_tokens(const Var& x, std::int64_t first, std::int64_t count) {
   Tape& tape = x.tape();
   const Shape shape = count == 1 ? Shape{dims.batch, dims.cols} : Shape{dims.batch, count, dims.cols};
   Tensor y = tape.empty(shape, x.value().dtype());
-  tape.backend().select_tokens(dims, first, count, x.value(), y);
-  return tape.record("select_tokens", {x}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
-    backend.select_tokens_backward(dims, first, count, dy, d[0]);
-  });
+  const PartDims part{dims.tokens * dims.cols, first * dims.cols, count * dims.cols};
+  tape.backend().gather(part, x.value(), {y});
+  return tape.record("select_tokens", {x}, y,
+                     [=](Backend& backend, const Tensor& dy, Grads& d) { backend.gather(InPart{part}, dy, d[0]); });
 }
 
 Var concat_tokens(const Var& first, const Var& rest) {
   const TokenDims a = token_dims("concat_tokens", first), b = token_dims("concat_tokens", rest);
   require_shape("concat_tokens", "rest", rest.shape(), {a.batch, b.tokens, a.cols});
-  const TokenDims dims{a.batch, a.tokens + b.tokens, a.cols};
+  const std::int64_t head = a.tokens * a.cols, tail = b.tokens * b.cols;
+  const PartDims of_first{head + tail, 0, head}, of_rest{head + tail, head, tail};
   Tape& tape = first.tape();
-  Tensor y = tape.empty({dims.batch, dims.tokens, dims.cols}, first.value().dtype());
-  tape.backend().concat_tokens(dims, a.tokens, first.value(), rest.value(), y);
-  return tape.record("concat_tokens", {first, rest}, y,
-                     [=, n = a.tokens](Backend& backend, const Tensor& dy, Grads& d) {
-                       backend.concat_tokens_backward(dims, n, dy, d[0], d[1]);
-                     });
+  Tensor y = tape.empty({a.batch, a.tokens + b.tokens, a.cols}, first.value().dtype());
+  tape.backend().scatter(of_first, first.value(), {y});
+  tape.backend().scatter(of_rest, rest.value(), {y});
+  return tape.record("concat_tokens", {first, rest}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
+    backend.gather(of_first, dy, d[0]);
+    backend.gather(of_rest, dy, d[1]);
+  });
 }
 
 }  // namespace normlab

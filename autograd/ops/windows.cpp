@@ -26,12 +26,11 @@ Var cut_windows(const Var& x, const Windows& windows) {
   const WindowDims dims = windows.dims(s[0], s[2]);
   Tape& tape = x.tape();
   Tensor y = tape.empty({dims.batch * dims.windows(), dims.tokens(), dims.cols}, x.value().dtype());
-  tape.backend().cut_windows(dims, x.value(), y);
+  tape.backend().gather(dims, x.value(), {y});
   const Kept kept = tape.keep(x);
-  const Var out = tape.record("cut_windows", {x}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
-    backend.cut_windows_backward(dims, dy, d[0]);
-  });
-  tape.can_remake(out, [=](Backend& backend, const Tensor& again) { backend.cut_windows(dims, kept.value(), again); });
+  const Var out = tape.record("cut_windows", {x}, y,
+                              [=](Backend& backend, const Tensor& dy, Grads& d) { backend.scatter(dims, dy, d[0]); });
+  tape.can_remake(out, [=](Backend& backend, const Tensor& again) { backend.gather(dims, kept.value(), {again}); });
   return out;
 }
 
@@ -44,10 +43,9 @@ Var join_windows(const Var& x, const Windows& windows) {
   const WindowDims dims = windows.dims(s[0] / one.windows(), s[2]);
   Tape& tape = x.tape();
   Tensor y = tape.empty({dims.batch, dims.height * dims.width, dims.cols}, x.value().dtype());
-  tape.backend().join_windows(dims, x.value(), y);
-  return tape.record("join_windows", {x}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
-    backend.join_windows_backward(dims, dy, d[0]);
-  });
+  tape.backend().scatter(dims, x.value(), {y});
+  return tape.record("join_windows", {x}, y,
+                     [=](Backend& backend, const Tensor& dy, Grads& d) { backend.gather(dims, dy, d[0]); });
 }
 
 }  // namespace normlab

@@ -12,15 +12,17 @@ namespace {
 template <class T>
 class HeadBias {
  public:
-  HeadBias(const AttentionInput& in, std::int64_t heads) : in_(in), heads_(heads) {
-    if (!in.windows) return;
-    patterns_ = in.windows->shift_y + in.windows->shift_x == 0 ? 1 : kMaskPatterns;
-    values_ = scratch<T>(Slot::b, patterns_ * size());
-  }
+  HeadBias(const AttentionInput& in, std::int64_t heads)
+      : in_(in),
+        heads_(heads),
+        patterns_(!in.windows                                      ? 0
+                  : in.windows->shift_y + in.windows->shift_x == 0 ? 1
+                                                                   : kMaskPatterns),
+        values_(in.windows ? patterns_ * size() : 0) {}
   void take(std::int64_t h) {
-    expand_bias(*in_.windows, heads_, h, in_.table.data<T>(), values_);
+    expand_bias(*in_.windows, heads_, h, in_.table.data<T>(), values_.begin());
     for (int p = 1; p < patterns_; ++p) {
-      std::copy_n(values_, size(), values_ + p * size());
+      std::copy_n(values_.begin(), size(), values_ + p * size());
       add_mask(*in_.windows, p, values_ + p * size());
     }
   }
@@ -32,8 +34,8 @@ class HeadBias {
   std::int64_t size() const { return in_.windows->tokens() * in_.windows->tokens(); }
   const AttentionInput& in_;
   const std::int64_t heads_;
-  int patterns_ = 0;
-  T* values_ = nullptr;
+  const int patterns_;
+  const Scratch<T> values_;
 };
 
 /// Head i of all: its image or window, and its offsets in q, k, v and their gradients (`in`), in y and dy (`out`), and
@@ -68,7 +70,7 @@ void attention_forward(AttentionDims d, const AttentionInput& input, const Atten
   const HeadWork<T> work{d, input.rate};
   const Heads<T> heads{d, input};
   HeadBias<T> bias(input, d.heads);
-  T* p = scratch<T>(Slot::a, N * N + N);
+  const Scratch<T> p(N * N + N);
   T *y = output.y.data<T>(), *lse = output.lse.data<T>();
   for (std::int64_t i = 0; i < d.batch * d.heads; ++i) {
     const HeadPlace at(d, bool(input.windows), i);
@@ -85,14 +87,14 @@ void attention_gradients(AttentionDims d, const AttentionInput& input, const Att
   const HeadWork<T> work{d, input.rate};
   const Heads<T> heads{d, input};
   HeadBias<T> bias(input, d.heads);
-  T* p = scratch<T>(Slot::a, 2 * N * N);
-  T* dbias = to.dtable ? scratch<T>(Slot::c, N * N) : nullptr;
+  const Scratch<T> p(2 * N * N);
+  const Scratch<T> dbias(to.dtable ? N * N : 0);
   const T *y = output.y.data<T>(), *lse = output.lse.data<T>();
   for (std::int64_t i = 0; i < d.batch * d.heads; ++i) {
     const HeadPlace at(d, bool(input.windows), i);
     if (input.windows && at.image == 0) {
       bias.take(at.head);
-      if (dbias) std::fill_n(dbias, N * N, T(0));
+      if (dbias) std::fill_n(dbias.begin(), N * N, T(0));
     }
     head_gradients<T>(
         work, {dy + at.out, d.width()}, heads.q(at), heads.k(at), heads.v(at), bias.of(at.image), heads.keep(at),
@@ -100,7 +102,7 @@ void attention_gradients(AttentionDims d, const AttentionInput& input, const Att
         {into<T>(to.dq, at.in), into<T>(to.dk, at.in), into<T>(to.dv, at.in), adds(to.dq), adds(to.dk), adds(to.dv)});
     if (!dbias) continue;
     for (std::int64_t j = 0; j < N * N; ++j) dbias[j] += p[N * N + j];
-    if (at.image == d.batch - 1) reduce_bias<T>(*input.windows, d.heads, at.head, dbias, to.dtable);
+    if (at.image == d.batch - 1) reduce_bias<T>(*input.windows, d.heads, at.head, dbias.begin(), to.dtable);
   }
 }
 
@@ -115,10 +117,8 @@ void CpuBackend::attention(AttentionDims d, const AttentionInput& input, const A
 void CpuBackend::attention_backward(AttentionDims d, const AttentionInput& input, const AttentionOutput& output,
                                     Tensor dy, const AttentionGradients& to) {
   if (input.q.dtype() == DType::bf16) return attention_bf16_backward(d, input, output, dy, to);
-  for_param_type("attention", input.q.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    attention_gradients<T>(d, input, output, dy.data<T>(), to);
-  });
+  for_param_type("attention", input.q.dtype(),
+                 [&]<class T>(Type<T>) { attention_gradients<T>(d, input, output, dy.data<T>(), to); });
 }
 
 }  // namespace normlab

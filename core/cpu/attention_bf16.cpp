@@ -74,10 +74,10 @@ float softmax_row(std::int64_t n, float scale, float* s, const std::uint8_t* kee
 /// What a window adds to its scores, in float: the bias of every head and each mask.
 class WindowScores {
  public:
-  WindowScores(const std::optional<WindowDims>& d, std::int64_t heads, const Tensor& table) : d_(d) {
+  WindowScores(const std::optional<WindowDims>& d, std::int64_t heads, const Tensor& table)
+      : d_(d), bias_(d ? (heads + kMaskPatterns) * d->tokens() * d->tokens() : 0) {
     if (!d) return;
     const std::int64_t square = d->tokens() * d->tokens();
-    bias_ = scratch<float>(Slot::c, (heads + kMaskPatterns) * square);
     masks_ = bias_ + heads * square;
     for (std::int64_t h = 0; h < heads; ++h) expand_bias(*d, heads, h, table.data<float>(), bias_ + h * square);
     std::fill_n(masks_, kMaskPatterns * square, 0.0f);
@@ -93,7 +93,8 @@ class WindowScores {
 
  private:
   const std::optional<WindowDims>& d_;
-  float *bias_ = nullptr, *masks_ = nullptr;
+  const Scratch<float> bias_;
+  float* masks_ = nullptr;
 };
 
 float scale_of(AttentionDims d) { return float(1 / std::sqrt(double(d.head_dim))); }
@@ -112,9 +113,9 @@ void CpuBackend::attention_bf16(AttentionDims d, const AttentionInput& input, co
   const Heads heads{d, g};
   const float scale = scale_of(d), inverse_keep = float(1 / (1 - rate));
   const std::uint8_t* mask = keep.data<std::uint8_t>();
-  float* s = scratch<float>(Slot::a, square + side);
+  const Scratch<float> s(square + side);
   float* sums = s + square;
-  bf16* a = scratch<bf16>(Slot::b, 2 * side + square);
+  const Scratch<bf16> a(2 * side + square);
   bf16 *b = a + side, *p = b + side;
   const WindowScores added(windows, d.heads, table);
   for (std::int64_t image = 0; image < d.batch; ++image)
@@ -147,13 +148,13 @@ void CpuBackend::attention_bf16_backward(AttentionDims d, const AttentionInput& 
   const Heads heads{d, g};
   const float scale = scale_of(d), inverse_keep = float(1 / (1 - rate));
   const std::uint8_t* mask = keep.data<std::uint8_t>();
-  float* p = scratch<float>(Slot::a, 2 * square + side);
+  const Scratch<float> p(2 * square + side);
   float *dp = p + square, *sums = dp + square;
-  bf16* qs = scratch<bf16>(Slot::b, 4 * side + square);
+  const Scratch<bf16> qs(4 * side + square);
   bf16 *ks = qs + side, *vs = ks + side, *gs = vs + side, *narrow = gs + side;
   const WindowScores added(windows, d.heads, table);
-  float* dbias = dtable ? scratch<float>(Slot::d, d.heads * N * N) : nullptr;
-  if (dtable) std::fill_n(dbias, d.heads * N * N, 0.0f);
+  const Scratch<float> dbias(dtable ? d.heads * N * N : 0);
+  if (dtable) std::fill_n(dbias.begin(), d.heads * N * N, 0.0f);
   for (std::int64_t image = 0; image < d.batch; ++image)
     for (std::int64_t h = 0; h < d.heads; h += g) {
       const std::int64_t at = image * N * d.width() + h * d.head_dim, in = image * N * d.stride + h * d.head_dim,

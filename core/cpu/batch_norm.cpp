@@ -28,10 +28,10 @@ Collective::Bytes bytes_of(const double* numbers, std::int64_t count) {
 template <class A, class F>
 void combine_groups(const BatchNormDims& d, std::span<const Collective::Bytes> all, std::span<void* const> here,
                     F&& f) {
-  const double** rows = scratch<const double*>(Slot::e, d.group_size());
+  const Scratch<const double*> rows(d.group_size());
   std::int64_t group = 0, count = 0;
   const auto close = [&] {
-    if (count > 0) f(group++, std::span<const double* const>(rows, static_cast<std::size_t>(count)));
+    if (count > 0) f(group++, std::span<const double* const>(rows.begin(), static_cast<std::size_t>(count)));
     count = 0;
   };
   for (const Collective::Bytes& shard : all) {
@@ -70,19 +70,19 @@ void image_statistics(std::int64_t rows, std::int64_t cols, const T* x, double* 
   using A = Acc<T>;
   constexpr std::int64_t kBlockBytes = std::int64_t{1} << 17;
   const std::int64_t block = std::max<std::int64_t>(8, kBlockBytes / (cols * std::int64_t(sizeof(T))) / 8 * 8);
-  A* centre = scratch<A>(Slot::e, cols);
+  const Scratch<A> centre(cols);
   for (std::int64_t begin = 0; begin < rows; begin += block) {
     const std::int64_t count = std::min(block, rows - begin);
     const T* first = x + begin * cols;
     const double n = double(count), before = double(begin), part = n / (before + n);
-    RowAdder<A, 1> sums(Slot::c, cols);
+    RowAdder<A, 1> sums(cols);
     for (std::int64_t r = 0; r < count; ++r) {
       each_vector<A>(cols, [&](auto c, auto k) { sums.add(0, c, load(first + r * cols + c, k), k); });
       sums.end_rows(1);
     }
     const double* total = sums.total(0);
     for (std::int64_t c = 0; c < cols; ++c) centre[c] = A(total[c] / n);
-    RowAdder<A, 2> centred(Slot::c, cols);
+    RowAdder<A, 2> centred(cols);
     each_rows(count, [&](std::int64_t r, auto k) {
       each_vector<A>(cols, [&](auto c, auto lanes) {
         const Vec<A> m = load(centre + c, lanes);
@@ -118,8 +118,7 @@ void batch_norm_statistics(BatchNormDims d, Collective& shards, const T* x, Para
                      numbers + (i * 2 + 1) * d.cols);
   Results<A> results{{mean, rstd}};
   const auto combine = [&](std::span<const Collective::Bytes> all, std::span<void* const> here) {
-    double *m = scratch<double>(Slot::b, 4 * d.cols), *m2 = m + d.cols, *new_mean = m2 + d.cols;
-    double* const new_var = new_mean + d.cols;
+    const Scratch<double> m(d.cols), m2(d.cols), new_mean(d.cols), new_var(d.cols);
     const Results<A>& out = results_of<A>(here[0]);
     combine_groups<A>(d, all, here, [&](std::int64_t group, std::span<const double* const> images) {
       // All images have the same number of rows, so the mean is that of their means.
@@ -157,7 +156,7 @@ void batch_norm_apply(BatchNormDims d, const NormForward& of) {
   const Param<T>*gamma = of.gamma.data<Param<T>>(), *beta = of.beta.data<Param<T>>();
   const A *mean = of.mean.data<A>(), *rstd = of.rstd.data<A>();
   const std::int64_t image_size = d.rows_per_image * d.cols;
-  A* factor = scratch<A>(Slot::c, d.cols);
+  const Scratch<A> factor(d.cols);
   std::int64_t of_group = -1;
   for (std::int64_t i = 0; i < d.images; ++i) {
     const std::int64_t group = (d.first_image + i) / d.group_size();
@@ -187,7 +186,7 @@ void batch_norm_gradients(BatchNormDims d, Collective& shards, const NormBackwar
   A *mean_uph = reinterpret_cast<A*>(numbers + count), *mean_up = mean_uph + m;
   for (std::int64_t i = 0; i < d.images; ++i) {
     const std::int64_t at = (d.first_image + i) / d.group_size() * d.cols;
-    RowAdder<A, 2> sums(Slot::c, d.cols);
+    RowAdder<A, 2> sums(d.cols);
     for (std::int64_t e = i * image_size; e < (i + 1) * image_size; e += d.cols) {
       each_vector<A>(d.cols, [&](auto c, auto n) {
         const Vec<A> up = load(dy + e + c, n);
@@ -201,7 +200,7 @@ void batch_norm_gradients(BatchNormDims d, Collective& shards, const NormBackwar
   }
   Results<A> results{{mean_uph, mean_up}};
   const auto combine = [&](std::span<const Collective::Bytes> all, std::span<void* const> here) {
-    double* total = scratch<double>(Slot::c, d.cols);
+    const Scratch<double> total(d.cols);
     combine_groups<A>(d, all, here, [&](std::int64_t group, std::span<const double* const> images) {
       const double n = double(d.rows_per_image) * double(images.size());
       for (const int k : {0, 1}) {
@@ -213,7 +212,7 @@ void batch_norm_gradients(BatchNormDims d, Collective& shards, const NormBackwar
   };
   shards.meet(bytes_of(numbers, count), &results, combine);
   if (T* out = of.dx.to.data<T>()) {
-    A *factor = scratch<A>(Slot::c, 2 * d.cols), *slope = factor + d.cols;
+    const Scratch<A> factor(d.cols), slope(d.cols);
     std::int64_t of_group = -1;
     for (std::int64_t i = 0; i < d.images; ++i) {
       const std::int64_t group = (d.first_image + i) / d.group_size(), at = group * d.cols;
@@ -232,10 +231,10 @@ void batch_norm_gradients(BatchNormDims d, Collective& shards, const NormBackwar
     }
   }
   // Only this shard's share: the lanes add up the shares of all shards.
-  double* total = scratch<double>(Slot::c, d.cols);
+  const Scratch<double> total(d.cols);
   const auto share = [&](const Gradient& to, std::int64_t offset) {
     if (!to) return;
-    std::fill_n(total, d.cols, 0.0);
+    std::fill_n(total.begin(), d.cols, 0.0);
     for (std::int64_t i = 0; i < d.images; ++i)
       for (std::int64_t c = 0; c < d.cols; ++c) total[c] += numbers[i * 2 * d.cols + offset + c];
     put_sums<Param<T>>(d.cols, total, to);
@@ -249,12 +248,12 @@ void batch_norm_frozen_gradients(NormDims d, const NormBackward& of, const Param
   using A = Acc<T>;
   const T *dy = of.dy.data<T>(), *x = of.x.data<T>();
   const Param<T>* gamma = of.gamma.data<Param<T>>();
-  A *rstd = scratch<A>(Slot::a, 2 * d.cols), *factor = rstd + d.cols;
+  const Scratch<A> rstd(d.cols), factor(d.cols);
   for (std::int64_t c = 0; c < d.cols; ++c) {
     rstd[c] = 1 / std::sqrt(A(var[c]) + A(d.eps));
     factor[c] = gamma[c] * rstd[c];
   }
-  RowAdder<A, 2> sums(Slot::c, d.cols);
+  RowAdder<A, 2> sums(d.cols);
   T* out = of.dx.to.data<T>();
   for (std::int64_t e = 0; e < d.rows * d.cols; e += d.cols) {
     each_vector<A>(d.cols, [&](auto c, auto n) {
@@ -273,8 +272,7 @@ void batch_norm_frozen_gradients(NormDims d, const NormBackward& of, const Param
 
 void CpuBackend::batch_norm(BatchNormDims d, Collective& shards, const NormForward& n, Tensor running_mean,
                             Tensor running_var) {
-  for_type("batch_norm", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("batch_norm", n.x.dtype(), [&]<class T>(Type<T>) {
     using P = Param<T>;
     batch_norm_statistics<T>(d, shards, n.x.data<T>(), running_mean.data<P>(), running_var.data<P>(),
                              n.mean.data<Acc<T>>(), n.rstd.data<Acc<T>>());
@@ -287,20 +285,18 @@ void CpuBackend::batch_norm_again(BatchNormDims d, const NormForward& n) {
 }
 
 void CpuBackend::batch_norm_backward(BatchNormDims d, Collective& shards, const NormBackward& n) {
-  for_type("batch_norm", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("batch_norm", n.x.dtype(), [&]<class T>(Type<T>) {
     choose(adds(n.dx), [&](auto add) { batch_norm_gradients<T, decltype(add)::value>(d, shards, n); });
   });
 }
 
 void CpuBackend::batch_norm_frozen(NormDims d, Tensor x, Tensor gamma, Tensor beta, Tensor running_mean,
                                    Tensor running_var, Tensor y) {
-  for_type("batch_norm_frozen", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("batch_norm_frozen", x.dtype(), [&]<class T>(Type<T>) {
     using A = Acc<T>;
     const Param<T>*g = gamma.data<Param<T>>(), *b = beta.data<Param<T>>();
     const Param<T>*m = running_mean.data<Param<T>>(), *v = running_var.data<Param<T>>();
-    A* factor = scratch<A>(Slot::a, d.cols);
+    const Scratch<A> factor(d.cols);
     for (std::int64_t c = 0; c < d.cols; ++c) factor[c] = g[c] / std::sqrt(A(v[c]) + A(d.eps));
     const T* in = x.data<T>();
     T* out = y.data<T>();
@@ -313,8 +309,7 @@ void CpuBackend::batch_norm_frozen(NormDims d, Tensor x, Tensor gamma, Tensor be
 
 void CpuBackend::batch_norm_frozen_backward(NormDims d, const NormBackward& n, Tensor running_mean,
                                             Tensor running_var) {
-  for_type("batch_norm_frozen", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("batch_norm_frozen", n.x.dtype(), [&]<class T>(Type<T>) {
     choose(adds(n.dx), [&](auto add) {
       batch_norm_frozen_gradients<T, decltype(add)::value>(d, n, running_mean.data<Param<T>>(),
                                                            running_var.data<Param<T>>());

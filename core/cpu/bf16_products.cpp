@@ -13,18 +13,6 @@
 namespace normlab {
 namespace {
 
-struct Sizes {  // of the matrices as stored
-  std::int64_t a_rows, a_cols, b_rows, b_cols, lda, ldb, ldc;
-  explicit Sizes(const Bf16Product& p)
-      : a_rows(p.transpose_a ? p.k : p.m),
-        a_cols(p.transpose_a ? p.m : p.k),
-        b_rows(p.transpose_b ? p.n : p.k),
-        b_cols(p.transpose_b ? p.k : p.n),
-        lda(p.lda ? p.lda : a_cols),
-        ldb(p.ldb ? p.ldb : b_cols),
-        ldc(p.ldc ? p.ldc : p.n) {}
-};
-
 /// oneDNN's primitive for one product. Immutable, so that all threads may execute it, and never destroyed.
 struct Primitive {
   Bf16Product product;
@@ -36,16 +24,15 @@ struct Primitive {
   Primitive* next = nullptr;
 };
 
-/// op(X) [batch, rows, cols] of a matrix stored with row stride `stride`, transposed or not.
-OneDnnLayout describe(std::int64_t batch, std::int64_t rows, std::int64_t cols, bool transposed, std::int64_t stride,
-                      DType dtype) {
+/// op(X) [batch, rows, cols] of a matrix, stored transposed or not.
+OneDnnLayout describe(std::int64_t batch, std::int64_t rows, std::int64_t cols, bool transposed, DType dtype) {
   const auto type = dtype == DType::bf16 ? dnnl_bf16 : dnnl_f32;
-  const std::int64_t by_row = transposed ? 1 : stride, by_col = transposed ? stride : 1;
+  const std::int64_t by_row = transposed ? 1 : cols, by_col = transposed ? rows : 1;
   if (batch == 1) {
     const dnnl_dims_t extents = {rows, cols}, strides = {by_row, by_col};
     return make_layout(2, extents, type, strides);
   }
-  const dnnl_dims_t extents = {batch, rows, cols}, strides = {(transposed ? cols : rows) * stride, by_row, by_col};
+  const dnnl_dims_t extents = {batch, rows, cols}, strides = {rows * cols, by_row, by_col};
   return make_layout(3, extents, type, strides);
 }
 
@@ -69,14 +56,13 @@ OneDnnAttributes make_attributes(bool add) {
 }
 
 std::unique_ptr<Primitive> make(const Bf16Product& product, std::size_t number) {
-  const Sizes s(product);
   auto p = std::make_unique<Primitive>();
   p->product = product;
   p->number = number;
-  p->a = describe(product.batch, product.m, product.k, product.transpose_a, s.lda, DType::bf16);
-  p->b = describe(product.batch, product.k, product.n, product.transpose_b, s.ldb, DType::bf16);
-  p->c = describe(product.batch, product.m, product.n, false, s.ldc, product.to);
-  if (product.bias) p->bias = describe(1, 1, product.n, false, product.n, DType::f32);
+  p->a = describe(product.batch, product.m, product.k, product.transpose_a, DType::bf16);
+  p->b = describe(product.batch, product.k, product.n, product.transpose_b, DType::bf16);
+  p->c = describe(product.batch, product.m, product.n, false, product.to);
+  if (product.bias) p->bias = describe(1, 1, product.n, false, DType::f32);
   p->chosen = choose_product(p->a, p->b, p->bias, p->c, make_attributes(product.add).get());
   if (!p->chosen || onednn().primitive_create(&p->matmul, p->chosen.get()) != dnnl_success)
     throw EnvironmentError(concat("oneDNN ", onednn_info(), " has no bf16 product of [", product.m, ", ", product.k,
@@ -113,8 +99,8 @@ class Primitives {
  private:
   static std::size_t hash(const Bf16Product& p) {
     std::uint64_t h = 0;
-    for (const std::int64_t value : {p.m, p.n, p.k, p.batch, p.lda, p.ldb, p.ldc, std::int64_t(p.transpose_a),
-                                     std::int64_t(p.transpose_b), std::int64_t(p.to), std::int64_t(p.add)})
+    for (const std::int64_t value : {p.m, p.n, p.k, p.batch, std::int64_t(p.transpose_a), std::int64_t(p.transpose_b),
+                                     std::int64_t(p.to), std::int64_t(p.add)})
       h = (h ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15u;
     return static_cast<std::size_t>(h >> 32);
   }
@@ -191,27 +177,25 @@ void native_product(const Bf16Product& product, const bf16* a, const bf16* b, co
   point(o.b, b);
   point(o.c, c);
   if (product.bias) point(o.bias, bias);
-  if (p.scratch_bytes > 0)
-    point(o.scratchpad, cpu::scratch<std::byte>(cpu::Slot::product, static_cast<std::int64_t>(p.scratch_bytes)));
+  const cpu::Scratch<std::byte> pad(static_cast<std::int64_t>(p.scratch_bytes));
+  if (p.scratch_bytes > 0) point(o.scratchpad, pad);
   require(onednn().primitive_execute(p.matmul, thread.stream.get(), o.count, o.list.data()), "a product cannot be run");
 }
 
-const float* widen_rows(const bf16* from, std::int64_t rows, std::int64_t cols, std::int64_t stride, float* to) {
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t i = 0; i < cols; ++i) to[r * cols + i] = from[r * stride + i];
+const float* widen(const bf16* from, std::int64_t n, float* to) {
+  std::copy_n(from, n, to);
   return to;
 }
 
 void emulated_product(const Bf16Product& p, const bf16* a, const bf16* b, const float* bias, void* c) {
-  const Sizes s(p);
-  auto* memory = cpu::scratch<float>(cpu::Slot::product, p.m * p.k + p.k * p.n + p.m * p.n);
-  float *wide_b = memory + p.m * p.k, *sums = wide_b + p.k * p.n;
+  const cpu::Scratch<float> wide_a(p.m * p.k), wide_b(p.k * p.n), sums(p.m * p.n);
   for (std::int64_t i = 0; i < p.batch; ++i) {
-    const float* left = widen_rows(a + i * s.a_rows * s.lda, s.a_rows, s.a_cols, s.lda, memory);
-    const float* right = widen_rows(b + i * s.b_rows * s.ldb, s.b_rows, s.b_cols, s.ldb, wide_b);
-    gemm(p.transpose_a, p.transpose_b, p.m, p.n, p.k, 1.0f, left, s.a_cols, right, s.b_cols, 0.0f, sums, p.n);
+    const float *left = widen(a + i * p.m * p.k, p.m * p.k, wide_a),
+                *right = widen(b + i * p.k * p.n, p.k * p.n, wide_b);
+    gemm(p.transpose_a, p.transpose_b, p.m, p.n, p.k, 1.0f, left, p.transpose_a ? p.m : p.k, right,
+         p.transpose_b ? p.k : p.n, 0.0f, sums, p.n);
     for (std::int64_t r = 0; r < p.m; ++r) {
-      const std::int64_t at = (i * p.m + r) * s.ldc;
+      const std::int64_t at = (i * p.m + r) * p.n;
       auto* rounded = static_cast<bf16*>(c) + at;
       auto* wide = static_cast<float*>(c) + at;
       for (std::int64_t j = 0; j < p.n; ++j) {

@@ -11,15 +11,13 @@
 namespace normlab {
 
 /// C [batch][m, n] = op(A) op(B) (+ bias) (+ C), row-major, with consecutive matrices in a batch. op(A) is [m, k],
-/// op(B) [k, n]; `transpose_a`: A is stored [k, m], `transpose_b`: B is stored [n, k]. lda, ldb, ldc are row strides of
-/// the matrices as stored; 0 means contiguous rows, which is fast.
+/// op(B) [k, n]; `transpose_a`: A is stored [k, m], `transpose_b`: B is stored [n, k].
 struct Bf16Product {
   std::int64_t m, n, k, batch = 1;
   bool transpose_a = false, transpose_b = false;
   DType to = DType::f32;  // type of C: f32, or bf16, rounded once at the end
   bool add = false;       // adds to C
   bool bias = false;      // adds a float per column; only for batch 1
-  std::int64_t lda = 0, ldb = 0, ldc = 0;
   bool operator==(const Bf16Product&) const = default;
 };
 

@@ -2,11 +2,11 @@
 // kernels of one family and the methods that select the type.
 #pragma once
 
-#include "core/backend.h"
+#include "core/shared_kernels.h"
 
 namespace normlab {
 
-class CpuBackend final : public Backend {
+class CpuBackend final : public SharedKernels<CpuBackend> {
  public:
   explicit CpuBackend(Bf16Products bf16_products) : bf16_products_(bf16_products) {}
   std::string name() const override;
@@ -20,16 +20,21 @@ class CpuBackend final : public Backend {
   void prepare_muon(std::int64_t rows, std::int64_t cols) override;
   std::int64_t panel_rows(DType) const override;
   void pack_panels(Tensor w, Tensor panels) override;
-  bool has_products_through_gelu(GeluForm, DType) const override;
   NORMLAB_KERNELS(NORMLAB_OVERRIDE)
   NORMLAB_UPDATES(NORMLAB_OVERRIDE)
 
  private:
+  friend SharedKernels<CpuBackend>;
+  // In shared_kernels.cpp.
+  void require_classes(const char* op, const LossDims&, const Tensor& labels);
+  template <class F>
+  void each_row(const char* op, std::int64_t rows, const F& f);
+  template <class F, std::size_t kIn, std::size_t kColumns, std::size_t kSums>
+  void map(const char* op, std::int64_t rows, std::int64_t cols, const F& f, const Operands<kIn, kColumns, kSums>&);
   // In linear_bf16.cpp and attention_bf16.cpp, for bf16 activations.
   void linear_bf16(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y);
   void linear_bf16_backward(LinearDims, const LinearBackward&);
   void linear_gelu_bf16(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y);
-  void linear_bf16_backward_through_gelu(LinearDims, LinearBackward);
   void linear_gelu_bf16_backward(LinearDims, LinearBackward);
   void attention_bf16(AttentionDims, const AttentionInput&, const AttentionOutput&);
   void attention_bf16_backward(AttentionDims, const AttentionInput&, const AttentionOutput&, Tensor dy,

@@ -5,8 +5,7 @@ namespace normlab {
 using namespace cpu;
 
 void CpuBackend::dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y) {
-  for_type("dropout", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("dropout", x.dtype(), [&]<class T>(Type<T>) {
     using A = Acc<T>;
     const A factor = A(1 / (1 - rate));
     const std::uint8_t* mask = keep.data<std::uint8_t>();
@@ -30,8 +29,7 @@ void CpuBackend::dropout(std::int64_t group, double rate, Tensor x, Tensor keep,
 
 void CpuBackend::dropout_backward(std::int64_t group, double rate, Tensor dy, Tensor keep, Gradient dx) {
   if (!dx) return;
-  for_type("dropout", dy.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("dropout", dy.dtype(), [&]<class T>(Type<T>) {
     const Acc<T> factor = Acc<T>(1 / (1 - rate));
     const std::uint8_t* mask = keep.data<std::uint8_t>();
     const T* up = dy.data<T>();
@@ -52,8 +50,7 @@ void CpuBackend::draw_mask(MaskDraw d, const StepState* state, Tensor keep_mask)
 }
 
 void CpuBackend::check_finite(Tensor x, std::int32_t code, Tensor flag) {
-  for_type("check_finite", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("check_finite", x.dtype(), [&]<class T>(Type<T>) {
     const T* in = x.data<T>();
     // A sum of x * 0 is NaN exactly if some x is not finite, and needs no branch per element.
     const Acc<T> zero = sum<Acc<T>>(x.size(), [&](auto i) { return Acc<T>(in[i]) * 0; });

@@ -35,8 +35,7 @@ void statistics_of(const T* x, std::int64_t positions, std::int64_t cols, double
 }  // namespace
 
 void CpuBackend::feature_statistics(TokenDims d, Tensor x, Tensor of_images, Tensor of_channels) {
-  for_type("feature_statistics", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("feature_statistics", x.dtype(), [&]<class T>(Type<T>) {
     for (std::int64_t i = 0; i < d.batch; ++i)
       statistics_of(x.data<T>() + i * d.tokens * d.cols, d.tokens, d.cols, of_images.data<double>() + 2 * i,
                     of_channels.data<double>() + 2 * i * d.cols);

@@ -2,14 +2,10 @@
 
 #include "core/cpu/vector_exp.h"
 #include "core/cpu/vector_math.h"
+#include "core/shared_kernels.h"
 
 namespace normlab::cpu {
 namespace {
-
-constexpr double kRootHalf = 0.70710678118654752440;          // 1 / sqrt(2)
-constexpr double kInverseRootTwoPi = 0.39894228040143267794;  // 1 / sqrt(2 pi)
-constexpr double kRootTwoOverPi = 0.79788456080286535588;     // sqrt(2 / pi)
-constexpr double kCubic = 0.044715;
 
 /// A piece of at most kGeluPiece values, by the vector functions of the C library.
 template <class A>
@@ -24,11 +20,11 @@ void by_library(GeluForm form, std::int64_t n, const A* x, A* y, A* slope) {
       for (std::int64_t i = 0; i < n; ++i) slope[i] = A(0.5) * (1 + t[i]) + x[i] * A(kInverseRootTwoPi) * e[i];
     }
   } else {
-    for (std::int64_t i = 0; i < n; ++i) t[i] = A(kRootTwoOverPi) * (x[i] + A(kCubic) * x[i] * x[i] * x[i]);
+    for (std::int64_t i = 0; i < n; ++i) t[i] = A(kRootTwoOverPi) * (x[i] + A(kGeluCubic) * x[i] * x[i] * x[i]);
     vector_tanh(n, t, t);
     if (slope)
       for (std::int64_t i = 0; i < n; ++i) {
-        const A inner = A(kRootTwoOverPi) * (1 + 3 * A(kCubic) * x[i] * x[i]);
+        const A inner = A(kRootTwoOverPi) * (1 + 3 * A(kGeluCubic) * x[i] * x[i]);
         slope[i] = A(0.5) * (1 + t[i]) + A(0.5) * x[i] * (1 - t[i] * t[i]) * inner;
       }
   }

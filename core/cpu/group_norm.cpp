@@ -30,12 +30,11 @@ void each_strip(GroupNormDims d, int tensors, F&& f) {
   }
 }
 
-/// [K, cols] sums over the rows of K values, by the rule of column_sums(). terms(e, c, n, add) contributes them by
+/// [K, cols] sums over the rows of K values, in `total`, by the rule of sum_columns(). terms(e, c, n, add) contributes them by
 /// add(k, v) for the n values from e on, which are in column c of the strip.
 template <int K, class A, class F>
-const double* strip_sums(const Strip& strip, F&& terms) {
+void strip_sums(const Strip& strip, double* total, F&& terms) {
   constexpr std::int64_t kRows = 8;
-  double* const total = scratch<double>(Slot::d, K * strip.cols);
   std::fill_n(total, K * strip.cols, 0.0);
   // `rows` is a function that calls another one for each of a few rows.
   const auto add_rows = [&](auto&& rows) {
@@ -57,7 +56,6 @@ const double* strip_sums(const Strip& strip, F&& terms) {
     add_rows([&](auto&& row) {
       for (std::int64_t r = first; r < strip.rows; ++r) row(r);
     });
-  return total;
 }
 
 /// means[c] = the mean over c's group, where term(c) is the sum over rows of its channel.
@@ -74,8 +72,8 @@ template <class T>
 void forward(GroupNormDims d, const NormForward& n) {
   using A = Acc<T>;
   A *mean = n.mean.data<A>(), *rstd = n.rstd.data<A>();
-  A* const m = scratch<A>(Slot::a, 2 * d.cols);
-  A* const s = m + d.cols;
+  const Scratch<A> m(d.cols), s(d.cols);
+  const Scratch<double> total(d.cols);
   for (std::int64_t i = 0; i < d.images; ++i)
     each_strip<T>(d, 1, [&](const Strip& strip) {
       const std::int64_t at = i * d.rows * d.cols + strip.first;
@@ -83,7 +81,7 @@ void forward(GroupNormDims d, const NormForward& n) {
       T* y = n.y.data<T>() + at;
       const Param<T>*gamma = n.gamma.data<Param<T>>() + strip.first, *beta = n.beta.data<Param<T>>() + strip.first;
       const auto means = [&](A* to, auto&& terms) {
-        const double* total = strip_sums<1, A>(strip, terms);
+        strip_sums<1, A>(strip, total, terms);
         group_means(strip, to, [&](std::int64_t c) { return total[c]; });
       };
       // Two passes: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
@@ -110,11 +108,10 @@ template <class T, bool kAdd>
 void gradients(GroupNormDims d, const NormBackward& n) {
   using A = Acc<T>;
   const A *mean = n.mean.data<A>(), *rstd = n.rstd.data<A>();
-  A* const m = scratch<A>(Slot::a, 4 * d.cols);
-  A *const s = m + d.cols, *const mean_g = s + d.cols, *const mean_gh = mean_g + d.cols;
-  double* const of_gamma = scratch<double>(Slot::c, 2 * d.cols);
+  const Scratch<A> m(d.cols), s(d.cols), mean_g(d.cols), mean_gh(d.cols);
+  const Scratch<double> of_gamma(2 * d.cols), uph(2 * d.cols);
   double* const of_beta = of_gamma + d.cols;
-  std::fill_n(of_gamma, 2 * d.cols, 0.0);
+  std::fill_n(of_gamma.begin(), 2 * d.cols, 0.0);
   for (std::int64_t i = 0; i < d.images; ++i)
     each_strip<T>(d, 2, [&](const Strip& strip) {
       const std::int64_t at = i * d.rows * d.cols + strip.first;
@@ -124,7 +121,7 @@ void gradients(GroupNormDims d, const NormBackward& n) {
         std::fill_n(m + c, strip.width, *mean++);
         std::fill_n(s + c, strip.width, *rstd++);
       }
-      const double* const uph = strip_sums<2, A>(strip, [&](auto e, auto c, auto k, auto add) {
+      strip_sums<2, A>(strip, uph, [&](auto e, auto c, auto k, auto add) {
         const Vec<A> up = load(dy + e, k);
         add(0, up * ((load(x + e, k) - load(m + c, k)) * load(s + c, k)));
         add(1, up);
@@ -135,8 +132,8 @@ void gradients(GroupNormDims d, const NormBackward& n) {
         of_beta[strip.first + c] += up[c];
       }
       if (!n.dx) return;
-      group_means(strip, mean_g, [&](std::int64_t c) { return up[c] * double(gamma[c]); });
-      group_means(strip, mean_gh, [&](std::int64_t c) { return uph[c] * double(gamma[c]); });
+      group_means(strip, mean_g.begin(), [&](std::int64_t c) { return up[c] * double(gamma[c]); });
+      group_means(strip, mean_gh.begin(), [&](std::int64_t c) { return uph[c] * double(gamma[c]); });
       T* dx = n.dx.to.data<T>() + at;
       for (std::int64_t r = 0; r < strip.rows; ++r)
         each_vector<A>(strip.cols, [&](auto c, auto k) {
@@ -145,7 +142,7 @@ void gradients(GroupNormDims d, const NormBackward& n) {
           const Vec<A> h = (load(x + e, k) - load(m + c, k)) * scale;
           prefetch_next(dy + e + strip.next);
           prefetch_next(x + e + strip.next);
-          put<kAdd>(dx + e, scale * (g - load(mean_g + c, k) - h * load(mean_gh + c, k)), k);
+          put<kAdd>(dx + e, norm_dx(scale, g, load(mean_g + c, k), h, load(mean_gh + c, k)), k);
         });
     });
   if (n.dgamma) put_sums<Param<T>>(d.cols, of_gamma, n.dgamma);

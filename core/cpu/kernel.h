@@ -15,15 +15,14 @@ namespace normlab::cpu {
 
 static inline bool adds(const Gradient& g) { return g.write == Write::add; }
 
-/// n values as Acc<T>: the values themselves, or a widened copy in `slot`.
+/// n values as Acc<T> in `to`, unless they are such already.
 template <class T>
-static const Acc<T>* widen(Slot slot, const T* x, std::int64_t n) {
+static const Acc<T>* widen(const T* x, std::int64_t n, [[maybe_unused]] Acc<T>* to) {
   if constexpr (std::is_same_v<T, Acc<T>>) {
     return x;
   } else {
-    Acc<T>* wide = scratch<Acc<T>>(slot, n);
-    for (std::int64_t i = 0; i < n; ++i) wide[i] = Acc<T>(x[i]);
-    return wide;
+    for (std::int64_t i = 0; i < n; ++i) to[i] = Acc<T>(x[i]);
+    return to;
   }
 }
 
@@ -35,34 +34,35 @@ static A sum(std::int64_t n, F&& term) {
   return total;
 }
 
-/// [cols] sums over rows of term(r, c), in row order; valid until the slot is used again. A few rows at a time are
-/// added in A, and these sums in double. Otherwise a gradient whose thousands of rows cancel, such as that of a bias
-/// before a batch norm, would drown in rounding errors of partial sums.
-template <class A, class F>
-static const double* column_sums(std::int64_t rows, std::int64_t cols, Slot slot, F&& term) {
+/// Each value of `to` gets the sum of `group` totals.
+template <class P>
+[[gnu::always_inline]] static inline void put_sums(std::int64_t cols, const double* total, const Gradient& to,
+                                                   std::int64_t group = 1) {
+  P* out = to.to.data<P>();
+  if (group == 1)
+    for (std::int64_t c = 0; c < cols; ++c) put(out[c], P(total[c]), adds(to));
+  else
+    for (std::int64_t g = 0; g < cols / group; ++g)
+      put(out[g], P(sum<double>(group, [&](auto c) { return total[g * group + c]; })), adds(to));
+}
+
+/// to[c] (+)= the sum over rows of term(r, c), in row order, if the gradient is wanted. A few rows at a time are added in
+/// P, and these sums in double. Otherwise a gradient whose thousands of rows cancel, such as that of a bias before a
+/// batch norm, would drown in rounding errors of partial sums.
+template <class P, class F>
+static void sum_columns(std::int64_t rows, std::int64_t cols, const Gradient& to, F&& term) {
+  if (!to) return;
   constexpr std::int64_t kRows = 8;
-  double* total = scratch<double>(slot, 2 * cols);
-  A* few = reinterpret_cast<A*>(total + cols);
-  std::fill_n(total, cols, 0.0);
+  const Scratch<double> total(cols);
+  const Scratch<P> few(cols);
+  std::fill_n(total.begin(), cols, 0.0);
   for (std::int64_t begin = 0; begin < rows; begin += kRows) {
-    std::fill_n(few, cols, A(0));
+    std::fill_n(few.begin(), cols, P(0));
     for (std::int64_t r = begin; r < std::min(begin + kRows, rows); ++r)
       for (std::int64_t c = 0; c < cols; ++c) few[c] += term(r, c);
     for (std::int64_t c = 0; c < cols; ++c) total[c] += double(few[c]);
   }
-  return total;
-}
-
-template <class P>
-[[gnu::always_inline]] static inline void put_sums(std::int64_t cols, const double* total, const Gradient& to) {
-  P* out = to.to.data<P>();
-  for (std::int64_t c = 0; c < cols; ++c) put(out[c], P(total[c]), adds(to));
-}
-
-/// to[c] (+)= column_sums(), if the gradient is wanted.
-template <class P, class F>
-static void sum_columns(std::int64_t rows, std::int64_t cols, Slot slot, const Gradient& to, F&& term) {
-  if (to) put_sums<P>(cols, column_sums<P>(rows, cols, slot, term), to);
+  put_sums<P>(cols, total, to);
 }
 
 /// to[i] += double(v[i]).
@@ -73,14 +73,14 @@ template <class A, bool kAll>
   for (std::int64_t i = 0; i < lanes.count(); ++i) to[i] += double(values[i]);
 }
 
-/// kColumns sums over rows at once, by the rule of column_sums(): a few rows are added in A, and these sums in double.
-/// Occupies a slot of scratch memory.
+/// kColumns sums over rows at once, by the rule of sum_columns(): a few rows are added in A, and these sums in double.
 template <class A, int kColumns>
 class RowAdder {
  public:
-  RowAdder(Slot slot, std::int64_t cols)
+  explicit RowAdder(std::int64_t cols)
       : cols_(cols),
-        total_(scratch<double>(slot, 2 * kColumns * cols)),
+        memory_(2 * kColumns * cols),
+        total_(memory_),
         few_(reinterpret_cast<A*>(total_ + kColumns * cols)) {
     std::fill_n(total_, kColumns * cols, 0.0);
     std::fill_n(few_, kColumns * cols, A(0));
@@ -108,8 +108,8 @@ class RowAdder {
   }
   /// to[c] (+)= sum k, if the gradient is wanted.
   template <class P>
-  [[gnu::always_inline]] void finish(int k, const Gradient& to) {
-    if (to) put_sums<P>(cols_, total(k), to);
+  [[gnu::always_inline]] void finish(int k, const Gradient& to, std::int64_t group = 1) {
+    if (to) put_sums<P>(cols_, total(k), to, group);
   }
 
  private:
@@ -123,6 +123,7 @@ class RowAdder {
     rows_ = 0;
   }
   const std::int64_t cols_;
+  const Scratch<double> memory_;
   double* const total_;
   A* const few_;
   int rows_ = 0;

@@ -1,4 +1,4 @@
-// LayerNorm, RMSNorm and gain with bias alone. Rows are normalised over the last axis. Each kernel passes over memory
+// LayerNorm and RMSNorm. Rows are normalised over the last axis. Each kernel passes over memory
 // once: what it reads again of a row is still in the first-level cache.
 #include "core/cpu/kernel.h"
 
@@ -37,7 +37,7 @@ template <class T, bool kGain, bool kAdd>
 void layer_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* mean,
                           const Acc<T>* rstd, const Gradient& dx, const Gradient& dgamma, const Gradient& dbeta) {
   using A = Acc<T>;
-  RowAdder<A, 2> sums(Slot::c, d.cols);
+  RowAdder<A, 2> sums(d.cols);
   T* out = dx.to.data<T>();
   for (std::int64_t r = 0; r < d.rows; ++r, dy += d.cols, x += d.cols) {
     const A m = mean[r], s = rstd[r];
@@ -62,7 +62,7 @@ void layer_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* g
       Vec<A> g = load(dy + c, n);
       if constexpr (kGain) g *= load(gamma + c, n);
       const Vec<A> h = (load(x + c, n) - m) * s;
-      put<kAdd>(out + c, s * (g - mean_g - h * mean_gh), n);
+      put<kAdd>(out + c, norm_dx(s, g, mean_g, h, mean_gh), n);
     });
     out += d.cols;
   }
@@ -93,7 +93,7 @@ template <class T, bool kAdd>
 void rms_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* rstd,
                         const Gradient& dx, const Gradient& dgamma) {
   using A = Acc<T>;
-  RowAdder<A, 1> sums(Slot::c, d.cols);
+  RowAdder<A, 1> sums(d.cols);
   T* out = dx.to.data<T>();
   for (std::int64_t r = 0; r < d.rows; ++r, dy += d.cols, x += d.cols) {
     const A s = rstd[r];
@@ -114,30 +114,10 @@ void rms_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* gam
   sums.template finish<Param<T>>(0, dgamma);
 }
 
-/// dx = dy gamma.
-template <class T, bool kAdd>
-void affine_gradients(std::int64_t rows, std::int64_t cols, const T* dy, const T* x, const Param<T>* gamma,
-                      const Gradient& dx, const Gradient& dgamma, const Gradient& dbeta) {
-  using A = Acc<T>;
-  RowAdder<A, 2> sums(Slot::c, cols);
-  T* const out = dx.to.data<T>();
-  for (std::int64_t e = 0; e < rows * cols; e += cols) {
-    each_vector<A>(cols, [&](auto c, auto n) {
-      const Vec<A> up = load(dy + e + c, n);
-      sums.add(0, c, up * load(x + e + c, n), n);
-      sums.add(1, c, up, n);
-      if (out) put<kAdd>(out + e + c, up * load(gamma + c, n), n);
-    });
-    sums.end_rows(1);
-  }
-  sums.template finish<Param<T>>(0, dgamma);
-  sums.template finish<Param<T>>(1, dbeta);
-}
+}  // namespace
 
-/// Without a mean: RMSNorm.
-void forward(const char* op, NormDims d, const NormForward& n) {
-  for_type(op, n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+void CpuBackend::layer_norm(NormDims d, const NormForward& n) {
+  for_type(n.mean ? "layer_norm" : "rms_norm", n.x.dtype(), [&]<class T>(Type<T>) {
     const T* x = n.x.data<T>();
     const Param<T>*g = n.gamma.data<Param<T>>(), *b = n.beta.data<Param<T>>();
     T* y = n.y.data<T>();
@@ -146,9 +126,9 @@ void forward(const char* op, NormDims d, const NormForward& n) {
     choose(bool(g), [&](auto gain) { layer_norm_forward<T, decltype(gain)::value>(d, x, g, b, y, m, s); });
   });
 }
-void backward(const char* op, NormDims d, const NormBackward& n) {
-  for_type(op, n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+
+void CpuBackend::layer_norm_backward(NormDims d, const NormBackward& n) {
+  for_type(n.mean ? "layer_norm" : "rms_norm", n.x.dtype(), [&]<class T>(Type<T>) {
     const T *up = n.dy.data<T>(), *in = n.x.data<T>();
     const Param<T>* g = n.gamma.data<Param<T>>();
     const Acc<T>*m = n.mean.data<Acc<T>>(), *s = n.rstd.data<Acc<T>>();
@@ -158,36 +138,6 @@ void backward(const char* op, NormDims d, const NormBackward& n) {
       choose(bool(g), [&](auto gain) {
         layer_norm_gradients<T, decltype(gain)::value, kAdd>(d, up, in, g, m, s, n.dx, n.dgamma, n.dbeta);
       });
-    });
-  });
-}
-
-}  // namespace
-
-void CpuBackend::layer_norm(NormDims d, const NormForward& n) { forward("layer_norm", d, n); }
-void CpuBackend::layer_norm_backward(NormDims d, const NormBackward& n) { backward("layer_norm", d, n); }
-void CpuBackend::rms_norm(NormDims d, const NormForward& n) { forward("rms_norm", d, n); }
-void CpuBackend::rms_norm_backward(NormDims d, const NormBackward& n) { backward("rms_norm", d, n); }
-
-void CpuBackend::affine(Tensor x, Tensor gamma, Tensor beta, Tensor y) {
-  for_type("affine", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const std::int64_t rows = x.shape().rows(), cols = x.shape().back();
-    const T* in = x.data<T>();
-    const Param<T>*g = gamma.data<Param<T>>(), *b = beta.data<Param<T>>();
-    T* out = y.data<T>();
-    for (std::int64_t r = 0; r < rows; ++r, in += cols, out += cols)
-      each_vector<Acc<T>>(
-          cols, [&](auto c, auto n) { store(out + c, load(g + c, n) * load(in + c, n) + load(b + c, n), n); });
-  });
-}
-
-void CpuBackend::affine_backward(Tensor dy, Tensor x, Tensor gamma, Gradient dx, Gradient dgamma, Gradient dbeta) {
-  for_type("affine", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    choose(adds(dx), [&](auto add) {
-      affine_gradients<T, decltype(add)::value>(x.shape().rows(), x.shape().back(), dy.data<T>(), x.data<T>(),
-                                                gamma.data<Param<T>>(), dx, dgamma, dbeta);
     });
   });
 }

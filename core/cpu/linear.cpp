@@ -21,31 +21,30 @@ Product<T> forward_product(LinearDims d, const Tensor& x, const Tensor& w, const
           .panels = w.panels<T>()};
 }
 
-/// Prefetches the next tile, which is not in any cache yet.
-template <bool kWrite, class T>
+/// Prefetches the next tile for writing, which is not in any cache yet.
+template <class T>
 void prefetch_tile(const T* tile, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t i = 0; i < columns; i += kLanes<T>) __builtin_prefetch(tile + r * stride + i, kWrite);
+    for (std::int64_t i = 0; i < columns; i += kLanes<T>) __builtin_prefetch(tile + r * stride + i, 1);
 }
 
-/// `dy`: the gradient of the product, whatever of.dy is. `dx`: of.dx if it is wanted from here.
+/// `dy`: the gradient of the product, whatever of.dy is.
 template <class T>
-void linear_gradients(LinearDims d, const LinearBackward& of, const T* dy, const Gradient& dx) {
-  const Gradient& dw = of.dw;
+void linear_gradients(LinearDims d, const LinearBackward& of, const T* dy) {
+  const Gradient &dx = of.dx, &dw = of.dw;
   if (dx)
     product<T>({d.rows, d.in, d.out, plain(dy, d.out), plain(of.w.data<T>(), d.in), dx.to.data<T>(), d.in, adds(dx)});
   if (dw)
     product<T>(
         {d.out, d.in, d.rows, transposed(dy, d.out), plain(of.x.data<T>(), d.in), dw.to.data<T>(), d.in, adds(dw)});
-  sum_columns<T>(d.rows, d.out, Slot::c, of.db, [&](auto r, auto c) { return dy[r * d.out + c]; });
+  sum_columns<T>(d.rows, d.out, of.db, [&](auto r, auto c) { return dy[r * d.out + c]; });
 }
 
 }  // namespace
 
 void CpuBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
   if (x.dtype() == DType::bf16) return linear_bf16(d, x, w, b, residual, y);
-  for_param_type("linear", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_param_type("linear", x.dtype(), [&]<class T>(Type<T>) {
     Product<T> p = forward_product<T>(d, x, w, b, y);
     p.plus = residual.data<T>();
     product(p);
@@ -54,21 +53,17 @@ void CpuBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor resid
 
 void CpuBackend::linear_backward(LinearDims d, const LinearBackward& of) {
   if (of.x.dtype() == DType::bf16) return linear_bf16_backward(d, of);
-  for_param_type("linear", of.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    linear_gradients<T>(d, of, of.dy.data<T>(), of.dx);
-  });
+  for_param_type("linear", of.x.dtype(), [&]<class T>(Type<T>) { linear_gradients<T>(d, of, of.dy.data<T>()); });
 }
 
 void CpuBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y) {
   if (x.dtype() == DType::bf16) return linear_gelu_bf16(d, form, x, w, b, slope, y);
-  for_param_type("linear_gelu", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_param_type("linear_gelu", x.dtype(), [&]<class T>(Type<T>) {
     T *out = y.data<T>(), *rise = slope.data<T>();
     product(forward_product<T>(d, x, w, b, y),
             [&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
               const std::int64_t at = row * d.out + column;
-              if (rise) prefetch_tile<true>(rise + at + rows * d.out, rows, columns, d.out);
+              if (rise) prefetch_tile(rise + at + rows * d.out, rows, columns, d.out);
               gelu_block(form, rows, columns, d.out, out + at, out + at, rise ? rise + at : nullptr);
             });
   });
@@ -76,13 +71,12 @@ void CpuBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, Te
 
 void CpuBackend::linear_gelu_backward(LinearDims d, GeluForm, const LinearBackward& of) {
   if (of.x.dtype() == DType::bf16) return linear_gelu_bf16_backward(d, of);
-  for_param_type("linear_gelu", of.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_param_type("linear_gelu", of.x.dtype(), [&]<class T>(Type<T>) {
     const std::int64_t n = d.rows * d.out;
     const T *up = of.dy.data<T>(), *rise = of.kept.data<T>();
-    T* dh = scratch<T>(Slot::d, n);
+    const Scratch<T> dh(n);
     for (std::int64_t i = 0; i < n; ++i) dh[i] = up[i] * rise[i];
-    linear_gradients<T>(d, of, dh, of.dx);
+    linear_gradients<T>(d, of, dh);
   });
 }
 
@@ -91,37 +85,11 @@ std::int64_t CpuBackend::panel_rows(DType dtype) const {
 }
 
 void CpuBackend::pack_panels(Tensor w, Tensor panels) {
-  for_param_type("pack_panels", w.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_param_type("pack_panels", w.dtype(), [&]<class T>(Type<T>) {
     constexpr std::int64_t kRows = detail::kPanel<T>;
     const std::int64_t out = w.shape()[0], in = w.size() / out;
     for (std::int64_t j = 0; j + kRows <= out; j += kRows)
       detail::pack_panel(transposed<T>(w.data<T>(), in), 0, in, j, kRows, panels.data<T>() + j * in);
-  });
-}
-
-bool CpuBackend::has_products_through_gelu(GeluForm, DType dtype) const { return dtype != DType::bf16; }
-
-void CpuBackend::linear_backward_through_gelu(LinearDims d, GeluForm, const LinearBackward& of) {
-  if (of.x.dtype() == DType::bf16) return linear_bf16_backward_through_gelu(d, of);
-  for_param_type("linear_gelu", of.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const T *up = of.dy.data<T>(), *rise = of.kept.data<T>();
-    if (const Gradient& dh = of.dx) {
-      T* const out = dh.to.data<T>();
-      T* const to = adds(dh) ? scratch<T>(Slot::d, d.rows * d.in) : out;
-      product<T>({d.rows, d.in, d.out, plain(up, d.out), plain(of.w.data<T>(), d.in), to, d.in},
-                 [&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
-                   const T* const tile = rise + row * d.in + column;
-                   prefetch_tile<false>(tile + rows * d.in, rows, columns, d.in);
-                   for (std::int64_t r = 0; r < rows; ++r) {
-                     T* const c = to + (row + r) * d.in + column;
-                     for (std::int64_t i = 0; i < columns; ++i) c[i] *= tile[r * d.in + i];
-                   }
-                 });
-      for (std::int64_t i = 0; adds(dh) && i < d.rows * d.in; ++i) out[i] += to[i];
-    }
-    linear_gradients<T>(d, of, up, {});
   });
 }
 

@@ -18,19 +18,26 @@ Bf16Product weight_product(LinearDims d, bool add) {
 }
 
 /// The weight as products read it: the given bf16 copy, or the parameter rounded here.
-const bf16* rounded(const Tensor& w) {
-  if (w.dtype() == DType::bf16) return w.data<bf16>();
-  const float* from = w.data<float>();
-  bf16* to = scratch<bf16>(Slot::e, w.size());
-  each_vector<float>(w.size(), [&](std::int64_t i, auto lanes) { store(to + i, load(from + i, lanes), lanes); });
-  return to;
-}
+class Rounded {
+ public:
+  explicit Rounded(const Tensor& w)
+      : copy_(w.dtype() == DType::bf16 ? 0 : w.size()), values_(copy_ ? copy_ : w.data<bf16>()) {
+    if (!copy_) return;
+    const float* from = w.data<float>();
+    each_vector<float>(w.size(), [&](std::int64_t i, auto lanes) { store(copy_ + i, load(from + i, lanes), lanes); });
+  }
+  operator const bf16*() const { return values_; }
 
-/// Column sums of dy: eight rows at a time in float, and these sums in double, as in column_sums().
+ private:
+  const Scratch<bf16> copy_;
+  const bf16* const values_;
+};
+
+/// Column sums of dy: eight rows at a time in float, and these sums in double, as in sum_columns().
 void add_column_sums(std::int64_t rows, std::int64_t cols, const bf16* dy, const Gradient& db) {
   constexpr std::int64_t kRows = 8;
-  double* total = scratch<double>(Slot::c, cols);
-  std::fill_n(total, cols, 0.0);
+  const Scratch<double> total(cols);
+  std::fill_n(total.begin(), cols, 0.0);
   std::int64_t r = 0;
   for (; r + kRows <= rows; r += kRows) {
     const bf16* g = dy + r * cols;
@@ -58,14 +65,14 @@ void CpuBackend::prepare_linear(LinearDims d, DType dtype, bool b) {
 
 void CpuBackend::linear_bf16(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
   if (residual) std::memcpy(y.raw(), residual.raw(), residual.bytes());
-  bf16_product(bf16_products_, forward_product(d, bool(residual), bool(b)), x.data<bf16>(), rounded(w), b.data<float>(),
+  bf16_product(bf16_products_, forward_product(d, bool(residual), bool(b)), x.data<bf16>(), Rounded(w), b.data<float>(),
                y.data<bf16>());
 }
 
 void CpuBackend::linear_bf16_backward(LinearDims d, const LinearBackward& of) {
   const bf16* dy = of.dy.data<bf16>();
   const Gradient &dx = of.dx, &dw = of.dw;
-  if (dx) bf16_product(bf16_products_, input_product(d, adds(dx)), dy, rounded(of.w), nullptr, dx.to.data<bf16>());
+  if (dx) bf16_product(bf16_products_, input_product(d, adds(dx)), dy, Rounded(of.w), nullptr, dx.to.data<bf16>());
   if (dw)
     bf16_product(bf16_products_, weight_product(d, adds(dw)), dy, of.x.data<bf16>(), nullptr, dw.to.data<float>());
   if (of.db) add_column_sums(d.rows, d.out, dy, of.db);
@@ -79,26 +86,10 @@ void CpuBackend::linear_gelu_bf16(LinearDims d, GeluForm form, Tensor x, Tensor 
 void CpuBackend::linear_gelu_bf16_backward(LinearDims d, LinearBackward of) {
   const std::int64_t n = d.rows * d.out;
   const bf16 *up = of.dy.data<bf16>(), *rise = of.kept.data<bf16>();
-  bf16* dh = scratch<bf16>(Slot::d, n);
+  const Scratch<bf16> dh(n);
   each_vector<float>(
       n, [&](std::int64_t i, auto lanes) { store(dh + i, load(up + i, lanes) * load(rise + i, lanes), lanes); });
   of.dy = Tensor(dh, of.dy.shape(), DType::bf16);
-  linear_bf16_backward(d, of);
-}
-
-void CpuBackend::linear_bf16_backward_through_gelu(LinearDims d, LinearBackward of) {
-  if (of.dx) {
-    const std::int64_t n = d.rows * d.in;
-    const bf16* rise = of.kept.data<bf16>();
-    bf16 *out = of.dx.to.data<bf16>(), *da = scratch<bf16>(Slot::d, n);
-    bf16_product(bf16_products_, input_product(d, false), of.dy.data<bf16>(), rounded(of.w), nullptr, da);
-    choose(adds(of.dx), [&](auto add) {
-      each_vector<float>(n, [&](std::int64_t i, auto lanes) {
-        put<decltype(add)::value>(out + i, load(da + i, lanes) * load(rise + i, lanes), lanes);
-      });
-    });
-  }
-  of.dx = {};
   linear_bf16_backward(d, of);
 }
 

@@ -12,8 +12,7 @@ namespace normlab {
 using namespace cpu;
 
 void CpuBackend::sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0, double* square) {
-  for_param_type("sum_lanes", lane0.dtype(), [&](auto type) {
-    using P = typename decltype(type)::type;
+  for_param_type("sum_lanes", lane0.dtype(), [&]<class P>(Type<P>) {
     P* g = lane0.data<P>();
     const std::int64_t n = lane0.size();
     if (lanes > 1)
@@ -43,8 +42,7 @@ void CpuBackend::update(const UpdateRule& rule, const ParameterUpdate& u) {
 void CpuBackend::lamb_moments(const LambSettings& s, const ParameterUpdate& u, LambSquares* squares) {
   *squares = {};
   if (u.state->nonfinite) return;
-  for_param_type("lamb_moments", u.p.dtype(), [&](auto type) {
-    using P = typename decltype(type)::type;
+  for_param_type("lamb_moments", u.p.dtype(), [&]<class P>(Type<P>) {
     const LambMoments<P> of(s, u.factors, *u.state, buffers_of<P, P>(u));
     const std::int64_t n = u.p.size();
     for (std::int64_t i = 0; i < n; ++i) of(i);
@@ -87,14 +85,12 @@ void orthogonalise(std::int64_t rows, std::int64_t cols, P* x, Multiply&& multip
   const MuonProducts products = muon_products(rows, cols);
   const bool wide = rows <= cols;
   const std::int64_t size = rows * cols, squared = std::min(rows, cols) * std::min(rows, cols);
-  P* const step = scratch<P>(Slot::b, size);
-  P* const second = scratch<P>(Slot::d, squared);
-  P* const fourth = scratch<P>(Slot::e, squared);
-  F *of, *square;
-  if constexpr (kRounds)
-    of = scratch<F>(Slot::c, size + squared), square = of + size;
-  else
-    of = x, square = second;
+  const Scratch<P> step(size);
+  const Scratch<P> second(squared);
+  const Scratch<P> fourth(squared);
+  const Scratch<F> narrow(kRounds ? size + squared : 0);
+  F *of = narrow, *square = narrow + size;
+  if constexpr (!kRounds) of = x, square = second;
   const auto round = [](std::int64_t n, const P* from, F* to) {
     if constexpr (kRounds)
       for (std::int64_t i = 0; i < n; ++i) to[i] = F(from[i]);
@@ -120,22 +116,21 @@ void CpuBackend::prepare_muon(std::int64_t rows, std::int64_t cols) {
 
 void CpuBackend::muon(const MuonSettings& s, std::int64_t rows, std::int64_t cols, const ParameterUpdate& u) {
   if (u.state->nonfinite) return;
-  for_param_type("muon", u.p.dtype(), [&](auto type) {
-    using P = typename decltype(type)::type;
+  for_param_type("muon", u.p.dtype(), [&]<class P>(Type<P>) {
     const UpdateBuffers<P> of = buffers_of<P, P>(u);
     const MuonDirection<P> direction(s, *u.state, of);
     const std::int64_t n = rows * cols;
-    P* const x = scratch<P>(Slot::a, n);
+    const Scratch<P> x(n);
     for (std::int64_t i = 0; i < n; ++i) x[i] = direction(i);
     const double norm = std::sqrt(sum<double>(n, [&](auto i) { return double(x[i]) * double(x[i]); }));
     const P scale = P(1 / std::max(norm, kMuonSmallest));
     for (std::int64_t i = 0; i < n; ++i) x[i] *= scale;
     if (std::is_same_v<P, float> && s.bf16)
-      orthogonalise<bf16>(rows, cols, x, [&](const Bf16Product& p, const bf16* a, const bf16* b, P* c) {
+      orthogonalise<bf16>(rows, cols, x.begin(), [&](const Bf16Product& p, const bf16* a, const bf16* b, P* c) {
         bf16_product(bf16_products_, p, a, b, nullptr, c);
       });
     else
-      orthogonalise<P>(rows, cols, x, [&](const Bf16Product& p, const P* a, const P* b, P* c) {
+      orthogonalise<P>(rows, cols, x.begin(), [&](const Bf16Product& p, const P* a, const P* b, P* c) {
         product(Product<P>{.m = p.m,
                            .n = p.n,
                            .k = p.k,
@@ -151,8 +146,7 @@ void CpuBackend::muon(const MuonSettings& s, std::int64_t rows, std::int64_t col
 
 void CpuBackend::average(double decay, const StepState* state, Tensor x, Tensor to) {
   if (state->nonfinite) return;
-  for_param_type("average", x.dtype(), [&](auto type) {
-    using P = typename decltype(type)::type;
+  for_param_type("average", x.dtype(), [&]<class P>(Type<P>) {
     const P *from = x.data<P>(), kept = P(decay), taken = P(1 - decay);
     P* mean = to.data<P>();
     for (std::int64_t i = 0, n = x.size(); i < n; ++i) mean[i] = kept * mean[i] + taken * from[i];

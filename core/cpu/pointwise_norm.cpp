@@ -119,8 +119,8 @@ template <class T, Phi kPhi, bool kSlopes, class Arg, class F>
   if constexpr (kByArray<kPhi, A>) {
     constexpr bool kExp = kSlopes && kPhi == Phi::erf;
     const std::int64_t block = std::max<std::int64_t>(1, kPiece / cols);
-    A* t = scratch<A>(Slot::a, block * width);
-    A* e = kExp ? scratch<A>(Slot::b, block * width) : nullptr;
+    const Scratch<A> t(block * width);
+    const Scratch<A> e(kExp ? block * width : 0);
     for (std::int64_t r = 0; r < rows; r += block)
       for (std::int64_t c = 0; c < cols; c += width) {
         const std::int64_t count = std::min(block, rows - r), columns = std::min(width, cols - c);
@@ -158,7 +158,7 @@ void gradients(const NormBackward& n, const Argument<kPhi, kShift, Acc<T>>& argu
   const T *dy = n.dy.data<T>(), *x = n.x.data<T>();
   const Param<T>* gamma = n.gamma.data<Param<T>>();
   const A alpha = argument.alpha, factor = factor_of<kPhi, A>(cols);
-  RowAdder<A, 2> sums(Slot::c, cols);
+  RowAdder<A, 2> sums(cols);
   T* out = n.dx.to.data<T>();
   double of_alpha = 0.0, of_shift = 0.0;
   const auto piece = [&](std::int64_t r, auto count, std::int64_t begin, std::int64_t columns, const auto& phi) {
@@ -237,16 +237,14 @@ void forward(const Tensor& x, const Argument<kPhi, kShift, Acc<T>>& argument, co
 
 void CpuBackend::pointwise_norm(PointwisePhi phi, Tensor x, Tensor alpha, Tensor shift, Tensor gamma, Tensor beta,
                                 Tensor y) {
-  for_type("pointwise_norm", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("pointwise_norm", x.dtype(), [&]<class T>(Type<T>) {
     with_argument<T>(phi, alpha, shift, [&](const auto& argument) { forward<T>(x, argument, gamma, beta, y); });
   });
 }
 
 void CpuBackend::pointwise_norm_backward(PointwisePhi phi, const NormBackward& n, Tensor alpha, Tensor shift,
                                          Gradient dalpha, Gradient dshift) {
-  for_type("pointwise_norm_backward", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("pointwise_norm_backward", n.x.dtype(), [&]<class T>(Type<T>) {
     with_argument<T>(phi, alpha, shift, [&](const auto& argument) {
       if (adds(n.dx))
         gradients<T, true>(n, argument, dalpha, dshift);

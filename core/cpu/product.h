@@ -93,6 +93,7 @@ static void own_kernels(const Product<T>& p, Done&& done) {
   using namespace detail;
   constexpr std::int64_t kWidth = kPanel<T>;
   const std::int64_t tiles = (p.m + kTileRows - 1) / kTileRows;
+  const Scratch<T> packed(kDepthBlock * kWidth);
   for (std::int64_t j = 0; j < p.n; j += kWidth) {
     const std::int64_t width = std::min(kWidth, p.n - j);
     const bool whole = width == kWidth;
@@ -103,8 +104,8 @@ static void own_kernels(const Product<T>& p, Done&& done) {
       if (p.panels && whole) {
         panel = p.panels + j * p.k + first * kWidth, panel_row = kWidth;
       } else if (p.b.col != 1 || !whole || depth > kShallow) {
-        pack_panel(p.b, first, depth, j, width, scratch<T>(Slot::panel, kDepthBlock * kWidth));
-        panel = scratch<T>(Slot::panel, kDepthBlock * kWidth), panel_row = kWidth;
+        pack_panel<T>(p.b, first, depth, j, width, packed);
+        panel = packed, panel_row = kWidth;
       }
       const T* bias = first == 0 && p.bias ? p.bias + j : nullptr;
       for (std::int64_t t = 0; t < tiles; ++t) {  // rows in equal parts: no thin tile at the end

@@ -9,29 +9,21 @@ namespace {
 
 struct Axis {
   std::int64_t in, out, taps;
-  const std::int64_t* first;  // [out]
-  const double* weights;      // [out, taps]
+  Scratch<std::int64_t> first;  // [out]
+  Scratch<double> weights;      // [out, taps]
+  Axis(Resampling how, std::int64_t from, std::int64_t to)
+      : in(from), out(to), taps(resample_taps(how, from, to)), first(to), weights(to * taps) {
+    resample_weights(how, from, to, first, weights);
+  }
 };
 struct Axes {
   Axis height, width;
+  explicit Axes(const ResampleDims& d) : height(d.how, d.height, d.out_height), width(d.how, d.width, d.out_width) {}
 };
-
-/// The tables of both axes, in scratch `a` and `b`.
-Axes axes_of(const ResampleDims& d) {
-  const std::int64_t height_taps = resample_taps(d.how, d.height, d.out_height);
-  const std::int64_t width_taps = resample_taps(d.how, d.width, d.out_width);
-  std::int64_t* first = scratch<std::int64_t>(Slot::a, d.out_height + d.out_width);
-  double* weights = scratch<double>(Slot::b, d.out_height * height_taps + d.out_width * width_taps);
-  const Axis height{d.height, d.out_height, height_taps, first, weights};
-  resample_weights(d.how, d.height, d.out_height, first, weights);
-  first += d.out_height, weights += d.out_height * height_taps;
-  resample_weights(d.how, d.width, d.out_width, first, weights);
-  return {height, {d.width, d.out_width, width_taps, first, weights}};
-}
 
 /// to [outer, out, inner] = weights times from [outer, in, inner], along the middle axis.
 template <class A>
-void gather(const Axis& axis, std::int64_t outer, std::int64_t inner, const A* from, A* to) {
+void interpolate(const Axis& axis, std::int64_t outer, std::int64_t inner, const A* from, A* to) {
   std::fill_n(to, outer * axis.out * inner, A(0));
   for (std::int64_t i = 0; i < outer; ++i, from += axis.in * inner)
     for (std::int64_t o = 0; o < axis.out; ++o, to += inner)
@@ -44,7 +36,7 @@ void gather(const Axis& axis, std::int64_t outer, std::int64_t inner, const A* f
 
 /// Its transpose: to [outer, in, inner] from the gradient [outer, out, inner].
 template <class A>
-void scatter(const Axis& axis, std::int64_t outer, std::int64_t inner, const A* from, A* to) {
+void spread(const Axis& axis, std::int64_t outer, std::int64_t inner, const A* from, A* to) {
   std::fill_n(to, outer * axis.in * inner, A(0));
   for (std::int64_t i = 0; i < outer; ++i, to += axis.in * inner)
     for (std::int64_t o = 0; o < axis.out; ++o, from += inner)
@@ -58,16 +50,14 @@ void scatter(const Axis& axis, std::int64_t outer, std::int64_t inner, const A* 
 }  // namespace
 
 void CpuBackend::resample(ResampleDims d, Tensor x, Tensor y) {
-  const Axes axes = axes_of(d);
-  for_type("resample", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  const Axes axes(d);
+  for_type("resample", x.dtype(), [&]<class T>(Type<T>) {
     using A = Acc<T>;
     const std::int64_t in = d.height * d.width * d.channels, out = d.out_height * d.out_width * d.channels;
+    const Scratch<A> rows(d.height * d.out_width * d.channels), image(out), wide(in);
     for (std::int64_t b = 0; b < d.batch; ++b) {
-      A* rows = scratch<A>(Slot::c, d.height * d.out_width * d.channels);
-      A* image = scratch<A>(Slot::e, out);
-      gather(axes.width, d.height, d.channels, widen(Slot::d, x.data<T>() + b * in, in), rows);
-      gather(axes.height, 1, d.out_width * d.channels, rows, image);
+      interpolate<A>(axes.width, d.height, d.channels, widen(x.data<T>() + b * in, in, wide), rows);
+      interpolate<A>(axes.height, 1, d.out_width * d.channels, rows, image);
       for (std::int64_t i = 0; i < out; ++i) y.data<T>()[b * out + i] = T(image[i]);
     }
   });
@@ -75,16 +65,14 @@ void CpuBackend::resample(ResampleDims d, Tensor x, Tensor y) {
 
 void CpuBackend::resample_backward(ResampleDims d, Tensor dy, Gradient dx) {
   if (!dx) return;
-  const Axes axes = axes_of(d);
-  for_type("resample", dy.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  const Axes axes(d);
+  for_type("resample", dy.dtype(), [&]<class T>(Type<T>) {
     using A = Acc<T>;
     const std::int64_t in = d.height * d.width * d.channels, out = d.out_height * d.out_width * d.channels;
+    const Scratch<A> rows(d.height * d.out_width * d.channels), image(in), wide(out);
     for (std::int64_t b = 0; b < d.batch; ++b) {
-      A* rows = scratch<A>(Slot::c, d.height * d.out_width * d.channels);
-      A* image = scratch<A>(Slot::e, in);
-      scatter(axes.height, 1, d.out_width * d.channels, widen(Slot::d, dy.data<T>() + b * out, out), rows);
-      scatter(axes.width, d.height, d.channels, rows, image);
+      spread<A>(axes.height, 1, d.out_width * d.channels, widen(dy.data<T>() + b * out, out, wide), rows);
+      spread<A>(axes.width, d.height, d.channels, rows, image);
       T* to = dx.to.data<T>() + b * in;
       for (std::int64_t i = 0; i < in; ++i) put(to[i], image[i], adds(dx));
     }

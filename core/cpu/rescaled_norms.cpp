@@ -52,7 +52,7 @@ template <class T, bool kAdd>
 void seednorm_gradients(NormDims d, const NormBackward& n, const Param<T>* alpha, const Param<T>* beta,
                         const Acc<T>* gates, const Gradient& dalpha) {
   using A = Acc<T>;
-  RowAdder<A, 3> sums(Slot::c, d.cols);
+  RowAdder<A, 3> sums(d.cols);
   const Param<T>* gamma = n.gamma.data<Param<T>>();
   each_row_pair<A>(
       d.rows, d.cols, [&](std::int64_t first, auto rows) __attribute__((always_inline)) {
@@ -122,8 +122,8 @@ void bhyt_forward(NormDims d, const NormForward& n, Acc<T> slope) {
 template <class T, bool kAdd>
 void bhyt_gradients(NormDims d, const NormBackward& n, Acc<T> slope, double kappa, const Gradient& dalpha) {
   using A = Acc<T>;
-  RowAdder<A, 1> sums(Slot::c, d.cols);
-  A* const dus = scratch<A>(Slot::a, 2 * d.cols);
+  RowAdder<A, 1> sums(d.cols);
+  const Scratch<A> dus(2 * d.cols);
   const Param<T>* gamma = n.gamma.data<Param<T>>();
   double of_slope = 0.0;
   each_row_pair<A>(
@@ -165,16 +165,13 @@ void bhyt_gradients(NormDims d, const NormBackward& n, Acc<T> slope, double kapp
 }  // namespace
 
 void CpuBackend::seednorm(NormDims d, const NormForward& n, Tensor alpha, Tensor gates) {
-  for_type("seednorm", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    seednorm_forward<T>(d, n, alpha.data<Param<T>>(), gates.data<Acc<T>>());
-  });
+  for_type("seednorm", n.x.dtype(),
+           [&]<class T>(Type<T>) { seednorm_forward<T>(d, n, alpha.data<Param<T>>(), gates.data<Acc<T>>()); });
 }
 
 void CpuBackend::seednorm_backward(NormDims d, const NormBackward& n, Tensor alpha, Tensor beta, Tensor gates,
                                    Gradient dalpha) {
-  for_type("seednorm_backward", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("seednorm_backward", n.x.dtype(), [&]<class T>(Type<T>) {
     choose(adds(n.dx), [&](auto add) {
       seednorm_gradients<T, decltype(add)::value>(d, n, alpha.data<Param<T>>(), beta.data<Param<T>>(),
                                                   gates.data<Acc<T>>(), dalpha);
@@ -183,15 +180,12 @@ void CpuBackend::seednorm_backward(NormDims d, const NormBackward& n, Tensor alp
 }
 
 void CpuBackend::bhyt(NormDims d, double kappa, const NormForward& n, Tensor alpha) {
-  for_type("bhyt", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    bhyt_forward<T>(d, n, Acc<T>(double(alpha.data<Param<T>>()[0]) / kappa));
-  });
+  for_type("bhyt", n.x.dtype(),
+           [&]<class T>(Type<T>) { bhyt_forward<T>(d, n, Acc<T>(double(alpha.data<Param<T>>()[0]) / kappa)); });
 }
 
 void CpuBackend::bhyt_backward(NormDims d, double kappa, const NormBackward& n, Tensor alpha, Gradient dalpha) {
-  for_type("bhyt_backward", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("bhyt_backward", n.x.dtype(), [&]<class T>(Type<T>) {
     choose(adds(n.dx), [&](auto add) {
       bhyt_gradients<T, decltype(add)::value>(d, n, Acc<T>(double(alpha.data<Param<T>>()[0]) / kappa), kappa, dalpha);
     });

@@ -1,4 +1,4 @@
-// Work memory of kernels, which holds nothing between calls. Each thread has its own, grown on first use and kept.
+// Work memory of kernels. Each thread has a stack of its own, grown on first use and kept.
 #pragma once
 
 #include <cstddef>
@@ -6,21 +6,34 @@
 
 namespace normlab::cpu {
 
-/// Each slot is one buffer at a time. `panel` belongs to product(), `product` to bf16_product().
-enum class Slot : int { a, b, c, d, e, panel, product, kCount };
+namespace detail {
+/// Null for no bytes. Blocks are released in the reverse order, with the same number of bytes.
+void* take_scratch(std::size_t bytes);
+void release_scratch(std::size_t bytes);
+}  // namespace detail
 
-void* scratch_bytes(Slot slot, std::size_t bytes);
-
-/// `count` values of this thread, aligned to a cache line, contents undefined.
+/// `count` values of this thread until the end of the scope, aligned to a cache line, contents undefined. A fiber must
+/// not hold them while it lets another one run.
 template <class T>
-T* scratch(Slot slot, std::int64_t count) {
-  return static_cast<T*>(scratch_bytes(slot, static_cast<std::size_t>(count) * sizeof(T)));
-}
+class Scratch {
+ public:
+  explicit Scratch(std::int64_t count)
+      : bytes_(static_cast<std::size_t>(count) * sizeof(T)), values_(static_cast<T*>(detail::take_scratch(bytes_))) {}
+  ~Scratch() { detail::release_scratch(bytes_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  operator T*() const { return values_; }
+  T* begin() const { return values_; }
 
-/// How often some slot became larger than in any other thread.
+ private:
+  const std::size_t bytes_;
+  T* const values_;
+};
+
+/// How often some thread needed more than any before.
 std::uint64_t scratch_growths();
-/// Grows every slot of this thread to its largest size in any thread. Which thread gets which work is chance, so any of
-/// them may need that size in the next step.
+/// Grows this thread's stack to the largest of any thread. Which thread gets which work is chance, so any of them may
+/// need that size in the next step.
 void match_scratch();
 
 }  // namespace normlab::cpu

@@ -29,14 +29,14 @@ A dot(std::int64_t n, const T* a, const T* b) {
 template <class T>
 void forward(const AttentionDims& d, const TokenAttention& of) {
   using A = Acc<T>;
-  A* total = scratch<A>(Slot::a, d.head_dim);
+  const Scratch<A> total(d.head_dim);
   for (std::int64_t i = 0; i < d.batch * d.heads; ++i) {
     const TokenHead at(d, i);
     const T *q = of.q.data<T>() + at.token, *k = of.k.data<T>() + at.tokens, *v = of.v.data<T>() + at.tokens;
     A* weights = of.weights.data<A>() + at.weights;
     for (std::int64_t n = 0; n < d.tokens; ++n) weights[n] = scale_of<A>(d) * dot<A>(d.head_dim, q, k + n * d.stride);
     const A inverse = 1 / exp_row(d.tokens, weights, A(1), row_max(d.tokens, weights));
-    std::fill_n(total, d.head_dim, A(0));
+    std::fill_n(total.begin(), d.head_dim, A(0));
     for (std::int64_t n = 0; n < d.tokens; ++n) {
       weights[n] *= inverse;
       for (std::int64_t c = 0; c < d.head_dim; ++c) total[c] += weights[n] * A(v[n * d.stride + c]);
@@ -50,7 +50,7 @@ void forward(const AttentionDims& d, const TokenAttention& of) {
 template <class T>
 void gradients(const AttentionDims& d, const TokenAttentionBackward& of) {
   using A = Acc<T>;
-  A *total = scratch<A>(Slot::a, d.head_dim), *ds = scratch<A>(Slot::b, d.tokens);
+  const Scratch<A> total(d.head_dim), ds(d.tokens);
   for (std::int64_t i = 0; i < d.batch * d.heads; ++i) {
     const TokenHead at(d, i);
     const T *dy = of.dy.data<T>() + at.token, *q = of.q.data<T>() + at.token;
@@ -59,7 +59,7 @@ void gradients(const AttentionDims& d, const TokenAttentionBackward& of) {
     for (std::int64_t n = 0; n < d.tokens; ++n) ds[n] = dot<A>(d.head_dim, dy, v + n * d.stride);
     const A mean = sum<A>(d.tokens, [&](auto n) { return weights[n] * ds[n]; });
     for (std::int64_t n = 0; n < d.tokens; ++n) ds[n] = weights[n] * (ds[n] - mean) * scale_of<A>(d);
-    std::fill_n(total, d.head_dim, A(0));
+    std::fill_n(total.begin(), d.head_dim, A(0));
     const auto put_rows = [&](const Gradient& to, const A* factors, const T* row) {
       if (!to) return;
       T* out = to.to.data<T>() + at.tokens;

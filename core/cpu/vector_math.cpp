@@ -33,15 +33,11 @@ using Doubles = __m128d;
 #define NORMLAB_VECTOR_D(name) _ZGVbN2v_##name
 #endif
 
+#define NORMLAB_DECLARE(name)            \
+  Floats NORMLAB_VECTOR_F(name)(Floats); \
+  Doubles NORMLAB_VECTOR_D(name)(Doubles);
 extern "C" {
-Floats NORMLAB_VECTOR_F(exp)(Floats);
-Floats NORMLAB_VECTOR_F(tanh)(Floats);
-Floats NORMLAB_VECTOR_F(erf)(Floats);
-Floats NORMLAB_VECTOR_F(atan)(Floats);
-Doubles NORMLAB_VECTOR_D(exp)(Doubles);
-Doubles NORMLAB_VECTOR_D(tanh)(Doubles);
-Doubles NORMLAB_VECTOR_D(erf)(Doubles);
-Doubles NORMLAB_VECTOR_D(atan)(Doubles);
+NORMLAB_VECTOR_FUNCTIONS(NORMLAB_DECLARE)
 }
 
 namespace {
@@ -66,52 +62,21 @@ void apply(std::int64_t n, const T* x, T* y) {
 }
 }  // namespace
 
-void vector_exp(std::int64_t n, const float* x, float* y) { apply<Floats, NORMLAB_VECTOR_F(exp)>(n, x, y); }
-void vector_exp(std::int64_t n, const double* x, double* y) { apply<Doubles, NORMLAB_VECTOR_D(exp)>(n, x, y); }
-void vector_tanh(std::int64_t n, const float* x, float* y) { apply<Floats, NORMLAB_VECTOR_F(tanh)>(n, x, y); }
-void vector_tanh(std::int64_t n, const double* x, double* y) { apply<Doubles, NORMLAB_VECTOR_D(tanh)>(n, x, y); }
-void vector_erf(std::int64_t n, const float* x, float* y) { apply<Floats, NORMLAB_VECTOR_F(erf)>(n, x, y); }
-void vector_erf(std::int64_t n, const double* x, double* y) { apply<Doubles, NORMLAB_VECTOR_D(erf)>(n, x, y); }
-void vector_atan(std::int64_t n, const float* x, float* y) { apply<Floats, NORMLAB_VECTOR_F(atan)>(n, x, y); }
-void vector_atan(std::int64_t n, const double* x, double* y) { apply<Doubles, NORMLAB_VECTOR_D(atan)>(n, x, y); }
-
+#define NORMLAB_DEFINE(name)                                                                                       \
+  void vector_##name(std::int64_t n, const float* x, float* y) { apply<Floats, NORMLAB_VECTOR_F(name)>(n, x, y); } \
+  void vector_##name(std::int64_t n, const double* x, double* y) { apply<Doubles, NORMLAB_VECTOR_D(name)>(n, x, y); }
 const char* vector_math_kind() {
   return sizeof(Floats) == 64 ? "libmvec, 16 floats" : sizeof(Floats) == 32 ? "libmvec, 8 floats" : "libmvec, 4 floats";
 }
 #else
-namespace {
-template <class T, class F>
-void apply(std::int64_t n, const T* x, T* y, F&& f) {
-  for (std::int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
-}
-}  // namespace
-
-void vector_exp(std::int64_t n, const float* x, float* y) {
-  apply(n, x, y, [](float v) { return std::exp(v); });
-}
-void vector_exp(std::int64_t n, const double* x, double* y) {
-  apply(n, x, y, [](double v) { return std::exp(v); });
-}
-void vector_tanh(std::int64_t n, const float* x, float* y) {
-  apply(n, x, y, [](float v) { return std::tanh(v); });
-}
-void vector_tanh(std::int64_t n, const double* x, double* y) {
-  apply(n, x, y, [](double v) { return std::tanh(v); });
-}
-void vector_erf(std::int64_t n, const float* x, float* y) {
-  apply(n, x, y, [](float v) { return std::erf(v); });
-}
-void vector_erf(std::int64_t n, const double* x, double* y) {
-  apply(n, x, y, [](double v) { return std::erf(v); });
-}
-void vector_atan(std::int64_t n, const float* x, float* y) {
-  apply(n, x, y, [](float v) { return std::atan(v); });
-}
-void vector_atan(std::int64_t n, const double* x, double* y) {
-  apply(n, x, y, [](double v) { return std::atan(v); });
-}
-
+#define NORMLAB_DEFINE_FOR(name, T)                              \
+  void vector_##name(std::int64_t n, const T* x, T* y) {         \
+    for (std::int64_t i = 0; i < n; ++i) y[i] = std::name(x[i]); \
+  }
+#define NORMLAB_DEFINE(name) NORMLAB_DEFINE_FOR(name, float) NORMLAB_DEFINE_FOR(name, double)
 const char* vector_math_kind() { return "scalar"; }
 #endif
+
+NORMLAB_VECTOR_FUNCTIONS(NORMLAB_DEFINE)
 
 }  // namespace normlab::cpu

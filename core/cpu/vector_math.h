@@ -6,14 +6,12 @@
 
 namespace normlab::cpu {
 
-void vector_exp(std::int64_t n, const float* x, float* y);
-void vector_exp(std::int64_t n, const double* x, double* y);
-void vector_tanh(std::int64_t n, const float* x, float* y);
-void vector_tanh(std::int64_t n, const double* x, double* y);
-void vector_erf(std::int64_t n, const float* x, float* y);
-void vector_erf(std::int64_t n, const double* x, double* y);
-void vector_atan(std::int64_t n, const float* x, float* y);
-void vector_atan(std::int64_t n, const double* x, double* y);
+#define NORMLAB_VECTOR_FUNCTIONS(F) F(exp) F(tanh) F(erf) F(atan)
+/// vector_exp(n, x, y) and so forth.
+#define NORMLAB_VECTOR_FUNCTION(name)                           \
+  void vector_##name(std::int64_t n, const float* x, float* y); \
+  void vector_##name(std::int64_t n, const double* x, double* y);
+NORMLAB_VECTOR_FUNCTIONS(NORMLAB_VECTOR_FUNCTION)
 
 /// "libmvec, 16 floats" or "scalar": for the log and for the test that vector functions are called.
 const char* vector_math_kind();

@@ -50,13 +50,13 @@ static void add_mask(const WindowDims& d, int pattern, A* scores) {
     }
 }
 
-/// Column h of dtable (+)= the sums of dbias [N, N] over equal relative positions. Uses Slot::e.
+/// Column h of dtable (+)= the sums of dbias [N, N] over equal relative positions.
 template <class P, class A>
 static void reduce_bias(const WindowDims& d, std::int64_t heads, std::int64_t h, const A* dbias,
                         const Gradient& dtable) {
   const std::int64_t N = d.tokens();
-  double* sums = scratch<double>(Slot::e, d.offsets());
-  std::fill_n(sums, d.offsets(), 0.0);
+  const Scratch<double> sums(d.offsets());
+  std::fill_n(sums.begin(), d.offsets(), 0.0);
   for_relative_positions(d, [&](auto i, auto j, auto row) { sums[row] += double(dbias[i * N + j]); });
   P* out = dtable.to.data<P>();
   for (std::int64_t row = 0; row < d.offsets(); ++row) put(out[row * heads + h], P(sums[row]), adds(dtable));

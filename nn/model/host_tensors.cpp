@@ -16,8 +16,7 @@ void copy_out(const Tensor& from, HostValues& to) {
 }
 
 void copy_in(const HostValues& from, const Tensor& to) {
-  for_param_type("network", to.dtype(), [&](auto type) {
-    using P = typename decltype(type)::type;
+  for_param_type("network", to.dtype(), [&]<class P>(Type<P>) {
     std::transform(from.values.begin(), from.values.end(), to.data<P>(), [](double v) { return static_cast<P>(v); });
   });
 }

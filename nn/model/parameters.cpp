@@ -106,8 +106,7 @@ void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy, std
   }
   // The host fills fresh memory, so that it need not wait for a device to clear it.
   const auto fill = [&](const Tensor& t, auto&& number) {
-    for_param_type("parameters", dtype, [&](auto type) {
-      using P = typename decltype(type)::type;
+    for_param_type("parameters", dtype, [&]<class P>(Type<P>) {
       for (std::int64_t i = 0; i < t.size(); ++i) t.data<P>()[i] = static_cast<P>(number(i));
     });
   };

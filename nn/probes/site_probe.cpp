@@ -13,8 +13,7 @@ namespace {
 /// A tensor's values in host memory, whatever its type and device.
 std::vector<double> values_of(Backend& backend, const Tensor& t) {
   std::vector<double> out(static_cast<std::size_t>(t.size()));
-  for_type("probe", t.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  for_type("probe", t.dtype(), [&]<class T>(Type<T>) {
     std::vector<T> raw(out.size());
     backend.read(t, raw.data());
     backend.synchronize();

@@ -51,8 +51,7 @@ Tensor WeightAverage::statistics(std::int64_t done) {
   for (const RunningStatistic& r : running_) {
     const double initial = share(r) * r.initial, rest = 1 - share(r);
     const Tensor of = parameters_.view_flat_buffer(unbiased_, r.buffer);
-    for_param_type("average", of.dtype(), [&](auto type) {
-      using P = typename decltype(type)::type;
+    for_param_type("average", of.dtype(), [&]<class P>(Type<P>) {
       P* const x = of.data<P>();
       // Rounding makes no variance negative.
       for (std::int64_t i = 0; i < of.size(); ++i)

@@ -58,15 +58,6 @@ TEST_CASE("ops: layer_norm of a row far from zero has variance 1") {
   });
 }
 
-TEST_CASE("ops: softmax of logits far apart does not overflow") {
-  on_each_device([] {
-    FarLogits at;
-    const Var p = softmax(at.logits());
-    at.synchronize();
-    CHECK(p.value().data<float>()[0] == 1.0f);
-  });
-}
-
 TEST_CASE("ops: losses of logits far apart do not overflow") {
   on_each_device([] {
     FarLogits at;

@@ -276,6 +276,22 @@ TEST_CASE("attention: sizes around those of the tiles follow the definition") {
   });
 }
 
+TEST_CASE("attention: a GPU refuses heads wider than a tile, before a step and in it") {
+  on_each_device([] {
+    Backend& backend = current_device().backend;
+    if (!backend.whole_batch()) return;
+    backend.prepare_attention({1, 2, 1, 256, 256}, DType::f32);
+    constexpr const char* kWhat =
+        "--device cuda: attention takes heads of at most 256 values, but a head of this network has 257; use more "
+        "heads (num_heads), or --device cpu";
+    const AttentionDims wide{1, 2, 1, 257, 257};
+    CHECK_THROWS_WITH_AS(backend.prepare_attention(wide, DType::f32), kWhat, InputError);
+    Arena arena(current_device().memory());
+    const Tensor q = randn(arena, {1, 2, 257}, DType::f32, 1);
+    CHECK_THROWS_WITH_AS(backend.attention(wide, {.q = q, .k = q, .v = q}, {q, q}), kWhat, InputError);
+  });
+}
+
 TEST_CASE("attention: bf16 sizes around the tensor cores' tiles follow the definition") {
   on_each_device([] {
     check_case({2, 16, 2, 16, true}, DType::bf16);

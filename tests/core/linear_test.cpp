@@ -183,6 +183,11 @@ TEST_CASE("linear: the backward pass through a GELU before the layer equals sums
             const Case before{form, true, Write::assign}, after{Form::linear, false, write};
             const Layer one(arena, {37, 16, width}, type, before), two(arena, {37, width, 24}, type, after);
             const GeluForm gelu = form == Form::gelu_erf ? GeluForm::erf : GeluForm::tanh;
+            if (&current_device() == &devices_under_test()[0]) {
+              CHECK_THROWS_WITH_AS(backend.linear_backward_through_gelu(two.d, gelu, {}),
+                                   "linear_backward_through_gelu: this device has no such product", InputError);
+              continue;
+            }
             one.run(backend, before);
             backend.linear_backward_through_gelu(
                 two.d, gelu, {two.dy, one.y, two.w, {two.dx, write}, {two.dw, write}, {two.db, write}, one.kept});

@@ -31,6 +31,12 @@ constexpr Case kCases[] = {
     {"softmax, soft", Kind::softmax, true, 0.0}, {"sigmoid, smoothed", Kind::sigmoid, false, 0.1, Smoothing::others},
     {"sigmoid, soft", Kind::sigmoid, true, 0.0}, {"pixels", Kind::pixels, false, 0.0}};
 
+LossDims dims_of(Kind kind, LossDims d) {
+  d.sigmoid = kind == Kind::sigmoid;
+  if (kind == Kind::pixels) d.ignored = kIgnored;
+  return d;
+}
+
 /// Losses and gradients of the logits, these added to ones.
 std::vector<double> run(const TestDevice& device, const Case& c, DType dtype) {
   Arena arena(device.memory());
@@ -56,18 +62,10 @@ std::vector<double> run(const TestDevice& device, const Case& c, DType dtype) {
             c.kind == Kind::pixels && b % 3 == 1 ? kIgnored : static_cast<std::int32_t>(b * 11 % kClasses);
     const Tensor losses = arena.empty({kBatch}, Storage<A>::dtype), dlogits = arena.empty({kBatch, kClasses}, dtype);
     std::fill_n(dlogits.data<T>(), dlogits.size(), T(1.0f));
-    const LossDims d{kBatch, kClasses, c.smoothing, c.over};
+    const LossDims d = dims_of(c.kind, {kBatch, kClasses, c.smoothing, c.over});
     Backend& b = device.backend;
-    if (c.kind == Kind::softmax) {
-      b.softmax_cross_entropy(d, logits, labels, soft, losses);
-      b.softmax_cross_entropy_backward(d, dlosses, logits, labels, soft, {dlogits, Write::add});
-    } else if (c.kind == Kind::sigmoid) {
-      b.sigmoid_cross_entropy(d, logits, labels, soft, losses);
-      b.sigmoid_cross_entropy_backward(d, dlosses, logits, labels, soft, {dlogits, Write::add});
-    } else {
-      b.pixel_softmax_cross_entropy(d, kIgnored, logits, labels, losses);
-      b.pixel_softmax_cross_entropy_backward(d, kIgnored, dlosses, logits, labels, {dlogits, Write::add});
-    }
+    b.cross_entropy(d, logits, labels, soft, losses);
+    b.cross_entropy_backward(d, dlosses, logits, labels, soft, {dlogits, Write::add});
     b.synchronize();
     for (std::int64_t i = 0; i < losses.size(); ++i) results.push_back(double(losses.data<A>()[i]));
     for (std::int64_t i = 0; i < dlogits.size(); ++i) results.push_back(double(A(dlogits.data<T>()[i])));
@@ -80,20 +78,11 @@ struct BadLabel {
   BadLabel(Kind of, std::int32_t label) : kind(of), backend(current_device().backend) {
     labels.data<std::int32_t>()[0] = 1, labels.data<std::int32_t>()[1] = label;
   }
-  void forward() {
-    if (kind == Kind::softmax) backend.softmax_cross_entropy(d, logits, labels, Tensor(), losses);
-    if (kind == Kind::sigmoid) backend.sigmoid_cross_entropy(d, logits, labels, Tensor(), losses);
-    if (kind == Kind::pixels) backend.pixel_softmax_cross_entropy(d, kIgnored, logits, labels, losses);
-  }
-  void backward() {
-    const Gradient to{dlogits, Write::assign};
-    if (kind == Kind::softmax) backend.softmax_cross_entropy_backward(d, dlosses, logits, labels, Tensor(), to);
-    if (kind == Kind::sigmoid) backend.sigmoid_cross_entropy_backward(d, dlosses, logits, labels, Tensor(), to);
-    if (kind == Kind::pixels) backend.pixel_softmax_cross_entropy_backward(d, kIgnored, dlosses, logits, labels, to);
-  }
+  void forward() { backend.cross_entropy(d, logits, labels, Tensor(), losses); }
+  void backward() { backend.cross_entropy_backward(d, dlosses, logits, labels, Tensor(), {dlogits, Write::assign}); }
   const Kind kind;
   Backend& backend;
-  const LossDims d{2, 6, 0.0, Smoothing::all};
+  const LossDims d = dims_of(kind, {.batch = 2, .classes = 6});
   Arena arena{backend.memory()};
   const Tensor logits = randn(arena, {2, 6}, DType::f32, 1), dlosses = randn(arena, {2}, DType::f32, 2);
   const Tensor labels = arena.empty({2}, DType::i32);

@@ -55,8 +55,8 @@ void check_flags(const std::function<void(Flag&, const Tensor&, const Tensor&)>&
 TEST_CASE("moved tokens: patches are the CPU's") {
   as_on_cpu([](Run& run) {
     const PatchDims patches{2, 6, 4, 3, 3, 2};
-    run.backend.patchify(patches, run.in({2, 6, 4, 3}), run.out({2, 4, 18}));
-    run.backend.patchify_backward(patches, run.in({2, 4, 18}), run.gradient({2, 6, 4, 3}));
+    run.backend.gather(patches, run.in({2, 6, 4, 3}), {run.out({2, 4, 18})});
+    run.backend.scatter(patches, run.in({2, 4, 18}), run.gradient({2, 6, 4, 3}));
   });
 }
 
@@ -78,8 +78,13 @@ TEST_CASE("moved tokens: means of tokens are the CPU's") {
 
 TEST_CASE("moved tokens: a token put before the others is the CPU's") {
   as_on_cpu([](Run& run) {
-    run.backend.concat_token(kTokens, run.parameter({7}), run.in({3, 5, 7}), run.out({3, 6, 7}));
-    run.backend.concat_token_backward(kTokens, run.in({3, 6, 7}), run.parameter_gradient({7}), run.gradient({3, 5, 7}));
+    const TokenDims all{3, 6, 7};
+    const PartDims rest{42, 7, 35};
+    const Tensor y = run.out({3, 6, 7});
+    run.backend.put_token(all, run.parameter({7}), y);
+    run.backend.scatter(rest, run.in({3, 5, 7}), {y});
+    run.backend.put_token_backward(all, run.in({3, 6, 7}), run.parameter_gradient({7}));
+    run.backend.gather(rest, run.in({3, 6, 7}), run.gradient({3, 5, 7}));
   });
 }
 
@@ -87,9 +92,13 @@ TEST_CASE("moved tokens: tokens put together are the CPU's") {
   as_on_cpu([](Run& run) {
     for (const std::int64_t n : {1, 3, 4}) {
       const Shape first{3, n, 7}, second{3, 5 - n, 7};
-      run.backend.concat_tokens(kTokens, n, run.in(first), run.in(second), run.out({3, 5, 7}));
-      run.backend.concat_tokens_backward(kTokens, n, run.in({3, 5, 7}), run.gradient(first), run.gradient(second));
-      run.backend.concat_tokens_backward(kTokens, n, run.in({3, 5, 7}), {}, run.gradient(second));
+      const PartDims of_first{35, 0, 7 * n}, of_second{35, 7 * n, 7 * (5 - n)};
+      const Tensor y = run.out({3, 5, 7});
+      run.backend.scatter(of_first, run.in(first), {y});
+      run.backend.scatter(of_second, run.in(second), {y});
+      run.backend.gather(of_first, run.in({3, 5, 7}), run.gradient(first));
+      run.backend.gather(of_second, run.in({3, 5, 7}), run.gradient(second));
+      run.backend.gather(of_second, run.in({3, 5, 7}), {});
     }
   });
 }
@@ -97,8 +106,8 @@ TEST_CASE("moved tokens: tokens put together are the CPU's") {
 TEST_CASE("moved tokens: selected tokens are the CPU's") {
   as_on_cpu([](Run& run) {
     for (const std::int64_t n : {1, 3, 4}) {
-      run.backend.select_tokens(kTokens, 5 - n, n, run.in({3, 5, 7}), run.out({3, n, 7}));
-      run.backend.select_tokens_backward(kTokens, 1, n, run.in({3, n, 7}), run.gradient({3, 5, 7}));
+      run.backend.gather(PartDims{35, 7 * (5 - n), 7 * n}, run.in({3, 5, 7}), {run.out({3, n, 7})});
+      run.backend.gather(InPart{{35, 7, 7 * n}}, run.in({3, n, 7}), run.gradient({3, 5, 7}));
     }
   });
 }
@@ -106,7 +115,7 @@ TEST_CASE("moved tokens: selected tokens are the CPU's") {
 TEST_CASE("moved tokens: sums of gradients over many images are the CPU's") {
   as_on_cpu([](Run& run) {
     run.backend.add_positions_backward({150, 2, 3}, run.in({150, 2, 3}), {}, run.parameter_gradient({2, 3}));
-    run.backend.concat_token_backward({150, 1, 35}, run.in({150, 2, 35}), run.parameter_gradient({35}), {});
+    run.backend.put_token_backward({150, 2, 35}, run.in({150, 2, 35}), run.parameter_gradient({35}));
   });
 }
 
@@ -118,10 +127,10 @@ TEST_CASE("moved tokens: windows with and without shift and padding are the CPU'
           WindowDims{1, 3, 7, 5, 4, 2, 2}, WindowDims{1, 3, 7, 5, 4, 2, 2, after_shift},
           WindowDims{2, 4, 7, 3, 4, 0, 2}, WindowDims{2, 6, 3, 3, 3, 1, 0, after_shift}, WindowDims{2, 3, 2, 1, 4}}) {
       const Shape grid{d.batch, d.height, d.width, d.cols}, windows{d.batch * d.windows(), d.tokens(), d.cols};
-      run.backend.cut_windows(d, run.in(grid), run.out(windows));
-      run.backend.cut_windows_backward(d, run.in(windows), run.gradient(grid));
-      run.backend.join_windows(d, run.in(windows), run.out(grid));
-      run.backend.join_windows_backward(d, run.in(grid), run.gradient(windows));
+      run.backend.gather(d, run.in(grid), {run.out(windows)});
+      run.backend.scatter(d, run.in(windows), run.gradient(grid));
+      run.backend.scatter(d, run.in(windows), {run.out(grid)});
+      run.backend.gather(d, run.in(grid), run.gradient(windows));
     }
   });
 }
@@ -131,8 +140,8 @@ TEST_CASE("moved tokens: merged neighbours are the CPU's") {
     for (const GridDims& d : {GridDims{2, 4, 6, 3}, GridDims{2, 5, 3, 7}, GridDims{3, 1, 2, 1}}) {
       const Shape grid{d.batch, d.height, d.width, d.cols},
           merged{d.batch, (d.height + 1) / 2 * ((d.width + 1) / 2), 4 * d.cols};
-      run.backend.merge_patches(d, run.in(grid), run.out(merged));
-      run.backend.merge_patches_backward(d, run.in(merged), run.gradient(grid));
+      run.backend.gather(d, run.in(grid), {run.out(merged)});
+      run.backend.scatter(d, run.in(merged), run.gradient(grid));
     }
   });
 }

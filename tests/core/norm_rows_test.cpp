@@ -117,8 +117,8 @@ void check(const Case& c, DType dtype, const Inputs& in, const Expected& expecte
   const Gradient to_gain{parameters ? dgain : Tensor(), Write::add}, to_bias{parameters ? dbias : Tensor(), Write::add};
   const NormDims d{c.rows, c.cols, kEps};
   if (c.kind == Kind::rms_norm) {
-    b.rms_norm(d, {x, gamma, {}, y, {}, rstd});
-    b.rms_norm_backward(d, {dy, x, gamma, {}, rstd, to_x, to_gain});
+    b.layer_norm(d, {x, gamma, {}, y, {}, rstd});
+    b.layer_norm_backward(d, {dy, x, gamma, {}, rstd, to_x, to_gain});
   } else {
     b.layer_norm(d, {x, gamma, beta, y, mean, rstd});
     b.layer_norm_backward(d, {dy, x, gamma, mean, rstd, to_x, to_gain, to_bias});

@@ -211,32 +211,41 @@ TEST_CASE("vector widths: means of tokens are the CPU's") {
 TEST_CASE("vector widths: a token put before the others is the CPU's") {
   of_tokens([](Run& run, const TokenDims& d) {
     const Shape x{d.batch, d.tokens, d.cols}, longer{d.batch, d.tokens + 1, d.cols};
-    run.backend.concat_token(d, run.parameter({d.cols}), run.in(x), run.out(longer));
-    run.backend.concat_token_backward(d, run.in(longer), run.parameter_gradient({d.cols}), run.gradient(x));
+    const TokenDims all{d.batch, d.tokens + 1, d.cols};
+    const PartDims rest{all.tokens * d.cols, d.cols, d.tokens * d.cols};
+    const Tensor y = run.out(longer);
+    run.backend.put_token(all, run.parameter({d.cols}), y);
+    run.backend.scatter(rest, run.in(x), {y});
+    run.backend.put_token_backward(all, run.in(longer), run.parameter_gradient({d.cols}));
+    run.backend.gather(rest, run.in(longer), run.gradient(x));
   });
 }
 
 TEST_CASE("vector widths: selected tokens are the CPU's") {
   of_tokens([](Run& run, const TokenDims& d) {
     const Shape x{d.batch, d.tokens, d.cols}, others{d.batch, d.tokens - 1, d.cols};
-    run.backend.select_tokens(d, 1, d.tokens - 1, run.in(x), run.out(others));
-    run.backend.select_tokens_backward(d, 1, d.tokens - 1, run.in(others), run.gradient(x));
+    const PartDims part{d.tokens * d.cols, d.cols, (d.tokens - 1) * d.cols};
+    run.backend.gather(part, run.in(x), {run.out(others)});
+    run.backend.gather(InPart{part}, run.in(others), run.gradient(x));
   });
 }
 
 TEST_CASE("vector widths: tokens put together are the CPU's") {
   of_tokens([](Run& run, const TokenDims& d) {
     const Shape x{d.batch, d.tokens, d.cols}, first{d.batch, 1, d.cols}, others{d.batch, d.tokens - 1, d.cols};
-    run.backend.concat_tokens(d, 1, run.in(first), run.in(others), run.out(x));
-    run.backend.concat_tokens_backward(d, 1, run.in(x), run.gradient(first), {});
+    const PartDims of_first{d.tokens * d.cols, 0, d.cols}, rest{d.tokens * d.cols, d.cols, (d.tokens - 1) * d.cols};
+    const Tensor y = run.out(x);
+    run.backend.scatter(of_first, run.in(first), {y});
+    run.backend.scatter(rest, run.in(others), {y});
+    run.backend.gather(of_first, run.in(x), run.gradient(first));
   });
 }
 
 TEST_CASE("vector widths: patches are the CPU's") {
   of_each_depth([](Run& run, std::int64_t cols) {
     const PatchDims patches{2, 6, 4, cols, 3, 2};
-    run.backend.patchify(patches, run.in({2, 6, 4, cols}), run.out({2, 4, 6 * cols}));
-    run.backend.patchify_backward(patches, run.in({2, 4, 6 * cols}), run.gradient({2, 6, 4, cols}));
+    run.backend.gather(patches, run.in({2, 6, 4, cols}), {run.out({2, 4, 6 * cols})});
+    run.backend.scatter(patches, run.in({2, 4, 6 * cols}), run.gradient({2, 6, 4, cols}));
   });
 }
 
@@ -244,18 +253,18 @@ TEST_CASE("vector widths: windows are the CPU's") {
   of_each_depth([](Run& run, std::int64_t cols) {
     const WindowDims d{2, 5, 4, cols, 3, 1, 1};
     const Shape grid{2, 5, 4, cols}, windows{2 * d.windows(), d.tokens(), cols};
-    run.backend.cut_windows(d, run.in(grid), run.out(windows));
-    run.backend.cut_windows_backward(d, run.in(windows), run.gradient(grid));
-    run.backend.join_windows(d, run.in(windows), run.out(grid));
-    run.backend.join_windows_backward(d, run.in(grid), run.gradient(windows));
+    run.backend.gather(d, run.in(grid), {run.out(windows)});
+    run.backend.scatter(d, run.in(windows), run.gradient(grid));
+    run.backend.scatter(d, run.in(windows), {run.out(grid)});
+    run.backend.gather(d, run.in(grid), run.gradient(windows));
   });
 }
 
 TEST_CASE("vector widths: merged neighbours are the CPU's") {
   of_each_depth([](Run& run, std::int64_t cols) {
     const Shape grid{2, 5, 4, cols}, merged{2, 6, 4 * cols};
-    run.backend.merge_patches({2, 5, 4, cols}, run.in(grid), run.out(merged));
-    run.backend.merge_patches_backward({2, 5, 4, cols}, run.in(merged), run.gradient(grid));
+    run.backend.gather(GridDims{2, 5, 4, cols}, run.in(grid), {run.out(merged)});
+    run.backend.scatter(GridDims{2, 5, 4, cols}, run.in(merged), run.gradient(grid));
   });
 }
 

@@ -78,7 +78,6 @@ std::vector<Results> run_op(const Fixture& f) {
   if (op == "gelu")
     return {g.finish(gelu(g["x"], c.at("form").get<std::string>() == "erf" ? GeluForm::erf : GeluForm::tanh))};
   if (op == "tanh") return {g.finish(tanh(g["x"]))};
-  if (op == "softmax") return {g.finish(softmax(g["x"]))};
   if (op == "attention") return {g.finish(whole_attention(g, heads()))};
   if (op == "attention_core") {
     const bool drops = f.has("const/keep");
@@ -104,7 +103,7 @@ std::vector<Results> run_op(const Fixture& f) {
   }
   if (op == "pos_embed_resize") return resized_positions(f, g);
   if (op == "dropout") return {g.finish(dropout(g["x"], g.mask("keep"), rate()))};
-  if (op == "drop_path") return {g.finish(add(g["x"], drop_path(g["branch"], g.mask("keep"), rate())))};
+  if (op == "drop_path") return {g.finish(dropout_add(g["branch"], g.mask("keep"), rate(), g["x"]))};
   throw InputError(concat(f.name(), ": there is no rule for the operation ", op));
 }
 

@@ -82,7 +82,7 @@ void mix_image(const Mixing& mixing, const A* own, const A* partner, std::int64_
 template <class A>
 void mix_targets(std::span<const Mixing> mixings, std::span<const std::int32_t> labels, std::int64_t classes,
                  double smoothing, Smoothing over, A* out) {
-  // As the losses do (core/cpu/cross_entropy.cpp).
+  // As the losses do (core/shared/losses.h).
   const bool others = over == Smoothing::others && smoothing > 0;
   const double off = smoothing / double(others ? classes - 1 : classes),
                on = others ? 1 - smoothing : 1 - smoothing + off;

@@ -29,30 +29,20 @@ struct Result {
 
 template <class C>
 Result run(Bf16Products how, const Bf16Product& p) {
-  const std::int64_t lda = p.lda           ? p.lda
-                           : p.transpose_a ? p.m
-                                           : p.k,
-                     ldb = p.ldb           ? p.ldb
-                           : p.transpose_b ? p.k
-                                           : p.n,
-                     ldc = p.ldc ? p.ldc : p.n;
+  const std::int64_t lda = p.transpose_a ? p.m : p.k, ldb = p.transpose_b ? p.k : p.n;
   const std::int64_t a_size = (p.transpose_a ? p.k : p.m) * lda, b_size = (p.transpose_b ? p.n : p.k) * ldb;
   const std::vector<bf16> a = bf16_values(p.batch * a_size, 1), b = bf16_values(p.batch * b_size, 2);
   std::vector<float> bias(static_cast<std::size_t>(p.n));
   for (std::int64_t j = 0; j < p.n; ++j) bias[static_cast<std::size_t>(j)] = draw_value(3, j);
-  std::vector<C> c(static_cast<std::size_t>(p.batch * p.m * ldc));
+  std::vector<C> c(static_cast<std::size_t>(p.batch * p.m * p.n));
   for (std::size_t i = 0; i < c.size(); ++i) c[i] = C(draw_value(4, std::int64_t(i)));
   const std::vector<C> before = c;
   bf16_product(how, p, a.data(), b.data(), bias.data(), c.data());
   Result result;
   for (std::int64_t e = 0; e < p.batch; ++e)
     for (std::int64_t i = 0; i < p.m; ++i)
-      for (std::int64_t j = 0; j < ldc; ++j) {
-        const auto at = static_cast<std::size_t>((e * p.m + i) * ldc + j);
-        if (j >= p.n) {  // between the rows nothing is touched
-          CHECK(std::memcmp(&c[at], &before[at], sizeof(C)) == 0);
-          continue;
-        }
+      for (std::int64_t j = 0; j < p.n; ++j) {
+        const auto at = static_cast<std::size_t>((e * p.m + i) * p.n + j);
         double exact = 0, magnitude = 0;
         const auto add = [&](double term) { exact += term, magnitude += std::abs(term); };
         for (std::int64_t l = 0; l < p.k; ++l)
@@ -84,8 +74,6 @@ const Bf16Product kProducts[] = {
     {.m = 17, .n = 20, .k = 1536, .transpose_b = true, .to = DType::bf16},
     {.m = 9, .n = 9, .k = 16, .batch = 3, .transpose_b = true},
     {.m = 9, .n = 16, .k = 9, .batch = 3, .transpose_a = true},
-    {.m = 6, .n = 10, .k = 8, .to = DType::bf16, .lda = 24, .ldb = 30, .ldc = 12},
-    {.m = 6, .n = 10, .k = 8, .transpose_b = true, .lda = 24, .ldb = 24, .ldc = 30},
     {.m = 4, .n = 10, .k = 1, .to = DType::bf16, .bias = true},
     {.m = 1, .n = 1, .k = 5},
 };
