@@ -9,14 +9,6 @@
 
 namespace normlab {
 
-/// Reports and omits what is wrong with the block.
-template <class T>
-T read_block(const JsonNode& node, PlacementRows& rows, Problems& problems) {
-  T out;
-  FieldReader(rows, problems, ModelKind::vit, ReadMode::block).value(node, out);
-  return out;
-}
-
 template <>
 struct Form<std::vector<ProbeStep>> : ValueForm {
   static void read(FieldReader& in, const JsonNode& node, std::vector<ProbeStep>& out, Range);

@@ -68,16 +68,15 @@ JsonNode trial_tree(const TrialConfig& given, bool everything) {
   if (config.start.given()) add("start", Form<StartConfig>::write(config.start, options));
   add("train", Form<TrainConfig>::write(config.train, options));
   if (config.eval != defaults.eval) add("eval", Form<EvalConfig>::write(config.eval, options));
-  if (JsonMember* eval = root.find("eval")) eval->value.remove("metrics");
   // Off, or of another task.
-  if (JsonMember* eval = root.find("eval"); eval != nullptr && config.eval.fewshot.shots.empty())
-    eval->value.remove("fewshot");
-  if (JsonMember* eval = root.find("eval"); eval != nullptr && !has_text(config.model)) eval->value.remove("templates");
-  if (task_of(config.model) != Task::segment) {
-    if (JsonMember* eval = root.find("eval")) eval->value.remove("segment");
-    if (JsonMember* train = root.find("train"))
-      if (JsonMember* augment = train->value.find("augment")) augment->value.remove("segment");
-  }
+  const bool segments = task_of(config.model) == Task::segment;
+  JsonMember *const eval = root.find("eval"), *const train = root.find("train");
+  const bool few_shot = !config.eval.fewshot.shots.empty(), text = has_text(config.model);
+  for (const auto& [key, stays] :
+       {std::pair{"metrics", false}, {"fewshot", few_shot}, {"templates", text}, {"segment", segments}})
+    if (eval != nullptr && !stays) eval->value.remove(key);
+  if (JsonMember* augment = train == nullptr ? nullptr : train->value.find("augment"); augment != nullptr && !segments)
+    augment->value.remove("segment");
   if (options.everything || config.seed != defaults.seed) root.add("seed", config.seed);
   return root;
 }

@@ -2,12 +2,6 @@
 
 namespace normlab {
 
-std::vector<std::string_view> dataset_names() {
-  std::vector<std::string_view> names;
-  for (const KnownDataset& known : kKnownDatasets) names.push_back(known.name);
-  return names;
-}
-
 void Form<ClassGroups>::read(FieldReader& in, const JsonNode& node, ClassGroups& out, Range) {
   if (!node.is_object()) return in.report(node.at, "expected an object {\"name\": [classes]}, got " + describe(node));
   out.clear();
@@ -48,7 +42,7 @@ void Form<DatasetConfig>::read(FieldReader& in, const JsonNode& node, DatasetCon
   const JsonMember* name = node.find("name");
   const JsonMember* at = name != nullptr ? name : directory;
   in.report(at != nullptr ? at->value.at : node.at,
-            unknown_word("dataset", out.name, dataset_names()) +
+            unknown_word("dataset", out.name, names_of(kKnownDatasets)) +
                 "; for a data set of your own give \"path\" and \"layout\" (image_folder, webdataset, ...)");
 }
 

@@ -5,8 +5,6 @@
 
 namespace normlab {
 
-std::vector<std::string_view> dataset_names();
-
 /// An object of lists, since objects have no order.
 template <>
 struct Form<ClassGroups> : ValueForm {
@@ -14,7 +12,6 @@ struct Form<ClassGroups> : ValueForm {
   static JsonNode write(const ClassGroups& groups, WriteOptions options);
   static JsonNode schema(Range);
   static std::string words(Range) { return "object of lists of strings"; }
-  static std::string default_text(const ClassGroups&) { return ""; }
 };
 
 /// A name, or an object.
@@ -22,7 +19,7 @@ template <>
 struct Form<DatasetConfig> : ObjectForm<DatasetConfig> {
   static void read(FieldReader& in, const JsonNode& node, DatasetConfig& out, Range);
   static JsonNode schema(Range range) {
-    return if_type("object", ObjectForm::schema(range), one_of_words(dataset_names()));
+    return if_type("object", ObjectForm::schema(range), one_of_words(names_of(kKnownDatasets)));
   }
 };
 
@@ -34,7 +31,6 @@ struct Form<StartFrom> : ValueForm {
         {{"row", object({{"type", "object"}, {"minProperties", 1}})}, {"seed", Form<std::uint64_t>::schema({})}}));
   }
   static std::string words(Range) { return "{\"descriptor\", \"row\", \"seed\"}"; }
-  static std::string default_text(const StartFrom&) { return ""; }
 };
 
 /// null, the name of a file, or an object with either "file" or "from". Canonical texts have an object of ids.

@@ -59,14 +59,15 @@ class FieldReader {
       });
       if (!known) report_unknown_key<T>(member, others);
     }
-    if constexpr (kMayBeUnused<T>) drop_meaningless(node, out);
-    refuse_exclusive<T>(node);
     bool complete = true;
     for_each_field<T>([&](const auto& row) {
       if (row.missing.empty() || node.find(row.key) != nullptr) return;
       report(node.at, filled(row.missing, row.key, out));
       complete = false;
     });
+    if constexpr (kMayBeUnused<T>)
+      if (complete) drop_meaningless(node, out);
+    refuse_exclusive<T>(node);
     return complete;
   }
 

@@ -27,4 +27,12 @@ std::string alternatives(std::span<const std::string_view> words, std::string_vi
   return all;
 }
 
+std::string plain_text(const JsonNode& node) {
+  if (node.is_object()) return "";
+  if (!node.is_array()) return node.is_string() ? node.text : value_text(node);
+  std::string items;
+  for (const JsonNode& item : node.items) items += concat(items.empty() ? "" : ", ", plain_text(item));
+  return concat("[", items, "]");
+}
+
 }  // namespace normlab

@@ -17,23 +17,28 @@ JsonNode number_schema(const char* name, Range range);
 /// "integer >= 1, <= 64".
 std::string number_words(std::string_view name, Range range);
 
+/// A written value in a line of text: "0.1", "[1, 2]"; "" for an object.
+std::string plain_text(const JsonNode& node);
+template <class T>
+std::string setting_text(const T& value) {
+  return plain_text(Form<T>::write(value, {/*everything=*/true, ModelKind::vit}));
+}
 /// "torch \\| optax".
 std::string alternatives(std::span<const std::string_view> words, std::string_view separator = " \\| ");
 
 template <class T>
-JsonNode row_schemas() {
-  JsonNode out = json_object();
+void add_row_schemas(JsonNode& members) {
   for_each_field<T>([&](const auto& row) {
     JsonNode node = Form<typename std::remove_cvref_t<decltype(row)>::Member>::schema(row.range);
     if (!row.doc.empty()) node.add("description", row.doc);
-    out.add(std::string(row.key), std::move(node));
+    members.add(std::string(row.key), std::move(node));
   });
-  return out;
 }
 /// `more`: members without a row.
 template <class T>
 JsonNode rows_schema(const JsonNode& more = json_object()) {
-  JsonNode members = row_schemas<T>(), needed(JsonKind::array);
+  JsonNode members = json_object(), needed(JsonKind::array);
+  add_row_schemas<T>(members);
   members.members.insert(members.members.end(), more.members.begin(), more.members.end());
   for_each_field<T>([&](const auto& row) {
     if (!row.missing.empty()) needed.items.push_back(row.key);
@@ -67,7 +72,6 @@ struct ObjectForm {
   }
   static JsonNode schema(Range) { return rows_schema<T>(); }
   static std::string words(Range) { return ""; }  // "": no line of its own in the table of keys
-  static std::string default_text(const T&) { return ""; }
 };
 template <class T>
 struct Form : ObjectForm<T> {};
@@ -85,7 +89,6 @@ struct Form<bool> : ValueForm {
   static JsonNode write(bool value, WriteOptions) { return value; }
   static JsonNode schema(Range) { return type("boolean"); }
   static std::string words(Range) { return "true \\| false"; }
-  static std::string default_text(bool value) { return value ? "true" : "false"; }
 };
 
 template <class T>
@@ -99,7 +102,6 @@ struct Form<T> : ValueForm {
     return object({{"type", kName}, {"minimum", T(std::max(range.low, 0.0))}});
   }
   static std::string words(Range range) { return number_words(kName, std::is_unsigned_v<T> ? kNotNegative : range); }
-  static std::string default_text(T value) { return value_text(double(value)); }
 };
 
 template <>
@@ -116,7 +118,6 @@ struct Form<std::string> : ValueForm {
     return range.low > 0 ? object({{"type", "string"}, {"minLength", std::int64_t(range.low)}}) : type("string");
   }
   static std::string words(Range) { return "string"; }
-  static std::string default_text(const std::string& value) { return value; }
 };
 
 template <class E>
@@ -134,7 +135,6 @@ struct EnumForm : ValueForm {
   static JsonNode write(E value, WriteOptions) { return word_of(value); }
   static JsonNode schema(Range) { return one_of_words(kWords<E>); }
   static std::string words(Range) { return alternatives(kWords<E>); }
-  static std::string default_text(E value) { return std::string(word_of(value)); }
 };
 template <class E>
 requires std::is_enum_v<E>
@@ -146,8 +146,9 @@ struct Form<std::optional<T>> : Form<T> {
   static void read(FieldReader& in, const JsonNode& node, std::optional<T>& out, Range range) {
     in.value(node, out.emplace(), range);
   }
-  static JsonNode write(const std::optional<T>& value, WriteOptions options) { return Form<T>::write(*value, options); }
-  static std::string default_text(const std::optional<T>& value) { return value ? Form<T>::default_text(*value) : ""; }
+  static JsonNode write(const std::optional<T>& value, WriteOptions options) {
+    return value ? Form<T>::write(*value, options) : json_object();
+  }
 };
 
 template <class T>
@@ -180,11 +181,14 @@ struct Form<std::vector<T>> : ValueForm {
       for_each_field<T>([&](const auto& row) { keys += concat(keys.empty() ? "" : ", ", in_quotes(row.key)); });
     return concat("list of ", kObjects ? "{" + keys + "}" : Form<T>::words(range));
   }
-  static std::string default_text(const std::vector<T>& value) {
-    std::string items;
-    for (const T& item : value) items += concat(items.empty() ? "" : ", ", Form<T>::default_text(item));
-    return concat("[", items, "]");
-  }
 };
+
+/// Reports and omits what is wrong.
+template <class T>
+T read_value(const JsonNode& node, PlacementRows& rows, Problems& problems, ReadMode mode = ReadMode::descriptor) {
+  T out;
+  FieldReader(rows, problems, ModelKind::vit, mode).value(node, out);
+  return out;
+}
 
 }  // namespace normlab

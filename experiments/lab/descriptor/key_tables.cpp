@@ -8,12 +8,18 @@ template <class T>
 void add_rows(std::string& out, const std::string& prefix) {
   const T defaults{};
   for_each_field<T>([&](const auto& row) {
-    using F = Form<typename std::remove_cvref_t<decltype(row)>::Member>;
+    using M = typename std::remove_cvref_t<decltype(row)>::Member;
+    using F = Form<M>;
     const std::string path = concat(prefix, row.key), words = F::words(row.range);
-    const std::string standard = path == "model.mlp_dim" ? "4 embed_dim" : F::default_text(defaults.*row.member);
-    if (!words.empty())
+    if (!words.empty()) {
+      std::string standard;
+      if constexpr (std::is_same_v<M, Placement>)
+        standard = "pre_pre";  // of a model without one
+      else if constexpr (requires { F::write(defaults.*row.member, WriteOptions{}); })
+        standard = path == "model.mlp_dim" ? "4 embed_dim" : setting_text(defaults.*row.member);
       out += concat("| `", path, "` | ", words, " | ", standard.empty() ? "" : "`" + standard + "`", " | ", row.doc,
                     " |\n");
+    }
     if constexpr (!std::is_void_v<typename F::Rows>) add_rows<typename F::Rows>(out, path + ".");
   });
 }

@@ -126,15 +126,6 @@ namespace {
 /// A longer chain is a mistake or an attempt to exhaust the reader.
 constexpr std::size_t kMostFiles = 64;
 
-std::vector<std::string_view> recipe_names() {
-  static const std::vector<std::string> kNames = [] {
-    std::vector<std::string> names;
-    for (const Recipe& recipe : recipes()) names.push_back(concat(kRecipePrefix, recipe.name));
-    return names;
-  }();
-  return {kNames.begin(), kNames.end()};
-}
-
 /// The base's full path, and a suggestion.
 std::string missing(const std::filesystem::path& base) {
   std::error_code error;
@@ -204,7 +195,8 @@ class Chain {
     if (target.text.starts_with(kRecipePrefix)) base = target.text;
     if (const std::string name = base.string(); name.starts_with(kRecipePrefix)) {
       const Recipe* recipe = find_recipe(name.substr(kRecipePrefix.size()));
-      if (recipe == nullptr) fail(unknown_word("recipe", name, recipe_names()));
+      if (const auto all = recipe_names(); recipe == nullptr)
+        fail(unknown_word("recipe", name, {all.begin(), all.end()}));
       text = {{0, static_cast<ino_t>(recipe - recipes().data())}, std::string(recipe->text)};
     } else {
       std::error_code error;

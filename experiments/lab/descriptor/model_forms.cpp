@@ -44,12 +44,9 @@ void read_variant(FieldReader& in, const JsonNode& node, ViTConfig& out) {
 
 void read_variant(FieldReader& in, const JsonNode& node, SwinConfig& out) {
   if (!node.is_string()) return in.report(node.at, "expected a word such as \"Swin-T\", got " + describe(node));
-  std::vector<std::string_view> names;
-  for (const SwinVariant& variant : kSwinVariants) {
-    names.push_back(variant.name);
+  for (const SwinVariant& variant : kSwinVariants)
     if (variant.name == node.text) return set_variant(out, variant);
-  }
-  in.report(node.at, unknown_word("variant", node.text, names));
+  in.report(node.at, unknown_word("variant", node.text, names_of(kSwinVariants)));
 }
 
 template <class Config>
@@ -84,12 +81,6 @@ void refuse_merge(FieldReader& in, const JsonNode& node) {
 }
 
 }  // namespace
-
-std::vector<std::string_view> placement_names() {
-  std::vector<std::string_view> names;
-  for (const NamedPlacement& row : named_placements()) names.push_back(row.name);
-  return names;
-}
 
 void Form<NormSpec>::read(FieldReader& in, const JsonNode& node, NormSpec& out, Range) {
   const auto read_kind = [&](const JsonNode& word) {

@@ -5,8 +5,6 @@
 
 namespace normlab {
 
-std::vector<std::string_view> placement_names();
-
 /// Of both sides, or [height, width].
 template <>
 struct Form<std::array<std::int64_t, 2>> : ValueForm {
@@ -21,7 +19,6 @@ struct Form<std::array<std::int64_t, 2>> : ValueForm {
     return if_type("array", pair_of(number_schema("integer", range)), number_schema("integer", range));
   }
   static std::string words(Range range) { return number_words("integer or [integer, integer]", range); }
-  static std::string default_text(const Pair& value) { return concat("[", value[0], ", ", value[1], "]"); }
 };
 
 /// [smallest, largest].
@@ -38,9 +35,6 @@ struct Form<std::array<double, 2>> : ValueForm {
   static JsonNode write(const Pair& value, WriteOptions) { return std::vector<JsonNode>{value[0], value[1]}; }
   static JsonNode schema(Range range) { return pair_of(number_schema("number", range)); }
   static std::string words(Range) { return "[number, number]"; }
-  static std::string default_text(const Pair& value) {
-    return concat("[", value_text(value[0]), ", ", value_text(value[1]), "]");
-  }
 };
 
 /// InitGain and ResidualFactor.
@@ -61,7 +55,6 @@ struct Form<NumberOrRule<Rule>> : ValueForm {
   }
   static JsonNode schema(Range) { return if_type("string", one_of_words(kRules), number_schema("number", kPositive)); }
   static std::string words(Range) { return concat("number > 0 \\| ", alternatives(kRules)); }
-  static std::string default_text(const NumberOrRule<Rule>&) { return "1"; }
 };
 
 template <>
@@ -80,7 +73,6 @@ struct Form<DropoutRates> : ObjectForm<DropoutRates> {
     return if_type("object", ObjectForm::schema(range), number_schema("number", range));
   }
   static std::string words(Range range) { return number_words("number", range) + ", or an object"; }
-  static std::string default_text(const DropoutRates&) { return "0"; }
 };
 
 template <>
@@ -103,7 +95,6 @@ struct Form<InitConfig> : ObjectForm<InitConfig> {
     return if_type("object", ObjectForm::schema(range), Form<Init>::schema(range));
   }
   static std::string words(Range range) { return Form<Init>::words(range) + ", or an object"; }
-  static std::string default_text(const InitConfig& init) { return std::string(word_of(init.base)); }
 };
 
 /// The kind alone, or an object.
@@ -114,7 +105,6 @@ struct Form<NormSpec> : ObjectForm<NormSpec> {
   static JsonNode write(const NormSpec& spec, WriteOptions options);
   static JsonNode schema(Range) { return reference("norm"); }
   static std::string words(Range) { return "norm"; }
-  static std::string default_text(const NormSpec&) { return "none"; }
 };
 
 /// The kind alone, or an object with "init", a number or "auto".
@@ -127,7 +117,6 @@ struct Form<LayerScale> : ValueForm {
     return if_type("object", rows_schema<LayerScale>(init), one_of_words(kWords<LayerScaleKind>));
   }
   static std::string words(Range) { return alternatives(kWords<LayerScaleKind>) + ", or {\"kind\", \"init\"}"; }
-  static std::string default_text(const LayerScale&) { return "none"; }
 };
 
 /// A name, or an object of sites.
@@ -138,15 +127,15 @@ struct Form<Placement> : ValueForm {
   static JsonNode write(const Placement& placement, WriteOptions options);
   static JsonNode schema(Range) { return reference("placement"); }
   static std::string words(Range) { return "placement"; }
-  static std::string default_text(const Placement&) { return "pre_pre"; }
 };
 
 template <>
-struct Form<ModelConfig> : ObjectForm<ModelConfig> {
+struct Form<ModelConfig> {
   using Rows = ViTConfig;
   static void read(FieldReader& in, const JsonNode& node, ModelConfig& out, Range);
   /// Its keys depend on its kind, which another file may set; json_schema() adds them.
   static JsonNode schema(Range) { return json_object(); }
+  static std::string words(Range) { return ""; }
 };
 
 }  // namespace normlab

@@ -243,23 +243,9 @@ DatasetConfig read_dataset_option(const std::string& text, const std::string& op
   JsonNode node = is_json ? parse_json(text, sources.add(option), problems) : JsonNode(text);
   if (!is_json) node.at = {sources.add(option, /*has_lines=*/false), 1, 1, nullptr};
   PlacementRows rows;
-  DatasetConfig dataset;
-  FieldReader(rows, problems).value(node, dataset, {});
+  const auto dataset = read_value<DatasetConfig>(node, rows, problems);
   problems.throw_if_any_or_unused();
   return dataset;
-}
-
-CheckpointConfig read_checkpoint(const JsonNode& node, Problems& problems) {
-  PlacementRows rows;
-  CheckpointConfig checkpoint;
-  FieldReader(rows, problems).object(node, checkpoint);
-  return checkpoint;
-}
-
-Placement read_placement(const JsonNode& node, PlacementRows& rows, Problems& problems) {
-  Placement placement;
-  FieldReader(rows, problems).value(node, placement, {});
-  return placement;
 }
 
 namespace {
@@ -306,24 +292,21 @@ std::string block_differences(const Placement& base, const Placement& placement)
 
 std::string difference(const Placement& base, const Placement& placement) {
   std::string out = site_differences("", base, placement) + block_differences(base, placement);
-  const auto add = [&](std::string_view what, const std::string& value) { out += concat(" + ", what, "=", value); };
-  if (placement.stem.posembed_out_includes_class != base.stem.posembed_out_includes_class)
-    add("posembed_out_includes_class", placement.stem.posembed_out_includes_class ? "true" : "false");
-  if (placement.head_scale != base.head_scale) add("head_scale", std::string(word_of(placement.head_scale)));
-  if (placement.residual_scale != base.residual_scale)
-    add("residual_scale", placement.residual_scale ? "true" : "false");
-  if (const LayerScale& scale = placement.layer_scale; scale != base.layer_scale)
-    add("layer_scale",
-        std::string(word_of(scale.kind)) + (scale.auto_init ? "" : concat("(init=", value_text(scale.init), ")")));
-  const auto add_rule = [&](std::string_view what, const auto& given, const auto& before) {
-    if (given != before) add(what, rule_text(given));
+  const auto add = [&](std::string_view key, const auto& value, const auto& before) {
+    if (value != before) out += concat(" + ", key, "=", setting_text(value));
   };
-  add_rule("init_gain", placement.init_gain, base.init_gain);
-  add_rule("residual_factor", placement.residual_factor, base.residual_factor);
-  if (placement.qk_per_head != base.qk_per_head) add("qk_per_head", setting_text(placement.qk_per_head));
-  if (placement.value_per_head != base.value_per_head) add("value_per_head", setting_text(placement.value_per_head));
-  if (placement.stream_norm != base.stream_norm) add("stream_norm", norm_label(placement.stream_norm));
-  if (placement.depth_scale != base.depth_scale) add("depth_scale", setting_text(placement.depth_scale));
+  add("posembed_out_includes_class", placement.stem.posembed_out_includes_class, base.stem.posembed_out_includes_class);
+  add("head_scale", placement.head_scale, base.head_scale);
+  add("residual_scale", placement.residual_scale, base.residual_scale);
+  if (const LayerScale& scale = placement.layer_scale; scale != base.layer_scale)
+    out += concat(" + layer_scale=", word_of(scale.kind),
+                  scale.auto_init ? "" : concat("(init=", value_text(scale.init), ")"));
+  add("init_gain", placement.init_gain, base.init_gain);
+  add("residual_factor", placement.residual_factor, base.residual_factor);
+  add("qk_per_head", placement.qk_per_head, base.qk_per_head);
+  add("value_per_head", placement.value_per_head, base.value_per_head);
+  if (placement.stream_norm != base.stream_norm) out += " + stream_norm=" + norm_label(placement.stream_norm);
+  add("depth_scale", placement.depth_scale, base.depth_scale);
   return out;
 }
 
@@ -336,7 +319,7 @@ std::string placement_label(const JsonNode& node, PlacementRows& rows) {
   const std::string name = base != nullptr && base->value.is_string() ? base->value.text : "none";
   const Placement* from = rows.find(name);
   if (from == nullptr) return write_json(node, JsonStyle::compact);
-  return name + difference(*from, read_placement(node, rows, ignored));
+  return name + difference(*from, read_value<Placement>(node, rows, ignored));
 }
 
 }  // namespace normlab

@@ -65,11 +65,6 @@ ModelConfig read_model(const JsonNode& model, PlacementRows& rows, ReadMode mode
 /// problems.
 DatasetConfig read_dataset_option(const std::string& text, const std::string& option);
 
-CheckpointConfig read_checkpoint(const JsonNode& node, Problems& problems);
-
-/// A name, or an object of sites with an optional base.
-Placement read_placement(const JsonNode& node, PlacementRows& rows, Problems& problems);
-
 /// "pre_pre + stem.patch_in=layer_norm" for an object; a name is its own label.
 std::string placement_label(const JsonNode& node, PlacementRows& rows);
 

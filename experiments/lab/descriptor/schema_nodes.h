@@ -36,6 +36,14 @@ JsonNode one_of_words(const List& words) {
   return object({{"enum", list_of_words(words)}});
 }
 
+/// The names of rows.
+template <class List>
+std::vector<std::string_view> names_of(const List& rows) {
+  std::vector<std::string_view> names;
+  for (const auto& row : rows) names.push_back(row.name);
+  return names;
+}
+
 inline JsonNode any_of(std::vector<JsonNode> choices) { return object({{"anyOf", std::move(choices)}}); }
 
 /// Errors then refer only to the branch taken.

@@ -60,16 +60,13 @@ void Form<ClaimTest>::read(FieldReader& in, const JsonNode& node, ClaimTest& out
   out.place = concat(to_string(node.at), ": ", node.at.pointer());
   if (!in.object(node, out, {"range", "outside"})) return;
   const auto problem = [&](auto&&... what) { in.report(node.at, concat(what...)); };
-  for (const ClaimTestKey& known : claim_test_keys()) {
-    const auto among = [&](const std::vector<Kind>& kinds) {
-      return std::find(kinds.begin(), kinds.end(), out.kind) != kinds.end();
-    };
-    const bool needed = among(known.needed);
-    const JsonMember* member = node.find(known.key);
-    if (member != nullptr && !needed && !among(known.optional))
-      in.report(member->key_at, concat("a test of kind \"", word_of(out.kind), "\" does not read this key"));
-    if (member == nullptr && needed) problem("a test of kind \"", word_of(out.kind), "\" needs \"", known.key, "\"");
-  }
+  const auto needs = [&](const char* key, std::initializer_list<Kind> kinds) {
+    if (node.find(key) == nullptr && std::find(kinds.begin(), kinds.end(), out.kind) != kinds.end())
+      problem("a test of kind \"", word_of(out.kind), "\" needs \"", key, "\"");
+  };
+  needs("against", {Kind::interaction, Kind::contrast, Kind::best});
+  needs("of", {Kind::difference, Kind::probe, Kind::trend, Kind::timing});
+  needs("over", {Kind::slope, Kind::difference, Kind::best, Kind::timing});
   if (out.first && out.last) problem("give \"first\" or \"last\", not both");
   if (const JsonMember* margin = node.find("margin"); out.margin && !(*out.margin > 0))
     in.report(margin->value.at, "expected a number above 0, got " + describe(margin->value));
@@ -99,29 +96,6 @@ void Form<TestedClaim>::read(FieldReader& in, const JsonNode& node, TestedClaim&
                                    [](const ClaimTest& test) { return test.kind == Kind::timing; });
   if (timed > 0 && std::size_t(timed) < out.tests.size())
     in.report(list->value.at, "tests of kind \"timing\" cannot be mixed with others; make two claims of them");
-}
-
-const std::vector<ClaimTestKey>& claim_test_keys() {
-  using enum ClaimTestKind;
-  static const std::vector<Kind> all{gain,  interaction, slope,    contrast, difference,
-                                     probe, trend,       diverged, best,     timing};
-  static const std::vector<ClaimTestKey> keys{
-      {"kind", all, {}},
-      {"where", {}, {gain, interaction, slope, contrast, difference, probe, trend, diverged, best}},
-      {"against", {interaction, contrast, best}, {probe, diverged}},
-      {"against_of", {}, {probe}},
-      {"metric", {}, {gain, interaction, slope, contrast, best}},
-      {"of", {difference, probe, trend, timing}, {}},
-      {"over", {slope, difference, best, timing}, {probe}},
-      {"first", {}, {probe, trend}},
-      {"last", {}, {probe, trend}},
-      {"any", {}, {gain, contrast, difference, probe, trend, diverged}},
-      {"margin", {}, {gain, interaction, contrast}},
-      {"chance", {}, {gain}},
-      {"range", {}, all},
-      {"outside", {}, all},
-  };
-  return keys;
 }
 
 }  // namespace normlab

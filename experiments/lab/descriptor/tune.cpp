@@ -92,7 +92,7 @@ std::vector<TuneStage> read_tune(const JsonNode& node, const std::vector<std::st
     return problems.add(node.at,
                         concat("expected a list of stages, got ", node.is_array() ? "an empty one" : describe(node))),
            std::vector<TuneStage>();
-  auto stages = read_block<std::vector<TuneStage>>(node, rows, problems);
+  auto stages = read_value<std::vector<TuneStage>>(node, rows, problems, ReadMode::block);
   std::vector<std::string> taken = swept;
   for (const TuneStage& stage : stages)
     for (const AxisGroup& group : stage.grid.groups)
