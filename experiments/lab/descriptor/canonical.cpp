@@ -1,10 +1,11 @@
 #include "experiments/lab/descriptor/canonical.h"
 
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "experiments/lab/base/sha256.h"
-#include "experiments/lab/descriptor/batch_statistics.h"
 #include "experiments/lab/descriptor/forms.h"
+#include "experiments/lab/descriptor/step_count.h"
 #include "nn/model/init.h"
 
 namespace normlab {
@@ -100,6 +101,21 @@ T read_text(std::string_view text, const std::string& name, Read&& read) {
   return out;
 }
 
+using Json = nlohmann::ordered_json;
+
+void compare(const std::string& path, const Json* base, const Json* other, std::vector<SettingDifference>& found) {
+  if (base != nullptr && other != nullptr && *base == *other) return;
+  const auto below = [&](const std::string& key) { return path.empty() ? key : path + '.' + key; };
+  if (base != nullptr && other != nullptr && base->is_object() && other->is_object()) {
+    for (const auto& [key, value] : base->items())
+      compare(below(key), &value, other->contains(key) ? &(*other)[key] : nullptr, found);
+    for (const auto& [key, value] : other->items())
+      if (!base->contains(key)) compare(below(key), nullptr, &value, found);
+    return;
+  }
+  found.push_back({path, base == nullptr ? "" : base->dump(), other == nullptr ? "" : other->dump()});
+}
+
 }  // namespace
 
 std::string canonical_json(const TrialConfig& config) {
@@ -142,6 +158,15 @@ ModelConfig model_from_json(std::string_view text, const std::string& name) {
   return read_text<ModelConfig>(text, name, [](const JsonNode& root, PlacementRows& rows, Problems& problems) {
     return read_model(root, rows, ReadMode::canonical, problems);
   });
+}
+
+std::vector<SettingDifference> config_differences(const TrialConfig& base, const TrialConfig& other) {
+  Json a = Json::parse(full_json(base)), b = Json::parse(full_json(other));
+  a.erase("seed");
+  b.erase("seed");
+  std::vector<SettingDifference> found;
+  compare("", &a, &b, found);
+  return found;
 }
 
 }  // namespace normlab

@@ -58,6 +58,29 @@ void check_two_stage(const Design& design, bool own_seeds, Problems& problems) {
     problems.add(at, "with two-stage seeds every row runs the same seeds; leave out the seeds of the grids");
 }
 
+/// Whether `settings` give this dotted path, a part of it, or a value that holds it.
+bool gives(const JsonNode& settings, std::string_view path) {
+  const JsonNode* node = &settings;
+  for (std::string_view rest = path; node->is_object();) {
+    const std::size_t dot = rest.find('.');
+    const JsonMember* member = node->find(rest.substr(0, dot));
+    if (member == nullptr) return false;
+    if (dot == rest.npos) return true;
+    node = &member->value;
+    rest.remove_prefix(dot + 1);
+  }
+  return true;
+}
+
+/// Why --set cannot set this path: a benchmark would overwrite it. "" if none does.
+std::string conflict_with(const std::vector<Benchmark>& benchmarks, const std::string& path) {
+  for (const Benchmark& benchmark : benchmarks)
+    if (gives(benchmark.settings, path))
+      return concat("the benchmark ", in_quotes(benchmark.name), " sets this itself; set \"benchmarks.", benchmark.name,
+                    ".", path, "\" instead");
+  return "";
+}
+
 /// Refuses a `--set` setting that an axis would overwrite.
 void refuse_swept(const Design& design, const std::vector<std::string>& set_paths, Problems& problems) {
   std::vector<Grid> tuned;
@@ -73,7 +96,7 @@ void refuse_swept(const Design& design, const std::vector<std::string>& set_path
           if (is_within(set, axis)) problems.add({&source}, pointer, concat(axis, what));
       };
       refuse(design.paths, " is an axis of the sweep, which would overwrite this value; set \"sweep\" instead");
-      if (std::string why = design.benchmarks.conflict(set); !why.empty()) problems.add({&source}, pointer, why);
+      if (std::string why = conflict_with(design.benchmarks, set); !why.empty()) problems.add({&source}, pointer, why);
       refuse(axis_paths(tuned), " is tuned, which would overwrite this value; set \"tune\" instead");
     }
 }
@@ -121,7 +144,7 @@ void read_design(Design& design, const std::vector<std::string>& set_paths, Prob
   read_blocks(design, problems, out);
   const JsonMember* sweep = root.find("sweep");
   design.grids = sweep == nullptr ? std::vector<Grid>(1) : read_sweep(sweep->value, design.placements, problems);
-  design.benchmarks = Benchmarks(root.find("benchmarks"), design.grids, problems);
+  design.benchmarks = read_benchmarks(root.find("benchmarks"), design.grids, problems);
   const auto has_seeds = [](const Grid& grid) { return grid.seeds.has_value(); };
   if (root.find("seeds") != nullptr && std::all_of(design.grids.begin(), design.grids.end(), has_seeds))
     problems.add(design.position_of("seeds"), "/seeds", "every grid has its own seeds; leave these out");

@@ -7,85 +7,10 @@
 #include "experiments/lab/base/suggest.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/design.h"
-#include "experiments/lab/descriptor/row_label.h"
+#include "experiments/lab/descriptor/sweep.h"
 
 namespace normlab {
 namespace {
-
-const std::string* find_value(const AxisValues& values, const std::string& path) {
-  for (const auto& [axis, text] : values)
-    if (axis == path) return &text;
-  return nullptr;
-}
-
-bool matches(const AxisValues& values, const AxisChoice& choice) {
-  return std::all_of(choice.values.begin(), choice.values.end(), [&](const auto& wanted) {
-    const std::string* text = find_value(values, wanted.first);
-    return text != nullptr && *text == wanted.second;
-  });
-}
-
-/// Finds the files and the trials that rows start from.
-class Starts {
- public:
-  Starts(Design& design, StartSources& sources, Problems& problems)
-      : design_(design), sources_(sources), problems_(problems) {}
-
-  void resolve(GridRow& row) {
-    StartConfig& start = row.config.start;
-    if (start.at.source == nullptr) return;  // there is no "start"
-    if (start.file.empty() && !start.from)
-      return problems_.add(start.at, "expected \"file\" or \"from\", which say where the weights are");
-    if (start.from) {
-      row.cell.start = start.from->descriptor.empty() ? row_of_this(row, start)
-                                                      : sources_.row_of(start, row.cell.axes, design_.placements,
-                                                                        design_.max_trials, design_.classes, problems_);
-      if (row.cell.start) check_start(row.config, row.cell.start->config, problems_);
-      start.from.reset();
-    } else {
-      sources_.take_file_hash(start, problems_);
-    }
-    start.at = {};  // the descriptor's text does not outlive its reading
-  }
-
- private:
-  /// The row of this descriptor with the axis values of "from", and otherwise those of `row`.
-  std::shared_ptr<StartRow> row_of_this(const GridRow& row, const StartConfig& start) {
-    const auto fail = [&](const std::string& what) { return problems_.add(start.at, what), nullptr; };
-    if (design_.tuned) return fail("a row of a descriptor with \"tune\" cannot be started from");
-    if (++depth_ > kMostStarts) return fail("starts from itself");
-    GridRow other;
-    AxisValues values = row.values.front();
-    if (!start.from->row.members.empty())
-      for (const auto& [path, text] : read_choice(start.from->row, design_.grids, problems_).values) {
-        const auto own = std::find_if(values.begin(), values.end(),
-                                      [&, path = path](const auto& value) { return value.first == path; });
-        if (own == values.end())
-          values.emplace_back(path, text);
-        else
-          own->second = text;
-      }
-    if (!problems_.empty()) return nullptr;
-    JsonNode tree = design_.base;
-    for (const auto& [path, text] : values) {
-      const auto [axis, value] = find_axis_value(design_.grids, path, text);
-      lay(tree, *axis, value, problems_);
-      other.cell.axes.emplace_back(path, axis->values[value].label);
-    }
-    other.config = read_trial(tree, design_.placements, ReadMode::descriptor, problems_, design_.classes);
-    if (!problems_.empty()) return nullptr;
-    other.cell.label = row_label(other.cell.axes, design_.paths, design_.stem);
-    other.values.push_back(std::move(values));
-    resolve(other);
-    --depth_;
-    return std::make_shared<StartRow>(StartRow{other.config, other.cell.label, start.from->seed, other.cell.start});
-  }
-
-  Design& design_;
-  StartSources& sources_;
-  Problems& problems_;
-  int depth_ = 0;
-};
 
 std::size_t count_trials(const Design& design) {
   std::size_t sum = 0;
@@ -103,19 +28,18 @@ std::size_t count_trials(const Design& design) {
 /// Reads a row up to its start. Returns a text that is equal for rows whose trials are all the same; none if the row is
 /// excluded or wrong.
 std::optional<std::string> read_row(Design& design, const Grid& grid, const std::vector<std::size_t>& index,
-                                    Starts& starts, Problems& problems, GridRow& row) {
+                                    StartSources& starts, Problems& problems, GridRow& row) {
   JsonNode tree = design.base;
-  AxisValues& values = row.values.emplace_back();
-  bool complete = true;
+  AxisLabels& values = row.values.emplace_back();
+  const bool complete = lay(tree, grid, index, problems);
   for (std::size_t g = 0; g < grid.groups.size(); ++g)
     for (const Axis& axis : grid.groups[g]) {
       const AxisValue& value = axis.values[index[g]];
-      complete = lay(tree, axis, index[g], problems) && complete;
       values.emplace_back(axis.path, value.text);
       row.cell.axes.emplace_back(axis.path, value.label);
     }
   const auto picked = [&](Choice& choice) {
-    const bool fits = matches(values, choice.axes);
+    const bool fits = matches(values, choice.axes.values);
     choice.found = choice.found || fits;
     return fits;
   };
@@ -164,7 +88,7 @@ void match_baselines(const Design& design, std::vector<GridRow>& rows) {
   if (!design.baseline) return;
   const AxisChoice& baseline = design.baseline->axes;
   // The values at the axes that the baseline does not fix.
-  const auto strip_of = [&](const AxisValues& values) {
+  const auto strip_of = [&](const AxisLabels& values) {
     std::string strip;
     for (const std::string& path : design.paths) {
       const std::string* text = find_value(values, path);
@@ -176,9 +100,9 @@ void match_baselines(const Design& design, std::vector<GridRow>& rows) {
   for (const bool own : {true, false})
     for (std::size_t r = 0; r < rows.size(); ++r)
       for (std::size_t v = own ? 0 : 1; v < (own ? 1 : rows[r].values.size()); ++v)
-        if (matches(rows[r].values[v], baseline)) row_of_strip.try_emplace(strip_of(rows[r].values[v]), r);
+        if (matches(rows[r].values[v], baseline.values)) row_of_strip.try_emplace(strip_of(rows[r].values[v]), r);
   for (GridRow& row : rows)
-    for (const AxisValues& values : row.values)
+    for (const AxisLabels& values : row.values)
       if (const auto found = row_of_strip.find(strip_of(values)); found != row_of_strip.end() && !row.cell.baseline)
         row.cell.baseline = found->second;
 }
@@ -188,7 +112,7 @@ void mark_apart(const Design& design, std::vector<GridRow>& rows, Problems& prob
   for (const GridRow& row : rows) labels.push_back(row.cell.label);
   for (const auto& [given, axes] : design.apart) {
     bool found = false;
-    const auto fits = [&, &axes = axes](const AxisValues& values) { return matches(values, axes); };
+    const auto fits = [&, &axes = axes](const AxisLabels& values) { return matches(values, axes.values); };
     for (GridRow& row : rows)
       if (given.is_string() ? row.cell.label == given.text : std::any_of(row.values.begin(), row.values.end(), fits))
         row.cell.apart = found = true;
@@ -201,9 +125,15 @@ void mark_apart(const Design& design, std::vector<GridRow>& rows, Problems& prob
 
 }  // namespace
 
-GridRows read_rows(Design& design, StartSources& sources, Problems& problems) {
+bool matches(const AxisLabels& values, const AxisLabels& wanted) {
+  return std::all_of(wanted.begin(), wanted.end(), [&](const auto& one) {
+    const std::string* text = find_value(values, one.first);
+    return text != nullptr && *text == one.second;
+  });
+}
+
+GridRows read_rows(Design& design, StartSources& starts, Problems& problems) {
   GridRows out;
-  Starts starts(design, sources, problems);
   std::unordered_map<std::string, std::size_t> row_of_identity;
   const auto add = [&](const Grid& grid, const std::vector<std::size_t>& index) {
     GridRow row;
@@ -219,7 +149,8 @@ GridRows read_rows(Design& design, StartSources& sources, Problems& problems) {
     problems.add(design.position_of("sweep"), "/sweep",
                  concat("more than ", design.max_trials, " trials; split the descriptor"));
   else
-    for (const Grid& grid : design.grids) for_each_combination(grid, [&](const auto& index) { add(grid, index); });
+    for (const Grid& grid : design.grids)
+      for (std::size_t c = 0; c < grid.size(design.max_trials); ++c) add(grid, combination(grid, c));
   const auto check = [&](const Choice& choice) {
     if (problems.empty() && !choice.found) problems.add(choice.axes.at, "matches no combination of the sweep");
   };

@@ -91,38 +91,6 @@ JsonNode& step_into(JsonNode& node, const std::string& path, std::string_view ke
   return node.add(std::string(key), made);
 }
 
-}  // namespace
-
-bool is_within(std::string_view path, std::string_view prefix) {
-  return path.substr(0, prefix.size()) == prefix && (path.size() == prefix.size() || path[prefix.size()] == '.');
-}
-
-void merge_over(JsonNode& base, const JsonNode& child) { merge_over(base, child, ""); }
-
-std::string set_path(JsonNode& root, std::string_view path, const JsonNode& value, const Position& key_at) {
-  JsonNode* node = &root;
-  std::string so_far;
-  for (std::string_view rest = path;;) {
-    const std::size_t dot = rest.find('.');
-    const std::string_view key = rest.substr(0, dot);
-    if (key.empty()) return "a path needs a key on each side of a dot";
-    if (!node->is_object()) return concat(so_far, " is ", describe(*node), " and has no keys");
-    if (dot == std::string_view::npos) {
-      remove_rival(*node, so_far, key);
-      JsonMember* member = node->find(key);
-      if (member == nullptr) member = &node->members.emplace_back(JsonMember{std::string(key), {}, {}});
-      member->key_at = key_at;
-      member->value = value;
-      return "";
-    }
-    so_far = join(so_far, key);
-    node = &step_into(*node, so_far, key, made_at(key_at, rest));
-    rest.remove_prefix(dot + 1);
-  }
-}
-
-namespace {
-
 /// A longer chain is a mistake or an attempt to exhaust the reader.
 constexpr std::size_t kMostFiles = 64;
 
@@ -219,6 +187,34 @@ class Chain {
 };
 
 }  // namespace
+
+bool is_within(std::string_view path, std::string_view prefix) {
+  return path.substr(0, prefix.size()) == prefix && (path.size() == prefix.size() || path[prefix.size()] == '.');
+}
+
+void merge_over(JsonNode& base, const JsonNode& child) { merge_over(base, child, ""); }
+
+std::string set_path(JsonNode& root, std::string_view path, const JsonNode& value, const Position& key_at) {
+  JsonNode* node = &root;
+  std::string so_far;
+  for (std::string_view rest = path;;) {
+    const std::size_t dot = rest.find('.');
+    const std::string_view key = rest.substr(0, dot);
+    if (key.empty()) return "a path needs a key on each side of a dot";
+    if (!node->is_object()) return concat(so_far, " is ", describe(*node), " and has no keys");
+    if (dot == std::string_view::npos) {
+      remove_rival(*node, so_far, key);
+      JsonMember* member = node->find(key);
+      if (member == nullptr) member = &node->members.emplace_back(JsonMember{std::string(key), {}, {}});
+      member->key_at = key_at;
+      member->value = value;
+      return "";
+    }
+    so_far = join(so_far, key);
+    node = &step_into(*node, so_far, key, made_at(key_at, rest));
+    rest.remove_prefix(dot + 1);
+  }
+}
 
 JsonNode load_merged(const std::filesystem::path& file, Sources& sources, Problems& problems,
                      std::vector<std::filesystem::path>& files) {

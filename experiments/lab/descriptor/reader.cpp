@@ -1,8 +1,9 @@
 #include "experiments/lab/descriptor/reader.h"
 
 #include "core/visible_text.h"
-#include "experiments/lab/descriptor/batch_statistics.h"
 #include "experiments/lab/descriptor/forms.h"
+#include "experiments/lab/descriptor/formula.h"
+#include "experiments/lab/descriptor/step_count.h"
 #include "experiments/lab/descriptor/trial_checks.h"
 
 namespace normlab {
@@ -130,6 +131,56 @@ void check_statistics(const Report& report, const TrialConfig& trial) {
   visit_all_sites(placement_of(trial.model), see);
 }
 
+/// " + PREFIX.attn.pre=layer_norm" for each differing site of placements or block ranges.
+template <class Sites>
+std::string site_differences(const std::string& prefix, const Sites& base, const Sites& other) {
+  std::vector<const NormSpec*> before;
+  visit_sites(base, [&](std::string_view, const NormSpec& spec) { before.push_back(&spec); });
+  std::string out;
+  std::size_t i = 0;
+  visit_sites(other, [&](std::string_view site, const NormSpec& spec) {
+    if (spec != *before[i++]) out += concat(" + ", prefix, site, "=", norm_text(spec, ModelKind::vit));
+  });
+  return out;
+}
+
+/// How the ranges of `placement` differ from its other blocks; "" if all of that comes from the base.
+std::string block_differences(const Placement& base, const Placement& placement) {
+  if (placement.blocks == base.blocks && placement.attn == base.attn && placement.mlp == base.mlp) return "";
+  Placement cut = placement;
+  for (const BlockRange& range : base.blocks) carve_blocks(cut, range.first, range.last);
+  std::string out;
+  for (const BlockRange& range : cut.blocks) {
+    const std::string prefix = concat("blocks.", block_range_name(range.first, range.last), ".");
+    std::string changes = site_differences(prefix, {0, 0, placement.attn, placement.mlp}, range);
+    if (changes.empty())  // the base's range is absent here
+      changes = site_differences(prefix, {0, 0, base.attention_sites(range.first), base.mlp_sites(range.first)}, range);
+    out += changes;
+  }
+  return out;
+}
+
+std::string difference(const Placement& base, const Placement& placement) {
+  std::string out = site_differences("", base, placement) + block_differences(base, placement);
+  const auto add = [&](std::string_view key, const auto& value, const auto& before) {
+    if (value != before) out += concat(" + ", key, "=", setting_text(value));
+  };
+  add("posembed_out_includes_class", placement.stem.posembed_out_includes_class, base.stem.posembed_out_includes_class);
+  add("head_scale", placement.head_scale, base.head_scale);
+  add("residual_scale", placement.residual_scale, base.residual_scale);
+  if (const LayerScale& scale = placement.layer_scale; scale != base.layer_scale)
+    out += concat(" + layer_scale=", word_of(scale.kind),
+                  scale.auto_init ? "" : concat("(init=", value_text(scale.init), ")"));
+  add("init_gain", placement.init_gain, base.init_gain);
+  add("residual_factor", placement.residual_factor, base.residual_factor);
+  add("qk_per_head", placement.qk_per_head, base.qk_per_head);
+  add("value_per_head", placement.value_per_head, base.value_per_head);
+  if (placement.stream_norm != base.stream_norm)
+    out += " + stream_norm=" + norm_text(placement.stream_norm, ModelKind::vit);
+  add("depth_scale", placement.depth_scale, base.depth_scale);
+  return out;
+}
+
 }  // namespace
 
 PlacementRows::PlacementRows(const JsonNode& rows, Problems& problems) {
@@ -138,34 +189,32 @@ PlacementRows::PlacementRows(const JsonNode& rows, Problems& problems) {
   for (const JsonMember& member : rows.members) {
     if (find_placement(member.key) != nullptr)
       problems.add(member.key_at, "a built-in placement has this name; choose another");
-    rows_[member.key].member = &member;
+    rows_[member.key] = &member;
   }
-  for (auto& [name, row] : rows_) read(row, ModelKind::vit, problems);
-}
-
-void PlacementRows::read(Row& row, ModelKind kind, Problems& problems) {
-  Reading& reading = row.of(kind);
-  if (reading.state != State::unread) return;
-  reading.state = State::reading;
-  FieldReader(*this, problems, kind).value(row.member->value, reading.placement, {});
-  reading.state = State::read;
+  for (const auto& [name, row] : rows_) {
+    FieldReader reader(*this, problems);
+    if (Placement read; !read_.contains({name, ModelKind::vit})) take(JsonNode(name), reader, read);
+  }
 }
 
 const Placement* PlacementRows::find(std::string_view name) const {
-  if (const auto user = rows_.find(name); user != rows_.end())
-    return &user->second.readings[std::size_t(ModelKind::vit)].placement;
+  const auto user = read_.find({std::string(name), ModelKind::vit});
+  if (user != read_.end()) return &*user->second;
   const NamedPlacement* named = find_placement(name);
   return named == nullptr ? nullptr : &named->placement;
 }
 
 void PlacementRows::take(const JsonNode& name, FieldReader& in, Placement& out) {
   if (!name.is_string()) return in.report(name.at, "expected the name of a placement, got " + describe(name));
-  if (const auto user = rows_.find(name.text); user != rows_.end()) {
-    const Reading& reading = user->second.of(in.kind());
-    if (reading.state == State::reading)
-      return in.report(name.at, "placement \"" + name.text + "\" is based on itself");
-    read(user->second, in.kind(), in.problems());
-    out = reading.placement;
+  if (const auto row = rows_.find(name.text); row != rows_.end()) {
+    const auto [read, is_new] = read_.try_emplace({name.text, in.kind()});
+    if (is_new) {
+      Placement placement;
+      FieldReader(*this, in.problems(), in.kind()).value(row->second->value, placement);
+      read->second = placement;
+    }
+    if (!read->second) return in.report(name.at, "placement \"" + name.text + "\" is based on itself");
+    out = *read->second;
   } else if (const NamedPlacement* named = find_placement(name.text)) {
     out = in.kind() == ModelKind::swin ? swin_placement(named->placement) : named->placement;
   } else {
@@ -247,70 +296,6 @@ DatasetConfig read_dataset_option(const std::string& text, const std::string& op
   problems.throw_if_any_or_unused();
   return dataset;
 }
-
-namespace {
-
-/// A norm's kind and its non-default settings: "batch_norm(momentum=0.2)".
-std::string norm_label(const NormSpec& spec) {
-  const NormSpec defaults = norm_of(spec.kind);
-  std::string settings;
-  for_each_field<NormSpec>([&](const auto& field) {
-    if (field.key == "kind" || spec.*field.member == defaults.*field.member) return;
-    settings += concat(settings.empty() ? "" : " ", field.key, "=", setting_text(spec.*field.member));
-  });
-  return std::string(to_string(spec.kind)) + (settings.empty() ? "" : "(" + settings + ")");
-}
-
-/// " + PREFIX.attn.pre=layer_norm" for each differing site of placements or block ranges.
-template <class Sites>
-std::string site_differences(const std::string& prefix, const Sites& base, const Sites& other) {
-  std::vector<const NormSpec*> before;
-  visit_sites(base, [&](std::string_view, const NormSpec& spec) { before.push_back(&spec); });
-  std::string out;
-  std::size_t i = 0;
-  visit_sites(other, [&](std::string_view site, const NormSpec& spec) {
-    if (spec != *before[i++]) out += concat(" + ", prefix, site, "=", norm_label(spec));
-  });
-  return out;
-}
-
-/// How the ranges of `placement` differ from its other blocks; "" if all of that comes from the base.
-std::string block_differences(const Placement& base, const Placement& placement) {
-  if (placement.blocks == base.blocks && placement.attn == base.attn && placement.mlp == base.mlp) return "";
-  Placement cut = placement;
-  for (const BlockRange& range : base.blocks) carve_blocks(cut, range.first, range.last);
-  std::string out;
-  for (const BlockRange& range : cut.blocks) {
-    const std::string prefix = concat("blocks.", block_range_name(range.first, range.last), ".");
-    std::string changes = site_differences(prefix, {0, 0, placement.attn, placement.mlp}, range);
-    if (changes.empty())  // the base's range is absent here
-      changes = site_differences(prefix, {0, 0, base.attention_sites(range.first), base.mlp_sites(range.first)}, range);
-    out += changes;
-  }
-  return out;
-}
-
-std::string difference(const Placement& base, const Placement& placement) {
-  std::string out = site_differences("", base, placement) + block_differences(base, placement);
-  const auto add = [&](std::string_view key, const auto& value, const auto& before) {
-    if (value != before) out += concat(" + ", key, "=", setting_text(value));
-  };
-  add("posembed_out_includes_class", placement.stem.posembed_out_includes_class, base.stem.posembed_out_includes_class);
-  add("head_scale", placement.head_scale, base.head_scale);
-  add("residual_scale", placement.residual_scale, base.residual_scale);
-  if (const LayerScale& scale = placement.layer_scale; scale != base.layer_scale)
-    out += concat(" + layer_scale=", word_of(scale.kind),
-                  scale.auto_init ? "" : concat("(init=", value_text(scale.init), ")"));
-  add("init_gain", placement.init_gain, base.init_gain);
-  add("residual_factor", placement.residual_factor, base.residual_factor);
-  add("qk_per_head", placement.qk_per_head, base.qk_per_head);
-  add("value_per_head", placement.value_per_head, base.value_per_head);
-  if (placement.stream_norm != base.stream_norm) out += " + stream_norm=" + norm_label(placement.stream_norm);
-  add("depth_scale", placement.depth_scale, base.depth_scale);
-  return out;
-}
-
-}  // namespace
 
 std::string placement_label(const JsonNode& node, PlacementRows& rows) {
   if (node.is_string()) return node.text;

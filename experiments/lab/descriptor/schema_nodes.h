@@ -11,14 +11,14 @@
 
 namespace normlab {
 
-struct Member {
+struct SchemaMember {
   const char* key;
   mutable JsonNode value;  // mutable so that it can be moved out of an initializer list
 };
 
-inline JsonNode object(std::initializer_list<Member> members) {
+inline JsonNode object(std::initializer_list<SchemaMember> members) {
   JsonNode node = json_object();
-  for (const Member& member : members) node.add(member.key, std::move(member.value));
+  for (const SchemaMember& member : members) node.add(member.key, std::move(member.value));
   return node;
 }
 
