@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "experiments/lab/data/augment.h"
-#include "experiments/lab/data/erasing.h"
 #include "experiments/lab/data/mix.h"
+#include "experiments/lab/data/random_boxes.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {

@@ -7,8 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/lab/base/safetensors.h"
-#include "experiments/lab/data/crop.h"
-#include "experiments/lab/data/erasing.h"
+#include "experiments/lab/data/random_boxes.h"
 #include "experiments/lab/train/batches.h"
 
 using namespace normlab;

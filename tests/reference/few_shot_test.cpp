@@ -4,7 +4,6 @@
 
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/strict_json.h"
-#include "experiments/lab/metrics/numpy_random.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {

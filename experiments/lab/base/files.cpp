@@ -59,23 +59,6 @@ std::string_view advice(int error_number) {
   }
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  int get() const { return value_; }
-  /// Network file systems report a failed write only on close.
-  int close_checked() { return close_once(std::exchange(value_, -1)); }
-
- private:
-  int value_;
-};
-
 int open_retrying(const std::filesystem::path& path, int flags, mode_t mode = 0666) {
   return uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); });
 }
@@ -98,19 +81,13 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 class Temporary {
  public:
   Temporary(const std::filesystem::path& target, std::string_view bytes) {
-    int descriptor = -1;
+    bool created = false, written = false;
     do {  // a killed process with the same id may have left its file, so try names until one is free
       path_ = temporary_name(target);
-      descriptor = open_retrying(path_, O_WRONLY | O_CREAT | O_EXCL);
-    } while (descriptor < 0 && errno == EEXIST);
-    Descriptor file(descriptor);
-    if (file.get() < 0) throw_system_error("create", path_, errno);
-    const bool written = write_whole(file.get(), bytes) && sync_retrying(file.get()) == 0;
-    if (!written || file.close_checked() != 0) {
-      const int error_number = errno;
-      ::unlink(path_.c_str());
-      throw_system_error("write", target, error_number);
-    }
+      written = create_file(path_, bytes, created);
+    } while (!created && errno == EEXIST);
+    if (!created) throw_system_error("create", path_, errno);
+    if (!written) throw_system_error("write", target, errno);
   }
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
@@ -132,20 +109,18 @@ void remove_some_temporaries(const std::filesystem::path& folder, Which&& which)
   }
 }
 
-Descriptor open_regular(const std::filesystem::path& path) {
-  const int descriptor = open_at_once(path);
-  if (descriptor < 0) return Descriptor(-1);
-  Descriptor file(descriptor);
+/// None, with errno, if there is no such file; a network file system may still list its name.
+std::optional<Descriptor> open_if_there(const std::filesystem::path& path) {
+  Descriptor file(open_at_once(path));
+  if (file.get() < 0 && (errno == ENOENT || errno == ESTALE)) return std::nullopt;
+  if (file.get() < 0) throw_system_error("open", path, errno);
   struct stat status {};
-  if (::fstat(descriptor, &status) != 0) throw_system_error("read", path, errno);
+  if (::fstat(file.get(), &status) != 0) throw_system_error("read", path, errno);
   if (S_ISDIR(status.st_mode)) throw_system_error("read", path, EISDIR);
   if (const std::string_view other = what_else(status); !other.empty())
     throw InputError(concat(path.string(), ": is ", other, ", not a regular file"));
   return file;
 }
-
-/// A network file system may still list a name whose file is gone.
-bool is_gone(int error_number) { return error_number == ENOENT || error_number == ESTALE; }
 
 std::uint64_t size_of(const Descriptor& file, const std::filesystem::path& path) {
   struct stat status {};
@@ -191,6 +166,18 @@ void throw_system_error(std::string_view action, const std::filesystem::path& pa
                                 advice(error_number)));
 }
 
+bool create_file(const std::filesystem::path& path, std::string_view bytes, bool& created) {
+  Descriptor file(open_retrying(path, O_WRONLY | O_CREAT | O_EXCL));
+  created = file.get() >= 0;
+  if (!created) return false;
+  const bool written = write_whole(file.get(), bytes) && sync_retrying(file.get()) == 0;
+  if (written && file.close_checked() == 0) return true;
+  const int error_number = errno;
+  ::unlink(path.c_str());
+  errno = error_number;
+  return false;
+}
+
 std::string read_file(const std::filesystem::path& path) {
   auto bytes = read_file_if_there(path);
   if (!bytes) throw_system_error("open", path, ENOENT);
@@ -198,37 +185,34 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 std::optional<std::string> read_file_if_there(const std::filesystem::path& path) {
-  const Descriptor file = open_regular(path);
-  if (file.get() < 0 && is_gone(errno)) return std::nullopt;
-  if (file.get() < 0) throw_system_error("open", path, errno);
-  return read_open_file(file.get(), path, std::size_t(size_of(file, path)), RegularFile::kAll);
+  const auto file = open_if_there(path);
+  if (!file) return std::nullopt;
+  return read_open_file(file->get(), path, std::size_t(size_of(*file, path)), RegularFile::kAll);
 }
 
 void read_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& take) {
-  const Descriptor file = open_regular(path);
-  if (file.get() < 0) throw_system_error("open", path, errno);
-  read_pieces(file, path, take);
+  const auto file = open_if_there(path);
+  if (!file) throw_system_error("open", path, errno);
+  read_pieces(*file, path, take);
 }
 
 std::optional<std::string> read_end_if_there(const std::filesystem::path& path, std::uint64_t bytes) {
-  const Descriptor file = open_regular(path);
-  if (file.get() < 0 && is_gone(errno)) return std::nullopt;
-  if (file.get() < 0) throw_system_error("open", path, errno);
-  const std::uint64_t size = size_of(file, path), begin = size - std::min(size, bytes);
+  const auto file = open_if_there(path);
+  if (!file) return std::nullopt;
+  const std::uint64_t size = size_of(*file, path), begin = size - std::min(size, bytes);
   std::string end(std::size_t(size - begin), '\0');
-  const ssize_t done = read_at(file.get(), end.data(), end.size(), off_t(begin));
+  const ssize_t done = read_at(file->get(), end.data(), end.size(), off_t(begin));
   if (done < 0) throw_system_error("read", path, errno);
   end.resize(std::size_t(done));  // the file may have been truncated since
   return end;
 }
 
 bool copy_regular_file(const std::filesystem::path& from, const std::filesystem::path& to) {
-  const Descriptor source = open_regular(from);
-  if (source.get() < 0 && is_gone(errno)) return false;
-  if (source.get() < 0) throw_system_error("open", from, errno);
+  const auto source = open_if_there(from);
+  if (!source) return false;
   Descriptor target(open_retrying(to, O_WRONLY | O_CREAT | O_EXCL));
   if (target.get() < 0) throw_system_error("create", to, errno);
-  read_pieces(source, from, [&](std::string_view piece) {
+  read_pieces(*source, from, [&](std::string_view piece) {
     if (!write_whole(target.get(), piece)) throw_system_error("write", to, errno);
   });
   if (sync_retrying(target.get()) != 0 || target.close_checked() != 0) throw_system_error("write", to, errno);
@@ -422,34 +406,27 @@ void remove_abandoned_temporaries(const std::filesystem::path& folder) {
 }
 
 LineFile::LineFile(std::filesystem::path path)
-    : path_(std::move(path)), descriptor_(open_retrying(path_, O_WRONLY | O_CREAT | O_APPEND)) {
-  if (descriptor_ < 0) throw_system_error("open", path_, errno);
+    : path_(std::move(path)), file_(open_retrying(path_, O_WRONLY | O_CREAT | O_APPEND)) {
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) {
-    const int error_number = errno;
-    close_once(descriptor_);
-    throw_system_error("open", path_, error_number);
-  }
+  if (file_.get() < 0 || ::fstat(file_.get(), &status) != 0) throw_system_error("open", path_, errno);
   bytes_ = std::uint64_t(status.st_size);
 }
-
-LineFile::~LineFile() { close_once(descriptor_); }
 
 void LineFile::append(std::string_view line) {
   std::string bytes(line);
   bytes += '\n';
-  if (write_whole(descriptor_, bytes)) {
+  if (write_whole(file_.get(), bytes)) {
     bytes_ += bytes.size();
     return;
   }
   const int error_number = errno;
   // A device cannot be truncated; readers drop an incomplete last line anyway.
-  [[maybe_unused]] const int cut = uninterrupted([&] { return ::ftruncate(descriptor_, off_t(bytes_)); });
+  [[maybe_unused]] const int cut = uninterrupted([&] { return ::ftruncate(file_.get(), off_t(bytes_)); });
   throw_system_error("append to", path_, error_number);
 }
 
 void LineFile::sync() {
-  if (sync_retrying(descriptor_) != 0) throw_system_error("write", path_, errno);
+  if (sync_retrying(file_.get()) != 0) throw_system_error("write", path_, errno);
 }
 
 }  // namespace normlab

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/lab/base/system_calls.h"
+
 namespace normlab {
 
 /// Throws EnvironmentError: "cannot <action> <path>: <text of error_number>; <advice>".
@@ -21,6 +23,9 @@ namespace normlab {
 std::string read_file(const std::filesystem::path& path);
 /// nullopt if the file does not exist, even if it is removed just now.
 std::optional<std::string> read_file_if_there(const std::filesystem::path& path);
+/// A new file with these bytes, synced. False, with errno, if it could not be created or, with `created`, written; then
+/// nothing of it stays.
+bool create_file(const std::filesystem::path& path, std::string_view bytes, bool& created);
 /// Passes the file to `take` in pieces of at most a megabyte. EnvironmentError if it cannot be read; InputError if it
 /// is no regular file.
 void read_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& take);
@@ -96,9 +101,6 @@ class LineFile {
  public:
   /// Creates the file if missing.
   explicit LineFile(std::filesystem::path path);
-  LineFile(const LineFile&) = delete;
-  LineFile& operator=(const LineFile&) = delete;
-  ~LineFile();
 
   /// Appends `line` and a newline. If the write is partial, truncates it away before throwing.
   void append(std::string_view line);
@@ -110,7 +112,7 @@ class LineFile {
 
  private:
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor file_;
   std::uint64_t bytes_ = 0;
 };
 

@@ -1,10 +1,10 @@
 #include "experiments/lab/base/first_wins.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -42,34 +42,13 @@ int link_retrying(const fs::path& from, const fs::path& to) {
 
 /// Errors of file systems without hard links, or without them here. The folder is known to be writable.
 bool refuses_links(int error_number) {
-  switch (error_number) {
-    case ENOSYS:
-    case EOPNOTSUPP:
-    case EPERM:
-    case EMLINK:
-    case EXDEV:
-    case EACCES:
-    case EINVAL:
-      return true;
-    default:
-      return false;
-  }
+  constexpr int kRefusals[] = {ENOSYS, EOPNOTSUPP, EPERM, EMLINK, EXDEV, EACCES, EINVAL};
+  return std::find(std::begin(kRefusals), std::end(kRefusals), error_number) != std::end(kRefusals);
 }
 
-/// False, with errno, if `path` cannot be created.
 bool create_exclusively(const fs::path& path, const std::string& text) {
-  const int file = uninterrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
-  if (file < 0) return false;
-  const bool written = write_all(text, [&](const char* data, std::size_t size,
-                                           std::size_t) { return ::write(file, data, size); }) == text.size() &&
-                       uninterrupted([&] { return ::fsync(file); }) == 0;
-  int error_number = errno;
-  const bool closed = close_once(file) == 0;
-  if (written && closed) return true;
-  if (written) error_number = errno;
-  ::unlink(path.c_str());
-  errno = error_number;
-  return false;
+  bool created = false;
+  return create_file(path, text, created);
 }
 
 /// The right to name a file; its text is the name of the holder's temporary. A process that takes over first removes

@@ -41,19 +41,13 @@ std::string read_open_file(int descriptor, const std::filesystem::path& file, st
 
 RegularFile::RegularFile(const std::filesystem::path& file, std::string_view advice)
     : file_(file), advice_(advice), descriptor_(open_at_once(file)) {
-  if (descriptor_ < 0) fail(errno);
-  const int error_number = ::fstat(descriptor_, &status_) == 0 ? 0 : errno;
-  const std::string_view other = error_number == 0 ? what_else(status_) : "";
-  if (error_number == 0 && other.empty()) return;
-  close_once(descriptor_);  // a constructor that throws runs no destructor
-  if (error_number != 0) fail(error_number);
-  fail(concat("it is ", other, ", not a regular file"));
+  if (descriptor_.get() < 0 || ::fstat(descriptor_.get(), &status_) != 0) fail(errno);
+  if (const std::string_view other = what_else(status_); !other.empty())
+    fail(concat("it is ", other, ", not a regular file"));
 }
 
-RegularFile::~RegularFile() { close_once(descriptor_); }
-
 std::string RegularFile::read(std::size_t most) const {
-  return read_open_file(descriptor_, file_, static_cast<std::size_t>(status_.st_size), most);
+  return read_open_file(descriptor(), file_, static_cast<std::size_t>(status_.st_size), most);
 }
 
 void RegularFile::fail(std::string_view why) const {
@@ -62,18 +56,10 @@ void RegularFile::fail(std::string_view why) const {
 }
 
 void RegularFile::fail(int error_number) const {
-  switch (error_number) {
-    case ENOENT:
-    case ENOTDIR:
-    case EACCES:
-    case EPERM:
-    case ELOOP:
-    case ENAMETOOLONG:
-    case ENXIO:
-      fail(std::strerror(error_number));
-    default:  // a failure of the machine, not of the named file
-      throw_system_error("read", file_, error_number);
-  }
+  constexpr int kOfTheName[] = {ENOENT, ENOTDIR, EACCES, EPERM, ELOOP, ENAMETOOLONG, ENXIO};
+  if (std::find(std::begin(kOfTheName), std::end(kOfTheName), error_number) != std::end(kOfTheName))
+    fail(std::strerror(error_number));
+  throw_system_error("read", file_, error_number);  // a failure of the machine, not of the named file
 }
 
 }  // namespace normlab

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "experiments/lab/base/system_calls.h"
+
 namespace normlab {
 
 /// "" for a regular file; otherwise its type: "a folder", "a pipe", "a device", "a socket".
@@ -24,11 +26,8 @@ class RegularFile {
   /// InputError "FILE: cannot be read: WHY; ADVICE" if it is missing, not permitted or not regular. EnvironmentError
   /// if the disk fails.
   explicit RegularFile(const std::filesystem::path& file, std::string_view advice = "");
-  RegularFile(const RegularFile&) = delete;
-  RegularFile& operator=(const RegularFile&) = delete;
-  ~RegularFile();
 
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return descriptor_.get(); }
   /// The same for all names of a file.
   std::pair<dev_t, ino_t> identity() const { return {status_.st_dev, status_.st_ino}; }
   /// The rest of the file, cut to `most` + 1 bytes. EnvironmentError if reading fails.
@@ -42,7 +41,7 @@ class RegularFile {
 
   std::filesystem::path file_;
   std::string advice_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   struct stat status_ {};
 };
 

@@ -58,6 +58,10 @@ class SafetensorsFile {
 /// The files that an index lists, sorted. InputError as SafetensorsFile::read().
 std::vector<std::filesystem::path> safetensors_files(const std::filesystem::path& index);
 
+/// SHA-256 of a file of weights; of a model in several files, that of the index and of each of them. InputError if a
+/// file cannot be read.
+std::string weights_sha256(const std::filesystem::path& path);
+
 /// The bytes of a file: widest dtypes first, then by name; the header is padded to a multiple of 8. Adds "format": "pt"
 /// unless the metadata have a format, since some Python loaders require it. InputError for data that do not match the
 /// shape, a duplicate name, or a name that the format cannot hold.

@@ -1,9 +1,11 @@
 // Sharded models: `X.safetensors.index.json` beside `X-00001-of-00003.safetensors`, ...
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/lab/base/files.h"
 #include "experiments/lab/base/regular_file.h"
 #include "experiments/lab/base/safetensors.h"
 #include "experiments/lab/base/safetensors_header.h"
+#include "experiments/lab/base/sha256.h"
 #include "experiments/lab/base/strict_json.h"
 
 namespace normlab {
@@ -49,6 +51,15 @@ std::vector<std::filesystem::path> safetensors_files(const std::filesystem::path
   const std::unique_ptr<Index> loaded = load_index(index);
   for (const auto& [file, count] : loaded->tensors_of) files.push_back(index.parent_path() / file);
   return files;
+}
+
+std::string weights_sha256(const std::filesystem::path& path) {
+  const std::string text = read_file(path);
+  if (!path.string().ends_with(kSafetensorsIndexEnding)) return sha256_hex(text);
+  Sha256 hash;
+  hash.update(text);
+  for (const std::filesystem::path& file : safetensors_files(path)) hash.update(sha256_hex(read_file(file)));
+  return hash.hex();
 }
 
 SafetensorsFile SafetensorsFile::read_index(const std::filesystem::path& path) {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 namespace normlab {
 
@@ -23,6 +24,24 @@ inline int close_once(int descriptor) {
   const int result = ::close(descriptor);
   return result < 0 && errno == EINTR ? 0 : result;
 }
+
+/// An open file; -1: none.
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  int get() const { return value_; }
+  /// Network file systems report a failed write only on close.
+  int close_checked() { return close_once(std::exchange(value_, -1)); }
+
+ private:
+  int value_;
+};
 
 /// `part(data, size, offset)` is write(2) or pwrite(2). On failure returns the number of bytes written, with errno set.
 template <class Part>

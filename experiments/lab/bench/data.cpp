@@ -10,9 +10,9 @@
 #include "core/error.h"
 #include "experiments/lab/base/regular_file.h"
 #include "experiments/lab/bench/cases.h"
-#include "experiments/lab/data/crop.h"
 #include "experiments/lab/data/decode.h"
 #include "experiments/lab/data/jpeg.h"
+#include "experiments/lab/data/random_boxes.h"
 #include "experiments/lab/data/train_transform.h"
 
 namespace normlab {

@@ -2,7 +2,7 @@
 #include <chrono>
 #include <numeric>
 
-#include "experiments/lab/base/scratch_folder.h"
+#include "experiments/lab/base/folders.h"
 #include "experiments/lab/bench/cases.h"
 #include "experiments/lab/sweep/signals.h"
 
@@ -26,7 +26,7 @@ constexpr PartWords kParts[] = {
 }  // namespace
 
 Measured bench_sweep(const BenchOptions& o) {
-  const ScratchFolder folder("normlab-bench");
+  const TemporaryFolderBeside folder(std::filesystem::temp_directory_path() / "normlab-bench");
   RunOptions options;
   options.out = folder.path() / "results";
   options.data = o.data;

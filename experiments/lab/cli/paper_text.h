@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "experiments/lab/descriptor/paper.h"
+#include "experiments/lab/descriptor/tested_claim.h"
 
 namespace normlab {
 

@@ -1,16 +1,57 @@
 #include "experiments/lab/data/archive.h"
 
+#include <archive.h>
+#include <archive_entry.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "core/error.h"
+#include "core/library.h"
 #include "core/visible_text.h"
 #include "experiments/lab/base/regular_file.h"
-#include "experiments/lab/data/libarchive.h"
 
 namespace normlab {
 namespace {
+
+/// Without the prefix "archive_".
+// clang-format off
+#define NORMLAB_LIBARCHIVE_FUNCTIONS(F) \
+  F(entry_filetype) F(entry_free) F(entry_hardlink) F(entry_new) F(entry_pathname) F(entry_set_filetype) \
+  F(entry_set_mtime) F(entry_set_pathname) F(entry_set_perm) F(entry_set_size) F(entry_size) F(entry_size_is_set) \
+  F(entry_sparse_count) F(errno) F(error_string) F(filter_bytes) F(filter_code) F(read_data_block) \
+  F(read_data_skip) F(read_free) F(read_header_position) F(read_new) F(read_next_header) F(read_open_fd) \
+  F(read_open_filename) F(read_open_memory) F(read_support_filter_gzip) F(read_support_format_raw) \
+  F(read_support_format_tar) F(read_support_format_zip_seekable) F(write_close) F(write_data) \
+  F(write_finish_entry) F(write_free) F(write_header) F(write_new) F(write_open2) F(write_open_filename) \
+  F(write_set_bytes_in_last_block) F(write_set_bytes_per_block) F(write_set_format_option) \
+  F(write_set_format_ustar) F(write_set_format_zip)
+// clang-format on
+
+struct LibArchive {
+#define NORMLAB_MEMBER(name) decltype(&::archive_##name) archive_##name = nullptr;
+  NORMLAB_LIBARCHIVE_FUNCTIONS(NORMLAB_MEMBER)
+#undef NORMLAB_MEMBER
+};
+
+LibArchive open() {
+  constexpr int kAbi = 13;  // for all versions 3.x
+  static_assert(ARCHIVE_VERSION_NUMBER / 1'000'000 == 3);
+  const Library library("libarchive", concat("libarchive.so.", kAbi), "install it: apt-get install libarchive-dev");
+  LibArchive functions;
+#define NORMLAB_FIND(name) library.find("archive_" #name, functions.archive_##name);
+  NORMLAB_LIBARCHIVE_FUNCTIONS(NORMLAB_FIND)
+#undef NORMLAB_FIND
+  return functions;
+}
+
+/// All access to libarchive. It is loaded on first use: with its dependencies it would cost every command a millisecond
+/// and 40 MB of address space. EnvironmentError if it is missing.
+const LibArchive& la() {
+  static const LibArchive instance = open();
+  return instance;
+}
 
 constexpr std::int64_t kBlock = 512;                                 // tar's block size
 constexpr std::int64_t kMaxMember = 256ll << 20;                     // an image of 256 MiB is a mistake
@@ -24,6 +65,8 @@ archive* require_memory(archive* made) {
   if (made == nullptr) throw EnvironmentError("libarchive cannot be set up: no memory");
   return made;
 }
+
+std::shared_ptr<archive> new_writer() { return {require_memory(la().archive_write_new()), la().archive_write_free}; }
 
 Handle new_reader() { return Handle(require_memory(la().archive_read_new()), la().archive_read_free); }
 
@@ -255,69 +298,55 @@ std::vector<std::uint8_t> read_gzip(const std::filesystem::path& file, std::int6
   return bytes;
 }
 
-TarWriter::TarWriter(const std::filesystem::path& file)
-    : file_(file), writer_(require_memory(la().archive_write_new())) {
-  if (la().archive_write_set_format_ustar(writer_) != ARCHIVE_OK ||
-      la().archive_write_set_bytes_in_last_block(writer_, 1) != ARCHIVE_OK ||
-      la().archive_write_open_filename(writer_, file_.c_str()) != ARCHIVE_OK) {
-    const std::string what = reason(writer_);
-    la().archive_write_free(writer_);
-    throw EnvironmentError(concat(file_.string(), ": cannot be written: ", what));
-  }
+TarWriter::TarWriter(const std::filesystem::path& file) : file_(file), writer_(new_writer()) {
+  if (la().archive_write_set_format_ustar(writer_.get()) != ARCHIVE_OK ||
+      la().archive_write_set_bytes_in_last_block(writer_.get(), 1) != ARCHIVE_OK ||
+      la().archive_write_open_filename(writer_.get(), file_.c_str()) != ARCHIVE_OK)
+    throw EnvironmentError(concat(file_.string(), ": cannot be written: ", reason(writer_.get())));
 }
 
-TarWriter::~TarWriter() { la().archive_write_free(writer_); }
-
 void TarWriter::add(const std::string& name, std::span<const std::uint8_t> content) {
-  if (write_header(writer_, name, content.size()) != ARCHIVE_OK ||
-      la().archive_write_data(writer_, content.data(), content.size()) != static_cast<la_ssize_t>(content.size())) {
+  archive* const writer = writer_.get();
+  if (write_header(writer, name, content.size()) != ARCHIVE_OK ||
+      la().archive_write_data(writer, content.data(), content.size()) != static_cast<la_ssize_t>(content.size()))
     throw EnvironmentError(
-        concat(file_.string(), ": member ", in_quotes(name), " cannot be written: ", reason(writer_)));
-  }
+        concat(file_.string(), ": member ", in_quotes(name), " cannot be written: ", reason(writer)));
 }
 
 void TarWriter::finish() {
-  if (la().archive_write_close(writer_) != ARCHIVE_OK)
-    throw EnvironmentError(concat(file_.string(), ": cannot be written: ", reason(writer_)));
+  if (la().archive_write_close(writer_.get()) != ARCHIVE_OK)
+    throw EnvironmentError(concat(file_.string(), ": cannot be written: ", reason(writer_.get())));
 }
 
-struct ZipWriter::State {
-  std::string bytes;
-  Handle writer{require_memory(la().archive_write_new()), la().archive_write_free};
+void ZipWriter::check(int status) const {
+  if (status != ARCHIVE_OK) throw EnvironmentError(concat("a zip cannot be made: ", reason(writer_.get())));
+}
 
-  void check(int status) const {
-    if (status != ARCHIVE_OK) throw EnvironmentError(concat("a zip cannot be made: ", reason(writer.get())));
-  }
-};
-
-ZipWriter::ZipWriter() : state_(std::make_unique<State>()) {
-  archive* writer = state_->writer.get();
-  state_->check(la().archive_write_set_format_zip(writer));
-  state_->check(la().archive_write_set_format_option(writer, "zip", "compression", "store"));
-  state_->check(la().archive_write_set_bytes_per_block(writer, 0));  // no padding after the end
-  const auto append = [](archive*, void* state, const void* data, std::size_t bytes) {
-    static_cast<State*>(state)->bytes.append(static_cast<const char*>(data), bytes);
+ZipWriter::ZipWriter() : writer_(new_writer()) {
+  check(la().archive_write_set_format_zip(writer_.get()));
+  check(la().archive_write_set_format_option(writer_.get(), "zip", "compression", "store"));
+  check(la().archive_write_set_bytes_per_block(writer_.get(), 0));  // no padding after the end
+  const auto append = [](archive*, void* to, const void* data, std::size_t bytes) {
+    static_cast<std::string*>(to)->append(static_cast<const char*>(data), bytes);
     return static_cast<la_ssize_t>(bytes);
   };
-  state_->check(la().archive_write_open2(writer, state_.get(), nullptr, append, nullptr, nullptr));
+  check(la().archive_write_open2(writer_.get(), &bytes_, nullptr, append, nullptr, nullptr));
 }
-
-ZipWriter::~ZipWriter() = default;
 
 void ZipWriter::add(const std::string& name, std::string_view content) {
   // The date is before 1980, where zip time starts, so the time zone has no effect.
-  state_->check(write_header(state_->writer.get(), name, content.size()));
+  check(write_header(writer_.get(), name, content.size()));
   while (!content.empty()) {  // each call takes at most 2 GiB
-    const la_ssize_t written = la().archive_write_data(state_->writer.get(), content.data(), content.size());
-    if (written <= 0) state_->check(ARCHIVE_FATAL);
+    const la_ssize_t written = la().archive_write_data(writer_.get(), content.data(), content.size());
+    if (written <= 0) check(ARCHIVE_FATAL);
     content.remove_prefix(static_cast<std::size_t>(written));
   }
-  state_->check(la().archive_write_finish_entry(state_->writer.get()));
+  check(la().archive_write_finish_entry(writer_.get()));
 }
 
 std::string ZipWriter::finish() {
-  state_->check(la().archive_write_close(state_->writer.get()));
-  return std::move(state_->bytes);
+  check(la().archive_write_close(writer_.get()));
+  return std::move(bytes_);
 }
 
 }  // namespace normlab

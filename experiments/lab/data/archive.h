@@ -53,16 +53,13 @@ void read_zip(std::span<const std::byte> bytes, const std::string& file,
 class TarWriter {
  public:
   explicit TarWriter(const std::filesystem::path& file);
-  TarWriter(const TarWriter&) = delete;
-  TarWriter& operator=(const TarWriter&) = delete;
-  ~TarWriter();
   void add(const std::string& name, std::span<const std::uint8_t> content);
   /// The file is incomplete until this returns.
   void finish();
 
  private:
   std::filesystem::path file_;
-  archive* writer_;
+  std::shared_ptr<archive> writer_;
 };
 
 /// Stored members, all dated 1980, so equal members give equal bytes.
@@ -71,14 +68,14 @@ class ZipWriter {
   ZipWriter();
   ZipWriter(const ZipWriter&) = delete;
   ZipWriter& operator=(const ZipWriter&) = delete;
-  ~ZipWriter();
   void add(const std::string& name, std::string_view content);
   /// Nothing can be added afterwards.
   std::string finish();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  void check(int status) const;
+  std::shared_ptr<archive> writer_;
+  std::string bytes_;
 };
 
 }  // namespace normlab

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
+#include <tuple>
 #include <vector>
 
 #include "core/random.h"
@@ -28,15 +28,11 @@ class PixelTable {
 
 /// Tables for both types in which images are made.
 struct PixelTables {
-  PixelTable<float> narrow;
-  PixelTable<double> wide;
-  PixelTables(const std::vector<double>& mean, const std::vector<double>& std) : narrow(mean, std), wide(mean, std) {}
+  std::tuple<PixelTable<float>, PixelTable<double>> tables;
+  PixelTables(const std::vector<double>& mean, const std::vector<double>& std) : tables({mean, std}, {mean, std}) {}
   template <class T>
   const PixelTable<T>& in() const {
-    if constexpr (std::is_same_v<T, double>)
-      return wide;
-    else
-      return narrow;
+    return std::get<PixelTable<T>>(tables);
   }
 };
 

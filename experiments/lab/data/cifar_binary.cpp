@@ -113,7 +113,7 @@ ImageSet read_cifar_binary(const std::filesystem::path& folder, const SliceReque
 
 const LayoutRow kCifarLayout{
     .layout = DatasetLayout::cifar,
-    .expected =
+    .expected_of =
         [](const DatasetConfig& config) {
           const std::string ten = "data_batch_1.bin to data_batch_5.bin, test_batch.bin, batches.meta.txt",
                             hundred = "train.bin, test.bin, fine_label_names.txt";
@@ -131,10 +131,7 @@ const LayoutRow kCifarLayout{
           if (has_file_of(cifar100(), place)) return place;
       return std::nullopt;
     },
-    .splits =
-        [](const std::filesystem::path&) {
-          return std::vector<std::string>{"train", "test"};
-        },
+    .splits = train_and_test,
     .classes = [](const DatasetConfig&, const std::filesystem::path& folder) { return cifar_classes(folder); },
     .read = [](const DatasetConfig&, const std::filesystem::path& folder, const std::string&,
                const SliceRequest& request) { return read_cifar_binary(folder, request); },

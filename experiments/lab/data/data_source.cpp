@@ -3,7 +3,7 @@
 #include "core/error.h"
 #include "experiments/lab/base/suggest.h"
 #include "experiments/lab/data/dataset.h"
-#include "experiments/lab/descriptor/known_images.h"
+#include "experiments/lab/descriptor/slice.h"
 
 namespace normlab {
 
@@ -50,10 +50,6 @@ DataSource::Opened DataSource::open(const DatasetConfig& config) const {
   if (!config.generated() || config.layout != DatasetLayout::known)
     opened.place = find_dataset_place(config, find_data_root(root ? std::optional<fs::path>(*root) : std::nullopt));
   return opened;
-}
-
-std::vector<std::string> DataSource::Opened::class_names(const std::string& slice) const {
-  return classes_beside(config, place, slice);
 }
 
 ImageSet DataSource::read(const Opened& opened, const std::string& slice, const std::vector<std::string>& class_names,

@@ -24,8 +24,6 @@ struct DataSource {
     DatasetConfig config;
     DatasetPlace place;
     std::vector<std::string> slices;
-    /// Classes of the training split, or of `slice`'s split in data without one.
-    std::vector<std::string> class_names(const std::string& slice) const;
   };
   /// A known name, a folder below the data root, or a path. InputError if it is not found, or if the name is unknown
   /// and no layout is given.

@@ -14,8 +14,8 @@
 #include "experiments/lab/data/dataset_place.h"
 #include "experiments/lab/data/eval_transform.h"
 #include "experiments/lab/data/image_files.h"
-#include "experiments/lab/data/joined_images.h"
-#include "experiments/lab/data/scene_captions.h"
+#include "experiments/lab/data/picked_images.h"
+#include "experiments/lab/data/scenes.h"
 
 namespace normlab {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "experiments/lab/data/image_set.h"
 #include "experiments/lab/data/tokeniser.h"
-#include "experiments/lab/descriptor/class_counts.h"
-#include "experiments/lab/descriptor/known_images.h"
+#include "experiments/lab/descriptor/config.h"
+#include "experiments/lab/descriptor/slice.h"
 
 namespace normlab {
 

@@ -51,6 +51,10 @@ const LayoutRow& row_of(Layout layout) {
                         [&](const LayoutRow* row) { return row->layout == layout; });
 }
 
+std::string expected_in(const LayoutRow& row, const DatasetConfig& config) {
+  return row.expected != nullptr ? row.expected : row.expected_of(config);
+}
+
 fs::path below_root(const DatasetConfig& config) {
   fs::path below = config.path.empty() ? config.name : config.path;
   if (below.is_absolute() || std::find(below.begin(), below.end(), "..") != below.end()) {
@@ -89,7 +93,7 @@ std::vector<std::pair<fs::path, Layout>> places_of(const DatasetConfig& config, 
   for (const fs::path& folder : folders)
     message += concat("  ", folder.string(), is_folder(folder) ? "" : " (no such folder)", "\n");
   message += "Expected contents:\n";
-  for (const Layout layout : layouts) message += concat("  ", row_of(layout).expected(config), "\n");
+  for (const Layout layout : layouts) message += concat("  ", expected_in(row_of(layout), config), "\n");
   throw InputError(concat(message, "Give the parent folder with ", kDataRootOption, " or NORMLAB_DATA."));
 }
 
@@ -148,13 +152,19 @@ std::pair<DatasetLayout, std::string> recognised_layout(const fs::path& folder) 
       concat(folder.string(), ": is not a data set of a known layout; it holds ", content.folders.size(), " folders, ",
              images, " images and ", content.files.size() - std::size_t(images), " other files. Expected one of\n");
   for (const LayoutRow* row : kLayouts)
-    if (row != &kImageMasksLayout) message += concat("  ", row->expected(unnamed), "\n");
+    if (row != &kImageMasksLayout) message += concat("  ", expected_in(*row, unnamed), "\n");
   message.pop_back();
   throw InputError(concat(message, ", with one line FILE LABEL per image"));
 }
 
 std::optional<fs::path> find_folder(const fs::path& folder, const DatasetConfig&) {
   return is_folder(folder) ? std::optional(folder) : std::nullopt;
+}
+
+std::vector<std::string> train_and_test(const fs::path&) { return {"train", "test"}; }
+
+std::vector<std::string> listed_classes(const DatasetConfig&, const fs::path& folder) {
+  return read_class_names(folder / "classes.txt", EqualNames::allowed);
 }
 
 std::vector<std::string> training_first(std::vector<std::string> splits) {

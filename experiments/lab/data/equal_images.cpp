@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/lab/data/joined_images.h"
+#include "experiments/lab/data/picked_images.h"
 
 namespace normlab {
 namespace {

@@ -4,9 +4,7 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/lab/data/gratings.h"
-#include "experiments/lab/data/scene_captions.h"
-#include "experiments/lab/data/shapes.h"
+#include "experiments/lab/data/scenes.h"
 
 namespace normlab {
 namespace {

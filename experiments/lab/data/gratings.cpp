@@ -1,10 +1,10 @@
-#include "experiments/lab/data/gratings.h"
+#include "experiments/lab/data/generated.h"
 
 #include <algorithm>
 #include <array>
 
 #include "core/error.h"
-#include "experiments/lab/data/picture_draws.h"
+#include "experiments/lab/data/canvas.h"
 
 namespace normlab {
 namespace {

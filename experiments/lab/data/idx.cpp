@@ -184,20 +184,13 @@ ImageSet read_idx(const fs::path& folder, const SliceRequest& request) {
 const LayoutRow kIdxLayout{
     .layout = DatasetLayout::idx,
     .expected =
-        [](const DatasetConfig&) {
-          return std::string(
-              "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte (or "
-              ".gz)");
-        },
+        "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte (or .gz)",
     .find = [](const fs::path& folder, const DatasetConfig&) -> std::optional<fs::path> {
       for (const fs::path& place : {folder, folder / "raw"})
         if (has_idx(place)) return place;
       return std::nullopt;
     },
-    .splits =
-        [](const fs::path&) {
-          return std::vector<std::string>{"train", "test"};
-        },
+    .splits = train_and_test,
     .classes = [](const DatasetConfig& config, const fs::path& folder) { return idx_classes(folder, config.name); },
     .read = [](const DatasetConfig&, const fs::path& folder, const std::string&,
                const SliceRequest& request) { return read_idx(folder, request); },

@@ -99,14 +99,11 @@ FolderContent folder_content(const fs::path& folder) {
 }
 
 void StrayFiles::add(const fs::path& file, std::string_view why) {
-  constexpr std::size_t kShown = 10;
-  if (++count_ > kShown) return;
-  first_ += concat(first_.empty() ? "" : "\n", visible_line(file.string()), ": ", why);
-  shown_ = count_;
+  if (++count_ <= kShown) first_ += concat(first_.empty() ? "" : "\n", visible_line(file.string()), ": ", why);
 }
 
 std::string StrayFiles::text() const {
-  return count_ > shown_ ? concat(first_, "\n... and ", count_ - shown_, " more") : first_;
+  return count_ > kShown ? concat(first_, "\n... and ", count_ - kShown, " more") : first_;
 }
 
 void StrayFiles::refuse() const {

@@ -44,8 +44,9 @@ class StrayFiles {
   void refuse() const;
 
  private:
+  static constexpr std::size_t kShown = 10;
   std::string first_;
-  std::size_t count_ = 0, shown_ = 0;
+  std::size_t count_ = 0;
 };
 
 /// Paths of all images in `folder` and its subfolders, relative to `folder`. Other files are strays, with a hint for

@@ -192,15 +192,11 @@ ImageSet read_split(const DatasetConfig& config, const fs::path& folder, const s
 
 }  // namespace
 
-const LayoutRow kImageFolderLayout{
-    .layout = DatasetLayout::image_folder,
-    .expected =
-        [](const DatasetConfig&) {
-          return std::string("train/CLASS/*.jpg and val/CLASS/*.jpg (or test/), or CLASS/*.jpg");
-        },
-    .find = find_folder,
-    .splits = image_folder_splits,
-    .classes = classes_of,
-    .read = read_split};
+const LayoutRow kImageFolderLayout{.layout = DatasetLayout::image_folder,
+                                   .expected = "train/CLASS/*.jpg and val/CLASS/*.jpg (or test/), or CLASS/*.jpg",
+                                   .find = find_folder,
+                                   .splits = image_folder_splits,
+                                   .classes = classes_of,
+                                   .read = read_split};
 
 }  // namespace normlab

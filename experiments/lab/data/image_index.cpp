@@ -245,13 +245,7 @@ template <class PerImage>
 std::string hash_encoded(const ImageSet& images, PerImage&& per_image) {
   SetHash hash;
   hash.text("encoded");  // no pixels follow
-  for (const std::int64_t size : {images.size(), images.channels, images.num_classes}) hash.number(size);
-  for (const std::string& name : images.class_names) hash.text(name);
-  for (std::int64_t i = 0; i < images.size(); ++i) {
-    hash.text(images.key(i));
-    hash.number(images.labels[static_cast<std::size_t>(i)]);
-    per_image(hash, i);
-  }
+  hash.set(images, {images.size(), images.channels, images.num_classes}, [&](std::int64_t i) { per_image(hash, i); });
   return hash.hex();
 }
 

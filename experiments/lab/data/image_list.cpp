@@ -286,7 +286,7 @@ ImageSet read_image_list(const fs::path& folder, const std::string& labels, cons
 
 const LayoutRow kImageListLayout{
     .layout = DatasetLayout::image_list,
-    .expected = [](const DatasetConfig&) { return std::string("images in a flat folder and a file of labels"); },
+    .expected = "images in a flat folder and a file of labels",
     .find = find_folder,
     .splits = splits_by_name,
     .classes =

@@ -16,10 +16,6 @@ std::string mask_name(const std::string& image) { return fs::path(image).replace
 
 }  // namespace
 
-static std::vector<std::string> image_masks_splits(const fs::path& folder) {
-  return folder_content(folder / "images").folders;
-}
-
 ImageSet read_image_masks(const fs::path& folder, const SliceRequest& request) {
   const std::string& split = request.slice.split;
   ImageIndex index{"images with masks",     folder / "images" / split, {}, read_class_names(folder / "classes.txt"), {},
@@ -51,15 +47,10 @@ ImageSet read_image_masks(const fs::path& folder, const SliceRequest& request) {
 
 const LayoutRow kImageMasksLayout{
     .layout = DatasetLayout::image_masks,
-    .expected =
-        [](const DatasetConfig&) {
-          return std::string(
-              "classes.txt, images/train/NAME.jpg and masks/train/NAME.png, and the same for val (or test)");
-        },
+    .expected = "classes.txt, images/train/NAME.jpg and masks/train/NAME.png, and the same for val (or test)",
     .find = find_folder,
-    .splits = [](const fs::path& folder) { return training_first(image_masks_splits(folder)); },
-    .classes = [](const DatasetConfig&,
-                  const fs::path& folder) { return read_class_names(folder / "classes.txt", EqualNames::allowed); },
+    .splits = [](const fs::path& folder) { return training_first(folder_content(folder / "images").folders); },
+    .classes = listed_classes,
     .read = [](const DatasetConfig&, const fs::path& folder, const std::string&,
                const SliceRequest& request) { return read_image_masks(folder, request); }};
 

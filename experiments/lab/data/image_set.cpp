@@ -11,14 +11,8 @@ __extension__ typedef unsigned __int128 Wide;  // n * (sum of squares) exceeds 6
 
 std::string content_hash(const ImageSet& images) {
   SetHash hash;
-  for (const std::int64_t size : {images.size(), images.height, images.width, images.channels, images.num_classes}) {
-    hash.number(size);
-  }
-  for (const std::string& name : images.class_names) hash.text(name);
-  for (std::int64_t i = 0; i < images.size(); ++i) {
-    hash.text(images.key(i));
-    hash.number(images.labels[static_cast<std::size_t>(i)]);
-  }
+  hash.set(images, {images.size(), images.height, images.width, images.channels, images.num_classes},
+           [](std::int64_t) {});
   hash.bytes(images.pixels);
   Mask mask;
   std::vector<std::uint8_t> bytes;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,16 +13,6 @@
 #include "experiments/lab/data/mask.h"
 
 namespace normlab {
-
-/// Image files (JPEG, PNG), decoded on each use. Thread-safe.
-class EncodedImages {
- public:
-  virtual ~EncodedImages() = default;
-  /// InputError names the file.
-  virtual void read(std::int64_t index, std::vector<std::uint8_t>& bytes) const = 0;
-  /// For errors: "pets/train/cat/1.jpg", or "train-000000.tar: member cat/1.jpg".
-  virtual std::string where(std::int64_t index) const = 0;
-};
 
 class Tokeniser;
 
@@ -86,6 +77,17 @@ class SetHash {
   void number(std::int64_t value);
   void text(const std::string& text);
   void bytes(std::span<const std::uint8_t> bytes) { sha_.update(std::as_bytes(bytes)); }
+  /// Numbers, the names of classes, then the key and label of each image and what `more(i)` adds to them.
+  template <class More>
+  void set(const ImageSet& images, std::initializer_list<std::int64_t> numbers, More&& more) {
+    for (const std::int64_t one : numbers) number(one);
+    for (const std::string& name : images.class_names) text(name);
+    for (std::int64_t i = 0; i < images.size(); ++i) {
+      text(images.key(i));
+      number(images.labels[static_cast<std::size_t>(i)]);
+      more(i);
+    }
+  }
   std::string hex() { return sha_.hex(); }
 
  private:

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -21,12 +20,10 @@ constexpr std::int64_t kMostFileBytes = std::int64_t{256} << 20;  // an image of
 /// Fills `bytes` from `offset`.
 void read_part(const std::filesystem::path& file, std::int64_t offset, std::vector<std::uint8_t>& bytes,
                const std::string& where) {
-  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw InputError(concat(where, ": cannot be opened: ", std::strerror(errno)));
-  const ssize_t have = read_at(fd, bytes.data(), bytes.size(), offset);
-  const int error = errno;
-  close(fd);
-  if (have < 0) throw InputError(concat(where, ": cannot be read: ", std::strerror(error)));
+  const Descriptor fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) throw InputError(concat(where, ": cannot be opened: ", std::strerror(errno)));
+  const ssize_t have = read_at(fd.get(), bytes.data(), bytes.size(), offset);
+  if (have < 0) throw InputError(concat(where, ": cannot be read: ", std::strerror(errno)));
   if (static_cast<std::size_t>(have) < bytes.size())
     throw InputError(concat(where, ": ends after ", have, " of ", bytes.size(),
                             " bytes; the file was truncated or changed after it was listed"));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csetjmp>
 #include <cstdio>  // jpeglib.h needs FILE
 #include <cstdlib>
 #include <vector>
@@ -11,23 +10,26 @@
 #include <jpeglib.h>
 
 #include "core/error.h"
+#include "experiments/lab/data/call_guard.h"
 
 namespace normlab {
 namespace {
 
-/// libjpeg's error handler must not return, and an exception must not cross its C frames, so it jumps. All objects
-/// between a setjmp and the calls below it have trivial destructors.
-struct Session {
+struct Session : CallGuard {
   jpeg_error_mgr errors{};
-  std::jmp_buf jump{};
-  char message[JMSG_LENGTH_MAX] = "";
+  template <class Jpeg>
+  void attach(Jpeg& jpeg) {
+    jpeg.err = jpeg_std_error(&errors);
+    errors.error_exit = stop;
+    jpeg.client_data = static_cast<CallGuard*>(this);
+  }
+  [[noreturn]] static void stop(j_common_ptr jpeg) {
+    auto* guard = static_cast<CallGuard*>(jpeg->client_data);
+    jpeg->err->format_message(jpeg, guard->message);
+    std::longjmp(guard->jump, 1);
+  }
 };
-
-[[noreturn]] void stop(j_common_ptr jpeg) {
-  auto* session = static_cast<Session*>(jpeg->client_data);
-  jpeg->err->format_message(jpeg, session->message);
-  std::longjmp(session->jump, 1);
-}
+static_assert(sizeof(CallGuard::message) >= JMSG_LENGTH_MAX);
 
 /// Level -1 is a warning. The warnings listed here leave all pixels as stored; after any other, libjpeg invents pixels.
 void heed_warning(j_common_ptr jpeg, int level) {
@@ -39,8 +41,12 @@ void heed_warning(j_common_ptr jpeg, int level) {
     case JWRN_BOGUS_ICC:
       return;
     default:
-      stop(jpeg);
+      Session::stop(jpeg);
   }
+}
+
+[[noreturn]] void refuse(const std::string& where, const std::string& what) {
+  throw InputError(concat(where, ": ", what));
 }
 
 /// For a single file: libjpeg would use the tables of one file for the next.
@@ -49,27 +55,27 @@ struct Decoder : Session {
   std::vector<std::uint8_t> cmyk;  // one row
 
   Decoder() {
-    jpeg.err = jpeg_std_error(&errors);
-    errors.error_exit = stop;
+    attach(jpeg);
     errors.emit_message = heed_warning;
-    if (setjmp(jump) != 0) throw EnvironmentError(std::string("libjpeg cannot be initialised: ") + message);
-    jpeg.client_data = static_cast<Session*>(this);
-    jpeg_create_decompress(&jpeg);
+    if (!run([&] { jpeg_create_decompress(&jpeg); }))
+      throw EnvironmentError(std::string("libjpeg cannot be initialised: ") + message);
   }
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
   ~Decoder() { jpeg_destroy_decompress(&jpeg); }
 
   ImageSize size() const { return {jpeg.image_height, jpeg.image_width}; }
+  bool read_header(FileBytes bytes) {
+    return run([&] {
+      jpeg_mem_src(&jpeg, bytes.data(), static_cast<unsigned long>(bytes.size()));
+      jpeg_read_header(&jpeg, TRUE);
+    });
+  }
+  template <class Calls>
+  void decode(const std::string& where, Calls&& calls) {
+    if (!run(calls)) refuse(where, concat("the JPEG is damaged: ", message));
+  }
 };
-
-/// False with decoder.message set, like all functions below.
-bool read_header(Decoder& decoder, FileBytes bytes) {
-  if (setjmp(decoder.jump) != 0) return false;
-  jpeg_mem_src(&decoder.jpeg, bytes.data(), static_cast<unsigned long>(bytes.size()));
-  jpeg_read_header(&decoder.jpeg, TRUE);
-  return true;
-}
 
 bool has_black(const jpeg_decompress_struct& jpeg) {
   return jpeg.jpeg_color_space == JCS_CMYK || jpeg.jpeg_color_space == JCS_YCCK;
@@ -104,13 +110,11 @@ void read_rows(Decoder& decoder, std::size_t rows, std::uint8_t* rgb) {
 }
 
 /// Starts decoding at 1 / shrink of the size.
-bool start(Decoder& decoder, unsigned shrink = 1) {
-  if (setjmp(decoder.jump) != 0) return false;
+void start(Decoder& decoder, unsigned shrink = 1) {
   decoder.jpeg.out_color_space = has_black(decoder.jpeg) ? JCS_CMYK : JCS_RGB;
   decoder.jpeg.scale_num = 1;
   decoder.jpeg.scale_denom = shrink;
   jpeg_start_decompress(&decoder.jpeg);
-  return true;
 }
 
 /// The largest factor by which the box can shrink and keep the requested size; libjpeg shrinks with a smaller DCT.
@@ -121,38 +125,14 @@ unsigned largest_shrink(Box box, std::int64_t min_height, std::int64_t min_width
   return 1;
 }
 
-bool read_whole(Decoder& decoder, std::uint8_t* rgb) {
-  if (setjmp(decoder.jump) != 0) return false;
+void read_whole(Decoder& decoder, std::uint8_t* rgb) {
   read_rows(decoder, decoder.jpeg.output_height, rgb);
   jpeg_finish_decompress(&decoder.jpeg);
-  return true;
-}
-
-/// Restricts the output to columns left .. left + width, extended on the left to a block boundary.
-bool crop_columns(Decoder& decoder, JDIMENSION& left, JDIMENSION& width) {
-  if (setjmp(decoder.jump) != 0) return false;
-  jpeg_crop_scanline(&decoder.jpeg, &left, &width);
-  return true;
-}
-
-bool read_part(Decoder& decoder, JDIMENSION top, std::size_t rows, std::uint8_t* rgb) {
-  if (setjmp(decoder.jump) != 0) return false;
-  if (top > 0) jpeg_skip_scanlines(&decoder.jpeg, top);
-  read_rows(decoder, rows, rgb);
-  jpeg_abort_decompress(&decoder.jpeg);
-  return true;
-}
-
-[[noreturn]] void refuse(const std::string& where, const std::string& what) {
-  throw InputError(concat(where, ": ", what));
-}
-[[noreturn]] void refuse_damaged(const Decoder& decoder, const std::string& where) {
-  refuse(where, concat("the JPEG is damaged: ", decoder.message));
 }
 
 /// Refuses sizes and colour spaces that cannot be decoded.
 void open(Decoder& decoder, FileBytes bytes, const std::string& where) {
-  if (!read_header(decoder, bytes)) refuse(where, concat("is not a JPEG that can be decoded: ", decoder.message));
+  if (!decoder.read_header(bytes)) refuse(where, concat("is not a JPEG that can be decoded: ", decoder.message));
   const ImageSize size = decoder.size();
   if (size.height * size.width > kMaxImagePixels) refuse(where, too_many_pixels(size));
   if (decoder.jpeg.jpeg_color_space == JCS_UNKNOWN)
@@ -174,7 +154,10 @@ void decode_jpeg(FileBytes bytes, const std::string& where, Image& out) {
   Decoder decoder;
   open(decoder, bytes, where);
   out.resize(decoder.size().height, decoder.size().width);
-  if (!start(decoder) || !read_whole(decoder, out.pixels.data())) refuse_damaged(decoder, where);
+  decoder.decode(where, [&] {
+    start(decoder);
+    read_whole(decoder, out.pixels.data());
+  });
 }
 
 void decode_jpeg_box(FileBytes bytes, const std::string& where, Box box, std::int64_t min_height,
@@ -183,7 +166,7 @@ void decode_jpeg_box(FileBytes bytes, const std::string& where, Box box, std::in
   open(decoder, bytes, where);
   if (!is_inside(box, decoder.size())) refuse(where, box_outside(box, decoder.size()));
   const unsigned shrink = largest_shrink(box, min_height, min_width);
-  if (!start(decoder, shrink)) refuse_damaged(decoder, where);
+  decoder.decode(where, [&] { start(decoder, shrink); });
   const ImageSize size{decoder.jpeg.output_height, decoder.jpeg.output_width};
   // Reads only the rows down to the box if the file has its end marker. Otherwise reads the whole file, so that a
   // truncated file is refused whatever the box. Also reads progressive files in full: libjpeg smooths a block whose
@@ -191,7 +174,7 @@ void decode_jpeg_box(FileBytes bytes, const std::string& where, Box box, std::in
   if (decoder.jpeg.progressive_mode || bytes.size() < 2 || bytes[bytes.size() - 2] != 0xff ||
       bytes.back() != JPEG_EOI) {
     out.resize(size.height, size.width);
-    if (!read_whole(decoder, out.pixels.data())) refuse_damaged(decoder, where);
+    decoder.decode(where, [&] { read_whole(decoder, out.pixels.data()); });
     box_in_out = {box, shrink};
     return;
   }
@@ -201,11 +184,14 @@ void decode_jpeg_box(FileBytes bytes, const std::string& where, Box box, std::in
   const std::int64_t begin = std::max<std::int64_t>(0, cover.left - kMargin);
   const std::int64_t end = std::min(size.width, cover.left + cover.width + kMargin);
   auto left = static_cast<JDIMENSION>(begin), width = static_cast<JDIMENSION>(end - begin);
-  if (!crop_columns(decoder, left, width)) refuse_damaged(decoder, where);
+  // Extends the columns on the left to a block boundary.
+  decoder.decode(where, [&] { jpeg_crop_scanline(&decoder.jpeg, &left, &width); });
   out.resize(cover.height, width);
-  if (!read_part(decoder, static_cast<JDIMENSION>(cover.top), static_cast<std::size_t>(cover.height),
-                 out.pixels.data()))
-    refuse_damaged(decoder, where);
+  decoder.decode(where, [&] {
+    if (cover.top > 0) jpeg_skip_scanlines(&decoder.jpeg, static_cast<JDIMENSION>(cover.top));
+    read_rows(decoder, static_cast<std::size_t>(cover.height), out.pixels.data());
+    jpeg_abort_decompress(&decoder.jpeg);
+  });
   box_in_out = {{box.top - cover.top * shrink, box.left - left * std::int64_t{shrink}, box.height, box.width}, shrink};
 }
 
@@ -225,6 +211,14 @@ struct Encoder : Session {
   jpeg_compress_struct jpeg{};
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
+
+  Encoder() { attach(jpeg); }
+  Encoder(const Encoder&) = delete;
+  Encoder& operator=(const Encoder&) = delete;
+  ~Encoder() {
+    jpeg_destroy_compress(&jpeg);
+    std::free(bytes);
+  }
 };
 
 using Table = std::array<UINT16, DCTSIZE2>;
@@ -238,28 +232,19 @@ constexpr int kBestQuality = 100;
 /// Both for files with entries of 8 bits and for those with 16, in which low qualities pass 255.
 using AllTables = std::array<QualityTables, 2 * kBestQuality>;
 
-/// False with encoder.message set.
-bool make_tables(Encoder& encoder, AllTables& all) {
-  encoder.jpeg.err = jpeg_std_error(&encoder.errors);
-  encoder.errors.error_exit = stop;
-  if (setjmp(encoder.jump) != 0) return false;
-  encoder.jpeg.client_data = static_cast<Session*>(&encoder);
-  jpeg_create_compress(&encoder.jpeg);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    all[i].quality = static_cast<int>(i / 2) + 1;
-    jpeg_set_quality(&encoder.jpeg, all[i].quality, i % 2 == 0 ? TRUE : FALSE);
-    std::copy_n(encoder.jpeg.quant_tbl_ptrs[0]->quantval, DCTSIZE2, all[i].luma.begin());
-    std::copy_n(encoder.jpeg.quant_tbl_ptrs[1]->quantval, DCTSIZE2, all[i].chroma.begin());
-  }
-  return true;
-}
-
 const AllTables& all_tables() {
   static const AllTables kAll = [] {
     Encoder encoder;
     AllTables all;
-    const bool made = make_tables(encoder, all);
-    jpeg_destroy_compress(&encoder.jpeg);
+    const bool made = encoder.run([&] {
+      jpeg_create_compress(&encoder.jpeg);
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        all[i].quality = static_cast<int>(i / 2) + 1;
+        jpeg_set_quality(&encoder.jpeg, all[i].quality, i % 2 == 0 ? TRUE : FALSE);
+        std::copy_n(encoder.jpeg.quant_tbl_ptrs[0]->quantval, DCTSIZE2, all[i].luma.begin());
+        std::copy_n(encoder.jpeg.quant_tbl_ptrs[1]->quantval, DCTSIZE2, all[i].chroma.begin());
+      }
+    });
     if (!made) throw EnvironmentError(std::string("libjpeg cannot be initialised: ") + encoder.message);
     return all;
   }();
@@ -278,34 +263,11 @@ bool uses(const jpeg_decompress_struct& jpeg, const QualityTables& tables) {
   return true;
 }
 
-/// False with encoder.message set.
-bool encode(Encoder& encoder, const Image& image, int quality) {
-  encoder.jpeg.err = jpeg_std_error(&encoder.errors);
-  encoder.errors.error_exit = stop;
-  if (setjmp(encoder.jump) != 0) return false;
-  encoder.jpeg.client_data = static_cast<Session*>(&encoder);
-  jpeg_create_compress(&encoder.jpeg);
-  jpeg_mem_dest(&encoder.jpeg, &encoder.bytes, &encoder.size);
-  encoder.jpeg.image_height = static_cast<JDIMENSION>(image.height);
-  encoder.jpeg.image_width = static_cast<JDIMENSION>(image.width);
-  encoder.jpeg.input_components = Image::kChannels;
-  encoder.jpeg.in_color_space = JCS_RGB;
-  jpeg_set_defaults(&encoder.jpeg);
-  jpeg_set_quality(&encoder.jpeg, quality, TRUE);
-  jpeg_start_compress(&encoder.jpeg, TRUE);
-  while (encoder.jpeg.next_scanline < encoder.jpeg.image_height) {
-    auto* row = const_cast<std::uint8_t*>(image.row(encoder.jpeg.next_scanline));  // libjpeg only reads it
-    jpeg_write_scanlines(&encoder.jpeg, &row, 1);
-  }
-  jpeg_finish_compress(&encoder.jpeg);
-  return true;
-}
-
 }  // namespace
 
 std::optional<int> jpeg_quality(FileBytes bytes) {
   Decoder decoder;
-  if (!read_header(decoder, bytes)) return std::nullopt;
+  if (!decoder.read_header(bytes)) return std::nullopt;
   const AllTables& all = all_tables();
   const auto* const found =
       std::find_if(all.begin(), all.end(), [&](const QualityTables& tables) { return uses(decoder.jpeg, tables); });
@@ -314,15 +276,27 @@ std::optional<int> jpeg_quality(FileBytes bytes) {
 
 std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality) {
   Encoder encoder;
-  const bool encoded = encode(encoder, image, quality);
-  jpeg_destroy_compress(&encoder.jpeg);
-  std::vector<std::uint8_t> bytes;
-  if (encoded) bytes.assign(encoder.bytes, encoder.bytes + encoder.size);
-  std::free(encoder.bytes);
+  jpeg_compress_struct& jpeg = encoder.jpeg;
+  const bool encoded = encoder.run([&] {
+    jpeg_create_compress(&jpeg);
+    jpeg_mem_dest(&jpeg, &encoder.bytes, &encoder.size);
+    jpeg.image_height = static_cast<JDIMENSION>(image.height);
+    jpeg.image_width = static_cast<JDIMENSION>(image.width);
+    jpeg.input_components = Image::kChannels;
+    jpeg.in_color_space = JCS_RGB;
+    jpeg_set_defaults(&jpeg);
+    jpeg_set_quality(&jpeg, quality, TRUE);
+    jpeg_start_compress(&jpeg, TRUE);
+    while (jpeg.next_scanline < jpeg.image_height) {
+      auto* row = const_cast<std::uint8_t*>(image.row(jpeg.next_scanline));  // libjpeg only reads it
+      jpeg_write_scanlines(&jpeg, &row, 1);
+    }
+    jpeg_finish_compress(&jpeg);
+  });
   if (!encoded)
     throw InputError(concat("an image of ", image.width, "x", image.height,
                             " pixels cannot be written as a JPEG: ", encoder.message));
-  return bytes;
+  return {encoder.bytes, encoder.bytes + encoder.size};
 }
 
 }  // namespace normlab

@@ -23,15 +23,18 @@ struct Mask {
   bool operator==(const Mask&) const = default;
 };
 
-/// The masks of an ImageSet, in its order. Thread-safe.
-class Masks {
+/// Files of an ImageSet, in its order, read on each use. Thread-safe.
+template <class... Out>
+class StoredFiles {
  public:
-  virtual ~Masks() = default;
-  /// InputError names the file: not a mask, or a label that is no class. `bytes` is reused memory for the file.
-  virtual void read(std::int64_t index, Mask& out, std::vector<std::uint8_t>& bytes) const = 0;
-  /// For errors: the file, or the image that the mask belongs to.
+  virtual ~StoredFiles() = default;
+  /// InputError names the file: unreadable, not a mask, or with a label that is no class. `bytes`: of the file.
+  virtual void read(std::int64_t index, Out&... out, std::vector<std::uint8_t>& bytes) const = 0;
+  /// For errors: "pets/train/cat/1.jpg", or "train-000000.tar: member cat/1.jpg"; of a mask in memory its image.
   virtual std::string where(std::int64_t index) const = 0;
 };
+using EncodedImages = StoredFiles<>;  // JPEG, PNG
+using Masks = StoredFiles<Mask>;
 
 /// Masks of one size in memory.
 class StoredMasks final : public Masks {

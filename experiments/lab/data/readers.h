@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "experiments/lab/data/image_index.h"
+#include "experiments/lab/data/text_lines.h"
 #include "experiments/lab/descriptor/dataset_config.h"
 
 namespace normlab {
@@ -82,8 +83,9 @@ std::vector<std::string> image_list_classes(const std::filesystem::path& folder,
 /// What normlab knows of a layout, besides its properties (LayoutTraits).
 struct LayoutRow {
   DatasetLayout layout;
-  /// What a folder of this layout holds, for errors.
-  std::string (*expected)(const DatasetConfig& config);
+  /// What a folder of this layout holds, for errors; null if that depends on the data set.
+  const char* expected = nullptr;
+  std::string (*expected_of)(const DatasetConfig& config) = nullptr;
   /// The folder of the files, `folder` or one below it; none if they are not there.
   std::optional<std::filesystem::path> (*find)(const std::filesystem::path& folder, const DatasetConfig& config);
   /// Training first.
@@ -101,19 +103,12 @@ inline constexpr const LayoutRow* kLayouts[] = {&kWebdatasetLayout,   &kCifarLay
                                                 &kTinyImagenetLayout, &kImageFolderLayout, &kImageListLayout,
                                                 &kImageMasksLayout};
 
-/// LayoutRow::find of a layout without marks of its own.
+/// LayoutRow::find of a layout without marks of its own, splits of one with two, and classes of one that lists them,
+/// perhaps with equal names.
 std::optional<std::filesystem::path> find_folder(const std::filesystem::path& folder, const DatasetConfig& config);
+std::vector<std::string> train_and_test(const std::filesystem::path& folder);
+std::vector<std::string> listed_classes(const DatasetConfig& config, const std::filesystem::path& folder);
 /// The same splits, those of training first.
 std::vector<std::string> training_first(std::vector<std::string> splits);
-
-/// Whether two lines may be equal.
-enum class EqualNames : std::uint8_t { refused, allowed };
-
-/// One name per line, or one quoted field of CSV, ignoring blank lines at the end. InputError: no names, a duplicate
-/// unless allowed, a blank line in between.
-std::vector<std::string> read_class_names(const std::filesystem::path& file, EqualNames equal = EqualNames::refused);
-/// The same for other names: `what` is one of them, `purpose` says what the file is for if it is missing.
-std::vector<std::string> read_names(const std::filesystem::path& file, std::string_view what, std::string_view purpose,
-                                    EqualNames equal = EqualNames::refused);
 
 }  // namespace normlab

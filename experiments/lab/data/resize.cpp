@@ -174,20 +174,10 @@ void resize(const Image& in, const ScaledBox& part, ResizeMethod method, std::in
     for (std::int64_t y = 0; y < height; ++y) std::copy_n(in.row(box.top + y) + box.left * 3, width * 3, out.row(y));
     return;
   }
-  switch (method) {
-    case ResizeMethod::nearest:
-      return resize_nearest(in, box, out, scratch);
-    case ResizeMethod::bilinear:
-    case ResizeMethod::bicubic:
-    case ResizeMethod::lanczos:
-      return resize_filtered(in, part, method, out, scratch);
-    case ResizeMethod::bilinear_plain:
-      return resize_bilinear_plain(in, box, out, scratch);
-    case ResizeMethod::area:
-      return resize_area(in, box, out, scratch);
-    case ResizeMethod::random:
-      break;
-  }
+  if (filtered) return resize_filtered(in, part, method, out, scratch);
+  if (method == ResizeMethod::nearest) return resize_nearest(in, box, out, scratch);
+  if (method == ResizeMethod::bilinear_plain) return resize_bilinear_plain(in, box, out, scratch);
+  if (method == ResizeMethod::area) return resize_area(in, box, out, scratch);
   throw InputError("resize: the method must have been drawn before an image is resized");
 }
 

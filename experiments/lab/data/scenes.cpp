@@ -1,7 +1,11 @@
 #include "experiments/lab/data/scenes.h"
 
+#include <algorithm>
+#include <set>
+
 #include "core/error.h"
 #include "experiments/lab/data/canvas.h"
+#include "experiments/lab/metrics/zero_shot.h"
 
 namespace normlab {
 namespace {
@@ -17,19 +21,11 @@ constexpr Colour kLevels[] = {{205, 40, 40},  {40, 150, 50},  {45, 70, 215},   {
                               {145, 50, 175}, {50, 200, 215}, {238, 238, 238}, {18, 18, 18}};
 
 bool inside(SceneKind kind, int radius, int x, int y) {
-  switch (kind) {
-    case SceneKind::disc:
-      return in_disc(x, y, radius);
-    case SceneKind::cross:
-      return in_cross(x, y, radius, radius * 5 / 16);
-    case SceneKind::square:
-      return std::max(std::abs(x), std::abs(y)) <= radius * 7 / 8;
-    case SceneKind::triangle:
-      return 2 * std::abs(x) <= y + radius && y <= radius * 3 / 4;
-    case SceneKind::ring:
-      break;
-  }
-  return in_disc(x, y, radius) && !in_disc(x, y, radius * 9 / 16);
+  if (kind == SceneKind::disc) return in_disc(x, y, radius);
+  if (kind == SceneKind::cross) return in_cross(x, y, radius, radius * 5 / 16);
+  if (kind == SceneKind::square) return std::max(std::abs(x), std::abs(y)) <= radius * 7 / 8;
+  if (kind == SceneKind::triangle) return 2 * std::abs(x) <= y + radius && y <= radius * 3 / 4;
+  return in_disc(x, y, radius) && !in_disc(x, y, radius * 9 / 16);  // ring
 }
 
 /// A coordinate of a centre in this third of the image.
@@ -46,6 +42,10 @@ void place(PictureDraws& draws, int position, SceneObject& object) {
 bool touches(const SceneObject& a, const SceneObject& b) {
   return std::max(std::abs(a.x - b.x), std::abs(a.y - b.y)) < a.radius + b.radius + kGap;
 }
+
+constexpr std::string_view kCounts[] = {"", "a", "two", "three"};
+
+std::string plural_of(std::string_view kind) { return concat(kind, kind.ends_with('s') ? "es" : "s"); }
 
 template <class Word>
 std::vector<std::string> names() {
@@ -100,40 +100,41 @@ std::vector<SceneObject> draw_scene(std::uint64_t seed, const std::string& split
   return objects;
 }
 
-std::int64_t scene_class(const std::vector<SceneObject>& objects, ShapesLabel label) {
-  const SceneObject& largest = objects.at(0);
-  switch (label) {
-    case ShapesLabel::kind:
-      return static_cast<std::int64_t>(largest.kind);
-    case ShapesLabel::colour:
-      return static_cast<std::int64_t>(largest.colour);
-    case ShapesLabel::position:
-      return static_cast<std::int64_t>(largest.position());
-    case ShapesLabel::number:
-      return std::ssize(objects) - 1;
-    case ShapesLabel::relation:
-      break;
-  }
-  throw InputError("images of shapes by relation are no scenes");
+std::vector<std::string> scene_classes(ShapesLabel label) {
+  if (label == ShapesLabel::kind) return names<SceneKind>();
+  if (label == ShapesLabel::colour) return names<SceneColour>();
+  if (label == ShapesLabel::position) return names<ScenePosition>();
+  if (label == ShapesLabel::relation) throw InputError("images of shapes by relation are no scenes");
+  std::vector<std::string> numbers;
+  for (int n = 1; n <= kMost; ++n) numbers.push_back(std::to_string(n));
+  return numbers;
 }
 
-std::vector<std::string> scene_classes(ShapesLabel label) {
-  switch (label) {
-    case ShapesLabel::kind:
-      return names<SceneKind>();
-    case ShapesLabel::colour:
-      return names<SceneColour>();
-    case ShapesLabel::position:
-      return names<ScenePosition>();
-    case ShapesLabel::number: {
-      std::vector<std::string> numbers;
-      for (int n = 1; n <= kMost; ++n) numbers.push_back(std::to_string(n));
-      return numbers;
-    }
-    case ShapesLabel::relation:
-      break;
+std::string scene_caption(const std::vector<SceneObject>& objects) {
+  const SceneObject& largest = objects.at(0);
+  std::string text =
+      concat("a ", word_of(largest.colour), " ", word_of(largest.kind), " at the ", word_of(largest.position()));
+  const auto alike = [](const SceneObject& a) {
+    return [&a](const SceneObject& b) { return a.kind == b.kind && a.colour == b.colour; };
+  };
+  for (auto at = objects.begin() + 1; at != objects.end(); ++at) {
+    if (std::any_of(objects.begin() + 1, at, alike(*at))) continue;
+    const auto count = static_cast<std::size_t>(std::count_if(at, objects.end(), alike(*at)));
+    text += concat(" and ", kCounts[count], " ", word_of(at->colour), " ",
+                   count == 1 ? std::string(word_of(at->kind)) : plural_of(word_of(at->kind)));
   }
-  throw InputError("images of shapes by relation are no scenes");
+  return plain_text(text);
+}
+
+std::vector<std::string> scene_words() {
+  std::set<std::string> words{"a", "and", "at", "the", "two", "three", "1", "2", "3", "4"};
+  for (const std::string_view kind : kWords<SceneKind>) words.insert({std::string(kind), plural_of(kind)});
+  for (const std::string_view colour : kWords<SceneColour>) words.emplace(colour);
+  for (const std::string_view position : kWords<ScenePosition>) {
+    const std::string plain = plain_text(position);
+    words.insert({plain.substr(0, plain.find(' ')), plain.substr(plain.find(' ') + 1)});
+  }
+  return {words.begin(), words.end()};
 }
 
 }  // namespace normlab

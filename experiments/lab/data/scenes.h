@@ -50,10 +50,13 @@ struct SceneObject {
 std::vector<SceneObject> draw_scene(std::uint64_t seed, const std::string& split, std::int64_t index, ShapesLabel label,
                                     std::uint8_t* rgb, std::uint8_t* mask = nullptr);
 
-/// The class of an image with these objects.
-std::int64_t scene_class(const std::vector<SceneObject>& objects, ShapesLabel label);
-
 /// In the order of the classes: kinds, colours, "1" to "4", or positions.
 std::vector<std::string> scene_classes(ShapesLabel label);
+
+/// "a red disc at the top left and two blue squares": the largest object with its position, then the others.
+std::string scene_caption(const std::vector<SceneObject>& objects);
+
+/// All words that captions and the names of the classes may have.
+std::vector<std::string> scene_words();
 
 }  // namespace normlab

@@ -1,4 +1,4 @@
-#include "experiments/lab/data/shapes.h"
+#include "experiments/lab/data/generated.h"
 
 #include <array>
 

@@ -1,6 +1,7 @@
 // Text files with one item per line, as editors and spreadsheets write them.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -22,5 +23,15 @@ std::string unquoted(std::string_view field);
 /// `text` as a field that unquoted() and a reader of lines give back: in quotes if it begins with one or with a
 /// byte-order mark.
 std::string quoted_if_needed(const std::string& text);
+
+/// Whether two lines may be equal.
+enum class EqualNames : std::uint8_t { refused, allowed };
+
+/// One name per line, or one quoted field of CSV, ignoring blank lines at the end. InputError: no names, a duplicate
+/// unless allowed, a blank line in between.
+std::vector<std::string> read_class_names(const std::filesystem::path& file, EqualNames equal = EqualNames::refused);
+/// The same for other names: `what` is one of them, `purpose` says what the file is for if it is missing.
+std::vector<std::string> read_names(const std::filesystem::path& file, std::string_view what, std::string_view purpose,
+                                    EqualNames equal = EqualNames::refused);
 
 }  // namespace normlab

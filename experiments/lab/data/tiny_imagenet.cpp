@@ -96,10 +96,7 @@ ImageSet read_tiny_imagenet(const fs::path& folder, const SliceRequest& request)
 
 const LayoutRow kTinyImagenetLayout{
     .layout = DatasetLayout::tiny_imagenet,
-    .expected =
-        [](const DatasetConfig&) {
-          return std::string("wnids.txt, train/WNID/images/*.JPEG, val/images/*.JPEG, val/val_annotations.txt");
-        },
+    .expected = "wnids.txt, train/WNID/images/*.JPEG, val/images/*.JPEG, val/val_annotations.txt",
     .find = [](const fs::path& folder,
                const DatasetConfig&) { return has_tiny_imagenet(folder) ? std::optional(folder) : std::nullopt; },
     .splits =

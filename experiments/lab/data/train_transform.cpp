@@ -3,10 +3,9 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "experiments/lab/data/crop.h"
 #include "experiments/lab/data/decode.h"
-#include "experiments/lab/data/erasing.h"
 #include "experiments/lab/data/ops/color_jitter.h"
+#include "experiments/lab/data/random_boxes.h"
 
 namespace normlab {
 namespace {
@@ -66,14 +65,11 @@ TrainTransform::TrainTransform(const TrialConfig& config, const ImageSet& images
 }
 
 Box TrainTransform::box(ImageSize image, const AugmentDraws& draws) const {
-  switch (augment_.crop) {
-    case CropName::inception_tensorflow:
-      return crop_box_tensorflow(image.height, image.width, augment_.crop_area, augment_.crop_aspect, draws);
-    case CropName::inception_torchvision:
-      return crop_box_torchvision(image.height, image.width, augment_.crop_area, augment_.crop_aspect, draws);
-    default:
-      return {0, 0, image.height, image.width};
-  }
+  if (augment_.crop == CropName::inception_tensorflow)
+    return crop_box_tensorflow(image.height, image.width, augment_.crop_area, augment_.crop_aspect, draws);
+  if (augment_.crop == CropName::inception_torchvision)
+    return crop_box_torchvision(image.height, image.width, augment_.crop_area, augment_.crop_aspect, draws);
+  return {0, 0, image.height, image.width};
 }
 
 ResizeMethod TrainTransform::resize_method(const AugmentDraws& draws) const {
@@ -118,13 +114,7 @@ void TrainTransform::operator()(std::int64_t index, std::int64_t epoch, std::int
                                 T* out) const {
   const AugmentDraws draws(keys_[static_cast<std::size_t>(index)], epoch, repeat);
   const PixelTable<T>& table = tables_.in<T>();
-  auto& patch = [&]() -> auto& {
-    if constexpr (std::is_same_v<T, float>)
-      return scratch.patch;
-    else
-      return scratch.patch_double;
-  }
-  ();
+  auto& patch = std::get<std::vector<T>>(scratch.patch);
   if (!images_.encoded && !needs_rgb()) {
     make_image(images_, index, augment_, draws, table, out);
   } else {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <vector>
 
 #include "experiments/lab/data/augment.h"
@@ -22,8 +23,7 @@ struct TransformScratch {
   Image sized, moved;
   Mask whole_mask, mask;
   OpScratch ops;
-  std::vector<float> patch;
-  std::vector<double> patch_double;
+  std::tuple<std::vector<float>, std::vector<double>> patch;
 };
 
 class ScratchPool {

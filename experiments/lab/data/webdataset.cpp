@@ -107,10 +107,7 @@ std::string extension_of(const std::string& name) {
   const std::size_t slash = name.rfind('/'), file = slash == std::string::npos ? 0 : slash + 1;
   const std::size_t dot = name.find('.', file);
   if (dot == std::string::npos || dot == file) return {};
-  std::string extension = name.substr(dot + 1);
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return extension;
+  return lower_case(name.substr(dot + 1));
 }
 
 bool is_image(const std::string& extension) { return extension == "jpg" || extension == "jpeg" || extension == "png"; }
@@ -257,12 +254,8 @@ std::vector<std::string> webdataset_splits(const fs::path& folder) {
   return {splits.begin(), splits.end()};
 }
 
-static std::vector<std::string> webdataset_classes(const fs::path& folder) {
-  return read_class_names(folder / "classes.txt", EqualNames::allowed);
-}
-
 ImageSet read_webdataset(const fs::path& folder, const std::string& shard_names, const SliceRequest& request) {
-  ImageIndex index{"WebDataset", folder, {}, webdataset_classes(folder), {}};
+  ImageIndex index{"WebDataset", folder, {}, listed_classes({}, folder), {}};
   std::vector<Shard> shards =
       shard_names.empty() ? find_shards(folder, request.slice.split) : named_shards(folder, shard_names);
   std::atomic<std::int64_t> held{0};
@@ -285,16 +278,13 @@ ImageSet read_webdataset(const fs::path& folder, const std::string& shard_names,
 
 const LayoutRow kWebdatasetLayout{
     .layout = DatasetLayout::webdataset,
-    .expected =
-        [](const DatasetConfig&) {
-          return std::string("classes.txt and shards train-000000.tar, ..., test-000000.tar (or .tar.gz)");
-        },
+    .expected = "classes.txt and shards train-000000.tar, ..., test-000000.tar (or .tar.gz)",
     .find = [](const fs::path& folder, const DatasetConfig& config) -> std::optional<fs::path> {
       const bool there = config.train_shards.empty() ? !webdataset_splits(folder).empty() : is_folder(folder);
       return there ? std::optional(folder) : std::nullopt;
     },
     .splits = [](const fs::path& folder) { return training_first(webdataset_splits(folder)); },
-    .classes = [](const DatasetConfig&, const fs::path& folder) { return webdataset_classes(folder); },
+    .classes = listed_classes,
     .read = [](const DatasetConfig&, const fs::path& folder, const std::string& shard_names,
                const SliceRequest& request) { return read_webdataset(folder, shard_names, request); },
     .recognised = true};

@@ -3,6 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/field.h"
@@ -74,6 +77,16 @@ constexpr auto rows_of(const T*) {
             {.low = 0, .high = 255})
           .when(kDialect)};
 }
+
+struct RandAugmentProblem {
+  std::string_view key;
+  std::string what;
+};
+
+/// The first setting that the dialect does not support. torchvision's magnitude is an integer from 0 to 30;
+/// big_vision's is at most 20 (where Posterize keeps all 8 bits). Geometric operations are nearest (torchvision),
+/// bilinear, bicubic, or a random choice of the latter two (timm, which must state its choice). fill is three values.
+std::optional<RandAugmentProblem> problem_of(const RandAugmentConfig& config);
 
 struct ColorJitterConfig {  // torchvision's: factors from [max(0, 1 - x), 1 + x], hue a share of the circle
   double brightness = 0.0, contrast = 0.0, saturation = 0.0, hue = 0.0;

@@ -1,10 +1,11 @@
 #include "experiments/lab/descriptor/canonical.h"
 
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "experiments/lab/base/sha256.h"
-#include "experiments/lab/descriptor/batch_statistics.h"
 #include "experiments/lab/descriptor/forms.h"
+#include "experiments/lab/descriptor/step_count.h"
 #include "nn/model/init.h"
 
 namespace normlab {
@@ -68,16 +69,15 @@ JsonNode trial_tree(const TrialConfig& given, bool everything) {
   if (config.start.given()) add("start", Form<StartConfig>::write(config.start, options));
   add("train", Form<TrainConfig>::write(config.train, options));
   if (config.eval != defaults.eval) add("eval", Form<EvalConfig>::write(config.eval, options));
-  if (JsonMember* eval = root.find("eval")) eval->value.remove("metrics");
   // Off, or of another task.
-  if (JsonMember* eval = root.find("eval"); eval != nullptr && config.eval.fewshot.shots.empty())
-    eval->value.remove("fewshot");
-  if (JsonMember* eval = root.find("eval"); eval != nullptr && !has_text(config.model)) eval->value.remove("templates");
-  if (task_of(config.model) != Task::segment) {
-    if (JsonMember* eval = root.find("eval")) eval->value.remove("segment");
-    if (JsonMember* train = root.find("train"))
-      if (JsonMember* augment = train->value.find("augment")) augment->value.remove("segment");
-  }
+  const bool segments = task_of(config.model) == Task::segment;
+  JsonMember *const eval = root.find("eval"), *const train = root.find("train");
+  const bool few_shot = !config.eval.fewshot.shots.empty(), text = has_text(config.model);
+  for (const auto& [key, stays] :
+       {std::pair{"metrics", false}, {"fewshot", few_shot}, {"templates", text}, {"segment", segments}})
+    if (eval != nullptr && !stays) eval->value.remove(key);
+  if (JsonMember* augment = train == nullptr ? nullptr : train->value.find("augment"); augment != nullptr && !segments)
+    augment->value.remove("segment");
   if (options.everything || config.seed != defaults.seed) root.add("seed", config.seed);
   return root;
 }
@@ -99,6 +99,21 @@ T read_text(std::string_view text, const std::string& name, Read&& read) {
   T out = read(root, rows, problems);
   problems.throw_if_any_or_unused();
   return out;
+}
+
+using Json = nlohmann::ordered_json;
+
+void compare(const std::string& path, const Json* base, const Json* other, std::vector<SettingDifference>& found) {
+  if (base != nullptr && other != nullptr && *base == *other) return;
+  const auto below = [&](const std::string& key) { return path.empty() ? key : path + '.' + key; };
+  if (base != nullptr && other != nullptr && base->is_object() && other->is_object()) {
+    for (const auto& [key, value] : base->items())
+      compare(below(key), &value, other->contains(key) ? &(*other)[key] : nullptr, found);
+    for (const auto& [key, value] : other->items())
+      if (!base->contains(key)) compare(below(key), nullptr, &value, found);
+    return;
+  }
+  found.push_back({path, base == nullptr ? "" : base->dump(), other == nullptr ? "" : other->dump()});
 }
 
 }  // namespace
@@ -143,6 +158,15 @@ ModelConfig model_from_json(std::string_view text, const std::string& name) {
   return read_text<ModelConfig>(text, name, [](const JsonNode& root, PlacementRows& rows, Problems& problems) {
     return read_model(root, rows, ReadMode::canonical, problems);
   });
+}
+
+std::vector<SettingDifference> config_differences(const TrialConfig& base, const TrialConfig& other) {
+  Json a = Json::parse(full_json(base)), b = Json::parse(full_json(other));
+  a.erase("seed");
+  b.erase("seed");
+  std::vector<SettingDifference> found;
+  compare("", &a, &b, found);
+  return found;
 }
 
 }  // namespace normlab

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "experiments/lab/descriptor/config.h"
 
@@ -30,5 +31,17 @@ TrialConfig config_from_json(std::string_view text, const std::string& name);
 
 /// Reads canonical_model_json. InputError with all problems.
 ModelConfig model_from_json(std::string_view text, const std::string& name);
+
+// --- the settings that two trials do not share
+
+/// Values are compact JSON, "" on a side that lacks the setting.
+struct SettingDifference {
+  std::string path;  // "model.placement.stem.patch_in"
+  std::string base, other;
+  bool operator==(const SettingDifference&) const = default;
+};
+
+/// In the order of the field tables, without seeds.
+std::vector<SettingDifference> config_differences(const TrialConfig& base, const TrialConfig& other);
 
 }  // namespace normlab

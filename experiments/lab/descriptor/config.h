@@ -3,18 +3,174 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/words.h"
 #include "experiments/lab/descriptor/augment_config.h"
 #include "experiments/lab/descriptor/dataset_config.h"
-#include "experiments/lab/descriptor/eval_config.h"
-#include "experiments/lab/descriptor/start_config.h"
+#include "experiments/lab/descriptor/json_tree.h"
 #include "nn/model/model_config.h"
 #include "nn/training/schedule.h"
 #include "nn/training/train_settings.h"
 
 namespace normlab {
+
+// --- what is measured at a training's evaluations besides accuracy and loss
+
+/// Few-shot evaluation on the trial's own slices; off without shots. See experiments/lab/metrics/few_shot.h.
+struct FewShotConfig {
+  std::vector<std::int64_t> shots{};
+  double l2 = 1024;
+  std::vector<std::int64_t> seeds{0, 1, 2};
+  bool operator==(const FewShotConfig&) const = default;
+};
+template <std::same_as<FewShotConfig> T>
+constexpr auto rows_of(const T*) {
+  constexpr When<T> kOn{[](const T& c) { return !c.shots.empty(); }, "without shots there is no few-shot evaluation"};
+  return std::tuple{
+      field("shots", &T::shots, "numbers of training images per class; each adds a metric such as eval/5shot_accuracy",
+            kAtOnce),
+      field("l2", &T::l2, "weight of the squared norm in the ridge regression", kPositive).when(kOn),
+      field("seeds", &T::seeds, "NumPy seeds that choose the images; the metric is the mean", kFromZero).when(kOn)};
+}
+
+/// Segmentation of whole images in windows of the model's size.
+struct SegmentEvalConfig {
+  std::int64_t resize_to = 0, stride = 0;
+  bool operator==(const SegmentEvalConfig&) const = default;
+};
+template <std::same_as<SegmentEvalConfig> T>
+constexpr auto rows_of(const T*) {
+  constexpr Range kSide{.low = 0, .high = 1 << 16};  // pixels
+  return std::tuple{field("resize_to", &T::resize_to, "pixels of the shorter side; 0: the model's longer side", kSide),
+                    field("stride", &T::stride, "pixels between two windows; 0: the window's side", kSide)};
+}
+
+/// What an evaluation of classes measures on request, besides accuracy and loss.
+enum class EvalMetric : std::uint8_t { balanced_accuracy, top5_accuracy, per_class };
+constexpr auto stated_words(EvalMetric) { return words<EvalMetric>("balanced_accuracy", "top5_accuracy", "per_class"); }
+
+struct EvalConfig {
+  FewShotConfig fewshot{};
+  SegmentEvalConfig segment{};
+  std::vector<std::string> templates{};
+  std::int64_t train_images = 0;
+  std::vector<EvalMetric> metrics{};  // no part of a trial's canonical form, since they change no training
+  bool operator==(const EvalConfig&) const = default;
+};
+template <std::same_as<EvalConfig> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{
+      field("fewshot", &T::fewshot,
+            "accuracy of ridge regression on the features of a few images per class, as in Big Vision"),
+      field("segment", &T::segment, "task segment: the windows that an image is evaluated in"),
+      field("templates", &T::templates,
+            "task contrast: the texts of a class, in which {} is its name, such as \"a photo of a "
+            "{}.\"; the name alone if omitted"),
+      field("train_images", &T::train_images,
+            "training images, evenly spaced in the slice, whose accuracy is measured as well, without "
+            "augmentation: train/accuracy; 0: none",
+            kFromZero),
+      field("metrics", &T::metrics,
+            "more to measure at each evaluation of classes: balanced_accuracy (the mean of the classes' accuracies), "
+            "top5_accuracy, per_class (at the end, eval/class_accuracy/CLASS); changes no result and no id")};
+}
+
+// --- the weights that a training starts from instead of random values
+
+/// ema: the averaged weights of a checkpoint.
+enum class StartWeights : std::uint8_t { last, ema };
+constexpr auto stated_words(StartWeights) { return words<StartWeights>("last", "ema"); }
+
+/// How a position table of another grid is resized; the other words are those of Resampling.
+enum class StartPositions : std::uint8_t { same, bilinear, bilinear_antialias, corners, bicubic, bicubic_antialias };
+constexpr auto stated_words(StartPositions) {
+  return words<StartPositions>("same", "bilinear", "bilinear_antialias", "corners", "bicubic", "bicubic_antialias");
+}
+
+/// Whose names the tensors of a file have (NameScheme).
+enum class StartNames : std::uint8_t { stated, normlab, timm, big_vision, augreg };
+constexpr auto stated_words(StartNames) {
+  return words<StartNames>("stated", "normlab", "timm", "big_vision", "augreg");
+}
+
+struct StartRule {
+  StartWeights weights = StartWeights::last;
+  std::vector<std::string> leave_out{"auto"};
+  StartPositions resize_positions = StartPositions::same;
+  StartNames names = StartNames::stated;
+  bool operator==(const StartRule&) const = default;
+};
+template <std::derived_from<StartRule> T>
+constexpr auto start_rule_rows() {
+  return std::tuple{
+      field("weights", &T::weights, "the last weights, or the averaged weights (ema) of a training with train.ema"),
+      field("leave_out", &T::leave_out,
+            "what keeps random initial values, as in train.freeze; \"auto\", the default, is the head if "
+            "the number of classes differs"),
+      field("resize_positions", &T::resize_positions,
+            "how learned positions of another grid are resized; Big Vision uses corners, timm "
+            "bicubic_antialias; same: another grid is an error"),
+      field("names", &T::names, "of a file: the program whose tensor names it has; stated: the file says it")};
+}
+
+/// Where the weights are, as a descriptor says it.
+struct StartFrom {
+  std::string descriptor{};  // relative to the file that says so; "": this one
+  JsonNode row = json_object();
+  std::optional<std::uint64_t> seed{};
+};
+
+/// As part of a trial's settings: what identifies the weights, and how they are taken. Both ids are empty without a
+/// start, and at most one is set.
+struct StartConfig : StartRule {
+  std::string trial{};   // id of the trial that trains the weights
+  std::string sha256{};  // of the file
+  bool given() const { return !trial.empty() || !sha256.empty() || !file.empty() || from; }
+
+  // From the descriptor; no part of the identity.
+  std::string file{};
+  std::optional<StartFrom> from{};
+  Position at{};  // of the path, or of the whole object; without a source if there is no "start"
+
+  bool operator==(const StartConfig& other) const {
+    return StartRule::operator==(other) && trial == other.trial && sha256 == other.sha256;
+  }
+};
+template <std::same_as<StartConfig> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple_cat(std::tuple{field("trial", &T::trial, "id of the trial that trains the weights"),
+                                   field("sha256", &T::sha256, "SHA-256 of the file of weights")},
+                        start_rule_rows<T>());
+}
+
+/// As a descriptor writes it.
+struct StartKeys : StartRule {
+  std::string file{};
+  StartFrom from{};
+  std::string sha256{};
+};
+template <std::same_as<StartFrom> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{field("descriptor", &T::descriptor,
+                          "path of the other descriptor, relative to this file; this descriptor if omitted")};
+}
+template <std::same_as<StartKeys> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple_cat(
+      std::tuple{field("file", &T::file, "a file of weights that `normlab convert` reads, relative to this descriptor"),
+                 field("from", &T::from,
+                       "a row of this or another descriptor, whose trial is trained first if it has no result: "
+                       "{\"descriptor\": path, \"row\": {axis: value}, \"seed\": n}; axes that are omitted "
+                       "have this row's values, and the seed is this trial's"),
+                 field("sha256", &T::sha256, "of `file`, to read results where the file is not")},
+      start_rule_rows<T>());
+}
+
+// --- the training
 
 /// What remains of a trial's checkpoints once it has a result. weights: parameters and averages, no moments.
 enum class KeepCheckpoint : std::uint8_t { last, weights, none };
@@ -148,5 +304,8 @@ constexpr auto rows_of(const T*) {
                     field("eval", &T::eval, "further measurements at each evaluation"),
                     field("seed", &T::seed, "seed of all random draws")};
 }
+
+/// Class counts that only a dataset's files know. InputError if the files are missing or unreadable.
+using ClassCounts = std::function<std::int64_t(const DatasetConfig&)>;
 
 }  // namespace normlab

@@ -3,8 +3,6 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/lab/descriptor/batch_statistics.h"
-#include "experiments/lab/descriptor/known_images.h"
 #include "experiments/lab/descriptor/slice.h"
 #include "experiments/lab/descriptor/step_count.h"
 #include "experiments/lab/descriptor/trial_checks.h"

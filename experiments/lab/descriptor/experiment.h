@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "core/words.h"
-#include "experiments/lab/descriptor/class_counts.h"
-#include "experiments/lab/descriptor/paper.h"
+#include "experiments/lab/descriptor/config.h"
 #include "experiments/lab/descriptor/probes.h"
 #include "experiments/lab/descriptor/tested_claim.h"
 

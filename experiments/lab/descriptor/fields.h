@@ -46,17 +46,6 @@ constexpr auto rows_of(const T*) {
 }
 inline NormSpec defaults_beside(const NormSpec& spec) { return norm_of(spec.kind); }
 
-/// A norm's setting in words.
-template <class M>
-std::string setting_text(M value) {
-  if constexpr (std::is_enum_v<M>)
-    return std::string(word_of(value));
-  else if constexpr (std::is_same_v<M, bool>)
-    return value ? "true" : "false";
-  else
-    return value_text(double(value));
-}
-
 /// "big_vision + qkv=xavier_fused".
 inline std::string init_text(const InitConfig& init) {
   std::string out(word_of(init.base));
@@ -75,11 +64,6 @@ inline std::string dropout_text(const DropoutRates& rates) {
       out += concat(out.empty() ? "" : ", ", row.key, " ", value_text(rate));
   });
   return out;
-}
-
-template <class Rule>
-std::string rule_text(const NumberOrRule<Rule>& given) {
-  return given.rule == Rule::number ? value_text(given.value) : std::string(word_of(given.rule));
 }
 
 /// Fields for the rows of kSites whose norms are members of T.

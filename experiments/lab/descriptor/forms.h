@@ -1,6 +1,320 @@
-// All forms. A file that uses one includes them all, so that none is mistaken for that of an object with rows.
+// The forms of all types that are no plain values. A file that uses one includes this, so that none is mistaken for that
+// of an object with rows.
 #pragma once
 
-#include "experiments/lab/descriptor/block_forms.h"
-#include "experiments/lab/descriptor/data_forms.h"
-#include "experiments/lab/descriptor/model_forms.h"
+#include "experiments/lab/descriptor/form.h"
+#include "experiments/lab/descriptor/probes.h"
+#include "experiments/lab/descriptor/tested_claim.h"
+#include "experiments/lab/descriptor/tune.h"
+
+namespace normlab {
+
+// --- norms, placements and models
+
+/// Of both sides, or [height, width].
+template <>
+struct Form<std::array<std::int64_t, 2>> : ValueForm {
+  using Pair = std::array<std::int64_t, 2>;
+  static void read(FieldReader& in, const JsonNode& node, Pair& out, Range range) {
+    if (node.is_array() && node.items.size() != 2)
+      return in.report(node.at, concat("expected a number or [height, width], got ", node.items.size(), " numbers"));
+    for (std::size_t i = 0; i < 2; ++i) in.value(node.is_array() ? node.items[i] : node, out[i], range);
+  }
+  static JsonNode write(const Pair& value, WriteOptions) { return std::vector<JsonNode>{value[0], value[1]}; }
+  static JsonNode schema(Range range) {
+    return if_type("array", pair_of(number_schema("integer", range)), number_schema("integer", range));
+  }
+  static std::string words(Range range) { return number_words("integer or [integer, integer]", range); }
+};
+
+/// [smallest, largest].
+template <>
+struct Form<std::array<double, 2>> : ValueForm {
+  using Pair = std::array<double, 2>;
+  static void read(FieldReader& in, const JsonNode& node, Pair& out, Range range) {
+    if (!node.is_array() || node.items.size() != 2)
+      return in.report(node.at, "expected [smallest, largest], got " + describe(node));
+    const std::size_t before = in.reported();
+    for (std::size_t i = 0; i < 2; ++i) in.value(node.items[i], out[i], range);
+    if (in.reported() == before && out[0] > out[1]) in.report(node.at, "the first number is larger than the second");
+  }
+  static JsonNode write(const Pair& value, WriteOptions) { return std::vector<JsonNode>{value[0], value[1]}; }
+  static JsonNode schema(Range range) { return pair_of(number_schema("number", range)); }
+  static std::string words(Range) { return "[number, number]"; }
+};
+
+/// InitGain and ResidualFactor.
+template <class Rule>
+struct Form<NumberOrRule<Rule>> : ValueForm {
+  static constexpr auto kRules = std::span(kWords<Rule>).template subspan<1>();
+  static void read(FieldReader& in, const JsonNode& node, NumberOrRule<Rule>& out, Range) {
+    out = {};
+    if (node.is_number()) return in.value(node, out.value, kPositive);
+    if (node.is_string() && find_word(node.text, out.rule) && out.rule != Rule::number) return;
+    out = {};
+    std::string words = "a number";
+    for (const std::string_view word : kRules) words += concat(" or ", in_quotes(word));
+    in.report(node.at, concat("expected ", words, ", got ", describe(node)));
+  }
+  static JsonNode write(const NumberOrRule<Rule>& given, WriteOptions) {
+    return given.rule == Rule::number ? JsonNode(given.value) : JsonNode(word_of(given.rule));
+  }
+  static JsonNode schema(Range) { return if_type("string", one_of_words(kRules), number_schema("number", kPositive)); }
+  static std::string words(Range) { return concat("number > 0 \\| ", alternatives(kRules)); }
+};
+
+template <>
+struct Form<DropoutRates> : ObjectForm<DropoutRates> {
+  static void read(FieldReader& in, const JsonNode& node, DropoutRates& out, Range range) {
+    out = {};
+    if (node.is_object()) return void(in.object(node, out));
+    double all = 0;
+    in.value(node, all, range);
+    out = all;
+  }
+  static JsonNode write(const DropoutRates& rates, WriteOptions options) {
+    return rates.equal() ? JsonNode(rates.stem) : ObjectForm::write(rates, options);
+  }
+  static JsonNode schema(Range range) {
+    return if_type("object", ObjectForm::schema(range), number_schema("number", range));
+  }
+  static std::string words(Range range) { return number_words("number", range) + ", or an object"; }
+};
+
+template <>
+struct Form<InitConfig> : ObjectForm<InitConfig> {
+  static void read(FieldReader& in, const JsonNode& node, InitConfig& out, Range range) {
+    out = {};
+    if (node.is_object())
+      in.object(node, out);
+    else
+      in.value(node, out.base, range);
+  }
+  static JsonNode write(const InitConfig& init, WriteOptions options) {
+    if (init == InitConfig(init.base)) return word_of(init.base);
+    JsonNode object = json_object();
+    write_rows(object, init, InitConfig(init.base), options);
+    if (!options.everything) object.add("base", word_of(init.base));
+    return object;
+  }
+  static JsonNode schema(Range range) {
+    return if_type("object", ObjectForm::schema(range), Form<Init>::schema(range));
+  }
+  static std::string words(Range range) { return Form<Init>::words(range) + ", or an object"; }
+};
+
+/// The kind alone, or an object.
+template <>
+struct Form<NormSpec> : ObjectForm<NormSpec> {
+  using Rows = void;  // listed once, not for each site
+  static void read(FieldReader& in, const JsonNode& node, NormSpec& out, Range);
+  static JsonNode write(const NormSpec& spec, WriteOptions options);
+  static JsonNode schema(Range) { return reference("norm"); }
+  static std::string words(Range) { return "norm"; }
+};
+
+/// The kind alone, or an object with "init", a number or "auto".
+template <>
+struct Form<LayerScale> : ValueForm {
+  static void read(FieldReader& in, const JsonNode& node, LayerScale& out, Range);
+  static JsonNode write(const LayerScale& scale, WriteOptions options);
+  static JsonNode schema(Range) {
+    const JsonNode init = object({{"init", if_type("string", one_of_words({"auto"}), type("number"))}});
+    return if_type("object", rows_schema<LayerScale>(init), one_of_words(kWords<LayerScaleKind>));
+  }
+  static std::string words(Range) { return alternatives(kWords<LayerScaleKind>) + ", or {\"kind\", \"init\"}"; }
+};
+
+/// A name, or an object of sites.
+template <>
+struct Form<Placement> : ValueForm {
+  static void read(FieldReader& in, const JsonNode& node, Placement& out, Range);
+  static void read_blocks(FieldReader& in, const JsonNode& node, Placement& out);  // block_ranges.cpp
+  static JsonNode write(const Placement& placement, WriteOptions options);
+  static JsonNode schema(Range) { return reference("placement"); }
+  static std::string words(Range) { return "placement"; }
+};
+
+template <>
+struct Form<ModelConfig> {
+  using Rows = ViTConfig;
+  static void read(FieldReader& in, const JsonNode& node, ModelConfig& out, Range);
+  /// Its keys depend on its kind, which another file may set; json_schema() adds them.
+  static JsonNode schema(Range) { return json_object(); }
+  static std::string words(Range) { return ""; }
+};
+
+// --- data sets, starts and optimisers
+
+/// An object of lists, since objects have no order.
+template <>
+struct Form<ClassGroups> : ValueForm {
+  static void read(FieldReader& in, const JsonNode& node, ClassGroups& out, Range);
+  static JsonNode write(const ClassGroups& groups, WriteOptions options);
+  static JsonNode schema(Range);
+  static std::string words(Range) { return "object of lists of strings"; }
+};
+
+/// A name, or an object.
+template <>
+struct Form<DatasetConfig> : ObjectForm<DatasetConfig> {
+  static void read(FieldReader& in, const JsonNode& node, DatasetConfig& out, Range);
+  static JsonNode schema(Range range) {
+    return if_type("object", ObjectForm::schema(range), one_of_words(names_of(kKnownDatasets)));
+  }
+};
+
+template <>
+struct Form<StartFrom> : ValueForm {
+  static void read(FieldReader& in, const JsonNode& node, StartFrom& out, Range);
+  static JsonNode schema(Range) {
+    return rows_schema<StartFrom>(object(
+        {{"row", object({{"type", "object"}, {"minProperties", 1}})}, {"seed", Form<std::uint64_t>::schema({})}}));
+  }
+  static std::string words(Range) { return "{\"descriptor\", \"row\", \"seed\"}"; }
+};
+
+/// null, the name of a file, or an object with either "file" or "from". Canonical texts have an object of ids.
+template <>
+struct Form<StartConfig> : ObjectForm<StartConfig> {
+  using Rows = StartKeys;
+  static void read(FieldReader& in, const JsonNode& node, StartConfig& out, Range);
+  static JsonNode schema(Range);
+};
+
+template <>
+struct Form<OptimizerSettings> : ObjectForm<OptimizerSettings> {
+  /// The optimiser's name determines the defaults of omitted settings.
+  static void read(FieldReader& in, const JsonNode& node, OptimizerSettings& out, Range) {
+    const JsonMember* const name = node.is_object() ? node.find("name") : nullptr;
+    if (OptimizerName known{}; name != nullptr && name->value.is_string() && find_word(name->value.text, known))
+      out = defaults_beside(OptimizerSettings{.name = known});
+    in.object(node, out);
+  }
+};
+
+// --- blocks that describe the experiment and no trial, read in ReadMode::block
+
+template <>
+struct Form<std::vector<ProbeStep>> : ValueForm {
+  static void read(FieldReader& in, const JsonNode& node, std::vector<ProbeStep>& out, Range);
+  static JsonNode schema(Range) {
+    JsonNode steps = list_of(Form<std::uint64_t>::schema({}));
+    steps.add("uniqueItems", true);
+    return steps;
+  }
+};
+
+/// A list of steps, a number n for every n-th step, or an object of both.
+template <>
+struct Form<ProbeSteps> : ObjectForm<ProbeSteps> {
+  static void read(FieldReader& in, const JsonNode& node, ProbeSteps& out, Range);
+  static JsonNode schema(Range range) {
+    const JsonNode steps = Form<std::vector<ProbeStep>>::schema(range), one = Form<std::uint64_t>::schema(kFromOne);
+    const JsonNode parts = closed_object(object({{"at", steps}, {"every", one}, {"last", one}}));
+    return if_type("array", steps, if_type("object", parts, one));
+  }
+};
+
+template <>
+struct Form<ProbeConfig> : ObjectForm<ProbeConfig> {
+  static void read(FieldReader& in, const JsonNode& node, ProbeConfig& out, Range);
+};
+
+template <>
+struct Form<JsonText> : ValueForm {
+  static void read(FieldReader&, const JsonNode& node, JsonText& out, Range) { out = {value_text(node)}; }
+  static JsonNode schema(Range) { return json_object(); }
+};
+
+template <>
+struct Form<Deviation> : ObjectForm<Deviation> {
+  static void read(FieldReader& in, const JsonNode& node, Deviation& out, Range);
+};
+
+template <>
+struct Form<PaperConfig> : ObjectForm<PaperConfig> {
+  static void read(FieldReader& in, const JsonNode& node, PaperConfig& out, Range);
+};
+
+/// Words, or an object with "cells": pairs of a baseline and a value, of which the difference or the ratio is printed,
+/// or with "as": "value" single numbers.
+template <>
+struct Form<PrintedFigures> : ValueForm {
+  static void read(FieldReader& in, const JsonNode& node, PrintedFigures& out, Range);
+  static JsonNode schema(Range) {
+    const JsonNode number = type("number");
+    const JsonNode cells =
+        object({{"type", "object"}, {"additionalProperties", if_type("array", pair_of(number), number)}});
+    JsonNode figures = rows_schema<PrintedFigures>(object({{"cells", cells}}));
+    figures.find("required")->value.items.push_back("cells");
+    return if_type("object", std::move(figures), Form<std::string>::schema(kNotEmpty));
+  }
+};
+
+/// With "range" or "outside".
+template <>
+struct Form<ClaimTest> : ObjectForm<ClaimTest> {
+  static void read(FieldReader& in, const JsonNode& node, ClaimTest& out, Range);
+  static JsonNode schema(Range) {
+    const JsonNode bounds = pair_of(object({{"type", list_of_words({"number", "null"})}}));
+    return rows_schema<ClaimTest>(object({{"range", bounds}, {"outside", bounds}}));
+  }
+};
+
+template <>
+struct Form<TestedClaim> : ObjectForm<TestedClaim> {
+  static void read(FieldReader& in, const JsonNode& node, TestedClaim& out, Range);
+};
+
+/// A number n for 0 to n - 1, or a list.
+template <>
+struct Form<std::vector<std::uint64_t>> : ValueForm {
+  static void read(FieldReader& in, const JsonNode& node, std::vector<std::uint64_t>& out, Range) {
+    out = read_seeds(node, in.problems());
+  }
+  static JsonNode schema(Range) { return reference("seeds"); }
+};
+
+template <>
+struct Form<TwoStageSeeds> : ObjectForm<TwoStageSeeds> {
+  static void read(FieldReader& in, const JsonNode& node, TwoStageSeeds& out, Range) {
+    if (in.object(node, out) && in.problems().empty() && out.max < out.first)
+      in.report(node.find("max")->value.at, concat("is below \"first\", which is ", out.first));
+  }
+};
+
+/// A single grid; only grids in a list may have "seeds".
+template <>
+struct Form<Grid> : ValueForm {
+  static void read(FieldReader& in, const JsonNode& node, Grid& out, Range) {
+    out = read_grid(node, /*may_have_seeds=*/false, in.rows(), in.problems());
+  }
+  static JsonNode schema(Range) {
+    return object({{"$ref", "#/$defs/grid"}, {"propertyNames", object({{"not", object({{"const", "seeds"}})}})}});
+  }
+};
+
+/// The settings of T that differ.
+template <class T>
+struct Form<Overlay<T>> : ValueForm {
+  static void read(FieldReader& in, const JsonNode& node, Overlay<T>& out, Range) {
+    if (!node.is_object())
+      return in.report(node.at, concat("expected an object with the settings of ", in_quotes(node.at.place->key),
+                                       " that differ, got ", describe(node)));
+    out.settings = node;
+  }
+  static JsonNode schema(Range range) { return ObjectForm<T>::schema(range); }
+};
+
+template <>
+struct Form<TuneMetric> : EnumForm<TuneMetric> {
+  static void read(FieldReader& in, const JsonNode& node, TuneMetric& out, Range);
+};
+
+template <>
+struct Form<TuneStage> : ObjectForm<TuneStage> {
+  static void read(FieldReader& in, const JsonNode& node, TuneStage& out, Range);
+};
+
+}  // namespace normlab

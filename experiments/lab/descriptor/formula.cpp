@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "experiments/lab/descriptor/fields.h"
+#include "experiments/lab/descriptor/forms.h"
 
 namespace normlab {
 namespace {
@@ -181,18 +181,19 @@ std::vector<std::string> site_changes(const ModelConfig& base, const ModelConfig
       out.push_back(all ? change : fmt::format("{} (blocks {})", change, runs_name(blocks)));
     }
   }
-  const auto yes_or_no = [](bool value) { return std::string(value ? "true" : "false"); };
-  add("posembed_out_includes_class", yes_or_no(b.stem.posembed_out_includes_class),
-      yes_or_no(p.stem.posembed_out_includes_class));
-  add("head_scale", std::string(word_of(b.head_scale)), std::string(word_of(p.head_scale)));
-  add("residual_scale", yes_or_no(b.residual_scale), yes_or_no(p.residual_scale));
+  const auto add_setting = [&](std::string_view key, const auto& before, const auto& after) {
+    add(key, setting_text(before), setting_text(after));
+  };
+  add_setting("posembed_out_includes_class", b.stem.posembed_out_includes_class, p.stem.posembed_out_includes_class);
+  add_setting("head_scale", b.head_scale, p.head_scale);
+  add_setting("residual_scale", b.residual_scale, p.residual_scale);
   add("layer_scale", layer_scale_text(b.layer_scale), layer_scale_text(p.layer_scale));
-  add("init_gain", rule_text(b.init_gain), rule_text(p.init_gain));
-  add("qk_per_head", yes_or_no(b.qk_per_head), yes_or_no(p.qk_per_head));
-  add("value_per_head", yes_or_no(b.value_per_head), yes_or_no(p.value_per_head));
+  add_setting("init_gain", b.init_gain, p.init_gain);
+  add_setting("qk_per_head", b.qk_per_head, p.qk_per_head);
+  add_setting("value_per_head", b.value_per_head, p.value_per_head);
   add("stream_norm", norm_text(b.stream_norm, kind_of(base)), norm_text(p.stream_norm, kind_of(model)));
-  add("depth_scale", std::string(word_of(b.depth_scale)), std::string(word_of(p.depth_scale)));
-  add("residual_factor", rule_text(b.residual_factor), rule_text(p.residual_factor));
+  add_setting("depth_scale", b.depth_scale, p.depth_scale);
+  add_setting("residual_factor", b.residual_factor, p.residual_factor);
   return out;
 }
 

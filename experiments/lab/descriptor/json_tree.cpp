@@ -4,6 +4,7 @@
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/visible_text.h"
 
@@ -54,89 +55,56 @@ std::string shortest_real(double value) {
 
 namespace {
 
-void write_string(std::string& out, const std::string& text) {
-  // Trees hold valid UTF-8 from the parser or the program, except perhaps a path from the command line.
-  out += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-template <class Real>
-void write_scalar(std::string& out, const JsonNode& node, Real&& real) {
-  switch (node.kind) {
-    case JsonKind::null:
-      out += "null";
-      return;
-    case JsonKind::boolean:
-      out += node.boolean ? "true" : "false";
-      return;
-    case JsonKind::integer:
-      out += std::to_string(node.integer);
-      return;
-    case JsonKind::natural:
-      out += std::to_string(node.natural);
-      return;
-    case JsonKind::real:
-      out += real(node);
-      return;
-    case JsonKind::string:
-      write_string(out, node.text);
-      return;
-    case JsonKind::array:
-    case JsonKind::object:
-      return;
-  }
-}
-
-template <class Real>
-void write_compact(std::string& out, const JsonNode& node, Real&& real) {
-  if (node.is_array()) {
-    out += '[';
-    for (std::size_t i = 0; i < node.items.size(); ++i) {
-      if (i > 0) out += ',';
-      write_compact(out, node.items[i], real);
-    }
-    out += ']';
-  } else if (node.kind == JsonKind::object) {
-    // UTF-8 bytes sort like code points.
-    std::vector<const JsonMember*> sorted;
-    for (const JsonMember& member : node.members) sorted.push_back(&member);
-    std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return a->key < b->key; });
-    out += '{';
-    for (std::size_t i = 0; i < sorted.size(); ++i) {
-      if (i > 0) out += ',';
-      write_string(out, sorted[i]->key);
-      out += ':';
-      write_compact(out, sorted[i]->value, real);
-    }
-    out += '}';
-  } else {
-    write_scalar(out, node, real);
-  }
-}
+using RealText = std::string (*)(const JsonNode& real);
 
 std::string shortest(const JsonNode& node) { return shortest_real(node.real); }
 
 /// Labels of axes show a number as a file has it.
 std::string as_written(const JsonNode& node) { return node.text.empty() ? shortest(node) : node.text; }
 
-void write_indented(std::string& out, const JsonNode& node, std::size_t depth) {
+/// An integer means the same with and without a point.
+std::string by_value(const JsonNode& node) {
+  const auto whole = std::int64_t(node.real < 9e15 && node.real > -9e15 ? node.real : 0.5);
+  return node.real == double(whole) ? std::to_string(whole) : shortest(node);
+}
+
+std::string quoted(const std::string& text) {
+  // Trees hold valid UTF-8 from the parser or the program, except perhaps a path from the command line.
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string scalar_text(const JsonNode& node, RealText real_text) {
+  if (node.kind == JsonKind::null) return "null";
+  if (node.kind == JsonKind::boolean) return node.boolean ? "true" : "false";
+  if (node.kind == JsonKind::integer) return std::to_string(node.integer);
+  if (node.kind == JsonKind::natural) return std::to_string(node.natural);
+  return node.kind == JsonKind::real ? real_text(node) : quoted(node.text);
+}
+
+/// `depth`: levels of indentation; none: compact, with sorted keys.
+void write(std::string& out, const JsonNode& node, RealText real_text, std::optional<std::size_t> depth) {
   const bool object = node.is_object();
-  const std::size_t count = object ? node.members.size() : node.items.size();
+  if (!object && !node.is_array()) {
+    out += scalar_text(node, real_text);
+    return;
+  }
+  std::vector<const JsonMember*> members;
+  for (const JsonMember& member : node.members) members.push_back(&member);
+  const std::size_t count = object ? members.size() : node.items.size();
   const bool leaves = std::none_of(node.items.begin(), node.items.end(),
                                    [](const JsonNode& item) { return item.is_array() || item.is_object(); });
-  if (!object && !node.is_array()) return write_scalar(out, node, as_written);
-  if (count == 0 || (!object && leaves)) return write_compact(out, node, as_written);
+  if (count == 0 || (!object && leaves)) depth.reset();
+  if (!depth)  // UTF-8 bytes sort like code points
+    std::sort(members.begin(), members.end(), [](const auto* a, const auto* b) { return a->key < b->key; });
+  const auto new_line = [&](std::size_t level) { return depth ? "\n" + std::string(2 * level, ' ') : ""; };
+  const auto inner = depth ? std::optional(*depth + 1) : std::nullopt;
   out += object ? '{' : '[';
   for (std::size_t i = 0; i < count; ++i) {
-    out += i > 0 ? ",\n" : "\n";
-    out.append(2 * depth + 2, ' ');
-    if (object) {
-      write_string(out, node.members[i].key);
-      out += ": ";
-    }
-    write_indented(out, object ? node.members[i].value : node.items[i], depth + 1);
+    out += (i > 0 ? "," : "") + new_line(inner.value_or(0));
+    if (object) out += quoted(members[i]->key) + (depth ? ": " : ":");
+    write(out, object ? members[i]->value : node.items[i], real_text, inner);
   }
-  out += '\n';
-  out.append(2 * depth, ' ');
+  out += new_line(depth.value_or(0));
   out += object ? '}' : ']';
 }
 
@@ -145,22 +113,15 @@ void write_indented(std::string& out, const JsonNode& node, std::size_t depth) {
 std::string write_json(const JsonNode& node, JsonStyle style) {
   std::string out;
   if (style == JsonStyle::compact)
-    write_compact(out, node, shortest);
+    write(out, node, shortest, std::nullopt);
   else
-    write_indented(out, node, 0);
+    write(out, node, as_written, 0);
   return out;
 }
 
 std::string value_text(const JsonNode& node) {
   std::string out;
-  write_compact(out, node, [](const JsonNode& real) {
-    const double value = real.real;
-    std::string text = shortest_real(value);
-    if (value == double(std::int64_t(value < 9e15 && value > -9e15 ? value : 0.5))) {
-      text = std::to_string(std::int64_t(value));  // an integer means the same with and without a point
-    }
-    return text;
-  });
+  write(out, node, by_value, std::nullopt);
   return out;
 }
 

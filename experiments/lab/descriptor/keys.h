@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace normlab {
 
@@ -88,5 +90,9 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
 };
 
 inline constexpr std::int64_t kConfigSchema = 1;  // raised whenever a default or a meaning changes
+
+/// The message for an unknown key: lists the paths of settings that end in it if there are only a few; otherwise as
+/// unknown_key() of the candidates.
+std::string unknown_setting(std::string_view key, const std::vector<std::string_view>& candidates);
 
 }  // namespace normlab

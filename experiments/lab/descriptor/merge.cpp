@@ -91,49 +91,8 @@ JsonNode& step_into(JsonNode& node, const std::string& path, std::string_view ke
   return node.add(std::string(key), made);
 }
 
-}  // namespace
-
-bool is_within(std::string_view path, std::string_view prefix) {
-  return path.substr(0, prefix.size()) == prefix && (path.size() == prefix.size() || path[prefix.size()] == '.');
-}
-
-void merge_over(JsonNode& base, const JsonNode& child) { merge_over(base, child, ""); }
-
-std::string set_path(JsonNode& root, std::string_view path, const JsonNode& value, const Position& key_at) {
-  JsonNode* node = &root;
-  std::string so_far;
-  for (std::string_view rest = path;;) {
-    const std::size_t dot = rest.find('.');
-    const std::string_view key = rest.substr(0, dot);
-    if (key.empty()) return "a path needs a key on each side of a dot";
-    if (!node->is_object()) return concat(so_far, " is ", describe(*node), " and has no keys");
-    if (dot == std::string_view::npos) {
-      remove_rival(*node, so_far, key);
-      JsonMember* member = node->find(key);
-      if (member == nullptr) member = &node->members.emplace_back(JsonMember{std::string(key), {}, {}});
-      member->key_at = key_at;
-      member->value = value;
-      return "";
-    }
-    so_far = join(so_far, key);
-    node = &step_into(*node, so_far, key, made_at(key_at, rest));
-    rest.remove_prefix(dot + 1);
-  }
-}
-
-namespace {
-
 /// A longer chain is a mistake or an attempt to exhaust the reader.
 constexpr std::size_t kMostFiles = 64;
-
-std::vector<std::string_view> recipe_names() {
-  static const std::vector<std::string> kNames = [] {
-    std::vector<std::string> names;
-    for (const Recipe& recipe : recipes()) names.push_back(concat(kRecipePrefix, recipe.name));
-    return names;
-  }();
-  return {kNames.begin(), kNames.end()};
-}
 
 /// The base's full path, and a suggestion.
 std::string missing(const std::filesystem::path& base) {
@@ -204,7 +163,8 @@ class Chain {
     if (target.text.starts_with(kRecipePrefix)) base = target.text;
     if (const std::string name = base.string(); name.starts_with(kRecipePrefix)) {
       const Recipe* recipe = find_recipe(name.substr(kRecipePrefix.size()));
-      if (recipe == nullptr) fail(unknown_word("recipe", name, recipe_names()));
+      if (const auto all = recipe_names(); recipe == nullptr)
+        fail(unknown_word("recipe", name, {all.begin(), all.end()}));
       text = {{0, static_cast<ino_t>(recipe - recipes().data())}, std::string(recipe->text)};
     } else {
       std::error_code error;
@@ -227,6 +187,34 @@ class Chain {
 };
 
 }  // namespace
+
+bool is_within(std::string_view path, std::string_view prefix) {
+  return path.substr(0, prefix.size()) == prefix && (path.size() == prefix.size() || path[prefix.size()] == '.');
+}
+
+void merge_over(JsonNode& base, const JsonNode& child) { merge_over(base, child, ""); }
+
+std::string set_path(JsonNode& root, std::string_view path, const JsonNode& value, const Position& key_at) {
+  JsonNode* node = &root;
+  std::string so_far;
+  for (std::string_view rest = path;;) {
+    const std::size_t dot = rest.find('.');
+    const std::string_view key = rest.substr(0, dot);
+    if (key.empty()) return "a path needs a key on each side of a dot";
+    if (!node->is_object()) return concat(so_far, " is ", describe(*node), " and has no keys");
+    if (dot == std::string_view::npos) {
+      remove_rival(*node, so_far, key);
+      JsonMember* member = node->find(key);
+      if (member == nullptr) member = &node->members.emplace_back(JsonMember{std::string(key), {}, {}});
+      member->key_at = key_at;
+      member->value = value;
+      return "";
+    }
+    so_far = join(so_far, key);
+    node = &step_into(*node, so_far, key, made_at(key_at, rest));
+    rest.remove_prefix(dot + 1);
+  }
+}
 
 JsonNode load_merged(const std::filesystem::path& file, Sources& sources, Problems& problems,
                      std::vector<std::filesystem::path>& files) {

@@ -1,4 +1,4 @@
-#include "experiments/lab/descriptor/randaugment_rules.h"
+#include "experiments/lab/descriptor/augment_config.h"
 
 #include <cmath>
 

@@ -1,8 +1,9 @@
 #include "experiments/lab/descriptor/reader.h"
 
 #include "core/visible_text.h"
-#include "experiments/lab/descriptor/batch_statistics.h"
 #include "experiments/lab/descriptor/forms.h"
+#include "experiments/lab/descriptor/formula.h"
+#include "experiments/lab/descriptor/step_count.h"
 #include "experiments/lab/descriptor/trial_checks.h"
 
 namespace normlab {
@@ -130,6 +131,56 @@ void check_statistics(const Report& report, const TrialConfig& trial) {
   visit_all_sites(placement_of(trial.model), see);
 }
 
+/// " + PREFIX.attn.pre=layer_norm" for each differing site of placements or block ranges.
+template <class Sites>
+std::string site_differences(const std::string& prefix, const Sites& base, const Sites& other) {
+  std::vector<const NormSpec*> before;
+  visit_sites(base, [&](std::string_view, const NormSpec& spec) { before.push_back(&spec); });
+  std::string out;
+  std::size_t i = 0;
+  visit_sites(other, [&](std::string_view site, const NormSpec& spec) {
+    if (spec != *before[i++]) out += concat(" + ", prefix, site, "=", norm_text(spec, ModelKind::vit));
+  });
+  return out;
+}
+
+/// How the ranges of `placement` differ from its other blocks; "" if all of that comes from the base.
+std::string block_differences(const Placement& base, const Placement& placement) {
+  if (placement.blocks == base.blocks && placement.attn == base.attn && placement.mlp == base.mlp) return "";
+  Placement cut = placement;
+  for (const BlockRange& range : base.blocks) carve_blocks(cut, range.first, range.last);
+  std::string out;
+  for (const BlockRange& range : cut.blocks) {
+    const std::string prefix = concat("blocks.", block_range_name(range.first, range.last), ".");
+    std::string changes = site_differences(prefix, {0, 0, placement.attn, placement.mlp}, range);
+    if (changes.empty())  // the base's range is absent here
+      changes = site_differences(prefix, {0, 0, base.attention_sites(range.first), base.mlp_sites(range.first)}, range);
+    out += changes;
+  }
+  return out;
+}
+
+std::string difference(const Placement& base, const Placement& placement) {
+  std::string out = site_differences("", base, placement) + block_differences(base, placement);
+  const auto add = [&](std::string_view key, const auto& value, const auto& before) {
+    if (value != before) out += concat(" + ", key, "=", setting_text(value));
+  };
+  add("posembed_out_includes_class", placement.stem.posembed_out_includes_class, base.stem.posembed_out_includes_class);
+  add("head_scale", placement.head_scale, base.head_scale);
+  add("residual_scale", placement.residual_scale, base.residual_scale);
+  if (const LayerScale& scale = placement.layer_scale; scale != base.layer_scale)
+    out += concat(" + layer_scale=", word_of(scale.kind),
+                  scale.auto_init ? "" : concat("(init=", value_text(scale.init), ")"));
+  add("init_gain", placement.init_gain, base.init_gain);
+  add("residual_factor", placement.residual_factor, base.residual_factor);
+  add("qk_per_head", placement.qk_per_head, base.qk_per_head);
+  add("value_per_head", placement.value_per_head, base.value_per_head);
+  if (placement.stream_norm != base.stream_norm)
+    out += " + stream_norm=" + norm_text(placement.stream_norm, ModelKind::vit);
+  add("depth_scale", placement.depth_scale, base.depth_scale);
+  return out;
+}
+
 }  // namespace
 
 PlacementRows::PlacementRows(const JsonNode& rows, Problems& problems) {
@@ -138,34 +189,32 @@ PlacementRows::PlacementRows(const JsonNode& rows, Problems& problems) {
   for (const JsonMember& member : rows.members) {
     if (find_placement(member.key) != nullptr)
       problems.add(member.key_at, "a built-in placement has this name; choose another");
-    rows_[member.key].member = &member;
+    rows_[member.key] = &member;
   }
-  for (auto& [name, row] : rows_) read(row, ModelKind::vit, problems);
-}
-
-void PlacementRows::read(Row& row, ModelKind kind, Problems& problems) {
-  Reading& reading = row.of(kind);
-  if (reading.state != State::unread) return;
-  reading.state = State::reading;
-  FieldReader(*this, problems, kind).value(row.member->value, reading.placement, {});
-  reading.state = State::read;
+  for (const auto& [name, row] : rows_) {
+    FieldReader reader(*this, problems);
+    if (Placement read; !read_.contains({name, ModelKind::vit})) take(JsonNode(name), reader, read);
+  }
 }
 
 const Placement* PlacementRows::find(std::string_view name) const {
-  if (const auto user = rows_.find(name); user != rows_.end())
-    return &user->second.readings[std::size_t(ModelKind::vit)].placement;
+  const auto user = read_.find({std::string(name), ModelKind::vit});
+  if (user != read_.end()) return &*user->second;
   const NamedPlacement* named = find_placement(name);
   return named == nullptr ? nullptr : &named->placement;
 }
 
 void PlacementRows::take(const JsonNode& name, FieldReader& in, Placement& out) {
   if (!name.is_string()) return in.report(name.at, "expected the name of a placement, got " + describe(name));
-  if (const auto user = rows_.find(name.text); user != rows_.end()) {
-    const Reading& reading = user->second.of(in.kind());
-    if (reading.state == State::reading)
-      return in.report(name.at, "placement \"" + name.text + "\" is based on itself");
-    read(user->second, in.kind(), in.problems());
-    out = reading.placement;
+  if (const auto row = rows_.find(name.text); row != rows_.end()) {
+    const auto [read, is_new] = read_.try_emplace({name.text, in.kind()});
+    if (is_new) {
+      Placement placement;
+      FieldReader(*this, in.problems(), in.kind()).value(row->second->value, placement);
+      read->second = placement;
+    }
+    if (!read->second) return in.report(name.at, "placement \"" + name.text + "\" is based on itself");
+    out = *read->second;
   } else if (const NamedPlacement* named = find_placement(name.text)) {
     out = in.kind() == ModelKind::swin ? swin_placement(named->placement) : named->placement;
   } else {
@@ -243,91 +292,10 @@ DatasetConfig read_dataset_option(const std::string& text, const std::string& op
   JsonNode node = is_json ? parse_json(text, sources.add(option), problems) : JsonNode(text);
   if (!is_json) node.at = {sources.add(option, /*has_lines=*/false), 1, 1, nullptr};
   PlacementRows rows;
-  DatasetConfig dataset;
-  FieldReader(rows, problems).value(node, dataset, {});
+  const auto dataset = read_value<DatasetConfig>(node, rows, problems);
   problems.throw_if_any_or_unused();
   return dataset;
 }
-
-CheckpointConfig read_checkpoint(const JsonNode& node, Problems& problems) {
-  PlacementRows rows;
-  CheckpointConfig checkpoint;
-  FieldReader(rows, problems).object(node, checkpoint);
-  return checkpoint;
-}
-
-Placement read_placement(const JsonNode& node, PlacementRows& rows, Problems& problems) {
-  Placement placement;
-  FieldReader(rows, problems).value(node, placement, {});
-  return placement;
-}
-
-namespace {
-
-/// A norm's kind and its non-default settings: "batch_norm(momentum=0.2)".
-std::string norm_label(const NormSpec& spec) {
-  const NormSpec defaults = norm_of(spec.kind);
-  std::string settings;
-  for_each_field<NormSpec>([&](const auto& field) {
-    if (field.key == "kind" || spec.*field.member == defaults.*field.member) return;
-    settings += concat(settings.empty() ? "" : " ", field.key, "=", setting_text(spec.*field.member));
-  });
-  return std::string(to_string(spec.kind)) + (settings.empty() ? "" : "(" + settings + ")");
-}
-
-/// " + PREFIX.attn.pre=layer_norm" for each differing site of placements or block ranges.
-template <class Sites>
-std::string site_differences(const std::string& prefix, const Sites& base, const Sites& other) {
-  std::vector<const NormSpec*> before;
-  visit_sites(base, [&](std::string_view, const NormSpec& spec) { before.push_back(&spec); });
-  std::string out;
-  std::size_t i = 0;
-  visit_sites(other, [&](std::string_view site, const NormSpec& spec) {
-    if (spec != *before[i++]) out += concat(" + ", prefix, site, "=", norm_label(spec));
-  });
-  return out;
-}
-
-/// How the ranges of `placement` differ from its other blocks; "" if all of that comes from the base.
-std::string block_differences(const Placement& base, const Placement& placement) {
-  if (placement.blocks == base.blocks && placement.attn == base.attn && placement.mlp == base.mlp) return "";
-  Placement cut = placement;
-  for (const BlockRange& range : base.blocks) carve_blocks(cut, range.first, range.last);
-  std::string out;
-  for (const BlockRange& range : cut.blocks) {
-    const std::string prefix = concat("blocks.", block_range_name(range.first, range.last), ".");
-    std::string changes = site_differences(prefix, {0, 0, placement.attn, placement.mlp}, range);
-    if (changes.empty())  // the base's range is absent here
-      changes = site_differences(prefix, {0, 0, base.attention_sites(range.first), base.mlp_sites(range.first)}, range);
-    out += changes;
-  }
-  return out;
-}
-
-std::string difference(const Placement& base, const Placement& placement) {
-  std::string out = site_differences("", base, placement) + block_differences(base, placement);
-  const auto add = [&](std::string_view what, const std::string& value) { out += concat(" + ", what, "=", value); };
-  if (placement.stem.posembed_out_includes_class != base.stem.posembed_out_includes_class)
-    add("posembed_out_includes_class", placement.stem.posembed_out_includes_class ? "true" : "false");
-  if (placement.head_scale != base.head_scale) add("head_scale", std::string(word_of(placement.head_scale)));
-  if (placement.residual_scale != base.residual_scale)
-    add("residual_scale", placement.residual_scale ? "true" : "false");
-  if (const LayerScale& scale = placement.layer_scale; scale != base.layer_scale)
-    add("layer_scale",
-        std::string(word_of(scale.kind)) + (scale.auto_init ? "" : concat("(init=", value_text(scale.init), ")")));
-  const auto add_rule = [&](std::string_view what, const auto& given, const auto& before) {
-    if (given != before) add(what, rule_text(given));
-  };
-  add_rule("init_gain", placement.init_gain, base.init_gain);
-  add_rule("residual_factor", placement.residual_factor, base.residual_factor);
-  if (placement.qk_per_head != base.qk_per_head) add("qk_per_head", setting_text(placement.qk_per_head));
-  if (placement.value_per_head != base.value_per_head) add("value_per_head", setting_text(placement.value_per_head));
-  if (placement.stream_norm != base.stream_norm) add("stream_norm", norm_label(placement.stream_norm));
-  if (placement.depth_scale != base.depth_scale) add("depth_scale", setting_text(placement.depth_scale));
-  return out;
-}
-
-}  // namespace
 
 std::string placement_label(const JsonNode& node, PlacementRows& rows) {
   if (node.is_string()) return node.text;
@@ -336,7 +304,7 @@ std::string placement_label(const JsonNode& node, PlacementRows& rows) {
   const std::string name = base != nullptr && base->value.is_string() ? base->value.text : "none";
   const Placement* from = rows.find(name);
   if (from == nullptr) return write_json(node, JsonStyle::compact);
-  return name + difference(*from, read_placement(node, rows, ignored));
+  return name + difference(*from, read_value<Placement>(node, rows, ignored));
 }
 
 }  // namespace normlab

@@ -1,13 +1,13 @@
 // Reads a trial's settings from a tree. Problems are collected with their places.
 #pragma once
 
-#include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "experiments/lab/descriptor/class_counts.h"
+#include "experiments/lab/descriptor/config.h"
 #include "experiments/lab/descriptor/json_tree.h"
 #include "experiments/lab/descriptor/problems.h"
 
@@ -29,19 +29,9 @@ class PlacementRows {
   void take(const JsonNode& name, FieldReader& in, Placement& out);
 
  private:
-  enum class State : std::uint8_t { unread, reading, read };
-  struct Reading {
-    State state = State::unread;
-    Placement placement{};
-  };
-  /// Read once per kind of model, since norm defaults differ.
-  struct Row {
-    const JsonMember* member = nullptr;
-    std::array<Reading, 2> readings{};
-    Reading& of(ModelKind kind) { return readings[std::size_t(kind)]; }
-  };
-  void read(Row& row, ModelKind kind, Problems& problems);
-  std::map<std::string, Row, std::less<>> rows_;
+  std::map<std::string, const JsonMember*, std::less<>> rows_;
+  /// Read once per kind of model, since norm defaults differ; none: being read.
+  std::map<std::pair<std::string, ModelKind>, std::optional<Placement>> read_;
 };
 
 /// descriptor: omitted sizes come from the dataset, and must be given for an unknown one. canonical: a text from
@@ -64,11 +54,6 @@ ModelConfig read_model(const JsonNode& model, PlacementRows& rows, ReadMode mode
 /// A descriptor's "dataset" from a command line: a name, or JSON. `option` names it in errors. InputError with all
 /// problems.
 DatasetConfig read_dataset_option(const std::string& text, const std::string& option);
-
-CheckpointConfig read_checkpoint(const JsonNode& node, Problems& problems);
-
-/// A name, or an object of sites with an optional base.
-Placement read_placement(const JsonNode& node, PlacementRows& rows, Problems& problems);
 
 /// "pre_pre + stem.patch_in=layer_norm" for an object; a name is its own label.
 std::string placement_label(const JsonNode& node, PlacementRows& rows);

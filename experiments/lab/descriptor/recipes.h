@@ -2,7 +2,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace normlab {
 
@@ -11,6 +13,8 @@ struct Recipe {
   std::string_view text;  // JSON text of a descriptor
 };
 std::span<const Recipe> recipes();
+/// With the prefix.
+std::vector<std::string> recipe_names();
 /// Null if there is none.
 const Recipe* find_recipe(std::string_view name);
 

@@ -9,8 +9,7 @@ namespace {
 template <class Config>
 JsonNode model_schema(std::string_view kind, JsonNode variant) {
   JsonNode members = object({{"kind", one_of_words({kind})}, {"variant", std::move(variant)}});
-  const JsonNode table = row_schemas<Config>();
-  members.members.insert(members.members.end(), table.members.begin(), table.members.end());
+  add_row_schemas<Config>(members);
   members.add("layer_scale", Form<LayerScale>::schema({}));
   return closed_object(std::move(members));
 }
@@ -18,11 +17,7 @@ JsonNode vit_schema() {
   return model_schema<ViTConfig>("vit",
                                  object({{"type", "string"}, {"pattern", "^((DeiT-)?(Ti|S|B)|L)/[1-9][0-9]*$"}}));
 }
-JsonNode swin_schema() {
-  std::vector<std::string_view> variants;
-  for (const SwinVariant& variant : kSwinVariants) variants.push_back(variant.name);
-  return model_schema<SwinConfig>("swin", one_of_words(variants));
-}
+JsonNode swin_schema() { return model_schema<SwinConfig>("swin", one_of_words(names_of(kSwinVariants))); }
 /// A model whose kind is set elsewhere.
 JsonNode either_schema() {
   JsonNode either = vit_schema();
@@ -41,22 +36,15 @@ JsonNode either_schema() {
 JsonNode placement_schema() {
   // Other names come from "placements" in the file or in what it extends.
   JsonNode name = type("string");
-  name.add("examples", list_of_words(placement_names()));
+  name.add("examples", list_of_words(names_of(named_placements())));
   JsonNode members = object({{"base", name}});
-  const JsonNode table = row_schemas<Placement>();
-  members.members.insert(members.members.end(), table.members.begin(), table.members.end());
+  add_row_schemas<Placement>(members);
   const JsonNode ranges = object({{kRangeName, rows_schema<BlockRange>()}});
   members.add(std::string(kBlocksKey), object({{"type", "object"},
                                                {"description", kBlocksDoc},
                                                {"patternProperties", ranges},
                                                {"additionalProperties", false}}));
   return if_type("object", closed_object(std::move(members)), std::move(name));
-}
-
-std::vector<std::string> recipe_names() {
-  std::vector<std::string> names;
-  for (const Recipe& recipe : recipes()) names.push_back(concat(kRecipePrefix, recipe.name));
-  return names;
 }
 
 /// Whether a recipe, or one it extends, defines placements.
@@ -77,12 +65,13 @@ JsonNode top_level_schemas() {
   extends.add("if", object({{"pattern", "^" + std::string(kRecipePrefix)}}));
   extends.add("then", one_of_words(recipe_names()));
   extends.add("examples", list_of_words(recipe_names()));
-  JsonNode benchmark = row_schemas<TrialConfig>();
+  JsonNode benchmark = json_object();
+  add_row_schemas<TrialConfig>(benchmark);
   benchmark.remove("seed");
   benchmark.find("model")->value = reference("model");
   benchmark.add("group", Form<std::string>::schema(kNotEmpty));
   const JsonNode placements = object({{"type", "object"},
-                                      {"propertyNames", object({{"not", one_of_words(placement_names())}})},
+                                      {"propertyNames", object({{"not", one_of_words(names_of(named_placements()))}})},
                                       {"additionalProperties", reference("placement")}});
   JsonNode stages = list_of(Form<TuneStage>::schema({}));
   stages.add("minItems", 1);
@@ -140,9 +129,29 @@ JsonNode names_of_placements() {
 /// Likewise restricts the name of a dataset without a layout.
 JsonNode names_of_datasets() {
   const JsonNode known = object({{"properties", object({{"layout", object({{"const", "known"}})}})}});
-  const JsonNode name = object({{"properties", object({{"name", one_of_words(dataset_names())}})}});
+  const JsonNode name = object({{"properties", object({{"name", one_of_words(names_of(kKnownDatasets))}})}});
   return object({{"if", required({"extends"})},
                  {"else", object({{"properties", object({{"dataset", object({{"if", known}, {"then", name}})}})}})}});
+}
+
+template <class T>
+void add_rows(std::string& out, const std::string& prefix) {
+  const T defaults{};
+  for_each_field<T>([&](const auto& row) {
+    using M = typename std::remove_cvref_t<decltype(row)>::Member;
+    using F = Form<M>;
+    const std::string path = concat(prefix, row.key), words = F::words(row.range);
+    if (!words.empty()) {
+      std::string standard;
+      if constexpr (std::is_same_v<M, Placement>)
+        standard = "pre_pre";  // of a model without one
+      else if constexpr (requires { F::write(defaults.*row.member, WriteOptions{}); })
+        standard = path == "model.mlp_dim" ? "4 embed_dim" : setting_text(defaults.*row.member);
+      out += concat("| `", path, "` | ", words, " | ", standard.empty() ? "" : "`" + standard + "`", " | ", row.doc,
+                    " |\n");
+    }
+    if constexpr (!std::is_void_v<typename F::Rows>) add_rows<typename F::Rows>(out, path + ".");
+  });
 }
 
 }  // namespace
@@ -156,19 +165,18 @@ std::string json_schema() {
     node.add("description", known.doc);
     members.add(std::string(known.key), std::move(node));
   }
-  const JsonNode trial = row_schemas<TrialConfig>();
-  for (const JsonMember& member : trial.members)
-    if (member.key != "seed") members.members.push_back(member);
+  add_row_schemas<TrialConfig>(members);
+  members.remove("seed");
 
   JsonNode root =
       object({{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "normlab descriptor"}});
   const JsonNode body = closed_object(std::move(members));
   root.members.insert(root.members.end(), body.members.begin(), body.members.end());
   root.add("allOf", std::vector<JsonNode>{model_by_kind(), names_of_placements(), names_of_datasets()});
-  const JsonNode base = object({{"properties", object({{"base", one_of_words(placement_names())}})}});
+  const JsonNode base = object({{"properties", object({{"base", one_of_words(names_of(named_placements()))}})}});
   root.add("$defs", object({{"norm", if_type("object", rows_schema<NormSpec>(), one_of_words(kWords<NormKind>))},
                             {"placement", placement_schema()},
-                            {"named_placement", if_type("object", base, one_of_words(placement_names()))},
+                            {"named_placement", if_type("object", base, one_of_words(names_of(named_placements())))},
                             {"vit", vit_schema()},
                             {"swin", swin_schema()},
                             {"model", either_schema()},
@@ -176,6 +184,37 @@ std::string json_schema() {
                                               Form<std::uint64_t>::schema(kFromOne))}}));
   add_axis_schemas(root);
   return write_json(root, JsonStyle::indented) + "\n";
+}
+
+std::string describe_fields() {
+  constexpr std::string_view kHead = "| key | value | default | meaning |\n|---|---|---|---|\n";
+  std::string out = "### Top level\n\n| key | value | meaning |\n|---|---|---|\n";
+  for (const TopLevelKey& known : kTopLevelKeys)
+    out += concat("| `", known.key, "` | ", known.type, " | ", known.doc, " |\n");
+
+  out += concat("\n### Dataset, model, start and training\n\n", kHead);
+  out += "| `model.kind` | vit \\| swin | `vit` | the architecture |\n";
+  out +=
+      "| `model.variant` | such as S/16, DeiT-S/16 |  | sets embed_dim, depth, num_heads and patch_size, for a DeiT "
+      "also pool token and pos_embed_class; keys given explicitly take precedence |\n";
+  add_rows<TrialConfig>(out, "");
+  out += concat("\n### A model of kind swin\n\n", kHead);
+  out +=
+      "| `model.variant` | such as Swin-T, SwinD-B |  | sets embed_dim, depths and num_heads; keys given explicitly "
+      "take precedence |\n";
+  add_rows<SwinConfig>(out, "model.");
+  out += concat("\n### Checkpoints\n\n", kHead);
+  add_rows<CheckpointConfig>(out, "checkpoint.");
+  out += concat("\n### A placement given as an object\n\n", kHead);
+  out += "| `base` | a placement's name | `none` | the placement that the other keys change |\n";
+  add_rows<Placement>(out, "");
+  out += concat("| `", kBlocksKey, "` | object |  | ", kBlocksDoc, " |\n");
+  out += concat("\n### A norm: its kind as a word, or an object\n\n", kHead);
+  add_rows<NormSpec>(out, "");
+
+  out += "\n### Named placements\n\n| name | source |\n|---|---|\n";
+  for (const NamedPlacement& row : named_placements()) out += concat("| `", row.name, "` | ", row.source, " |\n");
+  return out;
 }
 
 }  // namespace normlab

@@ -11,14 +11,14 @@
 
 namespace normlab {
 
-struct Member {
+struct SchemaMember {
   const char* key;
   mutable JsonNode value;  // mutable so that it can be moved out of an initializer list
 };
 
-inline JsonNode object(std::initializer_list<Member> members) {
+inline JsonNode object(std::initializer_list<SchemaMember> members) {
   JsonNode node = json_object();
-  for (const Member& member : members) node.add(member.key, std::move(member.value));
+  for (const SchemaMember& member : members) node.add(member.key, std::move(member.value));
   return node;
 }
 
@@ -34,6 +34,14 @@ JsonNode list_of_words(const List& words) {
 template <class List = Words>
 JsonNode one_of_words(const List& words) {
   return object({{"enum", list_of_words(words)}});
+}
+
+/// The names of rows.
+template <class List>
+std::vector<std::string_view> names_of(const List& rows) {
+  std::vector<std::string_view> names;
+  for (const auto& row : rows) names.push_back(row.name);
+  return names;
 }
 
 inline JsonNode any_of(std::vector<JsonNode> choices) { return object({{"anyOf", std::move(choices)}}); }

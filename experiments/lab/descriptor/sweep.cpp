@@ -6,9 +6,9 @@
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/lab/base/suggest.h"
+#include "experiments/lab/descriptor/condition.h"
 #include "experiments/lab/descriptor/keys.h"
 #include "experiments/lab/descriptor/merge.h"
-#include "experiments/lab/descriptor/unknown_setting.h"
 
 namespace normlab {
 namespace {
@@ -26,10 +26,6 @@ std::vector<std::string> split_names(std::string_view names) {
   return out;
 }
 
-}  // namespace
-
-namespace {
-
 /// An object, such as {"base": "big_vision", "head": "xavier"} as "base=big_vision, head=xavier". A start: null as
 /// "none",
 /// {"from": {"descriptor": "a.json", "seed": 1}, "weights": "ema"} as "a.json, seed=1, weights=ema".
@@ -46,6 +42,84 @@ std::string object_label(const JsonNode& node) {
   return out;
 }
 
+bool is_axis(const std::string& name, const JsonMember& member, Problems& problems) {
+  for (const std::string_view root : kSettingRoots)
+    if (is_within(name, root)) return true;
+  if (name == kBenchmarkAxis) return true;
+  const std::string first = name.substr(0, name.find('.'));
+  if (name == "seed" || name == "seeds")
+    problems.add(member.key_at, "the seed cannot be an axis; set \"seeds\" next to \"sweep\"");
+  else
+    problems.add(member.key_at, unknown_setting(first, {std::begin(kSettingRoots), std::end(kSettingRoots)}));
+  return false;
+}
+
+AxisGroup read_group(const JsonMember& member, PlacementRows& rows, Problems& problems) {
+  const JsonNode& list = member.value;
+  if (!list.is_array()) {
+    problems.add(list.at, "expected a list of values, got " + describe(list));
+    return {};
+  }
+  if (list.items.empty()) {
+    problems.add(list.at, "an axis needs at least one value");
+    return {};
+  }
+  const std::vector<std::string> names = split_names(member.key);
+  AxisGroup group(names.size());
+  for (std::size_t a = 0; a < names.size(); ++a) {
+    group[a].path = names[a];
+    group[a].key_at = member.key_at;
+    if (!is_axis(names[a], member, problems)) return {};
+  }
+  const auto add_value = [&](Axis& axis, const JsonNode& item) {
+    axis.values.push_back({item, value_text(item), axis_label(axis.path, item, rows)});
+  };
+  for (const JsonNode& item : list.items) {
+    if (names.size() == 1) {
+      add_value(group[0], item);
+    } else if (!item.is_array() || item.items.size() != names.size()) {
+      problems.add(item.at, concat("expected a list of ", names.size(), " values, one for each of ", member.key));
+      return {};
+    } else {
+      for (std::size_t a = 0; a < names.size(); ++a) add_value(group[a], item.items[a]);
+    }
+  }
+  return group;
+}
+
+/// Refuses a group whose axes overwrite another axis of the grid.
+bool fits(const Grid& grid, const AxisGroup& group, const JsonMember& member, Problems& problems) {
+  std::vector<std::string> before;
+  for (const AxisGroup& other : grid.groups)
+    for (const Axis& axis : other) before.push_back(axis.path);
+  for (const Axis& axis : group) {
+    for (const std::string& other : before) {
+      if (axis.path == other) return problems.add(member.key_at, concat(other, " is an axis already")), false;
+      if (is_within(other, axis.path))
+        return problems.add(member.key_at,
+                            concat("would overwrite ", other, ", which is a part of it; put this axis first")),
+               false;
+      for (const Exclusive& pair : kExclusive) {
+        const std::string a = concat(pair.object, ".", pair.a), b = concat(pair.object, ".", pair.b);
+        if ((axis.path == a && other == b) || (axis.path == b && other == a))
+          return problems.add(member.key_at, concat("sets the same thing as ", other, "; leave one of them out")),
+                 false;
+      }
+    }
+    before.push_back(axis.path);
+  }
+  return true;
+}
+
+std::string joined_labels(const AxisLabels& axes, const std::vector<std::string>& paths) {
+  std::string label;
+  for (const auto& [path, value] : axes) {
+    const auto at = std::size_t(std::find(paths.begin(), paths.end(), path) - paths.begin());
+    label += concat(label.empty() ? "" : ", ", axis_name(paths, at), "=", value);
+  }
+  return label;
+}
+
 }  // namespace
 
 std::string axis_label(std::string_view path, const JsonNode& node, PlacementRows& rows) {
@@ -58,106 +132,23 @@ std::string axis_label(std::string_view path, const JsonNode& node, PlacementRow
                                                            : visible_line(write_json(node, JsonStyle::compact));
 }
 
-namespace {
-
-class SweepReader {
- public:
-  SweepReader(PlacementRows& rows, Problems& problems) : rows_(rows), problems_(problems) {}
-
-  Grid grid(const JsonNode& node, bool may_have_seeds) {
-    Grid out;
-    if (!node.is_object()) {
-      problems_.add(node.at, "expected an object of axes such as {\"model.placement\": [\"pre_pre\", \"dpn\"]}, got " +
-                                 describe(node));
-      return out;
-    }
-    for (const JsonMember& member : node.members) {
-      if (may_have_seeds && member.key == "seeds") {
-        out.seeds = read_seeds(member.value, problems_);
-        continue;
-      }
-      AxisGroup group = axes(member);
-      if (!group.empty() && fits(out, group, member)) out.groups.push_back(std::move(group));
-    }
+Grid read_grid(const JsonNode& node, bool may_have_seeds, PlacementRows& rows, Problems& problems) {
+  Grid out;
+  if (!node.is_object()) {
+    problems.add(node.at, "expected an object of axes such as {\"model.placement\": [\"pre_pre\", \"dpn\"]}, got " +
+                              describe(node));
     return out;
   }
-
- private:
-  AxisGroup axes(const JsonMember& member) {
-    const JsonNode& list = member.value;
-    if (!list.is_array()) {
-      problems_.add(list.at, "expected a list of values, got " + describe(list));
-      return {};
+  for (const JsonMember& member : node.members) {
+    if (may_have_seeds && member.key == "seeds") {
+      out.seeds = read_seeds(member.value, problems);
+      continue;
     }
-    if (list.items.empty()) {
-      problems_.add(list.at, "an axis needs at least one value");
-      return {};
-    }
-    const std::vector<std::string> names = split_names(member.key);
-    AxisGroup group(names.size());
-    for (std::size_t a = 0; a < names.size(); ++a) {
-      group[a].path = names[a];
-      group[a].key_at = member.key_at;
-      if (!is_axis(names[a], member)) return {};
-    }
-    for (const JsonNode& item : list.items) {
-      if (names.size() == 1) {
-        add_value(group[0], item);
-      } else if (!item.is_array() || item.items.size() != names.size()) {
-        problems_.add(item.at, concat("expected a list of ", names.size(), " values, one for each of ", member.key));
-        return {};
-      } else {
-        for (std::size_t a = 0; a < names.size(); ++a) add_value(group[a], item.items[a]);
-      }
-    }
-    return group;
+    AxisGroup group = read_group(member, rows, problems);
+    if (!group.empty() && fits(out, group, member, problems)) out.groups.push_back(std::move(group));
   }
-
-  bool is_axis(const std::string& name, const JsonMember& member) {
-    for (const std::string_view root : kSettingRoots)
-      if (is_within(name, root)) return true;
-    if (name == kBenchmarkAxis) return true;
-    const std::string first = name.substr(0, name.find('.'));
-    if (name == "seed" || name == "seeds")
-      problems_.add(member.key_at, "the seed cannot be an axis; set \"seeds\" next to \"sweep\"");
-    else
-      problems_.add(member.key_at, unknown_setting(first, {std::begin(kSettingRoots), std::end(kSettingRoots)}));
-    return false;
-  }
-
-  void add_value(Axis& axis, const JsonNode& item) {
-    axis.values.push_back({item, value_text(item), axis_label(axis.path, item, rows_)});
-  }
-
-  /// Refuses a group whose axes overwrite another axis of the grid.
-  bool fits(const Grid& grid, const AxisGroup& group, const JsonMember& member) {
-    std::vector<std::string> before;
-    for (const AxisGroup& other : grid.groups)
-      for (const Axis& axis : other) before.push_back(axis.path);
-    for (const Axis& axis : group) {
-      for (const std::string& other : before) {
-        if (axis.path == other) return problems_.add(member.key_at, concat(other, " is an axis already")), false;
-        if (is_within(other, axis.path))
-          return problems_.add(member.key_at,
-                               concat("would overwrite ", other, ", which is a part of it; put this axis first")),
-                 false;
-        for (const Exclusive& pair : kExclusive) {
-          const std::string a = concat(pair.object, ".", pair.a), b = concat(pair.object, ".", pair.b);
-          if ((axis.path == a && other == b) || (axis.path == b && other == a))
-            return problems_.add(member.key_at, concat("sets the same thing as ", other, "; leave one of them out")),
-                   false;
-        }
-      }
-      before.push_back(axis.path);
-    }
-    return true;
-  }
-
-  PlacementRows& rows_;
-  Problems& problems_;
-};
-
-}  // namespace
+  return out;
+}
 
 std::size_t Grid::size(std::size_t limit) const {
   std::size_t product = 1;
@@ -169,20 +160,25 @@ std::size_t Grid::size(std::size_t limit) const {
   return product;
 }
 
+std::vector<std::size_t> combination(const Grid& grid, std::size_t number) {
+  std::vector<std::size_t> index(grid.groups.size());
+  for (std::size_t g = index.size(); g-- > 0;) {
+    const std::size_t count = grid.groups[g].front().values.size();
+    index[g] = number % count;
+    number /= count;
+  }
+  return index;
+}
+
 std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Problems& problems) {
-  SweepReader reader(rows, problems);
-  if (!node.is_array()) return {reader.grid(node, /*may_have_seeds=*/false)};
+  if (!node.is_array()) return {read_grid(node, /*may_have_seeds=*/false, rows, problems)};
   std::vector<Grid> grids;
-  for (const JsonNode& item : node.items) grids.push_back(reader.grid(item, /*may_have_seeds=*/true));
+  for (const JsonNode& item : node.items) grids.push_back(read_grid(item, /*may_have_seeds=*/true, rows, problems));
   if (grids.empty()) {
     problems.add(node.at, "a list of grids needs at least one grid");
     grids.emplace_back();
   }
   return grids;
-}
-
-Grid read_axes(const JsonNode& node, PlacementRows& rows, Problems& problems) {
-  return SweepReader(rows, problems).grid(node, /*may_have_seeds=*/false);
 }
 
 std::vector<std::uint64_t> read_seeds(const JsonNode& node, Problems& problems) {
@@ -258,6 +254,13 @@ bool lay(JsonNode& tree, const Axis& axis, std::size_t value, Problems& problems
   return problem.empty();
 }
 
+bool lay(JsonNode& tree, const Grid& grid, const std::vector<std::size_t>& combination, Problems& problems) {
+  bool complete = true;
+  for (std::size_t g = 0; g < grid.groups.size(); ++g)
+    for (const Axis& axis : grid.groups[g]) complete = lay(tree, axis, combination[g], problems) && complete;
+  return complete;
+}
+
 AxisPlace find_axis_value(const std::vector<Grid>& grids, std::string_view path, std::string_view text) {
   for (const Grid& grid : grids)
     for (const AxisGroup& group : grid.groups)
@@ -274,6 +277,21 @@ std::vector<std::string> axis_paths(const std::vector<Grid>& grids) {
       for (const Axis& axis : group)
         if (std::find(paths.begin(), paths.end(), axis.path) == paths.end()) paths.push_back(axis.path);
   return paths;
+}
+
+std::string row_label(const AxisLabels& axes, const std::vector<std::string>& paths, const std::string& stem) {
+  if (paths.size() == 1 && axes.size() == 1) return axes.front().second;  // needs no axis name
+  return axes.empty() ? stem : joined_labels(axes, paths);
+}
+
+std::string choice_label(const AxisChoice& choice, const std::vector<Grid>& grids,
+                         const std::vector<std::string>& paths) {
+  AxisLabels axes;
+  for (const auto& [path, text] : choice.values) {
+    const auto [axis, value] = find_axis_value(grids, path, text);
+    axes.emplace_back(path, axis->values[value].label);
+  }
+  return axes.size() == 1 ? axes.front().second : joined_labels(axes, paths);
 }
 
 }  // namespace normlab

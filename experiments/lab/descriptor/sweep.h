@@ -50,7 +50,7 @@ std::string axis_label(std::string_view path, const JsonNode& node, PlacementRow
 std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Problems& problems);
 
 /// An object of axes: a sweep's grid, or the "axes" of a tuning stage.
-Grid read_axes(const JsonNode& node, PlacementRows& rows, Problems& problems);
+Grid read_grid(const JsonNode& node, bool may_have_seeds, PlacementRows& rows, Problems& problems);
 
 /// A number n for 0 to n - 1, or a list.
 std::vector<std::uint64_t> read_seeds(const JsonNode& node, Problems& problems);
@@ -68,19 +68,23 @@ AxisPlace find_axis_value(const std::vector<Grid>& grids, std::string_view path,
 /// In order of first appearance.
 std::vector<std::string> axis_paths(const std::vector<Grid>& grids);
 
+/// The value of each group in a combination of the grid, from 0 to size() - 1: the last group fastest.
+std::vector<std::size_t> combination(const Grid& grid, std::size_t number);
+
 /// False, with a problem, if the path does not exist in the tree.
 bool lay(JsonNode& tree, const Axis& axis, std::size_t value, Problems& problems);
+/// All axes.
+bool lay(JsonNode& tree, const Grid& grid, const std::vector<std::size_t>& combination, Problems& problems);
 
-/// `see` gets one AxisValue index per group, the last group fastest.
-template <class Visitor>
-void for_each_combination(const Grid& grid, Visitor&& see) {
-  std::vector<std::size_t> index(grid.groups.size(), 0);
-  for (;;) {
-    see(index);
-    std::size_t g = grid.groups.size();
-    while (g > 0 && ++index[g - 1] == grid.groups[g - 1].front().values.size()) index[--g] = 0;
-    if (g == 0) return;
-  }
-}
+/// Of a row: axis path -> label.
+using AxisLabels = std::vector<std::pair<std::string, std::string>>;
+
+/// "placement=pre_pre, depth=12" from a row's axes; the value alone if `paths`, the axes of the sweep, are only one;
+/// `stem`, the descriptor's name, without axes.
+std::string row_label(const AxisLabels& axes, const std::vector<std::string>& paths, const std::string& stem);
+
+/// The same for a choice of rows.
+std::string choice_label(const AxisChoice& choice, const std::vector<Grid>& grids,
+                         const std::vector<std::string>& paths);
 
 }  // namespace normlab

@@ -1,6 +1,7 @@
 #include "experiments/lab/descriptor/tested_claim.h"
 
 #include <algorithm>
+#include <set>
 
 #include "experiments/lab/descriptor/forms.h"
 
@@ -46,6 +47,24 @@ void read_cells(FieldReader& in, const JsonNode& cells, PrintedFigures& figures)
   if (figures.as == PrintedAs::ratio) figures.decimals = 2;
 }
 
+template <class T>
+bool has_setting(std::string_view path) {
+  if constexpr (std::is_same_v<T, ModelConfig>) {
+    return path == "kind" || path == "variant" || path == "layer_scale" || has_setting<ViTConfig>(path) ||
+           has_setting<SwinConfig>(path);
+  } else if constexpr (kHasFields<T>) {
+    const std::size_t dot = path.find('.');
+    bool found = false;
+    for_each_field<T>([&](const auto& field) {
+      using Member = typename std::remove_cvref_t<decltype(field)>::Member;
+      if (field.key != path.substr(0, dot)) return;
+      found = dot == path.npos || has_setting<Member>(path.substr(dot + 1));
+    });
+    return found;
+  }
+  return false;
+}
+
 }  // namespace
 
 void Form<PrintedFigures>::read(FieldReader& in, const JsonNode& node, PrintedFigures& out, Range) {
@@ -60,16 +79,13 @@ void Form<ClaimTest>::read(FieldReader& in, const JsonNode& node, ClaimTest& out
   out.place = concat(to_string(node.at), ": ", node.at.pointer());
   if (!in.object(node, out, {"range", "outside"})) return;
   const auto problem = [&](auto&&... what) { in.report(node.at, concat(what...)); };
-  for (const ClaimTestKey& known : claim_test_keys()) {
-    const auto among = [&](const std::vector<Kind>& kinds) {
-      return std::find(kinds.begin(), kinds.end(), out.kind) != kinds.end();
-    };
-    const bool needed = among(known.needed);
-    const JsonMember* member = node.find(known.key);
-    if (member != nullptr && !needed && !among(known.optional))
-      in.report(member->key_at, concat("a test of kind \"", word_of(out.kind), "\" does not read this key"));
-    if (member == nullptr && needed) problem("a test of kind \"", word_of(out.kind), "\" needs \"", known.key, "\"");
-  }
+  const auto needs = [&](const char* key, std::initializer_list<Kind> kinds) {
+    if (node.find(key) == nullptr && std::find(kinds.begin(), kinds.end(), out.kind) != kinds.end())
+      problem("a test of kind \"", word_of(out.kind), "\" needs \"", key, "\"");
+  };
+  needs("against", {Kind::interaction, Kind::contrast, Kind::best});
+  needs("of", {Kind::difference, Kind::probe, Kind::trend, Kind::timing});
+  needs("over", {Kind::slope, Kind::difference, Kind::best, Kind::timing});
   if (out.first && out.last) problem("give \"first\" or \"last\", not both");
   if (const JsonMember* margin = node.find("margin"); out.margin && !(*out.margin > 0))
     in.report(margin->value.at, "expected a number above 0, got " + describe(margin->value));
@@ -101,27 +117,23 @@ void Form<TestedClaim>::read(FieldReader& in, const JsonNode& node, TestedClaim&
     in.report(list->value.at, "tests of kind \"timing\" cannot be mixed with others; make two claims of them");
 }
 
-const std::vector<ClaimTestKey>& claim_test_keys() {
-  using enum ClaimTestKind;
-  static const std::vector<Kind> all{gain,  interaction, slope,    contrast, difference,
-                                     probe, trend,       diverged, best,     timing};
-  static const std::vector<ClaimTestKey> keys{
-      {"kind", all, {}},
-      {"where", {}, {gain, interaction, slope, contrast, difference, probe, trend, diverged, best}},
-      {"against", {interaction, contrast, best}, {probe, diverged}},
-      {"against_of", {}, {probe}},
-      {"metric", {}, {gain, interaction, slope, contrast, best}},
-      {"of", {difference, probe, trend, timing}, {}},
-      {"over", {slope, difference, best, timing}, {probe}},
-      {"first", {}, {probe, trend}},
-      {"last", {}, {probe, trend}},
-      {"any", {}, {gain, contrast, difference, probe, trend, diverged}},
-      {"margin", {}, {gain, interaction, contrast}},
-      {"chance", {}, {gain}},
-      {"range", {}, all},
-      {"outside", {}, all},
-  };
-  return keys;
+void Form<Deviation>::read(FieldReader& in, const JsonNode& node, Deviation& out, Range) {
+  out.where = concat(to_string(node.at), ": ", node.at.pointer());
+  if (!in.object(node, out)) return out.key.clear();
+  if (!out.key.empty() && !is_setting(out.key))
+    in.report(node.find("key")->value.at,
+              concat("there is no setting ", out.key, "; `normlab check --keys` lists them"));
+  if (out.paper == out.here) in.report(node.at, "\"paper\" and \"here\" are equal, so this is no deviation; remove it");
 }
+
+void Form<PaperConfig>::read(FieldReader& in, const JsonNode& node, PaperConfig& out, Range) {
+  in.object(node, out);
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < out.deviations.size(); ++i)
+    if (const std::string& key = out.deviations[i].key; is_setting(key) && !seen.insert(key).second)
+      in.report(node.find("deviations")->value.items[i].find("key")->value.at, key + " is listed twice");
+}
+
+bool is_setting(std::string_view path) { return has_setting<TrialConfig>(path); }
 
 }  // namespace normlab

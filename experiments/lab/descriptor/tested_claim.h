@@ -64,21 +64,27 @@ struct ClaimTest {
   std::string place;  // "file:line:column: /claim/tests/0"
 };
 
+template <ClaimTestKind... kinds>
+inline constexpr When<ClaimTest> kOfTest{[](const ClaimTest& test) { return ((test.kind == kinds) || ...); },
+                                         "a test of kind \"{kind}\" does not read this key"};
 template <std::same_as<ClaimTest> T>
 constexpr auto rows_of(const T*) {
+  using enum ClaimTestKind;
   constexpr Range kNumber{.low = 1, .high = 999'999, .expected = "a whole number above 0"};
-  return std::tuple{field("kind", &T::kind).needed(),
-                    field("where", &T::where, "", kNotEmpty),
-                    field("against", &T::against, "", kNotEmpty),
-                    field("metric", &T::metric, "", kNotEmpty),
-                    field("of", &T::of, "", kNotEmpty),
-                    field("over", &T::over, "", kNotEmpty),
-                    field("against_of", &T::against_of, "", kNotEmpty),
-                    field("margin", &T::margin, "", {.expected = "a number above 0"}),
-                    field("first", &T::first, "", kNumber),
-                    field("last", &T::last, "", kNumber),
-                    field("any", &T::any),
-                    field("chance", &T::chance)};
+  return std::tuple{
+      field("kind", &T::kind).needed(),
+      field("where", &T::where, "", kNotEmpty)
+          .when(kOfTest<gain, interaction, slope, contrast, difference, probe, trend, diverged, best>),
+      field("against", &T::against, "", kNotEmpty).when(kOfTest<interaction, contrast, best, probe, diverged>),
+      field("metric", &T::metric, "", kNotEmpty).when(kOfTest<gain, interaction, slope, contrast, best>),
+      field("of", &T::of, "", kNotEmpty).when(kOfTest<difference, probe, trend, timing>),
+      field("over", &T::over, "", kNotEmpty).when(kOfTest<slope, difference, best, timing, probe>),
+      field("against_of", &T::against_of, "", kNotEmpty).when(kOfTest<probe>),
+      field("margin", &T::margin, "", {.expected = "a number above 0"}).when(kOfTest<gain, interaction, contrast>),
+      field("first", &T::first, "", kNumber).when(kOfTest<probe, trend>),
+      field("last", &T::last, "", kNumber).when(kOfTest<probe, trend>),
+      field("any", &T::any).when(kOfTest<gain, contrast, difference, probe, trend, diverged>),
+      field("chance", &T::chance).when(kOfTest<gain>)};
 }
 
 /// Figures as the publication prints them.
@@ -132,11 +138,35 @@ constexpr auto rows_of(const T*) {
       field("tests", &T::tests, "", kNotEmpty)};
 }
 
-/// A key of a test, and the kinds that need it or may have it.
-struct ClaimTestKey {
-  std::string_view key;
-  std::vector<ClaimTestKind> needed, optional;
+// --- "paper": the publication that a descriptor reproduces, and known differences
+
+/// Any JSON value, as value_text writes it.
+struct JsonText : std::string {};
+
+struct Deviation {
+  std::string key;  // "train.precision"
+  JsonText paper, here;
+  std::string why;
+  std::string where;  // "file:line:column: /paper/deviations/0"
 };
-const std::vector<ClaimTestKey>& claim_test_keys();
+template <std::same_as<Deviation> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{field("key", &T::key, "", kNotEmpty).needed(), field("paper", &T::paper).needed(),
+                    field("here", &T::here).needed(), field("why", &T::why, "", kNotEmpty).needed()};
+}
+
+struct PaperConfig {
+  std::string source;  // publication, section or table; origin of settings from elsewhere
+  std::vector<Deviation> deviations;
+  bool empty() const { return source.empty(); }
+};
+
+template <std::same_as<PaperConfig> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{field("source", &T::source, "", kNotEmpty).needed(), field("deviations", &T::deviations)};
+}
+
+/// True for the dotted path of a trial's setting, or of an object of settings: "train.optimizer.lr", "model.placement".
+bool is_setting(std::string_view path);
 
 }  // namespace normlab

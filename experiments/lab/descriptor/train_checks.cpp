@@ -5,7 +5,6 @@
 
 #include "core/visible_text.h"
 #include "experiments/lab/base/suggest.h"
-#include "experiments/lab/descriptor/randaugment_rules.h"
 #include "experiments/lab/descriptor/tasks.h"
 #include "nn/model/freeze.h"
 #include "nn/model/model.h"

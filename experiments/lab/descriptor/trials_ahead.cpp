@@ -39,7 +39,7 @@ void add_tuned(Experiment& e) {
       e.tuned->add_stage(e, r, chosen);
       chosen.push_back(0);
     }
-    const TrialConfig config = e.tuned->final_config(r, chosen);
+    const TrialConfig config = e.tuned->config(r, chosen);
     for (const std::uint64_t seed : e.tuned->seeds(r)) add_trial(e, r, config, seed);
   }
   add_start_trials(e);

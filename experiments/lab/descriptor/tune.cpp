@@ -7,24 +7,12 @@
 #include "core/visible_text.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/forms.h"
-#include "experiments/lab/descriptor/known_images.h"
 #include "experiments/lab/descriptor/merge.h"
 #include "experiments/lab/descriptor/slice.h"
 #include "experiments/lab/descriptor/tasks.h"
 
 namespace normlab {
 namespace {
-
-/// An index for each group, the last group fastest.
-std::vector<std::size_t> combination(const Grid& grid, std::size_t candidate) {
-  std::vector<std::size_t> index(grid.groups.size());
-  for (std::size_t g = index.size(); g-- > 0;) {
-    const std::size_t count = grid.groups[g].front().values.size();
-    index[g] = candidate % count;
-    candidate /= count;
-  }
-  return index;
-}
 
 /// A least value of 0 is not an edge, since rates cannot be lower.
 bool is_at_edge(const Axis& axis, std::size_t value) {
@@ -92,7 +80,7 @@ std::vector<TuneStage> read_tune(const JsonNode& node, const std::vector<std::st
     return problems.add(node.at,
                         concat("expected a list of stages, got ", node.is_array() ? "an empty one" : describe(node))),
            std::vector<TuneStage>();
-  auto stages = read_block<std::vector<TuneStage>>(node, rows, problems);
+  auto stages = read_value<std::vector<TuneStage>>(node, rows, problems, ReadMode::block);
   std::vector<std::string> taken = swept;
   for (const TuneStage& stage : stages)
     for (const AxisGroup& group : stage.grid.groups)
@@ -105,12 +93,7 @@ std::vector<TuneStage> read_tune(const JsonNode& node, const std::vector<std::st
 }
 
 bool TunedRows::apply(JsonNode& tree, std::size_t stage, std::size_t candidate, Problems& problems) const {
-  const Grid& grid = stages_[stage].grid;
-  const std::vector<std::size_t> index = combination(grid, candidate);
-  bool complete = true;
-  for (std::size_t g = 0; g < grid.groups.size(); ++g)
-    for (const Axis& axis : grid.groups[g]) complete = lay(tree, axis, index[g], problems) && complete;
-  return complete;
+  return lay(tree, stages_[stage].grid, combination(stages_[stage].grid, candidate), problems);
 }
 
 std::pair<TrialConfig, std::string> TunedRows::check_row(const JsonNode& tree, PlacementRows& rows,
@@ -182,15 +165,15 @@ void TunedRows::check_slices(const TuneStage& stage, const DatasetConfig& own, c
   }
 }
 
-TrialConfig TunedRows::read(std::size_t row, std::span<const std::size_t> chosen, const TuneStage* stage) const {
-  JsonNode tree = trees_.at(row);
+TrialConfig TunedRows::config(std::size_t row, std::span<const std::size_t> chosen, const TuneStage* stage) const {
+  JsonNode tree = swept_.at(row).tree;
   Problems problems;
   for (std::size_t s = 0; s < chosen.size(); ++s) apply(tree, s, chosen[s], problems);
-  TrialConfig config =
+  TrialConfig read =
       stage == nullptr ? read_own(tree, rows_, problems) : read_tuning(std::move(tree), *stage, rows_, problems);
   problems.throw_if_any();
-  config.start = starts_.at(row);
-  return config;
+  read.start = swept_.at(row).start;
+  return read;
 }
 
 std::vector<std::vector<std::size_t>> TunedRows::add_stage(Experiment& out, std::size_t row,
@@ -201,10 +184,10 @@ std::vector<std::vector<std::size_t>> TunedRows::add_stage(Experiment& out, std:
   all.push_back(0);
   for (std::size_t c = 0; c < trials.size(); ++c) {
     all.back() = c;
-    const TrialConfig config = read(row, all, &stage);
+    const TrialConfig settings = config(row, all, &stage);
     for (std::size_t s = 0; s < stage.seeds.size(); ++s) {
       Cell& cell = out.rows[row];
-      Trial trial{with_seed(config, cell.start, stage.seeds[s]), {}, row, s, {}, Purpose::tuning};
+      Trial trial{with_seed(settings, cell.start, stage.seeds[s]), {}, row, s, {}, Purpose::tuning};
       trial.id = trial_id(trial.config);
       const auto known = std::find_if(cell.tuning.begin(), cell.tuning.end(),
                                       [&](std::size_t t) { return out.trials[t].id == trial.id; });
@@ -220,10 +203,6 @@ std::vector<std::vector<std::size_t>> TunedRows::add_stage(Experiment& out, std:
     }
   }
   return trials;
-}
-
-TrialConfig TunedRows::final_config(std::size_t row, std::span<const std::size_t> chosen) const {
-  return read(row, chosen, nullptr);
 }
 
 }  // namespace normlab

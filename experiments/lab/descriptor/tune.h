@@ -77,10 +77,11 @@ class TunedRows {
   /// one per seed; existing trials of the row are reused. InputError if values are inconsistent.
   std::vector<std::vector<std::size_t>> add_stage(Experiment& out, std::size_t row,
                                                   std::span<const std::size_t> chosen) const;
-  /// Once every stage has its candidate. InputError if settings are inconsistent.
-  TrialConfig final_config(std::size_t row, std::span<const std::size_t> chosen) const;
+  /// The settings of a row with these candidates of the first stages: of the trials of `stage`, or without it its own.
+  /// InputError if they are inconsistent.
+  TrialConfig config(std::size_t row, std::span<const std::size_t> chosen, const TuneStage* stage = nullptr) const;
   /// As in the descriptor.
-  const std::vector<std::uint64_t>& seeds(std::size_t row) const { return seeds_.at(row); }
+  const std::vector<std::uint64_t>& seeds(std::size_t row) const { return swept_.at(row).seeds; }
 
   // --- while a descriptor is read
 
@@ -88,12 +89,12 @@ class TunedRows {
   /// as a trial of that stage and as the row's own trial. Problems are collected. Returns the row's settings with the
   /// first candidates, and a text that is equal for rows whose trials are all the same.
   std::pair<TrialConfig, std::string> check_row(const JsonNode& tree, PlacementRows& rows, Problems& problems) const;
-  /// `start`: with the file's hash, or without the trial, which depends on the seed.
-  void add_row(JsonNode tree, StartConfig start, std::vector<std::uint64_t> seeds) {
-    trees_.push_back(std::move(tree));
-    starts_.push_back(std::move(start));
-    seeds_.push_back(std::move(seeds));
-  }
+  struct Row {
+    JsonNode tree;
+    StartConfig start;  // with the file's hash, or without the trial, which depends on the seed
+    std::vector<std::uint64_t> seeds;
+  };
+  void add_row(Row row) { swept_.push_back(std::move(row)); }
   /// Takes ownership of what the trees' placements refer to.
   void keep(JsonNode root, PlacementRows rows) {
     root_ = std::move(root);
@@ -102,7 +103,6 @@ class TunedRows {
 
  private:
   bool apply(JsonNode& tree, std::size_t stage, std::size_t candidate, Problems& problems) const;
-  TrialConfig read(std::size_t row, std::span<const std::size_t> chosen, const TuneStage* stage) const;
   /// The settings of a row's own trials, and of those of a stage.
   TrialConfig read_own(const JsonNode& tree, PlacementRows& rows, Problems& problems) const;
   TrialConfig read_tuning(JsonNode tree, const TuneStage& stage, PlacementRows& rows, Problems& problems) const;
@@ -114,9 +114,7 @@ class TunedRows {
   ClassCounts classes_;
   JsonNode root_;
   mutable PlacementRows rows_;  // reads rows on first use
-  std::vector<JsonNode> trees_;
-  std::vector<StartConfig> starts_;
-  std::vector<std::vector<std::uint64_t>> seeds_;
+  std::vector<Row> swept_;
 };
 
 }  // namespace normlab

@@ -6,10 +6,6 @@
 
 namespace normlab {
 
-void ConfusionMatrix::add(const ConfusionMatrix& other) {
-  for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
-}
-
 std::int64_t ConfusionMatrix::total() const { return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0}); }
 
 std::vector<std::int64_t> ConfusionMatrix::labelled() const {

@@ -17,7 +17,6 @@ class ConfusionMatrix {
   void add(std::int32_t label, std::int32_t predicted) {
     if (label != kIgnoredLabel) ++counts_[static_cast<std::size_t>(label * classes_ + predicted)];
   }
-  void add(const ConfusionMatrix& other);
   /// [classes, classes], label by prediction.
   const std::vector<std::int64_t>& counts() const { return counts_; }
   /// Labelled pixels, and those of each class.

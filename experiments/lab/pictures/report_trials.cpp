@@ -6,7 +6,6 @@
 #include "core/error.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/descriptor/canonical.h"
-#include "experiments/lab/descriptor/config_difference.h"
 #include "experiments/lab/pictures/page.h"
 #include "experiments/lab/pictures/report.h"
 #include "experiments/lab/tables/markup.h"

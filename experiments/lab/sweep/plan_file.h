@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "core/words.h"
-#include "experiments/lab/descriptor/config_difference.h"
+#include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/experiment.h"
 #include "experiments/lab/trials/store.h"
 

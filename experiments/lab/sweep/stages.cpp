@@ -146,7 +146,7 @@ class Stages {
         e_.more_to_come = true;
         continue;
       }
-      const TrialConfig config = e_.tuned->final_config(r, chosen);
+      const TrialConfig config = e_.tuned->config(r, chosen);
       for (const std::uint64_t seed : e_.tuned->seeds(r)) add_trial(e_, r, config, seed);
     }
   }

@@ -1,7 +1,7 @@
 // What finished and running trials say about data that are not at hand.
 #pragma once
 
-#include "experiments/lab/descriptor/class_counts.h"
+#include "experiments/lab/descriptor/config.h"
 #include "experiments/lab/trials/store.h"
 
 namespace normlab {

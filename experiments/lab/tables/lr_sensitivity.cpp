@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "experiments/lab/base/text_layout.h"
-#include "experiments/lab/descriptor/row_label.h"
+#include "experiments/lab/descriptor/sweep.h"
 #include "experiments/lab/tables/table_filter.h"
 #include "experiments/lab/tables/table_parts.h"
 #include "experiments/lab/trials/trial_result.h"

@@ -6,7 +6,7 @@
 
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/descriptor/keys.h"
-#include "experiments/lab/descriptor/row_label.h"
+#include "experiments/lab/descriptor/sweep.h"
 
 namespace normlab {
 namespace {

@@ -3,7 +3,7 @@
 #include "core/visible_text.h"
 #include "experiments/lab/base/suggest.h"
 #include "experiments/lab/base/text_layout.h"
-#include "experiments/lab/descriptor/known_images.h"
+#include "experiments/lab/descriptor/slice.h"
 #include "experiments/lab/descriptor/tasks.h"
 #include "experiments/lab/metrics/class_scores.h"
 #include "experiments/lab/tables/selection.h"

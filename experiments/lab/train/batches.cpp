@@ -7,7 +7,7 @@
 
 #include "experiments/lab/data/sample_order.h"
 #include "experiments/lab/data/tokeniser.h"
-#include "experiments/lab/descriptor/batch_statistics.h"
+#include "experiments/lab/descriptor/step_count.h"
 #include "experiments/lab/train/tasks.h"
 
 namespace normlab {

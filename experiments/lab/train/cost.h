@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "experiments/lab/descriptor/known_images.h"
+#include "experiments/lab/descriptor/slice.h"
 #include "experiments/lab/train/batches.h"
 #include "nn/training/shard_plan.h"
 

@@ -207,7 +207,7 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
   }
   std::vector<std::string> class_names;
   if (trained) {
-    class_names = opened.class_names(source.slice);
+    class_names = classes_beside(opened.config, opened.place, source.slice);
     if (!source.other_class_names) require_same_classes(*trained, class_names, source_);
   }
   const auto normalization = stated_normalization(source, channels(model), true, trained);

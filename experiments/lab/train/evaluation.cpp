@@ -87,17 +87,17 @@ bool TrialEvaluation::store_features(const TrialOptions& options, const std::fun
   if (plan.once() && options.backend->whole_batch() && !equal_parts)
     plan.obstacle = "on a GPU the smaller last batch may round otherwise";
   if (plan.once()) try {
-      using Slice = FeatureSlice;
-      const auto store = [&](BatchSource& batches, Slice slice, const ImageSet& images) {
+      using Part = FeatureSlice;
+      const auto store = [&](BatchSource& batches, Part slice, const ImageSet& images) {
         return normlab::store_features(engine_, batches, slice, images, part, pool_, [&] {
           return engine_.ranks().shared(options.stop != nullptr && options.stop->load());
         });
       };
-      const auto of_train = store(batches_, Slice::training, data_.train);
-      const auto of_eval = of_train ? store(batches_, Slice::evaluation, data_.eval) : nullptr;
+      const auto of_train = store(batches_, Part::training, data_.train);
+      const auto of_eval = of_train ? store(batches_, Part::evaluation, data_.eval) : nullptr;
       if (!of_eval) return false;
       for (Other& other : others_) {
-        const auto features = store(other.batches, Slice::evaluation, other.images);
+        const auto features = store(other.batches, Part::evaluation, other.images);
         if (!features) return false;
         other.batches.use_features(nullptr, features);
       }

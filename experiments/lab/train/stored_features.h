@@ -8,7 +8,7 @@
 
 #include "core/tensor.h"
 #include "experiments/lab/data/image_set.h"
-#include "experiments/lab/descriptor/known_images.h"
+#include "experiments/lab/descriptor/slice.h"
 
 namespace normlab {
 

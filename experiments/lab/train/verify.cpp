@@ -10,8 +10,8 @@
 #include <map>
 
 #include "experiments/lab/base/files.h"
+#include "experiments/lab/base/folders.h"
 #include "experiments/lab/base/safetensors.h"
-#include "experiments/lab/base/scratch_folder.h"
 #include "experiments/lab/descriptor/metric_names.h"
 #include "experiments/lab/train/checkpoint.h"
 #include "experiments/lab/train/trial_ranks.h"
@@ -112,7 +112,7 @@ class Verification {
                                        : fmt::format("the checkpoint of attempt {}", start.attempt);
     if (report_.difference) return report_;
     require_same_program(start);
-    const ScratchFolder scratch("normlab-verify");
+    const TemporaryFolderBeside scratch(std::filesystem::temp_directory_path() / "normlab-verify");
     train_again(start, TrialFolder(scratch.path() / "trials" / trial_.path().filename()));
     return report_;
   }

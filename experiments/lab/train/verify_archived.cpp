@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "experiments/lab/base/files.h"
-#include "experiments/lab/base/scratch_folder.h"
+#include "experiments/lab/base/folders.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/tasks.h"
 #include "experiments/lab/statistics/student.h"
@@ -134,7 +134,7 @@ ArchivedReport verify_archived(const ExportedResults& archive, const std::string
   if (const std::string* const hash = there.stated("data_hash"); hash != nullptr && *hash != data_hash(data))
     throw InputError(fmt::format("{}: was trained on data with hash {}, but the data here has hash {}", trial.where,
                                  *hash, data_hash(data)));
-  const ScratchFolder scratch("normlab-verify");
+  const TemporaryFolderBeside scratch(std::filesystem::temp_directory_path() / "normlab-verify");
   const TrialFolder folder(scratch.path() / "trials" / id);
   make_folders(folder.path());
   TrialOptions training;

@@ -8,7 +8,6 @@
 
 #include "core/error.h"
 #include "experiments/lab/descriptor/canonical.h"
-#include "experiments/lab/descriptor/start_source.h"
 #include "experiments/lab/trials/store.h"
 #include "experiments/lab/weights/convert.h"
 #include "experiments/lab/weights/convert_files.h"

@@ -1,4 +1,4 @@
-#include "experiments/lab/data/erasing.h"
+#include "experiments/lab/data/random_boxes.h"
 
 #include <doctest/doctest.h>
 

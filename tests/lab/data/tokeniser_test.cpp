@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "experiments/lab/data/scene_captions.h"
+#include "experiments/lab/data/scenes.h"
 #include "experiments/lab/metrics/zero_shot.h"
 #include "tests/lab/data/fixtures.h"
 

@@ -2,10 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include "experiments/lab/data/crop.h"
 #include "experiments/lab/data/decode.h"
-#include "experiments/lab/data/erasing.h"
 #include "experiments/lab/data/ops/color_jitter.h"
+#include "experiments/lab/data/random_boxes.h"
 #include "tests/lab/data/fixtures.h"
 
 using namespace normlab;

@@ -1,5 +1,5 @@
 // Settings of batch norms and drop-path that act only on some trials: their ids, and what is refused.
-#include "experiments/lab/descriptor/batch_statistics.h"
+#include "experiments/lab/descriptor/step_count.h"
 
 #include <doctest/doctest.h>
 

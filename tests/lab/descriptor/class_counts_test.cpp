@@ -69,7 +69,7 @@ TEST_CASE("class counts: the trials that tune a row have its number of classes")
   REQUIRE(tuned.trials.size() == 2);
   for (const Trial& trial : tuned.trials) CHECK(num_classes(trial.config.model) == 4);
   const std::vector<std::size_t> second{1};
-  CHECK(num_classes(tuned.tuned->final_config(0, second).model) == 4);
+  CHECK(num_classes(tuned.tuned->config(0, second).model) == 4);
 }
 
 TEST_CASE("class counts: an error on data that cannot be counted says what to do") {

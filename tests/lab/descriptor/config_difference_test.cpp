@@ -1,4 +1,4 @@
-#include "experiments/lab/descriptor/config_difference.h"
+#include "experiments/lab/descriptor/canonical.h"
 
 #include <doctest/doctest.h>
 

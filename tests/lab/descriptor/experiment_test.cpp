@@ -10,7 +10,7 @@
 
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/json_tree.h"
-#include "experiments/lab/descriptor/known_images.h"
+#include "experiments/lab/descriptor/slice.h"
 #include "tests/lab/descriptor/descriptor_files.h"
 
 using namespace normlab;

@@ -1,4 +1,4 @@
-#include "experiments/lab/descriptor/paper.h"
+#include "experiments/lab/descriptor/tested_claim.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // "start": which weights a trial starts from, and what that does to its id.
-#include "experiments/lab/descriptor/start_source.h"
+#include "experiments/lab/base/safetensors.h"
 
 #include <doctest/doctest.h>
 

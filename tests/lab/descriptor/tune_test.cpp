@@ -1,6 +1,6 @@
 // "tune", two-stage "seeds" and "tuned_for": what they expand to, and the errors on wrong ones.
 #include "experiments/lab/descriptor/tune.h"
-#include "experiments/lab/descriptor/known_images.h"
+#include "experiments/lab/descriptor/slice.h"
 #include "experiments/lab/descriptor/trials_ahead.h"
 
 #include <doctest/doctest.h>
@@ -83,7 +83,7 @@ TEST_CASE("tune: a row runs with its chosen values on the descriptor's own data"
   DescriptorFiles files;
   const Experiment e = files.load(kTuned);
   const TunedRows& tuned = *e.tuned;
-  const TrialConfig own = tuned.final_config(1, std::vector<std::size_t>{4, 1});
+  const TrialConfig own = tuned.config(1, std::vector<std::size_t>{4, 1});
   CHECK(own.dataset.eval == "test");
   CHECK(own.dataset.train == "train");
   CHECK(own.train.epochs == 10);
@@ -204,7 +204,7 @@ std::string by_minival(const std::string& more = "", const std::string& dataset 
          R"(}, "tune": [{"axes": {"train.optimizer.lr": [1e-3, 1e-2]})" + more + "}]}";
 }
 
-TrialConfig own_trial(const Experiment& e) { return e.tuned->final_config(0, std::vector<std::size_t>{1}); }
+TrialConfig own_trial(const Experiment& e) { return e.tuned->config(0, std::vector<std::size_t>{1}); }
 
 }  // namespace
 

@@ -306,7 +306,7 @@ TEST_CASE("papers: a later search of appendix F keeps the values of the one befo
 TEST_CASE("papers: the last run of appendix F has the values of both searches") {
   const Experiment three = search("3");
   const std::vector<std::size_t> both{3, 11};
-  const TrialConfig last = three.tuned->final_config(0, both);
+  const TrialConfig last = three.tuned->config(0, both);
   CHECK(last.train.images == 600 * 76128);  // "for 600 epochs"
   CHECK(last.dataset.eval == "test");
   CHECK(last.train.augment.mix.mixup == 0.5);

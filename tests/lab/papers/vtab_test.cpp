@@ -88,7 +88,7 @@ TEST_CASE("papers: Table 3 of Dual PatchNorm has the 19 tasks of VTAB, each with
         CHECK(num_classes(tuning.model) == task.classes);
         CHECK(tuning.dataset.train == "train[:800]");
         CHECK(tuning.dataset.eval == task.minival);
-        const TrialConfig own = vtab.tuned->final_config(r, std::vector<std::size_t>{0});
+        const TrialConfig own = vtab.tuned->config(r, std::vector<std::size_t>{0});
         CHECK(own.dataset.train == concat("train[:800]+", task.minival));
         CHECK(own.dataset.eval == task.eval);
         ++r;

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "core/random.h"
-#include "experiments/lab/data/shapes.h"
+#include "experiments/lab/data/generated.h"
 #include "nn/model/init.h"
 #include "nn/model/model.h"
 #include "nn/training/engine.h"

@@ -7,7 +7,6 @@
 
 #include "core/error.h"
 #include "experiments/lab/data/ops/gather.h"
-#include "experiments/lab/data/ops/sample.h"
 
 namespace normlab {
 namespace {

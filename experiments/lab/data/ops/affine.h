@@ -25,4 +25,7 @@ void tensorflow_affine(Image& image, const AffineMap& map, const Fill& fill, OpS
 /// Big Vision's rotation: clockwise about the midpoint of the corner pixels' centres.
 AffineMap tensorflow_rotation(double degrees, std::int64_t height, std::int64_t width);
 
+/// Interpolates for pillow_affine() by Pillow's bilinear and bicubic sampling. Neighbours outside the image repeat its border pixels.
+void sample_pillow(Image& image, const AffineMap& map, ResizeMethod method, const Fill& fill, OpScratch& scratch);
+
 }  // namespace normlab

@@ -26,20 +26,14 @@ DrawnJitter draw_jitter(const ColorJitterConfig& config, const AugmentDraws& dra
 
 void jitter(Image& image, const DrawnJitter& drawn) {
   for (const JitterStep step : drawn.order) {
-    switch (step) {
-      case JitterStep::brightness:
-        if (drawn.brightness != 1) brightness(image, static_cast<float>(drawn.brightness));
-        break;
-      case JitterStep::contrast:
-        if (drawn.contrast != 1) contrast(image, static_cast<float>(drawn.contrast), PixelArithmetic::pillow);
-        break;
-      case JitterStep::saturation:
-        if (drawn.saturation != 1) color(image, static_cast<float>(drawn.saturation), PixelArithmetic::pillow);
-        break;
-      case JitterStep::hue:
-        if (drawn.hue != 0) hue(image, drawn.hue);
-        break;
-    }
+    if (step == JitterStep::brightness && drawn.brightness != 1)
+      brightness(image, static_cast<float>(drawn.brightness));
+    else if (step == JitterStep::contrast && drawn.contrast != 1)
+      contrast(image, static_cast<float>(drawn.contrast), PixelArithmetic::pillow);
+    else if (step == JitterStep::saturation && drawn.saturation != 1)
+      color(image, static_cast<float>(drawn.saturation), PixelArithmetic::pillow);
+    else if (step == JitterStep::hue && drawn.hue != 0)
+      hue(image, drawn.hue);
   }
 }
 

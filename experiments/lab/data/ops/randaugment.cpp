@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "experiments/lab/data/ops/tone.h"
-#include "experiments/lab/descriptor/randaugment_rules.h"
+#include "experiments/lab/descriptor/augment_config.h"
 
 namespace normlab {
 namespace {
@@ -59,65 +59,33 @@ double linspace(double start, double end, std::int64_t index) {
 double torchvision_argument(AugmentOp op, double level, std::int64_t height, std::int64_t width) {
   const auto index = static_cast<std::int64_t>(level);
   const auto up_to = [&](double top) { return linspace(0, top, index); };
-  switch (op) {
-    case Op::shear_x:
-    case Op::shear_y:
-      return up_to(0.3);
-    case Op::translate_x:
-      return up_to(150.0 / 331.0 * static_cast<double>(width));
-    case Op::translate_y:
-      return up_to(150.0 / 331.0 * static_cast<double>(height));
-    case Op::rotate:
-      return up_to(30);
-    case Op::brightness:
-    case Op::color:
-    case Op::contrast:
-    case Op::sharpness:
-      return up_to(0.9);
-    case Op::posterize:
-      return 8 - std::nearbyint(level / (static_cast<double>(kTorchvisionBins - 1) / 4));
-    case Op::solarize:
-      return 255 * linspace(1, 0, index);
-    default:
-      return 0;
-  }
+  if (op == Op::shear_x || op == Op::shear_y) return up_to(0.3);
+  if (op == Op::translate_x) return up_to(150.0 / 331.0 * static_cast<double>(width));
+  if (op == Op::translate_y) return up_to(150.0 / 331.0 * static_cast<double>(height));
+  if (op == Op::rotate) return up_to(30);
+  if (is_enhancement(op)) return up_to(0.9);
+  if (op == Op::posterize) return 8 - std::nearbyint(level / (static_cast<double>(kTorchvisionBins - 1) / 4));
+  return op == Op::solarize ? 255 * linspace(1, 0, index) : 0;
 }
 
 /// Levels are out of ten. Shifts are in pixels in Big Vision and a share of the side in timm.
 double argument_of_ten(const RandAugmentConfig& config, AugmentOp op, double level, bool negative) {
   const bool timm = config.dialect == Dialect::timm, increasing = timm && config.increasing;
   const double share = (timm ? std::clamp(level, 0.0, kTimmTop) : level) / kTimmTop;
-  switch (op) {
-    case Op::rotate:
-      return share * 30;
-    case Op::shear_x:
-    case Op::shear_y:
-      return share * 0.3;
-    case Op::translate_x:
-    case Op::translate_y:
-      return share * (timm ? 0.45 : 100);
-    case Op::posterize: {
-      const double bits = std::trunc(share * 4);
-      return increasing ? 4 - bits : bits;
-    }
-    case Op::solarize: {
-      const double threshold = std::trunc(share * 256);
-      // Big Vision as released compares it with 8-bit pixels, so 256 acts as 0.
-      if (!timm && !config.repaired) return std::fmod(threshold, 256);
-      return increasing ? 256 - std::min(256.0, threshold) : std::min(256.0, threshold);
-    }
-    case Op::solarize_add:
-      return timm ? std::min(128.0, std::trunc(share * 110)) : std::trunc(share * 110);
-    case Op::cutout:
-      return std::trunc(share * 40);
-    case Op::color:
-    case Op::contrast:
-    case Op::brightness:
-    case Op::sharpness:
-      return increasing ? std::max(0.1, 1 + (negative ? -1 : 1) * (share * 0.9)) : share * 1.8 + 0.1;
-    default:
-      return 0;
+  if (op == Op::rotate) return share * 30;
+  if (op == Op::shear_x || op == Op::shear_y) return share * 0.3;
+  if (op == Op::translate_x || op == Op::translate_y) return share * (timm ? 0.45 : 100);
+  if (op == Op::posterize) return increasing ? 4 - std::trunc(share * 4) : std::trunc(share * 4);
+  if (op == Op::solarize) {
+    const double threshold = std::trunc(share * 256);
+    // Big Vision as released compares it with 8-bit pixels, so 256 acts as 0.
+    if (!timm && !config.repaired) return std::fmod(threshold, 256);
+    return increasing ? 256 - std::min(256.0, threshold) : std::min(256.0, threshold);
   }
+  if (op == Op::solarize_add) return timm ? std::min(128.0, std::trunc(share * 110)) : std::trunc(share * 110);
+  if (op == Op::cutout) return std::trunc(share * 40);
+  if (!is_enhancement(op)) return 0;
+  return increasing ? std::max(0.1, 1 + (negative ? -1 : 1) * (share * 0.9)) : share * 1.8 + 0.1;
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ struct DrawnOp {
 /// Thread-safe if each thread has its own scratch.
 class RandAugment {
  public:
-  /// InputError for what problem_of() (descriptor/randaugment_rules.h) finds. Without a dialect nothing is applied, and
+  /// InputError for what problem_of() (descriptor/augment_config.h) finds. Without a dialect nothing is applied, and
   /// only apply() may be called.
   explicit RandAugment(const RandAugmentConfig& config);
 

@@ -1,4 +1,4 @@
-#include "experiments/lab/data/ops/sample.h"
+#include "experiments/lab/data/ops/affine.h"
 
 #include <algorithm>
 #include <array>
