@@ -161,12 +161,6 @@ class Command {
   const Form* form_;  // null: the options are the command's own
 };
 
-/// An option or argument that takes a value, as the help describes it.
-struct DescribedOption {
-  std::string command, name;  // "data preview", "-o, --output"; an argument in capitals
-  std::string type, what;     // "FILE", "FOLDER", "TEXT", "N", "X" or "WORD"; the description
-};
-
 class CommandLine : public Command {
  public:
   CommandLine(const char* program, const char* what, const std::string& version);
@@ -177,8 +171,6 @@ class CommandLine : public Command {
   /// Sets the option variables. If the words (those after the program's name) only ask for help, prints it and returns
   /// the exit code. InputError if they are invalid; for an unknown option with the nearest match.
   std::optional<int> read(const std::vector<std::string>& words);
-  /// Of all commands that have been added.
-  std::vector<DescribedOption> options() const;
   int carry_out() const { return parsed_.action(); }
   /// For a caller that cannot do without an argument that the command may lack.
   void require(std::string_view command, std::string_view argument);

@@ -24,7 +24,7 @@ namespace {
 
 struct ConvertCommand {
   std::string in, out, to = "normlab";
-  std::optional<std::string> from, model, resize_positions;
+  std::optional<std::string> from, model;
   bool fuse = false, ema = false;
   ImportOptions import_options;
 
@@ -33,9 +33,6 @@ struct ConvertCommand {
  private:
   Inputs inputs() const;
 };
-
-constexpr Resampling kResamplings[] = {Resampling::bilinear, Resampling::bilinear_antialias, Resampling::corners,
-                                       Resampling::bicubic, Resampling::bicubic_antialias};
 
 /// A network that only stores weights.
 struct Holder {
@@ -81,14 +78,12 @@ int ConvertCommand::operator()() const {
   require_output(out, inputs());
   if (ema) take_average(file, in);
   const NameScheme names = stated_names(file, given);
-  auto network = std::make_unique<Holder>(stated_model(file, model, resize_positions.has_value(), names));
+  auto network =
+      std::make_unique<Holder>(stated_model(file, model, import_options.resize_positions.has_value(), names));
   initialise(network->weights, network->model, 0);  // for parameters missing from the file (--allow-missing)
 
   ImportOptions options = import_options;
   options.grid = recorded_grid(file);
-  for (const Resampling how : kResamplings)
-    if (resize_positions == to_string(how)) options.resize_positions = how;
-
   ConversionReport report;
   const auto print_report = [&] { print_text("{} ({}): {}", in, to_string(names), report.text()); };
   try {
@@ -131,14 +126,13 @@ void add_convert(Command& app) {
                    "keep the initial values (seed 0) of tensors that IN lacks");
   command.add_flag("--allow-left-over", options.import_options.allow_left_over, "drop tensors that the model lacks");
   command.add_flag("--ema", options.ema, "convert the averaged weights of a checkpoint");
-  std::vector<std::string> resamplings;
-  for (const Resampling how : kResamplings) resamplings.emplace_back(to_string(how));
   command
       .add_option(
-          "--resize-positions", options.resize_positions,
+          "--resize-positions",
+          [&to = options.import_options.resize_positions](const std::string& word) { find_word(word, to.emplace()); },
           "resample position embeddings to the model's image size; timm uses bicubic_antialias (for an npz: bilinear), "
           "Big Vision corners")
-      .one_of(resamplings);
+      .one_of(words_of<Resampling>());
   command.add_flag("--fuse-bn", options.fuse,
                    "merge batch norms into the adjacent linear layers, and name the sites that cannot be merged");
   command.examples({"normlab convert checkpoint.safetensors vit.safetensors --ema --to timm",

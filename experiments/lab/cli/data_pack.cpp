@@ -3,7 +3,8 @@
 #include "core/visible_text.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/cli/commands.h"
-#include "experiments/lab/cli/data_source_options.h"
+#include "experiments/lab/cli/descriptor_options.h"
+#include "experiments/lab/data/data_source.h"
 #include "experiments/lab/data/pack.h"
 
 namespace normlab {

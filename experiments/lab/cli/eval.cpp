@@ -7,7 +7,7 @@
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/cli/answers.h"
 #include "experiments/lab/cli/commands.h"
-#include "experiments/lab/cli/data_source_options.h"
+#include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/device_option.h"
 #include "experiments/lab/cli/eval_forms.h"
 #include "experiments/lab/cli/output_file.h"

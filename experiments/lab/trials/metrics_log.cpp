@@ -120,4 +120,13 @@ std::optional<MetricsLine> last_metrics_line(const std::filesystem::path& path) 
   }
 }
 
+std::string times_text(const EpochTime& time) {
+  return nlohmann::ordered_json{{"epoch", time.epoch},
+                                {"step", time.step},
+                                {"steps", time.steps},
+                                {"seconds", time.seconds},
+                                {"evaluation_seconds", time.evaluation_seconds}}
+      .dump();
+}
+
 }  // namespace normlab

@@ -13,7 +13,6 @@
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/trials/correctness_file.h"
 #include "experiments/lab/trials/exported.h"
-#include "experiments/lab/trials/times_file.h"
 
 namespace normlab {
 namespace {

@@ -10,6 +10,8 @@
 #include "core/error.h"
 #include "core/nonfinite.h"
 #include "core/visible_text.h"
+#include "experiments/lab/base/files.h"
+#include "experiments/lab/base/sha256.h"
 #include "experiments/lab/base/strict_json.h"
 #include "experiments/lab/descriptor/metric_names.h"
 #include "experiments/lab/trials/claim.h"
@@ -188,6 +190,28 @@ std::string difference(const TrialResult& a, const TrialResult& b) {
 }
 
 }  // namespace
+
+FileSeal seal_of(std::string_view bytes) { return {bytes.size(), sha256_hex(bytes)}; }
+
+FileSeal seal_of_file(const std::filesystem::path& path) {
+  FileSeal seal;
+  Sha256 hash;
+  read_pieces(path, [&](std::string_view piece) {
+    seal.bytes += piece.size();
+    hash.update(piece);
+  });
+  seal.sha256 = hash.hex();
+  return seal;
+}
+
+void require_seal(const std::filesystem::path& path, const FileSeal& found, const FileSeal& listed) {
+  if (found == listed) return;
+  const std::string difference =
+      found.bytes != listed.bytes ? concat("has ", found.bytes, " bytes, but its result lists ", listed.bytes)
+                                  : concat("has the SHA-256 ", found.sha256, ", but its result lists ", listed.sha256);
+  throw InputError(concat(path.string(), ": is damaged: ", difference,
+                          "; restore it from a copy, or remove the trial's folder and run it again"));
+}
 
 std::string TrialResult::eval_hash() const {
   const std::string* const all = stated("data_hash");

@@ -8,7 +8,6 @@
 
 #include "core/visible_text.h"
 #include "experiments/lab/descriptor/leave_out.h"
-#include "experiments/lab/weights/npz.h"
 #include "nn/model/vit.h"
 
 namespace normlab {

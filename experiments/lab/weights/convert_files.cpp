@@ -11,7 +11,7 @@
 #include "experiments/lab/descriptor/reader.h"
 #include "experiments/lab/trials/trial_files.h"
 #include "experiments/lab/weights/convert.h"
-#include "experiments/lab/weights/npz.h"
+#include "experiments/lab/weights/npy.h"
 
 namespace normlab {
 namespace {

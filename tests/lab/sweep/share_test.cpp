@@ -1,4 +1,4 @@
-#include "experiments/lab/sweep/share.h"
+#include "experiments/lab/sweep/part.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "experiments/lab/weights/npz.h"
+#include "experiments/lab/weights/npy.h"
 
 #include <archive.h>
 #include <archive_entry.h>
