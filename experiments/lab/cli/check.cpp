@@ -22,7 +22,6 @@
 #include "experiments/lab/sweep/trial_seconds.h"
 #include "experiments/lab/train/batches.h"
 #include "experiments/lab/weights/start.h"
-#include "nn/model/model.h"
 
 namespace normlab {
 namespace {

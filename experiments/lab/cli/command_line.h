@@ -137,6 +137,12 @@ class Command {
                name, [&value](const std::string& word) { find_word(word, value); }, what)
         .one_of(words);
   }
+  template <class E>
+  Option add_optional_words(const char* name, std::optional<E>& value, const char* what) {
+    return add_option(
+               name, [&value](const std::string& word) { find_word(word, value.emplace()); }, what)
+        .one_of(words_of<E>());
+  }
   /// The same, or one of these words; the help shows the default.
   template <class E>
   requires std::is_enum_v<E> Option add_choice(const char* name, E& value, const char* what,

@@ -22,7 +22,6 @@
 #include "experiments/lab/train/segment_evaluation.h"
 #include "experiments/lab/train/trial.h"
 #include "experiments/lab/trials/loss_meaning.h"
-#include "experiments/lab/trials/trial_files.h"
 #include "experiments/lab/weights/convert.h"
 #include "experiments/lab/weights/convert_files.h"
 #include "experiments/lab/weights/npy.h"

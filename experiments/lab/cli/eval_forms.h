@@ -54,7 +54,7 @@ struct ProbeForm {
 
   void add_to(Command& form);
   /// Returns the exit code.
-  int print(const WeightsSource& weights, const EvalSource& source, DeviceKind device);
+  int print(const WeightsSource& source, const EvalSource& data, DeviceKind device);
 };
 
 }  // namespace normlab

@@ -9,7 +9,7 @@
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/cli/commands.h"
-#include "experiments/lab/cli/difference.h"
+#include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/paper_text.h"
 #include "experiments/lab/descriptor/fields.h"
 #include "experiments/lab/descriptor/formula.h"

@@ -18,7 +18,6 @@
 #include "experiments/lab/trials/exported.h"
 #include "experiments/lab/trials/store.h"
 #include "experiments/lab/trials/trial_copies.h"
-#include "experiments/lab/trials/trial_files.h"
 
 namespace normlab {
 namespace {

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,13 +14,6 @@
 
 namespace normlab {
 namespace {
-
-std::optional<std::size_t> whole_number(std::string_view text) {
-  std::size_t value = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 /// The ids of the share's trials. By the order of all ids, so sizes differ by at most one trial.
 std::vector<std::string> ids_of_share(const Experiment& experiment, const Share& share) {

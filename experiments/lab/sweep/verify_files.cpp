@@ -9,7 +9,7 @@
 #include "experiments/lab/base/strict_json.h"
 #include "experiments/lab/sweep/plan_file.h"
 #include "experiments/lab/trials/correctness_file.h"
-#include "experiments/lab/trials/state_log.h"
+#include "experiments/lab/trials/metrics_log.h"
 #include "experiments/lab/trials/trial_files.h"
 
 namespace normlab {

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "core/error.h"
-#include "core/visible_text.h"
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/safetensors.h"
 #include "experiments/lab/base/strict_json.h"

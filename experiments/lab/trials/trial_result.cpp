@@ -51,9 +51,7 @@ EvaluatedSlices take_slices(const nlohmann::json& json, const std::string& file)
     EvaluatedSlice& slice = slices[name];
     slice.images = object.integer("images");
     if (slice.images < 1 || double(slice.images) > kExact) object.fail("images", "is not a number of images");
-    const nlohmann::json* guess = object.optional("guess");
-    if (guess == nullptr) object.fail("guess", "this key is missing");
-    slice.guess = take_numbers(*guess, nullptr, here + ": \"guess\"");
+    slice.guess = take_numbers(object.required("guess"), nullptr, here + ": \"guess\"");
     for (const auto& [metric, value] : slice.guess)
       if (const std::string why = impossible(metric, value); !why.empty())
         object.fail("guess", concat(metric, ": ", why));
@@ -116,10 +114,9 @@ TrialResult read_fields(ObjectReader& object, const nlohmann::json& json, const 
   const std::string status = object.string("status");
   if (!find_word(status, result.status)) object.fail("status", concat("unknown status ", in_quotes(status)));
   result.seed = object.unsigned_integer("seed");
-  const nlohmann::json* metrics = object.optional("metrics");
-  if (metrics == nullptr) object.fail("metrics", "this key is missing");
+  const nlohmann::json& metrics = object.required("metrics");
   const nlohmann::json* nonfinite = object.optional("nonfinite");
-  result.metrics = take_numbers(*metrics, nonfinite, file + ": \"metrics\"");
+  result.metrics = take_numbers(metrics, nonfinite, file + ": \"metrics\"");
   if (const nlohmann::json* slices = object.optional("slices")) result.slices = take_slices(*slices, file);
   if (object.has("message")) result.message = object.string("message");
   if (object.has("diverged_step")) result.diverged_step = object.integer("diverged_step");

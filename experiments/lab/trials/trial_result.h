@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/words.h"
-#include "experiments/lab/trials/evaluated_slice.h"
 
 namespace normlab {
 
@@ -30,6 +29,17 @@ FileSeal seal_of_file(const std::filesystem::path& path);
 
 /// InputError if `found` is not `listed`; the message gives both sizes or both hashes, and what to do.
 void require_seal(const std::filesystem::path& path, const FileSeal& found, const FileSeal& listed);
+
+/// What a reader of a slice's metrics needs beside them.
+struct EvaluatedSlice {
+  std::int64_t images = 0;
+  /// What the same answer to every image reaches, by metric without prefix (metrics/class_scores.h).
+  std::map<std::string, double> guess;
+  bool operator==(const EvaluatedSlice&) const = default;
+};
+
+/// By the slice that begins a metric's name: "eval", "minival", "train".
+using EvaluatedSlices = std::map<std::string, EvaluatedSlice>;
 
 /// A diverged trial is finished, since divergence is a finding about its placement. A failed trial is run again.
 enum class TrialEnd : std::uint8_t { done, diverged, failed };

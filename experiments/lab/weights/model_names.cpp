@@ -143,14 +143,6 @@ void for_each_value(const TensorLink& link, See&& see) {
 
 }  // namespace
 
-std::string_view to_string(NameScheme scheme) { return table_of(scheme).word; }
-
-std::optional<NameScheme> name_scheme(std::string_view word) {
-  for (std::size_t i = 0; i < kSchemes.size(); ++i)
-    if (kSchemes[i].word == word) return static_cast<NameScheme>(i);
-  return std::nullopt;
-}
-
 bool stored_as_npz(NameScheme scheme) { return table_of(scheme).npz; }
 
 void TensorLink::to_ours(const float* theirs_values, float* ours_values) const {
@@ -205,13 +197,8 @@ SourceName read_source_name(NameScheme scheme, ModelKind kind, bool official_swi
   return {Use::take, name, {}};
 }
 
-NamePrefixes name_prefixes(NameScheme scheme) {
-  const SchemeTable& table = table_of(scheme);
-  return {{table.prefixes.begin(), table.prefixes.end()}, table.witness};
-}
-
 std::optional<std::string> scanned_name(NameScheme scheme, const std::string& name, std::int64_t block) {
-  if (!is_flax(scheme) || !name.starts_with(kScannedBlocks)) return std::nullopt;
+  if (!stored_as_npz(scheme) || !name.starts_with(kScannedBlocks)) return std::nullopt;
   return concat(kOneBlock, block, "/", name.substr(kScannedBlocks.size()));
 }
 

@@ -10,7 +10,7 @@ namespace normlab {
 
 struct DescribedOption {
   std::string command, name;  // "data preview", "-o, --output"; an argument in capitals
-  std::string type;           // "FILE", "FOLDER", "TEXT", "INT", ...
+  std::string type, what;     // "FILE", "FOLDER", "TEXT", "INT", ...; the description
 };
 
 inline std::vector<DescribedOption> described_options() {
@@ -27,7 +27,7 @@ inline std::vector<DescribedOption> described_options() {
       if (option->get_items_expected_max() == 0) continue;
       std::string name = option->get_name(false, true), type = option->get_type_name();
       if (const std::size_t comma = name.find(','); comma != name.npos) name.insert(comma + 1, " ");
-      all.push_back({path, name, type.substr(0, type.find(':'))});
+      all.push_back({path, name, type.substr(0, type.find(':')), option->get_description()});
     }
     for (const CLI::App* part : command.get_subcommands([](const CLI::App*) { return true; }))
       add(*part, path + (path.empty() ? "" : " ") + part->get_name());
