@@ -6,6 +6,7 @@
 #include "experiments/lab/weights/npy.h"
 #include "tests/fuzz/repair.h"
 #include "tests/fuzz/target.h"
+#include "tests/lab/weights/tensors.h"
 
 using namespace normlab;
 using namespace normlab::fuzz;

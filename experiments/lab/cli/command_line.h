@@ -129,6 +129,13 @@ class Command {
   Option add_output(Output kind, const char* name, Path& value, const char* what) {
     return add_option(name, value, what).output(kind);
   }
+  /// An enum value by its word; none if the option is left out.
+  template <class E>
+  Option add_optional_words(const char* name, std::optional<E>& value, const char* what) {
+    return add_option(
+               name, [&value](const std::string& word) { find_word(word, value.emplace()); }, what)
+        .one_of(words_of<E>());
+  }
   /// An enum value by its word.
   template <class E>
   Option add_words(const char* name, E& value, const char* what,
@@ -136,12 +143,6 @@ class Command {
     return add_option(
                name, [&value](const std::string& word) { find_word(word, value); }, what)
         .one_of(words);
-  }
-  template <class E>
-  Option add_optional_words(const char* name, std::optional<E>& value, const char* what) {
-    return add_option(
-               name, [&value](const std::string& word) { find_word(word, value.emplace()); }, what)
-        .one_of(words_of<E>());
   }
   /// The same, or one of these words; the help shows the default.
   template <class E>

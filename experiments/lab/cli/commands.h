@@ -29,6 +29,9 @@ namespace normlab {
 NORMLAB_COMMANDS(NORMLAB_DECLARED)
 #undef NORMLAB_DECLARED
 
+/// The source that a descriptor names, and a paragraph per deviation from it, in lines of at most 80 columns; "" if it
+/// names none.
+std::string paper_text(const struct PaperConfig& paper);
 /// `explain A B`: what differs between two trials or two descriptors.
 void print_difference(const std::string& a, const std::string& b, const struct DescriptorOptions& options);
 

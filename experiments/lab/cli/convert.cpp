@@ -22,20 +22,6 @@
 namespace normlab {
 namespace {
 
-struct ConvertCommand {
-  std::string in, out;
-  NameScheme to = NameScheme::normlab;
-  std::optional<NameScheme> from;
-  std::optional<std::string> model;
-  bool fuse = false, ema = false;
-  ImportOptions import_options;
-
-  int operator()() const;
-
- private:
-  Inputs inputs() const;
-};
-
 /// A network that only stores weights.
 struct Holder {
   ModelConfig model;
@@ -61,49 +47,60 @@ std::unique_ptr<Holder> fused(const Holder& network) {
   return out;
 }
 
-/// The network's file too, and the parts that an index names.
-Inputs ConvertCommand::inputs() const {
-  Inputs all{in, model.value_or("")};
-  if (!in.ends_with(kSafetensorsIndexEnding)) return all;
-  const nlohmann::json index = parse_strict_json(read_file(in), in);
-  for (const auto& part : index.at("weight_map"))
-    all.push_back(std::filesystem::path(in).parent_path() / part.get<std::string>());
-  return all;
-}
+struct ConvertCommand {
+  std::string in, out;
+  NameScheme to = NameScheme::normlab;
+  std::optional<NameScheme> from;
+  std::optional<std::string> model;
+  bool fuse = false, ema = false;
+  ImportOptions import_options;
 
-int ConvertCommand::operator()() const {
-  require_container(out, to);
-  WeightFile file = read_weight_file(in);
-  require_output(out, inputs());
-  if (ema) take_average(file, in);
-  const NameScheme names = stated_names(file, from);
-  auto network =
-      std::make_unique<Holder>(stated_model(file, model, import_options.resize_positions.has_value(), names));
-  initialise(network->weights, network->model, 0);  // for parameters missing from the file (--allow-missing)
+  int operator()() const {
+    require_container(out, to);
+    WeightFile file = read_weight_file(in);
+    require_output(out, inputs());
+    if (ema) take_average(file, in);
+    const NameScheme names = stated_names(file, from);
+    auto network =
+        std::make_unique<Holder>(stated_model(file, model, import_options.resize_positions.has_value(), names));
+    initialise(network->weights, network->model, 0);  // for parameters missing from the file (--allow-missing)
 
-  ImportOptions options = import_options;
-  options.grid = recorded_grid(file);
-  ConversionReport report;
-  const auto print_report = [&] { print_text("{} ({}): {}", in, word_of(names), report.text()); };
-  try {
-    import_weights(file.tensors, names, network->model, options, network->weights, report);
-  } catch (const InputError&) {
+    ImportOptions options = import_options;
+    options.grid = recorded_grid(file);
+    ConversionReport report;
+    const auto print_report = [&] { print_text("{} ({}): {}", in, word_of(names), report.text()); };
+    try {
+      import_weights(file.tensors, names, network->model, options, network->weights, report);
+    } catch (const InputError&) {
+      print_report();
+      throw;
+    }
     print_report();
-    throw;
+    require_finite(network->weights, in);
+    if (fuse) network = fused(*network);
+    const Tensors tensors = export_weights(network->weights, network->model, to);
+    std::map<std::string, std::string> metadata;
+    if (!report.positions.empty()) metadata[kPositionsKey] = report.positions;
+    if (const auto trained = file.metadata.find(kTrainedOnKey); trained != file.metadata.end())
+      metadata.insert(*trained);
+    write_weight_file(out, tensors, to, network->model, std::move(metadata));
+    print_text("{} ({}): {} tensors written, {} parameters\n", out, word_of(to), tensors.size(),
+               network->weights.count());
+    for (const std::string& advice : scheme_advice(to, network->model)) print_text("  note       {}\n", advice);
+    return 0;
   }
-  print_report();
-  require_finite(network->weights, in);
-  if (fuse) network = fused(*network);
-  const Tensors tensors = export_weights(network->weights, network->model, to);
-  std::map<std::string, std::string> metadata;
-  if (!report.positions.empty()) metadata[kPositionsKey] = report.positions;
-  if (const auto trained = file.metadata.find(kTrainedOnKey); trained != file.metadata.end()) metadata.insert(*trained);
-  write_weight_file(out, tensors, to, network->model, std::move(metadata));
-  print_text("{} ({}): {} tensors written, {} parameters\n", out, word_of(to), tensors.size(),
-             network->weights.count());
-  for (const std::string& advice : scheme_advice(to, network->model)) print_text("  note       {}\n", advice);
-  return 0;
-}
+
+ private:
+  /// The network's file too, and the parts that an index names.
+  Inputs inputs() const {
+    Inputs all{in, model.value_or("")};
+    if (!in.ends_with(kSafetensorsIndexEnding)) return all;
+    const nlohmann::json index = parse_strict_json(read_file(in), in);
+    for (const auto& part : index.at("weight_map"))
+      all.push_back(std::filesystem::path(in).parent_path() / part.get<std::string>());
+    return all;
+  }
+};
 
 }  // namespace
 

@@ -26,11 +26,11 @@ namespace normlab {
 namespace {
 
 struct SliceInfo {
-  std::string slice, hash, content_hash, provenance;
-  std::int64_t images = 0, channels = 0;
-  bool encoded = false, masks = false;  // masks: pixels have the classes
-  std::vector<std::string> class_names;
+  std::string slice;
+  const ImageSet& images;
+  bool masks;  // pixels have the classes
   ImageMeasures measures;
+  std::string content_hash{};
 };
 
 /// Sizes of the smallest and largest non-empty class, and the number of empty classes.
@@ -58,20 +58,21 @@ void print_slice(const SliceInfo& info) {
     return side[0] == side[2] ? std::to_string(side[0]) : fmt::format("{} / {} / {}", side[0], side[1], side[2]);
   };
   const ClassSpread spread = spread_of(m.class_counts);
-  print_text("{}: {}\n", info.slice, info.provenance);
+  print_text("{}: {}\n", info.slice, info.images.provenance);
   print_text("  images    {}{}\n", m.images,
              m.bad_images.empty() ? "" : fmt::format(", and {} that cannot be decoded", m.bad_images.size()));
   if (info.masks)
-    print_text("  classes   {}, of pixels\n", info.class_names.size());
+    print_text("  classes   {}, of pixels\n", info.images.class_names.size());
   else
     print_text("  classes   {}; {} to {} images each{}\n", m.class_counts.size(), spread.least, spread.most,
                spread.absent == 0 ? "" : fmt::format(", {} without images", spread.absent));
   print_text("  width     {}\n  height    {}{}\n", sides(m.width), sides(m.height),
              m.width[0] == m.width[2] && m.height[0] == m.height[2] ? "" : "  (smallest / median / largest)");
   if (const std::string gray16 = words_on_gray16({&m}); !gray16.empty()) print_text("  gray16    {}\n", gray16);
-  print_text("  bytes     {} {}\n", m.bytes, info.encoded ? "in files" : "of pixels");
+  print_text("  bytes     {} {}\n", m.bytes, info.images.encoded ? "in files" : "of pixels");
   print_text("  \"mean\": [{}], \"std\": [{}]\n", numbers(m.mean), numbers(m.deviation));
-  print_text("  hash      {}{}\n", info.hash, info.encoded ? "  (of names, labels and sizes in bytes)" : "");
+  print_text("  hash      {}{}\n", info.images.hash,
+             info.images.encoded ? "  (of names, labels and sizes in bytes)" : "");
   if (!info.content_hash.empty()) print_text("  content   {}\n", info.content_hash);
   for (const BadImage& bad : m.bad_images)
     print_text("  bad       {}: {}\n", visible_line(bad.key), visible_line(bad.reason));
@@ -83,22 +84,22 @@ nlohmann::ordered_json json_of(const SliceInfo& info) {
     return nlohmann::ordered_json{{"min", s[0]}, {"median", s[1]}, {"max", s[2]}};
   };
   nlohmann::ordered_json classes = nlohmann::ordered_json::array(), bad = nlohmann::ordered_json::array();
-  for (std::size_t c = 0; c < info.class_names.size(); ++c) {
-    classes.push_back({{"name", info.class_names[c]}});
+  for (std::size_t c = 0; c < info.images.class_names.size(); ++c) {
+    classes.push_back({{"name", info.images.class_names[c]}});
     if (!info.masks) classes.back()["images"] = m.class_counts[c];
   }
   for (const BadImage& image : m.bad_images) bad.push_back({{"key", image.key}, {"reason", image.reason}});
   nlohmann::ordered_json json{{"slice", info.slice},
                               {"images", m.images},
-                              {"channels", info.channels},
+                              {"channels", info.images.channels},
                               {"width", side(m.width)},
                               {"height", side(m.height)},
                               {"bytes", m.bytes},
                               {"mean", m.mean},
                               {"std", m.deviation},
-                              {"hash", info.hash},
-                              {"in_memory", !info.encoded},
-                              {"provenance", info.provenance},
+                              {"hash", info.images.hash},
+                              {"in_memory", info.images.encoded == nullptr},
+                              {"provenance", info.images.provenance},
                               {"classes", classes},
                               {"bad_images", bad}};
   if (m.gray16 > 0) json["gray16"] = {{"images", m.gray16}, {"least", m.least_gray16}, {"most", m.most_gray16}};
@@ -124,15 +125,7 @@ struct InfoCommand {
       count += images.size();
       if (class_names.empty()) class_names = images.class_names;
       finish_image_set(images);
-      SliceInfo info{slice,
-                     images.hash,
-                     {},
-                     images.provenance,
-                     images.size(),
-                     images.channels,
-                     images.encoded != nullptr,
-                     opened.place.layout == DatasetLayout::image_masks,
-                     images.class_names,
+      SliceInfo info{slice, images, opened.place.layout == DatasetLayout::image_masks,
                      measure_images(images, source.threads)};
       measured.push_back(measured_slice(slice, images, info.measures));
       if (full && images.encoded) info.content_hash = encoded_content_hash(images);

@@ -78,13 +78,9 @@ Differences formula_differences(const ModelConfig& a, const ModelConfig& b) {
   return compare(lines(a), lines(b));
 }
 
-Differences parameter_differences(const ModelConfig& a, const ModelConfig& b) {
-  const ModelCost x = model_cost(a), y = model_cost(b);
-  Differences out;
-  if (x.parameters != y.parameters)
-    out.push_back({"parameters", std::to_string(x.parameters), std::to_string(y.parameters)});
-  if (x.macs != y.macs) out.push_back({"macs per image", std::to_string(x.macs), std::to_string(y.macs)});
-  return out;
+Facts cost_of(const ModelConfig& model) {
+  const ModelCost cost = model_cost(model);
+  return {{"parameters", std::to_string(cost.parameters)}, {"macs per image", std::to_string(cost.macs)}};
 }
 
 std::map<std::string, std::string> metrics_of(const std::optional<TrialResult>& result) {
@@ -124,7 +120,7 @@ Differences of_rows(const Experiment& left, const Cell& row_a, const Experiment&
   };
   x.seed = y.seed = 0;  // seeds are compared per row below
   Differences out = compare(facts_of(x), facts_of(y));
-  for (const Differences& more : {formula_differences(x.model, y.model), parameter_differences(x.model, y.model)})
+  for (const Differences& more : {formula_differences(x.model, y.model), compare(cost_of(x.model), cost_of(y.model))})
     out.insert(out.end(), more.begin(), more.end());
   if (seeds(left, row_a) != seeds(right, row_b)) out.push_back({"seeds", seeds(left, row_a), seeds(right, row_b)});
   return out;
@@ -149,7 +145,7 @@ void print_trials(const std::string& a, const std::string& b, const DescriptorOp
   print_text("{} -> {}\n", ids[0].substr(0, 12), ids[1].substr(0, 12));
   print_section("config", compare(facts_of(configs[0]), facts_of(configs[1])));
   print_section("formula", formula_differences(configs[0].model, configs[1].model));
-  print_section("cost", parameter_differences(configs[0].model, configs[1].model));
+  print_section("cost", compare(cost_of(configs[0].model), cost_of(configs[1].model)));
   if (status[0].state != status[1].state)
     print_section("state", {{"state", std::string(word_of(status[0].state)), std::string(word_of(status[1].state))}});
   print_section("metrics", compare(metrics_of(status[0].result), metrics_of(status[1].result)));

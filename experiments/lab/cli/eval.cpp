@@ -5,7 +5,6 @@
 #include <bit>
 
 #include "experiments/lab/base/terminal.h"
-#include "experiments/lab/cli/answers.h"
 #include "experiments/lab/cli/commands.h"
 #include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/device_option.h"
@@ -312,7 +311,7 @@ struct EvalCommand {
     }
     if (logits) {
       const HostTensor tensor =
-          host_tensor<float>("logits", {static_cast<std::uint64_t>(images.count()), classes}, std::move(all_logits));
+          host_tensor("logits", {static_cast<std::uint64_t>(images.count()), classes}, std::move(all_logits));
       write_output(*logits, write_npy_bytes(tensor), inputs);
     }
     if (answers_to) write_output(*answers_to, answers.predictions_csv(), inputs);

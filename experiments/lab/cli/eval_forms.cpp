@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -15,6 +16,7 @@
 #include "experiments/lab/descriptor/reader.h"
 #include "experiments/lab/descriptor/trial_checks.h"
 #include "experiments/lab/sweep/runner.h"
+#include "experiments/lab/tables/markup.h"
 #include "experiments/lab/train/few_shot.h"
 #include "experiments/lab/train/keep.h"
 #include "experiments/lab/train/probes.h"
@@ -265,6 +267,44 @@ int ProbeForm::print(const WeightsSource& source, const EvalSource& data, Device
     for (const Probed& p : all) print_layers(*this, p, weights);
   for (const std::string& why : broken) tell("{}\n", why);
   return static_cast<int>(broken.empty() ? ExitCode::done : ExitCode::trials_failed);
+}
+
+double largest_probability(std::span<const double> logits, bool sigmoid) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  if (sigmoid) return 1 / (1 + std::exp(-largest));
+  double sum = 0;
+  for (const double logit : logits) sum += std::exp(logit - largest);
+  return 1 / sum;
+}
+
+void Answers::add(std::string file, std::optional<std::int32_t> label, std::int32_t answer, double probability) {
+  answers_.push_back({std::move(file), label, answer, probability});
+}
+
+std::string Answers::predictions_csv() const {
+  const bool labelled = !answers_.empty() && answers_.front().label.has_value();
+  std::string csv = labelled ? "file,true_class,answer,probability\n" : "file,answer,probability\n";
+  for (const Answer& one : answers_) {
+    csv += csv_cell(one.file) + ',';
+    if (one.label) csv += csv_cell(name(*one.label)) + ',';
+    csv += fmt::format("{},{}\n", csv_cell(name(one.answer)), one.probability);
+  }
+  return csv;
+}
+
+std::string Answers::confusion_csv() const {
+  std::vector<std::vector<std::int64_t>> images(class_names_.size(), std::vector<std::int64_t>(class_names_.size()));
+  for (const Answer& one : answers_)
+    if (one.label) ++images[static_cast<std::size_t>(*one.label)][static_cast<std::size_t>(one.answer)];
+  std::string csv = "true class / answer";
+  for (const std::string& name : class_names_) csv += ',' + csv_cell(name);
+  csv += '\n';
+  for (std::size_t row = 0; row < class_names_.size(); ++row) {
+    csv += csv_cell(class_names_[row]);
+    for (const std::int64_t count : images[row]) csv += fmt::format(",{}", count);
+    csv += '\n';
+  }
+  return csv;
 }
 
 }  // namespace normlab

@@ -380,14 +380,13 @@ Tensors export_weights(const ParameterSet& weights, const ModelConfig& config, N
     link.to_theirs(ours.data<float>(), at->second.values.data());
   }
   Tensors out(std::string(word_of(scheme)));
-  for (const std::string& name : order)
-    out.add(host_tensor<float>(name, whole[name].shape, std::move(whole[name].values)));
+  for (const std::string& name : order) out.add(host_tensor(name, whole[name].shape, std::move(whole[name].values)));
   if (has_fixed_positions(scheme, config)) {
     const auto& vit = std::get<ViTConfig>(config);
     const std::vector<double> table = fixed_positions(vit);
-    out.add(host_tensor<float>(
-        "pos_embed", {1, static_cast<std::uint64_t>(vit.patches()), static_cast<std::uint64_t>(vit.embed_dim)},
-        std::vector<float>(table.begin(), table.end())));
+    out.add(host_tensor("pos_embed",
+                        {1, static_cast<std::uint64_t>(vit.patches()), static_cast<std::uint64_t>(vit.embed_dim)},
+                        std::vector<float>(table.begin(), table.end())));
   }
   return out;
 }

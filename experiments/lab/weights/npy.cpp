@@ -52,8 +52,7 @@ class HeaderReader {
   Header read() {
     Header header;
     std::string seen;
-    expect('{');
-    while (!accept('}')) {
+    each('{', '}', [&] {
       const std::size_t at = (skip_spaces(), at_);
       const std::string key(string());
       if (key != "descr" && key != "fortran_order" && key != "shape") fail(at, "unknown key ", in_quotes(key));
@@ -63,11 +62,7 @@ class HeaderReader {
       if (key == "descr") header.dtype = dtype();
       if (key == "fortran_order") header.fortran_order = boolean();
       if (key == "shape") header.shape = shape();
-      if (!accept(',')) {
-        expect('}');
-        break;
-      }
-    }
+    });
     for (const std::string key : {"descr", "fortran_order", "shape"})
       if (seen.find(key + ' ') == seen.npos) fail(at_, "the header has no ", in_quotes(key));
     skip_spaces();
@@ -96,6 +91,17 @@ class HeaderReader {
   }
   void expect(char token) {
     if (!accept(token)) fail(at_, "expected \"", token, "\", found ", found());
+  }
+  /// Reads items between commas; the only one of a shape has one behind it.
+  template <class Item>
+  void each(char open, char close, const Item& item) {
+    expect(open);
+    for (int count = 1; !accept(close); ++count) {
+      item();
+      if (accept(',')) continue;
+      if (open == '(' && count == 1) fail(at_, "expected \",\" after the only dimension, found ", found());
+      return expect(close);
+    }
   }
   std::string_view string() {
     skip_spaces();
@@ -137,16 +143,10 @@ class HeaderReader {
   }
   std::vector<std::uint64_t> shape() {
     std::vector<std::uint64_t> extents;
-    expect('(');
-    while (!accept(')')) {
+    each('(', ')', [&] {
       if (extents.size() == kMaxRank) fail(at_, "more than ", kMaxRank, " dimensions");
       extents.push_back(extent());
-      if (!accept(',')) {
-        if (extents.size() == 1) fail(at_, "expected \",\" after the only dimension, found ", found());
-        expect(')');
-        break;
-      }
-    }
+    });
     return extents;
   }
   std::uint64_t extent() {
@@ -302,10 +302,6 @@ std::string write_npy_bytes(const TensorView& tensor) {
   std::string bytes = concat(kMagic, '\1', '\0', char(header.size() & 255), char(header.size() >> 8), header);
   bytes.append(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
   return bytes;
-}
-
-void write_npy(const std::filesystem::path& path, const TensorView& tensor) {
-  write_file_or_stream(path, write_npy_bytes(tensor));
 }
 
 Tensors read_npz(const std::filesystem::path& path) {

@@ -29,9 +29,6 @@ HostTensor parse_npy(std::string name, const std::string& where, std::span<const
 /// not fit the shape, or for a shape whose text exceeds 64 KiB.
 std::string write_npy_bytes(const TensorView& tensor);
 
-/// write_file_or_stream() (experiments/lab/base/files.h), without the tensor's name.
-void write_npy(const std::filesystem::path& path, const TensorView& tensor);
-
 /// All arrays of an .npz, stored or deflated, in file order; read_npy() lists the supported arrays. InputError with
 /// file, member and byte offset for a file that is no zip or is truncated, a wrong checksum, a member that is no .npy,
 /// a duplicate name, a name with "..", an empty part or a backslash beside slashes, no arrays, and members that unpack

@@ -7,6 +7,7 @@
 
 #include "tests/lab/base/text.h"
 #include "tests/lab/weights/network_files.h"
+#include "tests/lab/weights/tensors.h"
 
 using namespace normlab;
 

@@ -9,6 +9,7 @@
 #include "experiments/lab/data/archive.h"
 #include "experiments/lab/weights/npy.h"
 #include "tests/lab/base/temporary_folder.h"
+#include "tests/lab/weights/tensors.h"
 
 using namespace normlab;
 
