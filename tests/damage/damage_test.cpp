@@ -15,6 +15,7 @@
 #include "tests/damage/damages.h"
 #include "tests/damage/results_folder.h"
 #include "tests/lab/base/temporary_folder.h"
+#include "tests/lab/weights/tensors.h"
 
 using namespace normlab;
 namespace fs = std::filesystem;

@@ -1,11 +1,12 @@
 // Any bytes, as an .npz and as an .npy: both readers take them or refuse them with an InputError, and what one has
 // taken comes back the same from the writer. Mutations leave the checksums and the directory of a zip right.
-#include "experiments/lab/weights/npz.h"
+#include "experiments/lab/weights/npy.h"
 
 #include "core/error.h"
 #include "experiments/lab/weights/npy.h"
 #include "tests/fuzz/repair.h"
 #include "tests/fuzz/target.h"
+#include "tests/lab/weights/tensors.h"
 
 using namespace normlab;
 using namespace normlab::fuzz;

@@ -7,7 +7,6 @@
 #include "experiments/lab/trials/correctness_file.h"
 #include "experiments/lab/trials/exported.h"
 #include "experiments/lab/trials/metrics_log.h"
-#include "experiments/lab/trials/state_log.h"
 #include "experiments/lab/trials/store.h"
 #include "experiments/lab/trials/trial_result.h"
 #include "tests/fuzz/target.h"

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <climits>
 #include <system_error>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "experiments/lab/base/folders.h"
 #include "experiments/lab/base/regular_file.h"
 #include "experiments/lab/base/system_calls.h"
+#include "experiments/lab/base/text_layout.h"
 
 namespace normlab {
 namespace {
@@ -278,10 +278,7 @@ pid_t local_writer(const std::filesystem::path& temporary) {
   const auto count = name.rfind('.', name.size() - kTemporarySuffix.size() - 1);
   const auto process = count == name.npos || count == 0 ? name.npos : name.rfind('.', count - 1);
   if (process == name.npos || !std::string_view(name).substr(0, process).ends_with("." + host_name())) return 0;
-  pid_t writer = 0;
-  const char* end = name.data() + count;
-  const auto parsed = std::from_chars(name.data() + process + 1, end, writer);
-  return parsed.ec == std::errc() && parsed.ptr == end ? writer : 0;
+  return pid_t(whole_number(std::string_view(name).substr(process + 1, count - process - 1)).value_or(0));
 }
 
 int rename_file(const std::filesystem::path& from, const std::filesystem::path& to) {
@@ -321,12 +318,8 @@ std::optional<int> named_stream(std::filesystem::path path) {
   std::error_code error;
   const std::filesystem::path own = std::filesystem::canonical("/proc/self/fd", error);
   for (int links = 0; !error && links < kMostLinks; ++links) {
-    const std::string name = path.filename().string();
-    int number = -1;
-    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (parsed.ec == std::errc() && parsed.ptr == name.data() + name.size() &&
-        std::filesystem::canonical(folder_of(path), error) == own && !error)
-      return number;
+    const std::optional<std::uint64_t> number = whole_number(path.filename().string());
+    if (number && std::filesystem::canonical(folder_of(path), error) == own && !error) return int(*number);
     error.clear();
     if (!std::filesystem::is_symlink(path, error)) return std::nullopt;
     const std::filesystem::path target = std::filesystem::read_symlink(path, error);

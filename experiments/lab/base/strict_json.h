@@ -39,6 +39,7 @@ class ObjectReader {
   double number(const std::string& key);
   bool boolean(const std::string& key);
   std::map<std::string, std::string> strings(const std::string& key);
+  const nlohmann::json& required(const std::string& key);
   /// nullptr if the key is missing.
   const nlohmann::json* optional(const std::string& key);
   bool has(const std::string& key) const { return object_.contains(key); }
@@ -48,7 +49,6 @@ class ObjectReader {
   [[noreturn]] void fail(const std::string& key, const std::string& what) const;
 
  private:
-  const nlohmann::json& required(const std::string& key);
   const nlohmann::json& object_;
   std::string where_;
   std::set<std::string> asked_;

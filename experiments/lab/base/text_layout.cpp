@@ -1,6 +1,7 @@
 #include "experiments/lab/base/text_layout.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 namespace normlab {
@@ -82,6 +83,12 @@ std::string broken_lines(std::string_view text, std::size_t columns) {
 std::string percent_done(double share) {
   constexpr double kRounding = 1e-9;  // 29 of 100 steps are 29%, though 100 * 0.29 is less than 29 in floating point
   return std::to_string(static_cast<int>(std::floor(100 * share + kRounding))) + "%";
+}
+
+std::optional<std::uint64_t> whole_number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
 std::string joined(const std::vector<std::string>& parts, std::string_view separator) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +35,9 @@ std::string plural(Count count, std::string_view one) {
 
 /// "26%": a share of work, rounded down, so that only complete work is 100%.
 std::string percent_done(double share);
+
+/// Of digits alone; none if it does not fit.
+std::optional<std::uint64_t> whole_number(std::string_view text);
 
 std::string joined(const std::vector<std::string>& parts, std::string_view separator);
 

@@ -22,7 +22,6 @@
 #include "experiments/lab/sweep/trial_seconds.h"
 #include "experiments/lab/train/batches.h"
 #include "experiments/lab/weights/start.h"
-#include "nn/model/model.h"
 
 namespace normlab {
 namespace {
@@ -103,17 +102,11 @@ struct Check {
 
   /// Slices and classes of data that are here, by their files, of which none is decoded.
   void check_slices(const Experiment& experiment, std::vector<std::string>& unchecked) const {
-    std::vector<std::pair<DatasetConfig, FoundSlices>> known;
-    for (const Trial& trial : experiment.trials) {
-      const DatasetConfig& dataset = trial.config.dataset;
-      auto found = std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.first == dataset; });
-      if (found == known.end())
-        found = known.insert(known.end(), {dataset, find_slices(dataset, options.data_root(), available_cores())});
-      require_fitting(trial.config, found->second);
-      if (!found->second.sizes.train && statistics_need_images(trial.config))
+    TrialSeconds data(experiment, {}, options.data_root(), 1);  // refuses what does not fit; measures nothing
+    for (const Trial& trial : experiment.trials)
+      if (!data.slices(trial.config.dataset).sizes.train && statistics_need_images(trial.config))
         note(unchecked, "the last batch of an epoch",
-             concat("the images of ", in_quotes(dataset.name), " cannot be counted here"));
-    }
+             concat("the images of ", in_quotes(trial.config.dataset.name), " cannot be counted here"));
   }
 
   /// The names of classes, and the size of a vocabulary.

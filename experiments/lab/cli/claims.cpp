@@ -1,13 +1,10 @@
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -27,6 +24,7 @@
 #include "experiments/lab/ledger/page.h"
 #include "experiments/lab/sweep/runner.h"
 #include "experiments/lab/sweep/signals.h"
+#include "experiments/lab/sweep/slurm.h"
 #include "experiments/lab/sweep/trial_seconds.h"
 #include "experiments/lab/tables/sweep_table.h"
 
@@ -201,8 +199,7 @@ struct ClaimsCommand {
     for (std::string line; std::getline(in, line);) ++have;
     for (; have < experiment.claim.repeat; ++have) {
       nlohmann::json runs = nlohmann::json::array();
-      for (const std::string& bench : experiment.claim.bench)
-        runs.push_back(bench_document(bench, file, options.device));
+      for (const std::string& bench : experiment.claim.bench) runs.push_back(bench_document(bench, options.device));
       nlohmann::json line = runs.size() == 1 ? runs[0] : nlohmann::json{{"runs", runs}};
       line["repetition"] = have + 1;
       LineFile(file).append(line.dump());
@@ -211,32 +208,19 @@ struct ClaimsCommand {
     return 0;
   }
 
-  /// The document that `bench` prints, by way of a file beside `file`.
-  static nlohmann::json bench_document(const std::string& words, const std::filesystem::path& file, DeviceKind device) {
-    const std::filesystem::path to = file.parent_path() / concat(".", file.filename().string(), ".part");
-    std::vector<std::string> text{"normlab", "bench"};
+  /// The document that `bench` prints.
+  static nlohmann::json bench_document(const std::string& words, DeviceKind device) {
+    std::string line = "bench";
     std::istringstream in(words);
-    text.insert(text.end(), std::istream_iterator<std::string>(in), {});
-    for (const char* word : {"--format", "json"}) text.emplace_back(word);
-    if (device == DeviceKind::cuda) text.insert(text.end(), {"--device", "cuda"});
-    std::vector<char*> arguments;
-    for (std::string& word : text) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    pid_t child = 0;
-    int status = 0;
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, to.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    const int error = posix_spawn(&child, "/proc/self/exe", &files, nullptr, arguments.data(), environ);
-    posix_spawn_file_actions_destroy(&files);
-    if (error != 0)
-      throw EnvironmentError(fmt::format("bench cannot be started: {}", std::generic_category().message(error)));
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-      throw EnvironmentError(fmt::format("{} failed; run it alone to see why", joined(text, " ")));
-    nlohmann::json document = parse_strict_json(read_file(to), to.string());
-    std::filesystem::remove(to);
-    return document;
+    for (std::string word; in >> word;) line += " " + shell_quoted(word);
+    line += device == DeviceKind::cuda ? " --format json --device cuda" : " --format json";
+    std::FILE* const pipe = ::popen(fmt::format("exec /proc/{}/exe {}", ::getpid(), line).c_str(), "re");
+    if (pipe == nullptr)
+      throw EnvironmentError(fmt::format("bench cannot be started: {}", std::generic_category().message(errno)));
+    std::string text;
+    for (int c; (c = std::fgetc(pipe)) != EOF;) text += char(c);
+    if (::pclose(pipe) != 0) throw EnvironmentError(fmt::format("normlab {} failed; run it alone to see why", line));
+    return parse_strict_json(text, "normlab " + line);
   }
 
   std::string rendered(const std::vector<LedgerLine>& lines) const {

@@ -18,26 +18,6 @@ struct Clean {
   Option out_option;
   bool yes = false;
 
-  /// What to clean: trials by id, experiment folders, and what interrupted merges left.
-  struct Scope {
-    std::vector<std::string> trials;
-    std::vector<std::filesystem::path> experiments, parts;
-  };
-  Scope scope(const ResultStore& store) const {
-    Scope scope;
-    const std::filesystem::path experiments = store.out() / "experiments";
-    if (descriptor.file.empty()) {
-      scope.experiments = list_folder(experiments);
-      scope.trials = store.trial_ids();
-      scope.parts = abandoned_parts(store);
-      return scope;
-    }
-    const Experiment experiment = descriptor.load_staged();
-    for (const Trial& trial : experiment.trials) scope.trials.push_back(trial.id);
-    scope.experiments = {experiments / experiment.stem};
-    return scope;
-  }
-
   int operator()() const {
     if (descriptor.file.empty() && !out_option.given())
       throw InputError("clean: give a descriptor, or --out FOLDER for all trials in that folder");
@@ -55,19 +35,30 @@ struct Clean {
       if (const std::string note = choose_first_wins(store.out()); !note.empty()) tell("{}\n", note);
       put_back_set_aside(store);
     }
-    const Scope meant = scope(store);
-    for (const std::filesystem::path& part : meant.parts) {
+    const std::filesystem::path folder = store.out() / "experiments";
+    std::vector<std::filesystem::path> experiments, parts;  // parts: what interrupted merges left
+    std::vector<std::string> ids;
+    if (descriptor.file.empty()) {
+      experiments = list_folder(folder);
+      ids = store.trial_ids();
+      parts = abandoned_parts(store);
+    } else {
+      const Experiment experiment = descriptor.load_staged();
+      for (const Trial& trial : experiment.trials) ids.push_back(trial.id);
+      experiments = {folder / experiment.stem};
+    }
+    for (const std::filesystem::path& part : parts) {
       std::vector<Removal> removals;
       for (const std::filesystem::path& file : files_below(part))
         if (std::filesystem::is_regular_file(file)) removals.push_back({file, std::filesystem::file_size(file)});
       list(removals);
       if (yes) remove_folder(part);
     }
-    for (const std::filesystem::path& experiment : meant.experiments) {
+    for (const std::filesystem::path& experiment : experiments) {
       list(temporary_files(experiment));
       if (yes) remove_temporaries(experiment);
     }
-    for (const std::string& id : meant.trials) {
+    for (const std::string& id : ids) {
       const TrialFolder trial = store.trial(id);
       const std::vector<Removal> removals = yes ? apply_keep(trial, keep) : superfluous_files(trial, keep);
       list(removals);

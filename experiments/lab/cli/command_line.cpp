@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
-#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <set>
@@ -16,7 +15,6 @@
 #include "experiments/lab/base/suggest.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/base/text_layout.h"
-#include "experiments/lab/cli/help_text.h"
 
 namespace normlab {
 
@@ -163,11 +161,21 @@ std::pair<std::string, std::string> type_of(const CLI::Option& option) {
   return {whole ? "N" : type == "FLOAT" ? "X" : type, colon == all.npos ? "" : all.substr(colon + 1)};
 }
 
+std::string path_of(const CLI::App* command) {
+  std::string path;
+  for (; command != nullptr; command = command->get_parent())
+    path = concat(command->get_name(), path.empty() ? "" : " ", path);
+  return path;
+}
+
+/// An option's or argument's name and description, as a section of the help shows them.
+using HelpEntry = std::pair<std::string, std::string>;
+
 HelpEntry entry_of(const CLI::Option& option) {
   const auto [type, values] = type_of(option);
-  HelpEntry entry{name_of(option), option.get_description()};
-  if (!option.get_positional() && option.get_items_expected_max() > 0) entry.name += " " + type;
-  if (option.get_items_expected_max() > 1) entry.name += " ...";
+  auto [name, what] = HelpEntry{name_of(option), option.get_description()};
+  if (!option.get_positional() && option.get_items_expected_max() > 0) name += " " + type;
+  if (option.get_items_expected_max() > 1) name += " ...";
   std::vector<std::string> remarks;
   if (option.get_required() && !option.get_positional()) remarks.emplace_back("required");
   if (!values.empty()) remarks.push_back(values);
@@ -178,47 +186,61 @@ HelpEntry entry_of(const CLI::Option& option) {
     if (value.starts_with("[")) value = spaced(value.substr(1, value.size() - 2));  // several values
     remarks.push_back("default: " + value);
   }
-  if (remarks.empty()) return entry;
-  const bool in_parentheses = entry.what.ends_with(")");
-  if (in_parentheses) entry.what.pop_back();
-  entry.what += concat(in_parentheses ? "; " : " (", joined(remarks, "; "), ")");
-  return entry;
+  if (remarks.empty()) return {name, what};
+  const bool in_parentheses = what.ends_with(")");
+  if (in_parentheses) what.pop_back();
+  return {name, concat(what, in_parentheses ? "; " : " (", joined(remarks, "; "), ")")};
 }
 
-std::string help_of(const CLI::App& command, const std::string& path) {
-  HelpPage page{concat(path, ": ", command.get_description()), path, {}, {}};
-  HelpSection arguments{"Arguments", {}}, commands{"Commands", {}};
-  std::vector<HelpSection> options;
-  std::string usage;
+std::string lines_of(const std::string& text, std::size_t columns) {
+  return joined(wrapped(text, columns), "\n") + "\n";
+}
+
+/// Descriptions stand beside the names, on narrow terminals below them.
+std::string section_of(const std::string& title, const std::vector<HelpEntry>& entries, std::size_t columns) {
+  constexpr std::size_t kWidestName = 24, kColumnsForTwo = 60;
+  std::size_t widest = 0;
+  for (const auto& [name, what] : entries) widest = std::max(widest, display_width(name));
+  const std::size_t indent = columns >= kColumnsForTwo ? std::min(widest, kWidestName) + 4 : 6;
+  std::string out = "\n" + lines_of(title + ":", columns);
+  for (const auto& [name, what] : entries) {
+    const bool beside = columns >= kColumnsForTwo && display_width(name) + 4 <= indent;
+    out +=
+        "  " + name + (beside ? std::string(indent - 2 - display_width(name), ' ') : "\n" + std::string(indent, ' '));
+    out += joined(wrapped(what, columns - indent), "\n" + std::string(indent, ' ')) + "\n";
+  }
+  return out;
+}
+
+/// Lines of the footer that begin with two spaces are command lines.
+std::string help_of(const CLI::App& command) {
+  constexpr std::size_t kWidest = 100;
+  const std::size_t columns = std::min(kWidest, text_columns());
+  const std::string path = path_of(&command);
+  std::vector<std::pair<std::string, std::vector<HelpEntry>>> sections{{"Arguments", {}}};
+  const auto add = [&](const std::string& title, const HelpEntry& entry) {
+    const auto same = [&](const auto& section) { return section.first == title; };
+    auto section = std::find_if(sections.begin(), sections.end(), same);
+    if (section == sections.end()) section = sections.insert(section, {title, {}});
+    section->second.push_back(entry);
+  };
+  std::string arguments;
   for (const CLI::Option* option : command.get_options()) {
     const HelpEntry entry = entry_of(*option);
-    if (option->get_positional()) {
-      arguments.entries.push_back(entry);
-      usage += option->get_required() ? " " + entry.name : " [" + entry.name + "]";
-      continue;
-    }
-    const std::string& title = option->get_group();
-    auto section = std::find_if(options.begin(), options.end(), [&](const auto& one) { return one.title == title; });
-    if (section == options.end()) section = options.insert(section, {title, {}});
-    section->entries.push_back(entry);
+    add(option->get_positional() ? "Arguments" : option->get_group(), entry);
+    if (option->get_positional()) arguments += option->get_required() ? " " + entry.first : " [" + entry.first + "]";
   }
-  for (const CLI::App* part : command.get_subcommands([](const CLI::App*) { return true; }))
-    commands.entries.push_back({part->get_name(), part->get_description()});
-  page.usage += concat(commands.entries.empty() ? " [OPTIONS]" : " COMMAND [OPTIONS]", usage);
-  page.sections = std::move(options);
-  page.sections.insert(page.sections.begin(), std::move(arguments));
-  page.sections.push_back(std::move(commands));
-  std::istringstream footer(command.get_footer());
-  for (std::string line; std::getline(footer, line);) page.footer.push_back(line);
-  constexpr std::size_t kWidest = 100;
-  return help_text(page, std::min(kWidest, text_columns()));
-}
-
-std::string path_of(const CLI::App* command) {
-  std::string path;
-  for (; command != nullptr; command = command->get_parent())
-    path = concat(command->get_name(), path.empty() ? "" : " ", path);
-  return path;
+  const auto parts = command.get_subcommands([](const CLI::App*) { return true; });
+  for (const CLI::App* part : parts) add("Commands", {part->get_name(), part->get_description()});
+  std::string out = lines_of(concat(path, ": ", command.get_description()), columns) + "\n";
+  out += lines_of(concat("Usage: ", path, parts.empty() ? " [OPTIONS]" : " COMMAND [OPTIONS]", arguments), columns);
+  for (const auto& [title, entries] : sections)
+    if (!entries.empty()) out += section_of(title, entries, columns);
+  std::istringstream footer("\n" + command.get_footer());
+  for (std::string line; std::getline(footer, line);)
+    out +=
+        line.starts_with("  ") ? "  " + joined(wrapped(line, columns - 4), " \\\n  ") + "\n" : lines_of(line, columns);
+  return out;
 }
 
 /// Replaces CLI11's message.
@@ -230,14 +252,6 @@ std::string complaint_of(const CLI::App* command, const CLI::ParseError& error) 
                 : error.get_name() == "ArgumentMismatch" ? concat(name, ": a value is required")
                                                          : what,
                 "; see ", path_of(command), " --help");
-}
-
-void describe_options(const CLI::App& command, const std::string& path, std::vector<DescribedOption>& to) {
-  for (const CLI::Option* option : command.get_options())
-    if (option->get_items_expected_max() > 0)
-      to.push_back({path, name_of(*option), type_of(*option).first, option->get_description()});
-  for (const CLI::App* part : command.get_subcommands([](const CLI::App*) { return true; }))
-    describe_options(*part, concat(path, path.empty() ? "" : " ", part->get_name()), to);
 }
 
 /// CLI11 would blame the words after an unknown option, and say of an unknown command that one is missing.
@@ -288,19 +302,11 @@ CommandLine::CommandLine(const char* program, const char* what, const std::strin
   app_->require_subcommand(1);
   app_->set_version_flag("--version", version, "print the version");
   app_->set_help_flag("-h,--help", "print this help");
-  app_->formatter_fn([](const CLI::App* command, const std::string&, CLI::AppFormatMode) {
-    return help_of(*command, path_of(command));
-  });
+  app_->formatter_fn([](const CLI::App* command, const std::string&, CLI::AppFormatMode) { return help_of(*command); });
 }
 CommandLine::~CommandLine() = default;
 void CommandLine::require(std::string_view command, std::string_view argument) {
   app_->get_subcommand(std::string(command))->get_option(std::string(argument))->required();
-}
-
-std::vector<DescribedOption> CommandLine::options() const {
-  std::vector<DescribedOption> all;
-  describe_options(*program_, "", all);
-  return all;
 }
 
 std::optional<int> CommandLine::read(const std::vector<std::string>& words) {

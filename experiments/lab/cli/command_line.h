@@ -129,6 +129,13 @@ class Command {
   Option add_output(Output kind, const char* name, Path& value, const char* what) {
     return add_option(name, value, what).output(kind);
   }
+  /// An enum value by its word; none if the option is left out.
+  template <class E>
+  Option add_optional_words(const char* name, std::optional<E>& value, const char* what) {
+    return add_option(
+               name, [&value](const std::string& word) { find_word(word, value.emplace()); }, what)
+        .one_of(words_of<E>());
+  }
   /// An enum value by its word.
   template <class E>
   Option add_words(const char* name, E& value, const char* what,
@@ -161,12 +168,6 @@ class Command {
   const Form* form_;  // null: the options are the command's own
 };
 
-/// An option or argument that takes a value, as the help describes it.
-struct DescribedOption {
-  std::string command, name;  // "data preview", "-o, --output"; an argument in capitals
-  std::string type, what;     // "FILE", "FOLDER", "TEXT", "N", "X" or "WORD"; the description
-};
-
 class CommandLine : public Command {
  public:
   CommandLine(const char* program, const char* what, const std::string& version);
@@ -177,8 +178,6 @@ class CommandLine : public Command {
   /// Sets the option variables. If the words (those after the program's name) only ask for help, prints it and returns
   /// the exit code. InputError if they are invalid; for an unknown option with the nearest match.
   std::optional<int> read(const std::vector<std::string>& words);
-  /// Of all commands that have been added.
-  std::vector<DescribedOption> options() const;
   int carry_out() const { return parsed_.action(); }
   /// For a caller that cannot do without an argument that the command may lack.
   void require(std::string_view command, std::string_view argument);

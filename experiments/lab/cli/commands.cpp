@@ -15,7 +15,6 @@
 #include "experiments/lab/base/suggest.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/cli/commands.h"
-#include "experiments/lab/cli/old_names.h"
 #include "experiments/lab/sweep/signals.h"
 
 namespace normlab {
@@ -31,6 +30,55 @@ constexpr NamedCommand kCommands[] = {NORMLAB_COMMANDS(NORMLAB_ROW)};
 
 bool is_command(std::string_view word) {
   return std::any_of(std::begin(kCommands), std::end(kCommands), [&](const NamedCommand& c) { return c.name == word; });
+}
+
+/// A command of the version before that is an option of another one now. The next release takes away this, and what
+/// follows from it below.
+struct OldName {
+  std::string_view name, now;                                // now: as the message says it
+  std::vector<std::string> words;                            // of the new command
+  std::vector<std::pair<std::string, std::string>> renamed;  // options
+  std::string required;                                      // an argument that the new command may lack
+};
+
+/// Null for any other word.
+const OldName* find_old_name(std::string_view word) {
+  static const std::vector<OldName> all{
+      {"missing", "status --missing", {"status", "--missing"}, {}, ""},
+      {"curves", "export --curves --by-row", {"export", "--curves", "--by-row"}, {}, ""},
+      {"find", "list ID", {"list"}, {}, "ID"},
+      {"diff", "explain A B", {"explain"}, {}, "B"},
+      {"fewshot", "eval --fewshot", {"eval", "--fewshot"}, {{"--data", "--data-root"}, {"--dataset", "--data"}}, ""},
+      {"probe", "eval --probe", {"eval", "--probe"}, {{"--data", "--data-root"}}, ""},
+      {"figures",
+       "report --figures FOLDER",
+       {"report"},
+       {{"--output", "--figures"}, {"-o", "--figures"}, {"--last", "--steps"}},
+       ""},
+      {"schema", "check --schema", {"check", "--schema"}, {}, ""}};
+  const auto found = std::find_if(all.begin(), all.end(), [&](const OldName& old) { return old.name == word; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+/// Tells the new name on standard error, and gives the words, of which `first` is the old name, for the new command.
+std::vector<std::string> replaced(const OldName& old, const std::vector<std::string>& given, std::size_t first) {
+  tell("normlab {} is now `normlab {}`; the old name goes with the next release\n", old.name, old.now);
+  const auto name = given.begin() + std::ptrdiff_t(first);
+  std::vector<std::string> words(given.begin(), name), rest(name + 1, given.end());
+  words.insert(words.end(), old.words.begin(), old.words.end());
+  bool drawn = false;  // the folder of the figures is given
+  for (auto word = rest.begin(); word != std::find(rest.begin(), rest.end(), "--"); ++word)
+    for (const auto& [before, after] : old.renamed) {
+      const bool letter = before.size() == 2;  // its value may follow without a space
+      if (letter ? !word->starts_with(before) : word->substr(0, word->find('=')) != before) continue;
+      const std::string value = word->substr(before.size());
+      *word = after + (letter && !value.empty() ? "=" : "") + value;
+      drawn = drawn || after == "--figures";
+      break;
+    }
+  if (old.name == "figures" && !drawn) words.emplace_back("--figures=figures");
+  words.insert(words.end(), rest.begin(), rest.end());
+  return words;
 }
 
 /// `help X` becomes `X --help`, and an old name the new one. InputError for an unknown command.

@@ -29,9 +29,11 @@ namespace normlab {
 NORMLAB_COMMANDS(NORMLAB_DECLARED)
 #undef NORMLAB_DECLARED
 
-void add_data_info(Command& data);
-void add_data_pack(Command& data);
-void add_data_preview(Command& data);
+/// The source that a descriptor names, and a paragraph per deviation from it, in lines of at most 80 columns; "" if it
+/// names none.
+std::string paper_text(const struct PaperConfig& paper);
+/// `explain A B`: what differs between two trials or two descriptors.
+void print_difference(const std::string& a, const std::string& b, const struct DescriptorOptions& options);
 
 /// Adds only the commands that `words` name, since adding all takes longer than most take to run. Adds all for the
 /// help, and for the error if none is named.

@@ -22,21 +22,6 @@
 namespace normlab {
 namespace {
 
-struct ConvertCommand {
-  std::string in, out, to = "normlab";
-  std::optional<std::string> from, model, resize_positions;
-  bool fuse = false, ema = false;
-  ImportOptions import_options;
-
-  int operator()() const;
-
- private:
-  Inputs inputs() const;
-};
-
-constexpr Resampling kResamplings[] = {Resampling::bilinear, Resampling::bilinear_antialias, Resampling::corners,
-                                       Resampling::bicubic, Resampling::bicubic_antialias};
-
 /// A network that only stores weights.
 struct Holder {
   ModelConfig model;
@@ -62,83 +47,83 @@ std::unique_ptr<Holder> fused(const Holder& network) {
   return out;
 }
 
-/// The network's file too, and the parts that an index names.
-Inputs ConvertCommand::inputs() const {
-  Inputs all{in, model.value_or("")};
-  if (!in.ends_with(kSafetensorsIndexEnding)) return all;
-  const nlohmann::json index = parse_strict_json(read_file(in), in);
-  for (const auto& part : index.at("weight_map"))
-    all.push_back(std::filesystem::path(in).parent_path() / part.get<std::string>());
-  return all;
-}
+struct ConvertCommand {
+  std::string in, out;
+  NameScheme to = NameScheme::normlab;
+  std::optional<NameScheme> from;
+  std::optional<std::string> model;
+  bool fuse = false, ema = false;
+  ImportOptions import_options;
 
-int ConvertCommand::operator()() const {
-  std::optional<NameScheme> given;
-  if (from) given = *name_scheme(*from);
-  const NameScheme wanted = *name_scheme(to);
-  require_container(out, wanted);
-  WeightFile file = read_weight_file(in);
-  require_output(out, inputs());
-  if (ema) take_average(file, in);
-  const NameScheme names = stated_names(file, given);
-  auto network = std::make_unique<Holder>(stated_model(file, model, resize_positions.has_value(), names));
-  initialise(network->weights, network->model, 0);  // for parameters missing from the file (--allow-missing)
+  int operator()() const {
+    require_container(out, to);
+    WeightFile file = read_weight_file(in);
+    require_output(out, inputs());
+    if (ema) take_average(file, in);
+    const NameScheme names = stated_names(file, from);
+    auto network =
+        std::make_unique<Holder>(stated_model(file, model, import_options.resize_positions.has_value(), names));
+    initialise(network->weights, network->model, 0);  // for parameters missing from the file (--allow-missing)
 
-  ImportOptions options = import_options;
-  options.grid = recorded_grid(file);
-  for (const Resampling how : kResamplings)
-    if (resize_positions == to_string(how)) options.resize_positions = how;
-
-  ConversionReport report;
-  const auto print_report = [&] { print_text("{} ({}): {}", in, to_string(names), report.text()); };
-  try {
-    import_weights(file.tensors, names, network->model, options, network->weights, report);
-  } catch (const InputError&) {
+    ImportOptions options = import_options;
+    options.grid = recorded_grid(file);
+    ConversionReport report;
+    const auto print_report = [&] { print_text("{} ({}): {}", in, word_of(names), report.text()); };
+    try {
+      import_weights(file.tensors, names, network->model, options, network->weights, report);
+    } catch (const InputError&) {
+      print_report();
+      throw;
+    }
     print_report();
-    throw;
+    require_finite(network->weights, in);
+    if (fuse) network = fused(*network);
+    const Tensors tensors = export_weights(network->weights, network->model, to);
+    std::map<std::string, std::string> metadata;
+    if (!report.positions.empty()) metadata[kPositionsKey] = report.positions;
+    if (const auto trained = file.metadata.find(kTrainedOnKey); trained != file.metadata.end())
+      metadata.insert(*trained);
+    write_weight_file(out, tensors, to, network->model, std::move(metadata));
+    print_text("{} ({}): {} tensors written, {} parameters\n", out, word_of(to), tensors.size(),
+               network->weights.count());
+    for (const std::string& advice : scheme_advice(to, network->model)) print_text("  note       {}\n", advice);
+    return 0;
   }
-  print_report();
-  require_finite(network->weights, in);
-  if (fuse) network = fused(*network);
-  const Tensors tensors = export_weights(network->weights, network->model, wanted);
-  std::map<std::string, std::string> metadata;
-  if (!report.positions.empty()) metadata[kPositionsKey] = report.positions;
-  if (const auto trained = file.metadata.find(kTrainedOnKey); trained != file.metadata.end()) metadata.insert(*trained);
-  write_weight_file(out, tensors, wanted, network->model, std::move(metadata));
-  print_text("{} ({}): {} tensors written, {} parameters\n", out, to_string(wanted), tensors.size(),
-             network->weights.count());
-  for (const std::string& advice : scheme_advice(wanted, network->model)) print_text("  note       {}\n", advice);
-  return 0;
-}
+
+ private:
+  /// The network's file too, and the parts that an index names.
+  Inputs inputs() const {
+    Inputs all{in, model.value_or("")};
+    if (!in.ends_with(kSafetensorsIndexEnding)) return all;
+    const nlohmann::json index = parse_strict_json(read_file(in), in);
+    for (const auto& part : index.at("weight_map"))
+      all.push_back(std::filesystem::path(in).parent_path() / part.get<std::string>());
+    return all;
+  }
+};
 
 }  // namespace
 
 void add_convert(Command& app) {
   auto [command, options] =
       app.add_command<ConvertCommand>("convert", "convert weights between normlab, timm, Big Vision and AugReg");
-  const std::vector<std::string> schemes{"normlab", "timm", "big_vision", "augreg"};
   command.add_option("in", options.in, "file to read, .safetensors or .npz").required();
   command
       .add_output(Output::file, "out", options.out,
                   "file to write, .npz for big_vision and augreg, otherwise .safetensors")
       .required();
-  command.add_option("--from", options.from, "program whose tensor names IN has; needed unless IN states it")
-      .one_of(schemes);
-  command.add_option("--to", options.to, "program whose tensor names OUT gets").one_of(schemes).show_default();
+  command.add_optional_words("--from", options.from, "program whose tensor names IN has; needed unless IN states it");
+  command.add_choice("--to", options.to, "program whose tensor names OUT gets");
   command.add_option("--model", options.model,
                      "the network as JSON, a file or the text itself; needed unless IN states it");
   command.add_flag("--allow-missing", options.import_options.allow_missing,
                    "keep the initial values (seed 0) of tensors that IN lacks");
   command.add_flag("--allow-left-over", options.import_options.allow_left_over, "drop tensors that the model lacks");
   command.add_flag("--ema", options.ema, "convert the averaged weights of a checkpoint");
-  std::vector<std::string> resamplings;
-  for (const Resampling how : kResamplings) resamplings.emplace_back(to_string(how));
-  command
-      .add_option(
-          "--resize-positions", options.resize_positions,
-          "resample position embeddings to the model's image size; timm uses bicubic_antialias (for an npz: bilinear), "
-          "Big Vision corners")
-      .one_of(resamplings);
+  command.add_optional_words(
+      "--resize-positions", options.import_options.resize_positions,
+      "resample position embeddings to the model's image size; timm uses bicubic_antialias (for an npz: bilinear), "
+      "Big Vision corners");
   command.add_flag("--fuse-bn", options.fuse,
                    "merge batch norms into the adjacent linear layers, and name the sites that cannot be merged");
   command.examples({"normlab convert checkpoint.safetensors vit.safetensors --ema --to timm",

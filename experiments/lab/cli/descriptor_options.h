@@ -1,7 +1,8 @@
-// Options of every command that reads a descriptor, or an archive that holds one.
+// Options that several commands share.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,10 @@
 
 namespace normlab {
 
+struct DataSource;    // data/data_source.h
+struct TableOptions;  // tables/table_model.h
+
+/// Of every command that reads a descriptor, or an archive that holds one.
 struct DescriptorOptions {
   std::string file;
   std::vector<std::string> sets;
@@ -80,5 +85,25 @@ struct DescriptorOptions {
   Experiment read(const std::filesystem::path& descriptor, const ResultStore& results,
                   const ClassCounts& classes) const;
 };
+
+/// Which data set.
+void add_data_source(Command& command, DataSource& source);
+/// --labels-from and --class-order; `change` is called with each.
+void add_label_options(
+    Command& command, std::optional<int>& labels_from, std::string& class_order,
+    const std::function<void(Option)>& change = [](Option) {});
+
+// Of commands that build a table model.
+
+/// --metric, --select, --last, --diverged: which number represents a run. Returns --last.
+Option add_selection(Command& command, TableOptions& options);
+/// InputError for a --last that nothing would read.
+void refuse_unread_last(const Option& last, const TableOptions& options);
+
+/// --where, --sort.
+void add_row_choice(Command& command, TableOptions& options);
+
+/// --family, --detect, --equivalent, --learned, --bootstrap, --lr-sensitivity.
+void add_statistics(Command& command, TableOptions& options);
 
 }  // namespace normlab

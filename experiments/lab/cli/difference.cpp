@@ -1,5 +1,3 @@
-#include "experiments/lab/cli/difference.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,6 +9,8 @@
 #include "core/visible_text.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/base/text_layout.h"
+#include "experiments/lab/cli/commands.h"
+#include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/trial_by_id.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/formula.h"
@@ -78,13 +78,9 @@ Differences formula_differences(const ModelConfig& a, const ModelConfig& b) {
   return compare(lines(a), lines(b));
 }
 
-Differences parameter_differences(const ModelConfig& a, const ModelConfig& b) {
-  const ModelCost x = model_cost(a), y = model_cost(b);
-  Differences out;
-  if (x.parameters != y.parameters)
-    out.push_back({"parameters", std::to_string(x.parameters), std::to_string(y.parameters)});
-  if (x.macs != y.macs) out.push_back({"macs per image", std::to_string(x.macs), std::to_string(y.macs)});
-  return out;
+Facts cost_of(const ModelConfig& model) {
+  const ModelCost cost = model_cost(model);
+  return {{"parameters", std::to_string(cost.parameters)}, {"macs per image", std::to_string(cost.macs)}};
 }
 
 std::map<std::string, std::string> metrics_of(const std::optional<TrialResult>& result) {
@@ -114,106 +110,96 @@ void print_section(const char* title, const Differences& differences) {
   }
 }
 
-struct Pair {
-  const std::string &a, &b;
-  const DescriptorOptions& options;
+Differences of_rows(const Experiment& left, const Cell& row_a, const Experiment& right, const Cell& row_b) {
+  TrialConfig x = first_trial(left, row_a).config, y = first_trial(right, row_b).config;
+  const auto seeds = [](const Experiment& from, const Cell& cell) {
+    std::string all;
+    for (const std::size_t t : cell.trials)
+      all += fmt::format("{}{}", all.empty() ? "" : " ", from.trials[t].config.seed);
+    return all.empty() ? std::string("not known yet") : all;
+  };
+  x.seed = y.seed = 0;  // seeds are compared per row below
+  Differences out = compare(facts_of(x), facts_of(y));
+  for (const Differences& more : {formula_differences(x.model, y.model), compare(cost_of(x.model), cost_of(y.model))})
+    out.insert(out.end(), more.begin(), more.end());
+  if (seeds(left, row_a) != seeds(right, row_b)) out.push_back({"seeds", seeds(left, row_a), seeds(right, row_b)});
+  return out;
+}
 
-  void print() const {
-    const bool id_a = may_be_id(a), id_b = may_be_id(b);
-    if (id_a != id_b)
-      throw InputError(concat("explain: compares two trials or two descriptors, but of ", in_quotes(a), " and ",
-                              in_quotes(b), " only one is a trial's id; give two ids or two descriptors"));
-    return id_a ? trials() : descriptors();
+void print_trials(const std::string& a, const std::string& b, const DescriptorOptions& options) {
+  const ResultStore store(options.out);
+  const std::string ids[2] = {id_that_begins(store, a), id_that_begins(store, b)};
+  TrialConfig configs[2];
+  TrialStatus status[2];
+  for (int i = 0; i < 2; ++i) {
+    const TrialFolder folder = store.trial(ids[i]);
+    const auto file = folder.path() / "config.json";
+    if (!std::filesystem::exists(file))
+      throw InputError(concat("trial ", ids[i].substr(0, 12), " was never started: ", file.string(),
+                              " does not exist; compare the descriptors instead"));
+    configs[i] = read_trial_config(folder);
+    status[i] = folder.status();
+    if (status[i].finished()) require_agreement(folder, *status[i].result);
   }
+  if (ids[0] == ids[1]) return print_text("both ids name trial {}\n", ids[0]);
+  print_text("{} -> {}\n", ids[0].substr(0, 12), ids[1].substr(0, 12));
+  print_section("config", compare(facts_of(configs[0]), facts_of(configs[1])));
+  print_section("formula", formula_differences(configs[0].model, configs[1].model));
+  print_section("cost", compare(cost_of(configs[0].model), cost_of(configs[1].model)));
+  if (status[0].state != status[1].state)
+    print_section("state", {{"state", std::string(word_of(status[0].state)), std::string(word_of(status[1].state))}});
+  print_section("metrics", compare(metrics_of(status[0].result), metrics_of(status[1].result)));
+  print_section("environment", compare(environment_of(status[0].result), environment_of(status[1].result)));
+}
 
-  void trials() const {
-    const ResultStore store(options.out);
-    const std::string ids[2] = {id_that_begins(store, a), id_that_begins(store, b)};
-    TrialConfig configs[2];
-    TrialStatus status[2];
-    for (int i = 0; i < 2; ++i) {
-      const TrialFolder folder = store.trial(ids[i]);
-      const auto file = folder.path() / "config.json";
-      if (!std::filesystem::exists(file))
-        throw InputError(concat("trial ", ids[i].substr(0, 12), " was never started: ", file.string(),
-                                " does not exist; compare the descriptors instead"));
-      configs[i] = read_trial_config(folder);
-      status[i] = folder.status();
-      if (status[i].finished()) require_agreement(folder, *status[i].result);
+void print_descriptors(const std::string& a, const std::string& b, const DescriptorOptions& options) {
+  const ResultStore store(options.out);
+  const Experiment e[2] = {next_stage(options.load(a), store), next_stage(options.load(b), store)};
+  std::set<std::string> ids[2];
+  for (int i = 0; i < 2; ++i)
+    for (const Trial& trial : e[i].trials) ids[i].insert(trial.id);
+  std::size_t both = 0;
+  for (const std::string& id : ids[0]) both += ids[1].count(id);
+  print_text("{} in both, {} only in {}, {} only in {}\n", plural(both, "trial"), ids[0].size() - both, a,
+             ids[1].size() - both, b);
+  std::map<std::string, const Cell*> rows_b;
+  for (const Cell& row : e[1].rows) rows_b[row.label] = &row;
+  // Matches rows by name; if both descriptors have a single row, matches those whatever their names.
+  const bool single = e[0].rows.size() == 1 && e[1].rows.size() == 1;
+  std::vector<std::pair<std::string, Differences>> rows;
+  Differences lone;
+  for (const Cell& row : e[0].rows) {
+    const auto found = single ? rows_b.begin() : rows_b.find(row.label);
+    if (found == rows_b.end()) {
+      lone.push_back({row.label, "here", "-"});
+      continue;
     }
-    if (ids[0] == ids[1]) return print_text("both ids name trial {}\n", ids[0]);
-    print_text("{} -> {}\n", ids[0].substr(0, 12), ids[1].substr(0, 12));
-    print_section("config", compare(facts_of(configs[0]), facts_of(configs[1])));
-    print_section("formula", formula_differences(configs[0].model, configs[1].model));
-    print_section("cost", parameter_differences(configs[0].model, configs[1].model));
-    if (status[0].state != status[1].state)
-      print_section("state", {{"state", std::string(word_of(status[0].state)), std::string(word_of(status[1].state))}});
-    print_section("metrics", compare(metrics_of(status[0].result), metrics_of(status[1].result)));
-    print_section("environment", compare(environment_of(status[0].result), environment_of(status[1].result)));
+    rows.emplace_back(row.label, of_rows(e[0], row, e[1], *found->second));
+    rows_b.erase(found);
   }
-
-  void descriptors() const {
-    const ResultStore store(options.out);
-    const Experiment e[2] = {next_stage(options.load(a), store), next_stage(options.load(b), store)};
-    std::set<std::string> ids[2];
-    for (int i = 0; i < 2; ++i)
-      for (const Trial& trial : e[i].trials) ids[i].insert(trial.id);
-    std::size_t both = 0;
-    for (const std::string& id : ids[0]) both += ids[1].count(id);
-    print_text("{} in both, {} only in {}, {} only in {}\n", plural(both, "trial"), ids[0].size() - both, a,
-               ids[1].size() - both, b);
-    std::map<std::string, const Cell*> rows_b;
-    for (const Cell& row : e[1].rows) rows_b[row.label] = &row;
-    // Matches rows by name; if both descriptors have a single row, matches those whatever their names.
-    const bool single = e[0].rows.size() == 1 && e[1].rows.size() == 1;
-    std::vector<std::pair<std::string, Differences>> rows;
-    Differences lone;
-    for (const Cell& row : e[0].rows) {
-      const auto found = single ? rows_b.begin() : rows_b.find(row.label);
-      if (found == rows_b.end()) {
-        lone.push_back({row.label, "here", "-"});
-        continue;
-      }
-      rows.emplace_back(row.label, of_rows(e[0], row, e[1], *found->second));
-      rows_b.erase(found);
-    }
-    for (const Cell& row : e[1].rows)
-      if (rows_b.contains(row.label)) lone.push_back({row.label, "-", "here"});
-    print_section("rows in only one of the two", lone);
-    Differences common = rows.empty() ? Differences{} : rows.front().second;
-    for (const auto& [label, differences] : rows)
-      std::erase_if(common, [&, &found = differences](const Difference& d) {
-        return std::find(found.begin(), found.end(), d) == found.end();
-      });
-    print_section(rows.size() > 1 ? fmt::format("all {} rows in both", rows.size()).c_str() : "config", common);
-    for (auto& [label, differences] : rows) {
-      std::erase_if(differences,
-                    [&](const Difference& d) { return std::find(common.begin(), common.end(), d) != common.end(); });
-      print_section(label.c_str(), differences);
-    }
+  for (const Cell& row : e[1].rows)
+    if (rows_b.contains(row.label)) lone.push_back({row.label, "-", "here"});
+  print_section("rows in only one of the two", lone);
+  Differences common = rows.empty() ? Differences{} : rows.front().second;
+  for (const auto& [label, differences] : rows)
+    std::erase_if(common, [&, &found = differences](const Difference& d) {
+      return std::find(found.begin(), found.end(), d) == found.end();
+    });
+  print_section(rows.size() > 1 ? fmt::format("all {} rows in both", rows.size()).c_str() : "config", common);
+  for (auto& [label, differences] : rows) {
+    std::erase_if(differences,
+                  [&](const Difference& d) { return std::find(common.begin(), common.end(), d) != common.end(); });
+    print_section(label.c_str(), differences);
   }
-
-  static Differences of_rows(const Experiment& left, const Cell& row_a, const Experiment& right, const Cell& row_b) {
-    TrialConfig x = first_trial(left, row_a).config, y = first_trial(right, row_b).config;
-    const auto seeds = [](const Experiment& from, const Cell& cell) {
-      std::string all;
-      for (const std::size_t t : cell.trials)
-        all += fmt::format("{}{}", all.empty() ? "" : " ", from.trials[t].config.seed);
-      return all.empty() ? std::string("not known yet") : all;
-    };
-    x.seed = y.seed = 0;  // seeds are compared per row below
-    Differences out = compare(facts_of(x), facts_of(y));
-    for (const Differences& more : {formula_differences(x.model, y.model), parameter_differences(x.model, y.model)})
-      out.insert(out.end(), more.begin(), more.end());
-    if (seeds(left, row_a) != seeds(right, row_b)) out.push_back({"seeds", seeds(left, row_a), seeds(right, row_b)});
-    return out;
-  }
-};
+}
 
 }  // namespace
 
 void print_difference(const std::string& a, const std::string& b, const DescriptorOptions& options) {
-  Pair{a, b, options}.print();
+  if (may_be_id(a) != may_be_id(b))
+    throw InputError(concat("explain: compares two trials or two descriptors, but of ", in_quotes(a), " and ",
+                            in_quotes(b), " only one is a trial's id; give two ids or two descriptors"));
+  (may_be_id(a) ? print_trials : print_descriptors)(a, b, options);
 }
 
 }  // namespace normlab

@@ -5,9 +5,8 @@
 #include <bit>
 
 #include "experiments/lab/base/terminal.h"
-#include "experiments/lab/cli/answers.h"
 #include "experiments/lab/cli/commands.h"
-#include "experiments/lab/cli/data_source_options.h"
+#include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/device_option.h"
 #include "experiments/lab/cli/eval_forms.h"
 #include "experiments/lab/cli/output_file.h"
@@ -22,7 +21,6 @@
 #include "experiments/lab/train/segment_evaluation.h"
 #include "experiments/lab/train/trial.h"
 #include "experiments/lab/trials/loss_meaning.h"
-#include "experiments/lab/trials/trial_files.h"
 #include "experiments/lab/weights/convert.h"
 #include "experiments/lab/weights/convert_files.h"
 #include "experiments/lab/weights/npy.h"
@@ -313,7 +311,7 @@ struct EvalCommand {
     }
     if (logits) {
       const HostTensor tensor =
-          host_tensor<float>("logits", {static_cast<std::uint64_t>(images.count()), classes}, std::move(all_logits));
+          host_tensor("logits", {static_cast<std::uint64_t>(images.count()), classes}, std::move(all_logits));
       write_output(*logits, write_npy_bytes(tensor), inputs);
     }
     if (answers_to) write_output(*answers_to, answers.predictions_csv(), inputs);

@@ -9,10 +9,10 @@
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/cli/commands.h"
-#include "experiments/lab/cli/difference.h"
-#include "experiments/lab/cli/paper_text.h"
+#include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/descriptor/fields.h"
 #include "experiments/lab/descriptor/formula.h"
+#include "experiments/lab/descriptor/tested_claim.h"
 #include "experiments/lab/train/stored_features.h"
 #include "nn/model/init.h"
 #include "nn/model/model.h"
@@ -300,6 +300,16 @@ struct Explain {
 };
 
 }  // namespace
+
+std::string paper_text(const PaperConfig& paper) {
+  if (paper.empty()) return {};
+  const auto paragraph = [](const std::string& text) { return joined(wrapped(visible(text), 78), "\n  ") + "\n"; };
+  std::string out = paragraph("Source: " + paper.source);
+  for (const Deviation& d : paper.deviations)
+    out += paragraph(
+        fmt::format("Differs from the source: {} is {} there and {} here: {}", d.key, d.paper, d.here, d.why));
+  return out;
+}
 
 void add_explain(Command& app) {
   auto [command, explain] = app.add_command<Explain>(

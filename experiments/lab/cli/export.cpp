@@ -5,7 +5,6 @@
 #include "core/error.h"
 #include "core/words.h"
 #include "experiments/lab/base/build_info.h"
-#include "experiments/lab/base/files.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/cli/commands.h"

@@ -19,11 +19,7 @@
 namespace normlab {
 namespace {
 
-struct Listed {
-  std::string name, descriptor;
-  std::map<SeedState, std::size_t, std::greater<>> states;
-  std::size_t trials = 0;
-};
+using Json = nlohmann::ordered_json;
 
 /// A damaged trial counts as unreadable, so that the others are still listed.
 SeedState state_on_disk(const TrialFolder& trial) {
@@ -42,19 +38,26 @@ struct List {
     const ResultStore store(out);
     for (const std::string& prefix : ids) print_trials(store, prefix);
     if (!ids.empty()) return 0;
-    std::vector<Listed> all;
+    Json experiments = Json::array();
     std::set<std::string> planned;
     for (const PlanFile& plan : read_plan_files(store)) {
-      Listed& listed = all.emplace_back(Listed{plan.stem, plan.descriptor, {}, 0});
+      std::map<SeedState, std::size_t, std::greater<>> states;
+      std::size_t trials = 0;
       for (const PlannedTrial& trial : plan.trials) {
         if (!planned.insert(trial.id).second && trial.purpose != Purpose::table) continue;
-        ++listed.trials;
-        ++listed.states[state_on_disk(store.trial(trial.id))];
+        ++trials;
+        ++states[state_on_disk(store.trial(trial.id))];
       }
+      Json counts = Json::object();
+      for (const auto& [state, count] : states) counts[std::string(word_of(state))] = count;
+      experiments.push_back(
+          {{"name", plan.stem}, {"descriptor", plan.descriptor}, {"trials", trials}, {"states", std::move(counts)}});
     }
     std::size_t others = 0;
     for (const std::string& id : store.trial_ids()) others += planned.contains(id) ? 0 : 1;
-    print_bytes(format == "json" ? json_of(all, others) : text_of(all, others));
+    const Json document{{"experiments", std::move(experiments)}, {"trials_of_earlier_plans", others}};
+    print_bytes(format == "json" ? document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
+                                 : text_of(document.at("experiments"), others));
     return 0;
   }
 
@@ -87,35 +90,21 @@ struct List {
     }
   }
 
-  std::string text_of(const std::vector<Listed>& all, std::size_t others) const {
-    if (all.empty() && others == 0) return fmt::format("{}: no experiment has run here\n", visible_line(out));
+  std::string text_of(const Json& experiments, std::size_t others) const {
+    if (experiments.empty() && others == 0) return fmt::format("{}: no experiment has run here\n", visible_line(out));
+    const auto line = [](const Json& text) { return visible_line(text.get_ref<const std::string&>()); };
     std::string text;
-    for (const Listed& listed : all) {
+    for (const Json& listed : experiments) {
       std::string states;
-      for (const auto& [state, count] : listed.states)
-        states += fmt::format("{}{} {}", states.empty() ? "" : ", ", count, word_of(state));
-      text += fmt::format("{}: {}, {}\n", visible_line(listed.name), plural(listed.trials, "trial"), states);
-      if (!listed.descriptor.empty()) text += fmt::format("  {}\n", visible_line(listed.descriptor));
+      for (const auto& [state, count] : listed.at("states").items())
+        states += fmt::format("{}{} {}", states.empty() ? "" : ", ", count.dump(), state);
+      text += fmt::format("{}: {}, {}\n", line(listed["name"]), plural(listed["trials"].dump(), "trial"), states);
+      if (listed["descriptor"] != "") text += fmt::format("  {}\n", line(listed["descriptor"]));
     }
     if (others > 0)
       text += fmt::format("{} of earlier plans; `normlab table {}` shows all\n", plural(others, "trial"),
                           visible_line(out));
     return text;
-  }
-
-  static std::string json_of(const std::vector<Listed>& all, std::size_t others) {
-    using Json = nlohmann::ordered_json;
-    Json experiments = Json::array();
-    for (const Listed& listed : all) {
-      Json states = Json::object();
-      for (const auto& [state, count] : listed.states) states[std::string(word_of(state))] = count;
-      experiments.push_back({{"name", listed.name},
-                             {"descriptor", listed.descriptor},
-                             {"trials", listed.trials},
-                             {"states", std::move(states)}});
-    }
-    const Json document{{"experiments", std::move(experiments)}, {"trials_of_earlier_plans", others}};
-    return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 };
 

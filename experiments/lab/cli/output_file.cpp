@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/lab/base/files.h"

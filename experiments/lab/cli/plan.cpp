@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <set>
 
 #include "core/error.h"
@@ -14,7 +13,6 @@
 #include "experiments/lab/cli/commands.h"
 #include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/device_option.h"
-#include "experiments/lab/cli/paper_text.h"
 #include "experiments/lab/descriptor/trials_ahead.h"
 #include "experiments/lab/descriptor/tune.h"
 #include "experiments/lab/sweep/plan_file.h"
@@ -44,99 +42,7 @@ std::string flops_text(double flops) {
 enum class PlanFormat : std::uint8_t { text, slurm, commands };
 constexpr auto stated_words(PlanFormat) { return words<PlanFormat>("text", "slurm", "commands"); }
 
-struct PlanTasks {
-  PlanFormat format = PlanFormat::text;
-  std::vector<Option> of_tasks{}, of_slurm{};  // options that apply only there
-  double hours = 0;                            // 0: estimated
-  DeviceKind device = DeviceKind::cpu;
-  SlurmJob asked;
-
-  void add_options(Command& plan);
-  /// For the trials without a result. `gflops`: of one core; 0: measured. InputError if a trial's time is unknown.
-  int print(const Experiment& experiment, const DescriptorOptions& descriptor, double gflops) const;
-  /// InputError for an option that the format does not use.
-  void require_used() const;
-};
-
 std::string absolute(const std::string& path) { return std::filesystem::absolute(path).lexically_normal().string(); }
-
-void PlanTasks::add_options(Command& plan) {
-  plan.add_words(
-          "--format", format,
-          "text; slurm: print a Slurm array script for the trials without a result; commands: a command line per task "
-          "for other schedulers")
-      .show_default("text");
-  of_tasks = {
-      plan.add_bounded("--tasks", asked.tasks, "number of tasks; each trains trials until none is left", 1, 1'000'000)};
-  of_tasks.push_back(
-      plan.add_bounded("--trials-per-task", asked.trials_per_task, "trials per task (default: 1)", 1, 1'000'000)
-          .excludes(of_tasks.front()));
-  of_tasks.push_back(plan.add_number("--cpus", asked.cpus, "cores per task", 1, 1024));
-  of_tasks.push_back(add_device(plan, device));
-  of_slurm = {plan.add_option("--time-factor", asked.time_factor, "slurm: time limit as a multiple of the estimate")
-                  .positive(1000)
-                  .show_default(),
-              plan.add_option("--hours", hours, "slurm: hours per trial, instead of an estimate").positive(100'000)};
-}
-
-void PlanTasks::require_used() const {
-  const auto refuse = [](const std::vector<Option>& options, const char* formats) {
-    for (const Option& option : options)
-      if (option.given()) throw InputError(fmt::format("{}: needs --format {}", option.name(), formats));
-  };
-  if (format == PlanFormat::text) refuse(of_tasks, "slurm or --format commands");
-  if (format != PlanFormat::slurm) refuse(of_slurm, "slurm");
-}
-
-int PlanTasks::print(const Experiment& experiment, const DescriptorOptions& descriptor, double gflops) const {
-  const ResultStore store(descriptor.out);
-  SlurmJob job = asked;
-  job.name = experiment.stem;
-  job.trial_seconds = 3600 * hours;
-  job.gpu = device == DeviceKind::cuda;
-  const bool estimates = format == PlanFormat::slurm && hours == 0;
-  if (job.gpu && estimates)
-    throw InputError("plan --format slurm --device cuda: estimates are for CPUs; give a trial's time with --hours");
-  job.to_come = trials_ahead(experiment).certain.size();
-  std::vector<std::size_t> missing;
-  for (std::size_t t = 0; t < experiment.trials.size(); ++t)  // a failed trial has a result; `run` skips it too
-    if (!store.trial(experiment.trials[t].id).load_result()) {
-      if (waits_for_start(experiment.trials[t].config.start, store))
-        ++job.waiting;
-      else
-        missing.push_back(t);
-    }
-  job.missing = missing.size();
-  TrialSeconds costs(experiment, estimates ? missing : std::vector<std::size_t>(), descriptor.data_root(), gflops);
-  for (const std::size_t t : estimates ? missing : std::vector<std::size_t>()) {
-    const TrialConfig& config = experiment.trials[t].config;
-    const TrialCost cost = costs.cost(config);
-    if (!cost.steps)
-      throw InputError(fmt::format(
-          "plan --format slurm: the size of \"{}\" is unknown, so a trial's time cannot be estimated; give it with "
-          "--hours",
-          config.dataset.name));
-    const double used = std::min<double>(job.cpus, double(cost.shards.lanes));
-    job.trial_seconds = std::max(job.trial_seconds, costs.seconds(t, cost) / used);
-  }
-  if (job.missing == 0) {
-    tell("nothing to submit: {} with results, none without\n", plural(experiment.trials.size(), "trial"));
-    return 0;
-  }
-  job.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "run", absolute(descriptor.file), "--out",
-                 absolute(descriptor.out)};
-  if (job.gpu) job.command.insert(job.command.end(), {"--device", "cuda"});
-  if (!descriptor.data.empty()) job.command.insert(job.command.end(), {"--data", absolute(descriptor.data)});
-  for (const std::string& set : descriptor.sets) job.command.insert(job.command.end(), {"--set", set});
-  print_bytes(format == PlanFormat::slurm ? slurm_script(job) : task_commands(job));
-  if (const std::string words = words_of_later(job); !words.empty()) tell("{}\n", words);
-  if (!costs.disturbance().empty()) tell("estimated while {}\n", costs.disturbance());
-  constexpr std::size_t kManyTasks = 1000;
-  if (const std::size_t tasks = slurm_tasks(job); tasks > kManyTasks)
-    tell("{} tasks: many schedulers limit an array to about {}; join trials with --trials-per-task\n", tasks,
-         kManyTasks);
-  return 0;
-}
 
 void print_paragraph(const std::string& text) {
   for (const std::string& line : wrapped(visible(text), std::min(text_columns(), kWidestProse)))
@@ -171,8 +77,92 @@ std::string making_text(const TrialConfig& config, const StepTime& time) {
 
 struct Plan {
   DescriptorOptions descriptor;
-  PlanTasks tasks;
   double gflops = 0;  // of one core; 0: measured
+  PlanFormat format = PlanFormat::text;
+  std::vector<Option> of_tasks{}, of_slurm{};  // options that apply only there
+  double hours = 0;                            // 0: estimated
+  DeviceKind device = DeviceKind::cpu;
+  SlurmJob asked{};
+
+  void add_tasks(Command& plan) {
+    plan.add_words(
+            "--format", format,
+            "text; slurm: print a Slurm array script for the trials without a result; commands: a command line per task "
+            "for other schedulers")
+        .show_default("text");
+    of_tasks = {plan.add_bounded("--tasks", asked.tasks, "number of tasks; each trains trials until none is left", 1,
+                                 1'000'000)};
+    of_tasks.push_back(
+        plan.add_bounded("--trials-per-task", asked.trials_per_task, "trials per task (default: 1)", 1, 1'000'000)
+            .excludes(of_tasks.front()));
+    of_tasks.push_back(plan.add_number("--cpus", asked.cpus, "cores per task", 1, 1024));
+    of_tasks.push_back(add_device(plan, device));
+    of_slurm = {plan.add_option("--time-factor", asked.time_factor, "slurm: time limit as a multiple of the estimate")
+                    .positive(1000)
+                    .show_default(),
+                plan.add_option("--hours", hours, "slurm: hours per trial, instead of an estimate").positive(100'000)};
+  }
+
+  /// InputError for an option that the format does not use.
+  void require_used() const {
+    const auto refuse = [](const std::vector<Option>& options, const char* formats) {
+      for (const Option& option : options)
+        if (option.given()) throw InputError(fmt::format("{}: needs --format {}", option.name(), formats));
+    };
+    if (format == PlanFormat::text) refuse(of_tasks, "slurm or --format commands");
+    if (format != PlanFormat::slurm) refuse(of_slurm, "slurm");
+  }
+
+  /// For the trials without a result. InputError if a trial's time is unknown.
+  int print_tasks(const Experiment& experiment) const {
+    const ResultStore store(descriptor.out);
+    SlurmJob job = asked;
+    job.name = experiment.stem;
+    job.trial_seconds = 3600 * hours;
+    job.gpu = device == DeviceKind::cuda;
+    const bool estimates = format == PlanFormat::slurm && hours == 0;
+    if (job.gpu && estimates)
+      throw InputError("plan --format slurm --device cuda: estimates are for CPUs; give a trial's time with --hours");
+    job.to_come = trials_ahead(experiment).certain.size();
+    std::vector<std::size_t> missing;
+    for (std::size_t t = 0; t < experiment.trials.size(); ++t)  // a failed trial has a result; `run` skips it too
+      if (!store.trial(experiment.trials[t].id).load_result()) {
+        if (waits_for_start(experiment.trials[t].config.start, store))
+          ++job.waiting;
+        else
+          missing.push_back(t);
+      }
+    job.missing = missing.size();
+    TrialSeconds costs(experiment, estimates ? missing : std::vector<std::size_t>(), descriptor.data_root(), gflops);
+    for (const std::size_t t : estimates ? missing : std::vector<std::size_t>()) {
+      const TrialConfig& config = experiment.trials[t].config;
+      const TrialCost cost = costs.cost(config);
+      if (!cost.steps)
+        throw InputError(fmt::format(
+            "plan --format slurm: the size of \"{}\" is unknown, so a trial's time cannot be estimated; give it with "
+            "--hours",
+            config.dataset.name));
+      const double used = std::min<double>(job.cpus, double(cost.shards.lanes));
+      job.trial_seconds = std::max(job.trial_seconds, costs.seconds(t, cost) / used);
+    }
+    if (job.missing == 0) {
+      tell("nothing to submit: {} with results, none without\n", plural(experiment.trials.size(), "trial"));
+      return 0;
+    }
+    job.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "run", absolute(descriptor.file), "--out",
+                   absolute(descriptor.out)};
+    if (job.gpu) job.command.insert(job.command.end(), {"--device", "cuda"});
+    if (!descriptor.data.empty()) job.command.insert(job.command.end(), {"--data", absolute(descriptor.data)});
+    for (const std::string& set : descriptor.sets) job.command.insert(job.command.end(), {"--set", set});
+    print_bytes(format == PlanFormat::slurm ? slurm_script(job) : task_commands(job));
+    if (const std::string words = words_of_later(job); !words.empty()) tell("{}\n", words);
+    if (!costs.disturbance().empty()) tell("estimated while {}\n", costs.disturbance());
+    constexpr std::size_t kManyTasks = 1000;
+    if (const std::size_t tasks = slurm_tasks(job); tasks > kManyTasks)
+      tell("{} tasks: many schedulers limit an array to about {}; join trials with --trials-per-task\n", tasks,
+           kManyTasks);
+    return 0;
+  }
 
   static TrialCosts costs_of(const TrialConfig& config, const TrialCost& cost) {
     TrialCosts costs;
@@ -219,8 +209,8 @@ struct Plan {
 
   int operator()() const {
     const Experiment experiment = next_stage(descriptor.load(), descriptor.store());
-    tasks.require_used();
-    if (tasks.format != PlanFormat::text) return tasks.print(experiment, descriptor, gflops);
+    require_used();
+    if (format != PlanFormat::text) return print_tasks(experiment);
     const ResultStore store(descriptor.out);
     const PlanChange change = plan_change(experiment, store);
     const std::set<std::size_t> added(change.added.begin(), change.added.end());
@@ -323,7 +313,7 @@ void add_plan(Command& app) {
       .add_option("--gflops", plan.gflops,
                   "speed of one core in GFLOP/s, to estimate times from instead of measuring steps")
       .positive();
-  plan.tasks.add_options(command);
+  plan.add_tasks(command);
   command.examples({"normlab plan experiments/placements_gratings.json",
                     "normlab plan experiments/placements_cifar10.json --format slurm --cpus 8 > job.sh"});
 }

@@ -15,7 +15,6 @@
 #include "experiments/lab/cli/commands.h"
 #include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/output_file.h"
-#include "experiments/lab/cli/table_options.h"
 #include "experiments/lab/pictures/figures.h"
 #include "experiments/lab/pictures/report.h"
 #include "experiments/lab/sweep/signals.h"

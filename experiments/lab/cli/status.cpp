@@ -56,9 +56,6 @@ std::map<std::string, std::size_t> counts_of(const std::vector<Line>& lines) {
 }
 
 bool is_unsealed(const Line& line) { return line.status.result && !line.status.result->sealed; }
-std::size_t unsealed_of(const std::vector<Line>& lines) {
-  return std::size_t(std::count_if(lines.begin(), lines.end(), is_unsealed));
-}
 
 /// Extrapolated from the speed of running trials. nullopt if none is running, or if only the data
 /// determine a trial's length.
@@ -195,7 +192,7 @@ std::string text_of(const Experiment& experiment, const std::vector<Line>& lines
   if (const auto left = sweep_seconds_left(lines)) text += fmt::format("; {} left", duration_text(*left));
   if (const std::string words = trials_to_come(experiment); !words.empty()) text += "; to come: " + words;
   text += "\n";
-  if (const std::size_t unsealed = unsealed_of(lines); unsealed > 0)
+  if (const auto unsealed = std::count_if(lines.begin(), lines.end(), is_unsealed); unsealed > 0)
     text +=
         fmt::format("{} of the results {} not sealed: {}.\n", unsealed, unsealed == 1 ? "is" : "are", kUnsealedWords);
   std::vector<Row> rows;

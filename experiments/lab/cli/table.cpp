@@ -7,7 +7,6 @@
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/cli/commands.h"
 #include "experiments/lab/cli/descriptor_options.h"
-#include "experiments/lab/cli/table_options.h"
 #include "experiments/lab/sweep/plan_file.h"
 #include "experiments/lab/tables/sweep_table.h"
 #include "experiments/lab/tables/table.h"

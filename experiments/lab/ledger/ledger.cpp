@@ -13,7 +13,7 @@
 #include "experiments/lab/tables/sweep_table.h"
 #include "experiments/lab/tables/table_filter.h"
 #include "experiments/lab/trials/exported.h"
-#include "experiments/lab/trials/known_copies.h"
+#include "experiments/lab/trials/loss_meaning.h"
 
 namespace normlab {
 namespace {

@@ -102,10 +102,7 @@ void Dispatcher::run() {
     const std::string copy = jpeg_copy(config.name, settings_.data->at(data_key(config)));
     if (!copy.empty() && summary_.copies.insert(copy).second) say(copy + kNotPublished);
   }
-  while (workers_.size() < worker_count_) {
-    workers_.push_back({start_worker(settings_), -1, {}, {}});
-    if (!workers_.back().process.thread.joinable()) register_worker(workers_.back().process.pid);
-  }
+  while (workers_.size() < worker_count_) begin(workers_.emplace_back());
   while (true) {
     if (stop_requested() && !stopping_) {
       say("stopping: each trial writes a checkpoint, from which the same command resumes");
@@ -116,18 +113,13 @@ void Dispatcher::run() {
     const bool waits = !queue_.empty() && may_begin();
     if (running() == 0 && (stopping_ || (!waits && (held_.empty() || options_.no_wait || !may_begin())))) break;
     wait_for_reports();
-    show();
+    const SweepProgress now = progress();
+    if (printer_) printer_->update(now);
+    if (log_) log_->sweep(now);
   }
   std::erase_if(workers_, [](const Worker& w) { return w.process.pid < 0; });
-  for (Worker& w : workers_) close_once(w.process.socket);
-  for (Worker& w : workers_) {
-    if (w.process.thread.joinable()) {
-      w.process.thread.join();
-      continue;
-    }
-    uninterrupted([&] { return waitpid(w.process.pid, nullptr, 0); });
-    forget_worker(w.process.pid);
-  }
+  for (Worker& w : workers_) close_once(std::exchange(w.process.socket, -1));
+  for (Worker& w : workers_) end_of(w);
   if (printer_) printer_->clear();
   summary_.stopped = stop_requested();
   if (cpu_limit_reached() && broken_.empty()) broken_ = kCpuLimitWords;
@@ -165,7 +157,7 @@ void Dispatcher::assign() {
     queue_.push_front(static_cast<std::size_t>(std::exchange(w.trial, -1)));
     --summary_.begun;
     end_of(w);
-    replace(w);
+    if (!stopping_) begin(w);
   }
 }
 
@@ -225,23 +217,23 @@ void Dispatcher::wait_for_reports() {
 }
 
 void Dispatcher::take(Worker& w, const Report& report) {
-  if (report.event == WorkerEvent::progress) return take_progress(w, report);
+  const auto t = static_cast<std::size_t>(report.trial);
+  if (report.event == WorkerEvent::progress) {
+    w.progress.step = report.step, w.progress.steps = report.steps;
+    w.progress.loss = report.loss;
+    w.progress.images_per_second = report.images_per_second;
+    Work& work = work_[t];
+    if (report.steps > 0) work.done = double(report.step) / double(report.steps);
+    if (report.images_per_second > 0)
+      w.progress.seconds_left = work.images * (1 - work.done) / report.images_per_second;
+    if (log_) log_->progress(trial(t), w.process.pid, w.progress);
+    return;
+  }
   w.trial = -1;
   for (std::size_t part = 0; part < report.times.seconds.size(); ++part)
     summary_.times.seconds[part] += report.times.seconds[part] - w.times.seconds[part];
   w.times = report.times;
-  end_trial(static_cast<std::size_t>(report.trial), w.process.pid, report.event, report.text);
-}
-
-void Dispatcher::take_progress(Worker& w, const Report& report) {
-  const auto t = static_cast<std::size_t>(report.trial);
-  w.progress.step = report.step, w.progress.steps = report.steps;
-  w.progress.loss = report.loss;
-  w.progress.images_per_second = report.images_per_second;
-  Work& work = work_[t];
-  if (report.steps > 0) work.done = double(report.step) / double(report.steps);
-  if (report.images_per_second > 0) w.progress.seconds_left = work.images * (1 - work.done) / report.images_per_second;
-  if (log_) log_->progress(trial(t), w.process.pid, w.progress);
+  end_trial(t, w.process.pid, report.event, report.text);
 }
 
 void Dispatcher::end_trial(std::size_t t, pid_t worker, WorkerEvent event, const std::string& text) {
@@ -309,7 +301,7 @@ void Dispatcher::worker_died(Worker& w) {
     end_trial(index, pid, in_order ? WorkerEvent::stopped : death(index, pid, message, !end.by_cpu_limit && !rank),
               message);
   }
-  replace(w);
+  if (!stopping_) begin(w);
 }
 
 /// Waits for a worker whose socket is at its end. The socket is closed first, which tells a live worker to end.
@@ -327,8 +319,7 @@ Dispatcher::WorkerEnd Dispatcher::end_of(Worker& w) {
   return {status, ended_by_cpu_limit(status, used)};
 }
 
-void Dispatcher::replace(Worker& w) {
-  if (stopping_) return;
+void Dispatcher::begin(Worker& w) {
   w.process = start_worker(settings_);
   w.times = {};
   if (!w.process.thread.joinable()) register_worker(w.process.pid);
@@ -371,12 +362,6 @@ void Dispatcher::say(const std::string& text) {
   log_line(log_file_, text);
   if (printer_) printer_->message(text);
   if (log_) log_->message(text);
-}
-
-void Dispatcher::show() {
-  const SweepProgress now = progress();
-  if (printer_) printer_->update(now);
-  if (log_) log_->sweep(now);
 }
 
 SweepProgress Dispatcher::progress() const {

@@ -50,10 +50,9 @@ class Dispatcher {
   bool look_at(std::size_t trial);  // true: no longer held
   void wait_for_reports();
   void take(Worker& worker, const Report& report);
-  void take_progress(Worker& worker, const Report& report);
   void end_trial(std::size_t trial, pid_t worker, WorkerEvent event, const std::string& text);
   void worker_died(Worker& worker);
-  void replace(Worker& worker);
+  void begin(Worker& worker);
   struct WorkerEnd {
     int status = 0;  // from waitpid()
     bool by_cpu_limit = false;
@@ -62,7 +61,6 @@ class Dispatcher {
   WorkerEvent death(std::size_t trial, pid_t worker, const std::string& message, bool at_fault);
   WorkerEvent ended_before_it_began(std::size_t trial, const std::string& message, bool at_fault);
   void say(const std::string& text);
-  void show();
   SweepProgress progress() const;
   const Trial& trial(std::size_t index) const { return settings_.experiment->trials[index]; }
   TrialFolder folder(std::size_t index) const { return settings_.store->trial(trial(index).id); }

@@ -18,7 +18,6 @@
 #include "experiments/lab/trials/exported.h"
 #include "experiments/lab/trials/store.h"
 #include "experiments/lab/trials/trial_copies.h"
-#include "experiments/lab/trials/trial_files.h"
 
 namespace normlab {
 namespace {
@@ -85,7 +84,7 @@ ResultStore open_source(const fs::path& source) {
 /// Archives are checked as they are read.
 void require_undamaged(const ResultStore& store) {
   if (store.exported() != nullptr) return;
-  const std::vector<std::string> problems = verify_results(store).problems;
+  const std::vector<std::string> problems = verify_files(store, false).problems;
   if (problems.empty()) return;
   const std::string out = store.out().string();
   throw InputError(fmt::format(

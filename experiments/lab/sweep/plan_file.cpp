@@ -6,7 +6,6 @@
 #include <unordered_set>
 
 #include "core/error.h"
-#include "experiments/lab/base/files.h"
 #include "experiments/lab/base/strict_json.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/trials/trial_files.h"

@@ -28,14 +28,10 @@ std::string line_of(const char* event, const Json& rest) {
 
 }  // namespace
 
-void ProgressLog::Closer::operator()(std::FILE* file) const {
-  if (file != stderr) std::fclose(file);
-}
-
 ProgressLog::ProgressLog(const std::string& path) {
   if (const std::filesystem::path folder = std::filesystem::path(path).parent_path(); !folder.empty())
     make_folders(folder);
-  file_.reset(path == "-" ? stderr : std::fopen(path.c_str(), "ae"));
+  file_.reset(path == "-" ? ::fdopen(::dup(STDERR_FILENO), "a") : std::fopen(path.c_str(), "ae"));
   if (!file_) throw_system_error("open", path, errno);
 }
 

@@ -31,10 +31,7 @@ class ProgressLog {
   using Clock = std::chrono::steady_clock;
   bool due(const std::string& what);
   void put(const std::string& line);
-  struct Closer {
-    void operator()(std::FILE* file) const;
-  };
-  std::unique_ptr<std::FILE, Closer> file_;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{nullptr, &std::fclose};
   std::map<std::string, Clock::time_point> last_;
 };
 

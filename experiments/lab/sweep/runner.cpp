@@ -41,30 +41,6 @@ void require_hash(const ResultStore& store, const Trial& trial, const TrialResul
         store.trial(trial.id).path().string(), trial.id.substr(0, 12), trial.label, *there, here, note));
 }
 
-/// Loads every data set that a pending trial needs, and checks that finished trials were trained on the same data.
-DataSets load_data(const Experiment& experiment, const ResultStore& store, const std::vector<std::size_t>& pending,
-                   const RunOptions& options) {
-  DataSets data;
-  for (const std::size_t t : pending) {
-    const DatasetConfig& config = experiment.trials[t].config.dataset;
-    const std::string key = data_key(config);
-    if (!data.contains(key)) data.emplace(key, load_dataset(config, options.data, available_cores()));
-    // Once, before any trial begins.
-    require_evaluation(config, data.at(key));
-    require_classes(experiment.trials[t].config, data.at(key).train);
-    require_shots(experiment.trials[t].config, data.at(key).train, "eval.fewshot.shots");
-    require_trainable(experiment.trials[t].config, data.at(key).train.size());
-  }
-  for (const Trial& trial : experiment.trials) {
-    const auto found = data.find(data_key(trial.config.dataset));
-    if (found == data.end()) continue;
-    const std::optional<TrialResult> result = store.trial(trial.id).load_result();
-    if (!result || result->status == TrialEnd::failed) continue;
-    require_hash(store, trial, *result, data_hash(found->second), note_of_data(trial.config.dataset, found->second));
-  }
-  return data;
-}
-
 /// Results of lists of labels that an earlier version may have read otherwise, if nothing is left to train and their
 /// data are here. They are not shown under the names of classes that they were not trained on.
 void check_lists(const Experiment& experiment, const ResultStore& store, const RunOptions& options) {
@@ -167,7 +143,24 @@ static DataSets checked_data(const Experiment& experiment, const ResultStore& st
                   options.group && options.ranks == 1 ? "--ranks-per-trial" : "--ranks", experiment.trials[t].config,
                   options.device == DeviceKind::cpu ? 0 : options.gpu_shards);
   check_start_files(experiment, pending);
-  DataSets data = load_data(experiment, store, pending, options);
+  DataSets data;
+  for (const std::size_t t : pending) {
+    const DatasetConfig& config = experiment.trials[t].config.dataset;
+    const std::string key = data_key(config);
+    if (!data.contains(key)) data.emplace(key, load_dataset(config, options.data, available_cores()));
+    // Once, before any trial begins.
+    require_evaluation(config, data.at(key));
+    require_classes(experiment.trials[t].config, data.at(key).train);
+    require_shots(experiment.trials[t].config, data.at(key).train, "eval.fewshot.shots");
+    require_trainable(experiment.trials[t].config, data.at(key).train.size());
+  }
+  for (const Trial& trial : experiment.trials) {  // finished ones were trained on the same data
+    const auto found = data.find(data_key(trial.config.dataset));
+    if (found == data.end()) continue;
+    const std::optional<TrialResult> result = store.trial(trial.id).load_result();
+    if (!result || result->status == TrialEnd::failed) continue;
+    require_hash(store, trial, *result, data_hash(found->second), note_of_data(trial.config.dataset, found->second));
+  }
   if (!experiment.probes.empty())
     for (const std::size_t t : pending) {
       const TrialConfig& c = experiment.trials[t].config;

@@ -2,9 +2,6 @@
 // OUT/experiments/<stem>/fixed/, published by linking, so that all processes use the same one.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "experiments/lab/descriptor/experiment.h"
 #include "experiments/lab/trials/store.h"
 

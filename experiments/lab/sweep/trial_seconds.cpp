@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "experiments/lab/base/machine_load.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/sweep/runner.h"

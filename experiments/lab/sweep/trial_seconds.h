@@ -41,9 +41,10 @@ class TrialSeconds {
   /// What else used the machine while the times were measured: "other processes used 1.3 cores". "" if nothing did, or
   /// if nothing was measured.
   const std::string& disturbance() const { return disturbance_; }
+  /// Those of the data that are here.
+  const FoundSlices& slices(const DatasetConfig& dataset);
 
  private:
-  const FoundSlices& slices(const DatasetConfig& dataset);
   void add_decoding(const TrialConfig& config, StepTime& time, bool measure);
 
   /// What the time of making an image depends on.

@@ -9,7 +9,7 @@
 #include "experiments/lab/base/strict_json.h"
 #include "experiments/lab/sweep/plan_file.h"
 #include "experiments/lab/trials/correctness_file.h"
-#include "experiments/lab/trials/state_log.h"
+#include "experiments/lab/trials/metrics_log.h"
 #include "experiments/lab/trials/trial_files.h"
 
 namespace normlab {
@@ -19,12 +19,11 @@ namespace fs = std::filesystem;
 
 class FilesCheck {
  public:
-  explicit FilesCheck(const ResultStore& store) : store_(store) {}
+  FilesCheck(const ResultStore& store, bool unfinished) : store_(store), unfinished_(unfinished) {}
 
-  FilesReport run(bool unfinished) {
-    lists_faults_ = unfinished;
+  FilesReport run() {
     for (const std::string& id : store_.trial_ids())
-      if (const TrialFolder trial = store_.trial(id); unfinished || trial.result_text()) check_trial(trial);
+      if (const TrialFolder trial = store_.trial(id); unfinished_ || trial.result_text()) check_trial(trial);
     for (const fs::path& folder : list_folder(store_.out() / "experiments")) check_experiment(folder);
     return std::move(report_);
   }
@@ -37,7 +36,7 @@ class FilesCheck {
     } catch (const InputError& error) {
       problem(error.what());
     } catch (const std::exception& error) {  // of a library, for example for a file that vanishes while being read
-      if (!lists_faults_) throw;             // of the machine, not of a file
+      if (!unfinished_) throw;               // of the machine, not of a file
       problem(error.what());
     }
   }
@@ -129,14 +128,12 @@ class FilesCheck {
   }
 
   const ResultStore& store_;
-  bool lists_faults_ = true;
+  const bool unfinished_;
   FilesReport report_;
 };
 
 }  // namespace
 
-FilesReport verify_files(const ResultStore& store) { return FilesCheck(store).run(true); }
-
-FilesReport verify_results(const ResultStore& store) { return FilesCheck(store).run(false); }
+FilesReport verify_files(const ResultStore& store, bool unfinished) { return FilesCheck(store, unfinished).run(); }
 
 }  // namespace normlab

@@ -20,10 +20,8 @@ struct FilesReport {
 };
 
 /// Reads every file below OUT/trials and OUT/experiments except logs, leases and temporary files. EnvironmentError if
-/// the folder cannot be listed; faults of files are reported as problems.
-FilesReport verify_files(const ResultStore& store);
-
-/// The same, without the trials that have no result. Faults of the machine are thrown, not listed.
-FilesReport verify_results(const ResultStore& store);
+/// the folder cannot be listed; faults of files are reported as problems. Without `unfinished`, trials that have no
+/// result are left out, and faults of the machine are thrown, not listed.
+FilesReport verify_files(const ResultStore& store, bool unfinished = true);
 
 }  // namespace normlab

@@ -7,7 +7,6 @@
 #include "experiments/lab/descriptor/tasks.h"
 #include "experiments/lab/metrics/class_scores.h"
 #include "experiments/lab/tables/selection.h"
-#include "experiments/lab/trials/known_copies.h"
 #include "experiments/lab/trials/loss_meaning.h"
 #include "experiments/lab/trials/trial_files.h"
 

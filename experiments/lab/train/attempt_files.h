@@ -11,7 +11,6 @@
 #include "experiments/lab/trials/event_file.h"
 #include "experiments/lab/trials/metrics_log.h"
 #include "experiments/lab/trials/store.h"
-#include "experiments/lab/trials/times_file.h"
 
 namespace normlab {
 

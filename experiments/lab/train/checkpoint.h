@@ -8,7 +8,7 @@
 
 #include "experiments/lab/descriptor/config.h"
 #include "experiments/lab/train/training_loss.h"
-#include "experiments/lab/trials/state_log.h"
+#include "experiments/lab/trials/metrics_log.h"
 
 namespace normlab {
 

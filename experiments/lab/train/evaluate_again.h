@@ -7,7 +7,7 @@
 #include "core/devices.h"
 #include "experiments/lab/data/dataset.h"
 #include "experiments/lab/descriptor/config.h"
-#include "experiments/lab/trials/evaluated_slice.h"
+#include "experiments/lab/trials/trial_result.h"
 #include "experiments/lab/weights/convert_files.h"
 
 namespace normlab {

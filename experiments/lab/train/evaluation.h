@@ -11,7 +11,7 @@
 #include "experiments/lab/metrics/correctness.h"
 #include "experiments/lab/train/batches.h"
 #include "experiments/lab/train/few_shot.h"
-#include "experiments/lab/trials/evaluated_slice.h"
+#include "experiments/lab/trials/trial_result.h"
 
 namespace normlab {
 

@@ -5,7 +5,6 @@
 #include "core/backend.h"
 #include "core/cpu/blas.h"
 #include "experiments/lab/base/build_info.h"
-#include "experiments/lab/trials/known_copies.h"
 #include "experiments/lab/trials/loss_meaning.h"
 #include "nn/training/shard_plan.h"
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <limits>
 #include <sstream>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "experiments/lab/base/build_info.h"
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/strict_json.h"
+#include "experiments/lab/base/text_layout.h"
 
 namespace normlab {
 namespace {
@@ -151,12 +151,9 @@ std::vector<std::int64_t> attempts_in(const std::filesystem::path& trial_folder)
   std::vector<std::int64_t> attempts;
   for (const auto& path : list_folder(trial_folder)) {
     const std::string name = path.filename().string();
-    if (name.rfind(kAttemptPrefix, 0) != 0) continue;
-    std::int64_t number = 0;
-    const char* end = name.data() + name.size();
-    const auto parsed = std::from_chars(name.data() + kAttemptPrefix.size(), end, number);
-    if (parsed.ec == std::errc() && parsed.ptr == end && number >= 1 && number <= kMostAttempts)
-      attempts.push_back(number);
+    if (!name.starts_with(kAttemptPrefix)) continue;
+    const std::uint64_t number = whole_number(name.substr(kAttemptPrefix.size())).value_or(0);
+    if (number >= 1 && number <= std::uint64_t(kMostAttempts)) attempts.push_back(std::int64_t(number));
   }
   std::sort(attempts.begin(), attempts.end());
   return attempts;

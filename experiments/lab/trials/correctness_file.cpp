@@ -1,11 +1,11 @@
 #include "experiments/lab/trials/correctness_file.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/lab/base/files.h"
+#include "experiments/lab/base/text_layout.h"
 
 namespace normlab {
 namespace {
@@ -44,11 +44,8 @@ Correctness parse_correctness(std::string_view all, const std::filesystem::path&
            concat("version ", in_quotes(Correctness::is_data_hash(version) ? version : "?"), ", this program reads ",
                   kVersion));
   const std::size_t count_at = at;
-  const std::string_view count = word();
-  std::int64_t images = 0;
-  const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), images);
-  if (count.empty() || error != std::errc() || end != count.data() + count.size() || images < 0)
-    reject(path, count_at, "the number of images is not a number");
+  const std::int64_t images = std::int64_t(whole_number(word()).value_or(~std::uint64_t{0}));
+  if (images < 0) reject(path, count_at, "the number of images is not a number");
   const std::string_view hash = all.substr(at, line_end - at);
   if (!Correctness::is_data_hash(hash)) reject(path, at, "the data hash is missing or has invalid characters");
 

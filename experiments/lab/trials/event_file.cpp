@@ -84,7 +84,7 @@ std::string scalar_event(const MetricsLine& line, double wall_time) {
 EventFile::EventFile(const std::filesystem::path& folder, const std::vector<MetricsLine>& before)
     : path_(folder / kName) {
   make_folders(folder);
-  file_.reset(std::fopen(path_.c_str(), "wbe"));
+  file_.open(path_, std::ios::binary);
   if (!file_) throw_system_error("create", path_, errno);
   std::string version = event(now());
   put_bytes(version, 3, "brain.Event:2");
@@ -95,8 +95,7 @@ EventFile::EventFile(const std::filesystem::path& folder, const std::vector<Metr
 void EventFile::append(const MetricsLine& line) { write(tf_record(scalar_event(line, now()))); }
 
 void EventFile::write(const std::string& record) {
-  const bool written = std::fwrite(record.data(), 1, record.size(), file_.get()) == record.size();
-  if (!written || std::fflush(file_.get()) != 0) throw_system_error("append to", path_, errno);
+  if (!(file_ << record).flush()) throw_system_error("append to", path_, errno);
 }
 
 }  // namespace normlab

@@ -2,9 +2,8 @@
 // (length, masked CRC-32C, bytes, masked CRC-32C) around messages of event.proto and summary.proto, encoded by hand.
 #pragma once
 
-#include <cstdio>
 #include <filesystem>
-#include <memory>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,12 +30,9 @@ class EventFile {
   void append(const MetricsLine& line);
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   void write(const std::string& record);
   std::filesystem::path path_;
-  std::unique_ptr<std::FILE, Close> file_;
+  std::ofstream file_;
 };
 
 }  // namespace normlab

@@ -17,12 +17,6 @@ constexpr const char* kProgram = "normlab";
 constexpr std::size_t kLongestLine = std::size_t(32) << 20;  // about 10,000 evaluations with probes of every block
 constexpr const char* kAdvice = "; no trial of this file is shown; write it again with `normlab export`";
 
-const nlohmann::json& member(ObjectReader& line, const char* key) {
-  const nlohmann::json* value = line.optional(key);
-  if (value == nullptr) line.fail(key, "this key is missing");
-  return *value;
-}
-
 std::vector<MetricsLine> take_metrics(const nlohmann::json& list, const TrialResult& result, const std::string& where) {
   const std::string place = where + ": /metrics";
   if (!list.is_array()) throw InputError(concat(place, ": expected a list, found ", list.type_name()));
@@ -44,18 +38,19 @@ std::vector<MetricsLine> take_metrics(const nlohmann::json& list, const TrialRes
 
 ExportedTrial take_trial(ObjectReader& line, const std::string& where) {
   const std::string id = line.string("trial");
-  TrialConfig config = config_from_json(member(line, "config").dump(), where + ": /config");
+  TrialConfig config = config_from_json(line.required("config").dump(), where + ": /config");
   if (const std::string found = trial_id(config); found != id)
     throw InputError(concat(where, ": /config: is damaged: it holds the settings of trial ", found,
                             ", but \"trial\" is ", in_quotes(id)));
-  ExportedTrial trial{where, std::move(config), take_trial_result(member(line, "result"), where + ": /result"), {}, {}};
-  if (!trial.result->sealed) trial.unsealed_text = member(line, "result").dump(2) + '\n';
+  ExportedTrial trial{
+      where, std::move(config), take_trial_result(line.required("result"), where + ": /result"), {}, {}};
+  if (!trial.result->sealed) trial.unsealed_text = line.required("result").dump(2) + '\n';
   if (trial.result->id != id)
     throw InputError(concat(where, ": /result: it is the result of trial ", in_quotes(trial.result->id)));
   if (trial.result->seed != trial.config.seed)
     throw InputError(concat(where, ": /result: is damaged: seed ", trial.result->seed, " here, but ", trial.config.seed,
                             " in /config"));
-  if (line.has("metrics")) trial.metrics = take_metrics(member(line, "metrics"), *trial.result, where);
+  if (line.has("metrics")) trial.metrics = take_metrics(line.required("metrics"), *trial.result, where);
   return trial;
 }
 
@@ -73,7 +68,7 @@ void take_line(std::string_view text, const std::string& where, ExportedResults&
     require_plain_name(where + ": /folder: experiment", folder.substr(0, slash));
     if (slash < folder.size()) require_plain_name(where + ": /folder: part", folder.substr(slash + 1));
     require_plain_name(where + ": /note:", name);
-    nlohmann::json note = take_note(member(line, "content"), where + ": /content");
+    nlohmann::json note = take_note(line.required("content"), where + ": /content");
     if (!results.notes[folder].try_emplace(name, std::move(note)).second) twice = concat("note ", in_quotes(name));
   } else if (ours) {
     ExportedTrial trial = take_trial(line, where);

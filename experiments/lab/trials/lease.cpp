@@ -52,22 +52,6 @@ int write_in_place(const std::filesystem::path& path, const std::string& text, i
   return close_once(file) != 0 && written ? errno : error_number;
 }
 
-/// Blocks all signals during its lifetime; threads started then inherit the mask.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
-
 }  // namespace
 
 std::optional<LeaseRecord> read_lease(const std::filesystem::path& attempt_folder) {
@@ -110,12 +94,12 @@ Heartbeat::Heartbeat(std::filesystem::path claim, std::string claim_text, const 
     throw_system_error("write", lease_, error);
 }
 
-Heartbeat::~Heartbeat() { stop(); }
-
 void Heartbeat::start() {
   confirmed_ = Clock::now();
-  const SignalsBlocked blocked;  // signals are for the training thread
   thread_ = start_thread([this] {
+    sigset_t all;  // signals are for the training thread
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, nullptr);
     constexpr double kLongestInterval = 5;
     const double interval = std::min(kLongestInterval, seconds_ / 6);
     std::unique_lock lock(mutex_);
@@ -127,6 +111,8 @@ void Heartbeat::start() {
     }
   });
 }
+
+Heartbeat::~Heartbeat() { stop(); }
 
 void Heartbeat::stop() {
   {

@@ -1,4 +1,5 @@
-// What the losses of a result mean. Older versions measured two kinds of them otherwise.
+// What the losses of a result mean, of which older versions measured two kinds otherwise, and which results are of data
+// sets that are published without loss, but were read as JPEGs.
 #pragma once
 
 #include <map>
@@ -29,5 +30,12 @@ bool averages_last_steps(const TrialResult& result);
 /// Removes the losses that results or lines of an older version measure otherwise, and the numbers that it does not
 /// record.
 void remove_unlike_older(std::map<std::string, double>& metrics, const TrialConfig& config);
+
+/// Key of a result's provenance: jpeg_copy() of its data. Missing if they are no such copy, and in older results.
+inline constexpr const char* kJpegCopy = "jpeg_copy";
+
+/// jpeg_copy() of a result's data, as recorded. Older results do not record it; of these, the hash of the evaluation
+/// images tells some. "": not known to be a copy.
+std::string jpeg_copy_of(const TrialResult& result);
 
 }  // namespace normlab

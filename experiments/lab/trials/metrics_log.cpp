@@ -44,6 +44,28 @@ MetricsLine take_line(const nlohmann::json& json, const std::string& where) {
   return line;
 }
 
+/// Calls `see` with each complete line, its number from 1 and its first byte.
+template <class See>
+void each_line(std::string_view text, const See& see) {
+  std::size_t begin = 0, number = 0;
+  for (std::size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1)
+    see(text.substr(begin, end - begin), ++number, begin);
+}
+
+StateRecord parse_record(std::string_view text, const std::string& where) {
+  const nlohmann::json json = parse_strict_json(text, where);
+  ObjectReader object(json, where);
+  StateRecord record;
+  record.step = object.integer("step");
+  record.state = object.string("state");
+  const std::string tensors = object.string("tensors");
+  object.finish();
+  if (tensors.size() % kStateDigits != 0) object.fail("tensors", "cut short");
+  for (std::size_t at = 0; at < tensors.size(); at += kStateDigits)
+    record.tensors.push_back(tensors.substr(at, kStateDigits));
+  return record;
+}
+
 }  // namespace
 
 std::string metrics_text(const MetricsLine& line) {
@@ -97,11 +119,10 @@ std::vector<MetricsLine> read_metrics(const std::filesystem::path& path) {
 
 std::vector<MetricsLine> parse_metrics(std::string_view text, const std::filesystem::path& path) {
   std::vector<MetricsLine> lines;
-  std::size_t begin = 0;
-  for (std::size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
-    const std::string where = concat(path.string(), ':', lines.size() + 1, ": line from byte ", begin);
-    lines.push_back(take_metrics_line(parse_strict_json(text.substr(begin, end - begin), where), where, lines));
-  }
+  each_line(text, [&](std::string_view line, std::size_t number, std::size_t begin) {
+    const std::string where = concat(path.string(), ':', number, ": line from byte ", begin);
+    lines.push_back(take_metrics_line(parse_strict_json(line, where), where, lines));
+  });
   return lines;
 }
 
@@ -118,6 +139,29 @@ std::optional<MetricsLine> last_metrics_line(const std::filesystem::path& path) 
     const std::string where = concat(path.string(), ": last line");
     return take_line(parse_strict_json(std::string_view(*text).substr(begin, end - begin), where), where);
   }
+}
+
+std::string times_text(const EpochTime& time) {
+  return nlohmann::ordered_json{{"epoch", time.epoch},
+                                {"step", time.step},
+                                {"steps", time.steps},
+                                {"seconds", time.seconds},
+                                {"evaluation_seconds", time.evaluation_seconds}}
+      .dump();
+}
+
+std::string write_state_record(const StateRecord& record) {
+  std::string tensors;
+  for (const std::string& digits : record.tensors) tensors += digits;
+  return nlohmann::ordered_json{{"step", record.step}, {"state", record.state}, {"tensors", tensors}}.dump();
+}
+
+std::vector<StateRecord> read_state_records(const std::filesystem::path& path) {
+  std::vector<StateRecord> records;
+  each_line(read_file_if_there(path).value_or(""), [&](std::string_view line, std::size_t number, std::size_t) {
+    records.push_back(parse_record(line, concat(path.string(), ':', number)));
+  });
+  return records;
 }
 
 }  // namespace normlab

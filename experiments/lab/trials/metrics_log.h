@@ -1,4 +1,4 @@
-// The file metrics.jsonl: one JSON object per line, {"step": 20, "progress": 0.1, "train/loss": 1.25}. It contains no
+// The files of an attempt that grow by lines. metrics.jsonl: one JSON object per line, {"step": 20, "progress": 0.1, "train/loss": 1.25}. It contains no
 // times or speeds, so a resumed run writes the same bytes as an uninterrupted one.
 #pragma once
 
@@ -62,5 +62,40 @@ std::string metrics_text(const MetricsLine& line);
 
 /// The last complete line, if any; earlier lines are not checked.
 std::optional<MetricsLine> last_metrics_line(const std::filesystem::path& path);
+
+/// The file times.jsonl: how long the epochs of an attempt took. Times differ from run to run, so no seal, hash or
+/// comparison of results covers it, and a resumed trial begins another one.
+inline constexpr const char* kTimesFile = "times.jsonl";
+
+struct EpochTime {
+  std::int64_t epoch = 0;         // from 1
+  std::int64_t step = 0;          // completed steps of the training
+  std::int64_t steps = 0;         // of them in this epoch and attempt, to which the times belong
+  double seconds = 0;             // wall time, with evaluations and checkpoints
+  double evaluation_seconds = 0;  // of them in evaluations
+};
+
+/// {"epoch": 2, "step": 16, "steps": 8, "seconds": 0.53, "evaluation_seconds": 0.11}, without newline.
+std::string times_text(const EpochTime& time);
+
+/// The file states.jsonl: hashes of everything that a checkpoint would hold, at some steps of an attempt. `normlab
+/// verify` uses them to tell whether a repeated training gives the same bits.
+inline constexpr const char* kStatesFile = "states.jsonl";
+
+struct StateRecord {
+  std::int64_t step = 0;             // completed steps
+  std::string state;                 // tensors_hash() of a checkpoint of this state
+  std::vector<std::string> tensors;  // the first kStateDigits of each tensor's SHA-256, in the order of state_names()
+  bool operator==(const StateRecord&) const = default;
+};
+
+/// Enough to name the tensor that differs; equality is proved by `state`.
+inline constexpr std::size_t kStateDigits = 8;
+
+/// {"step": 50, "state": "...", "tensors": "the digits of all tensors, concatenated"}
+std::string write_state_record(const StateRecord& record);
+/// All lines of a states.jsonl; empty if there is no such file. An incomplete last line is dropped. InputError names
+/// the file and line of a damaged one.
+std::vector<StateRecord> read_state_records(const std::filesystem::path& path);
 
 }  // namespace normlab

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "core/error.h"
-#include "core/visible_text.h"
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/safetensors.h"
 #include "experiments/lab/base/strict_json.h"
@@ -120,13 +119,13 @@ void TrialFolder::tidy() const {
   remove_all_temporaries(path_);  // including those of a process that was killed before it claimed anything
 }
 
-bool TrialFolder::has_checkpoint() const {
-  const std::vector<std::int64_t> attempts = attempts_in(path_);
+std::vector<std::int64_t> TrialFolder::resumable_attempts() const {
+  std::vector<std::int64_t> found, attempts = attempts_in(path_);
   for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
-    if (std::filesystem::exists(checkpoint(*attempt))) return true;
-    if (std::filesystem::exists(attempt_folder(path_, *attempt) / kDivergedFile)) break;  // restarted
+    if (std::filesystem::exists(checkpoint(*attempt))) found.push_back(*attempt);
+    if (std::filesystem::exists(attempt_folder(path_, *attempt) / kDivergedFile)) break;
   }
-  return false;
+  return found;
 }
 
 TrialStatus TrialFolder::status() const {
@@ -180,16 +179,8 @@ std::optional<Claim> TrialFolder::claim(double lease_seconds, const std::optiona
 }
 
 std::optional<ResumePoint> TrialFolder::latest_checkpoint(std::vector<std::string>& problems) const {
-  const std::vector<std::int64_t> attempts = attempts_in(path_);
-  for (auto at = attempts.rbegin(); at != attempts.rend(); ++at) {
-    const std::int64_t attempt = *at;
-    const auto path = checkpoint(attempt);
-    const bool anew = std::filesystem::exists(attempt_folder(path_, attempt) / kDivergedFile);
-    if (!std::filesystem::exists(path)) {
-      if (anew) break;
-      continue;
-    }
-    try {
+  for (const std::int64_t attempt : resumable_attempts()) try {
+      const auto path = checkpoint(attempt);
       const SafetensorsFile file = SafetensorsFile::read(path);
       require_sealed_safetensors(file, path);
       const std::uint64_t length = require_checkpoint_metrics(file, path, metrics(attempt));
@@ -197,8 +188,6 @@ std::optional<ResumePoint> TrialFolder::latest_checkpoint(std::vector<std::strin
     } catch (const InputError& error) {
       problems.push_back(concat(error.what(), "; using an earlier checkpoint"));
     }
-    if (anew) break;
-  }
   return std::nullopt;
 }
 

@@ -117,7 +117,7 @@ class TrialFolder {
                              const std::optional<std::string>& retried = {}) const;
 
   /// Whether latest_checkpoint() has a checkpoint to consider, damaged or not.
-  bool has_checkpoint() const;
+  bool has_checkpoint() const { return !resumable_attempts().empty(); }
   /// The latest attempt with a readable checkpoint and metrics that reach as far. Attempts before a divergence that is
   /// being retried are excluded, since they would diverge again. Each skipped attempt adds a line to `problems`, for
   /// the log and the user.
@@ -126,6 +126,8 @@ class TrialFolder {
   void copy_metrics(const ResumePoint& from, std::int64_t attempt) const;
 
  private:
+  /// The attempts with a checkpoint, the latest first, without those before a divergence that is being retried.
+  std::vector<std::int64_t> resumable_attempts() const;
   std::filesystem::path path_;
   const ExportedTrial* exported_;
 };

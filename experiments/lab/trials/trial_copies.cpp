@@ -12,7 +12,7 @@
 #include "experiments/lab/base/safetensors.h"
 #include "experiments/lab/base/system_calls.h"
 #include "experiments/lab/trials/correctness_file.h"
-#include "experiments/lab/trials/state_log.h"
+#include "experiments/lab/trials/metrics_log.h"
 #include "experiments/lab/trials/trial_files.h"
 
 namespace normlab {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 
 #include "core/error.h"
@@ -10,10 +9,10 @@
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/sha256.h"
 #include "experiments/lab/base/strict_json.h"
+#include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/trials/correctness_file.h"
 #include "experiments/lab/trials/exported.h"
-#include "experiments/lab/trials/times_file.h"
 
 namespace normlab {
 namespace {
@@ -68,16 +67,6 @@ std::string read_listed(const fs::path& path, const TrialResult& result) {
   if (const auto listed = result.files.find(path.filename().string()); listed != result.files.end())
     require_seal(path, seal_of(*text), listed->second);
   return *text;
-}
-
-std::uint64_t parse_bytes(const std::string& text, const fs::path& checkpoint) {
-  std::uint64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value);
-  if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end)
-    throw InputError(
-        concat(checkpoint.string(), ": metadata \"", kMetricsBytesKey, "\": ", in_quotes(text), " is not a length"));
-  return value;
 }
 
 }  // namespace
@@ -204,7 +193,11 @@ std::uint64_t require_checkpoint_metrics(const SafetensorsFile& file, const fs::
   const auto bytes = file.metadata().find(kMetricsBytesKey);
   if (bytes == file.metadata().end())
     throw InputError(concat(checkpoint.string(), ": its metadata lack \"", kMetricsBytesKey, '"'));
-  const std::uint64_t length = parse_bytes(bytes->second, checkpoint);
+  const std::optional<std::uint64_t> stated = whole_number(bytes->second);
+  if (!stated)
+    throw InputError(concat(checkpoint.string(), ": metadata \"", kMetricsBytesKey, "\": ", in_quotes(bytes->second),
+                            " is not a length"));
+  const std::uint64_t length = *stated;
   std::error_code error;
   const std::uint64_t there = fs::file_size(metrics, error);
   if (length > 0 && (error || there < length))

@@ -10,6 +10,8 @@
 #include "core/error.h"
 #include "core/nonfinite.h"
 #include "core/visible_text.h"
+#include "experiments/lab/base/files.h"
+#include "experiments/lab/base/sha256.h"
 #include "experiments/lab/base/strict_json.h"
 #include "experiments/lab/descriptor/metric_names.h"
 #include "experiments/lab/trials/claim.h"
@@ -49,9 +51,7 @@ EvaluatedSlices take_slices(const nlohmann::json& json, const std::string& file)
     EvaluatedSlice& slice = slices[name];
     slice.images = object.integer("images");
     if (slice.images < 1 || double(slice.images) > kExact) object.fail("images", "is not a number of images");
-    const nlohmann::json* guess = object.optional("guess");
-    if (guess == nullptr) object.fail("guess", "this key is missing");
-    slice.guess = take_numbers(*guess, nullptr, here + ": \"guess\"");
+    slice.guess = take_numbers(object.required("guess"), nullptr, here + ": \"guess\"");
     for (const auto& [metric, value] : slice.guess)
       if (const std::string why = impossible(metric, value); !why.empty())
         object.fail("guess", concat(metric, ": ", why));
@@ -114,10 +114,9 @@ TrialResult read_fields(ObjectReader& object, const nlohmann::json& json, const 
   const std::string status = object.string("status");
   if (!find_word(status, result.status)) object.fail("status", concat("unknown status ", in_quotes(status)));
   result.seed = object.unsigned_integer("seed");
-  const nlohmann::json* metrics = object.optional("metrics");
-  if (metrics == nullptr) object.fail("metrics", "this key is missing");
+  const nlohmann::json& metrics = object.required("metrics");
   const nlohmann::json* nonfinite = object.optional("nonfinite");
-  result.metrics = take_numbers(*metrics, nonfinite, file + ": \"metrics\"");
+  result.metrics = take_numbers(metrics, nonfinite, file + ": \"metrics\"");
   if (const nlohmann::json* slices = object.optional("slices")) result.slices = take_slices(*slices, file);
   if (object.has("message")) result.message = object.string("message");
   if (object.has("diverged_step")) result.diverged_step = object.integer("diverged_step");
@@ -188,6 +187,28 @@ std::string difference(const TrialResult& a, const TrialResult& b) {
 }
 
 }  // namespace
+
+FileSeal seal_of(std::string_view bytes) { return {bytes.size(), sha256_hex(bytes)}; }
+
+FileSeal seal_of_file(const std::filesystem::path& path) {
+  FileSeal seal;
+  Sha256 hash;
+  read_pieces(path, [&](std::string_view piece) {
+    seal.bytes += piece.size();
+    hash.update(piece);
+  });
+  seal.sha256 = hash.hex();
+  return seal;
+}
+
+void require_seal(const std::filesystem::path& path, const FileSeal& found, const FileSeal& listed) {
+  if (found == listed) return;
+  const std::string difference =
+      found.bytes != listed.bytes ? concat("has ", found.bytes, " bytes, but its result lists ", listed.bytes)
+                                  : concat("has the SHA-256 ", found.sha256, ", but its result lists ", listed.sha256);
+  throw InputError(concat(path.string(), ": is damaged: ", difference,
+                          "; restore it from a copy, or remove the trial's folder and run it again"));
+}
 
 std::string TrialResult::eval_hash() const {
   const std::string* const all = stated("data_hash");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -10,10 +11,35 @@
 #include <vector>
 
 #include "core/words.h"
-#include "experiments/lab/trials/evaluated_slice.h"
-#include "experiments/lab/trials/seal.h"
 
 namespace normlab {
+
+/// Size and SHA-256 of a file that a run writes, listed in its result, so that later changes are detected. Only the run
+/// itself writes them.
+struct FileSeal {
+  std::uint64_t bytes = 0;
+  std::string sha256;  // 64 hexadecimal digits
+  bool operator==(const FileSeal&) const = default;
+};
+using FileSeals = std::map<std::string, FileSeal>;  // by file name
+
+FileSeal seal_of(std::string_view bytes);
+/// The same for a file, which may be larger than memory. EnvironmentError if it cannot be read.
+FileSeal seal_of_file(const std::filesystem::path& path);
+
+/// InputError if `found` is not `listed`; the message gives both sizes or both hashes, and what to do.
+void require_seal(const std::filesystem::path& path, const FileSeal& found, const FileSeal& listed);
+
+/// What a reader of a slice's metrics needs beside them.
+struct EvaluatedSlice {
+  std::int64_t images = 0;
+  /// What the same answer to every image reaches, by metric without prefix (metrics/class_scores.h).
+  std::map<std::string, double> guess;
+  bool operator==(const EvaluatedSlice&) const = default;
+};
+
+/// By the slice that begins a metric's name: "eval", "minival", "train".
+using EvaluatedSlices = std::map<std::string, EvaluatedSlice>;
 
 /// A diverged trial is finished, since divergence is a finding about its placement. A failed trial is run again.
 enum class TrialEnd : std::uint8_t { done, diverged, failed };

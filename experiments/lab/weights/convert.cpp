@@ -8,7 +8,7 @@
 
 #include "core/visible_text.h"
 #include "experiments/lab/descriptor/leave_out.h"
-#include "experiments/lab/weights/npz.h"
+#include "experiments/lab/weights/model_name_tables.h"
 #include "nn/model/vit.h"
 
 namespace normlab {
@@ -27,7 +27,7 @@ struct SourceTensor {
 using SourceTensors = std::map<std::string, SourceTensor>;
 
 std::string prefix_of(const Tensors& file, NameScheme scheme) {
-  const NamePrefixes candidates = name_prefixes(scheme);
+  const name_tables::SchemeTable& candidates = name_tables::table_of(scheme);
   if (candidates.witness.empty()) return "";
   std::vector<std::string> found;
   for (const std::string_view prefix : candidates.prefixes)
@@ -37,7 +37,7 @@ std::string prefix_of(const Tensors& file, NameScheme scheme) {
     throw InputError(
         fmt::format("{}: there is no \"{}\", neither on its own nor under {}; the tensors do not have the names of {}",
                     file.source(), candidates.witness,
-                    fmt::join(candidates.prefixes.begin() + 1, candidates.prefixes.end(), ", "), to_string(scheme)));
+                    fmt::join(candidates.prefixes.begin() + 1, candidates.prefixes.end(), ", "), word_of(scheme)));
   throw InputError(
       fmt::format("{}: holds networks under \"{}\" and \"{}\"; keep one of them", file.source(), found[0], found[1]));
 }
@@ -105,7 +105,7 @@ class Import {
       if (problem.kind == SchemeProblem::Kind::maths) problems_.push_back(problem.what);
       if (problem.kind == SchemeProblem::Kind::setting) report_.notes.push_back(problem.what);
     }
-    throw_problems(fmt::format("{} has another model under these names:", to_string(scheme_)));
+    throw_problems(fmt::format("{} has another model under these names:", word_of(scheme_)));
     const auto* swin = std::get_if<SwinConfig>(&config_);
     if (scheme_ == NameScheme::timm && swin != nullptr && pads_shifted(*swin))
       report_.notes.push_back(
@@ -141,7 +141,7 @@ class Import {
 
   void take(const TensorLink& link) {
     if (link.theirs.empty()) {
-      report_.missing.push_back(fmt::format("{} ({} has no name for it)", link.ours, to_string(scheme_)));
+      report_.missing.push_back(fmt::format("{} ({} has no name for it)", link.ours, word_of(scheme_)));
       return;
     }
     const auto found = sources_.find(link.theirs);
@@ -359,7 +359,7 @@ void import_weights(const Tensors& file, NameScheme scheme, const ModelConfig& c
 Tensors export_weights(const ParameterSet& weights, const ModelConfig& config, NameScheme scheme) {
   std::string problems;
   for (const SchemeProblem& problem : scheme_problems(scheme, config)) problems += fmt::format("\n  {}", problem.what);
-  if (!problems.empty()) throw InputError(fmt::format("{} cannot hold this model:{}", to_string(scheme), problems));
+  if (!problems.empty()) throw InputError(fmt::format("{} cannot hold this model:{}", word_of(scheme), problems));
 
   struct Whole {
     std::vector<std::uint64_t> shape;
@@ -370,7 +370,7 @@ Tensors export_weights(const ParameterSet& weights, const ModelConfig& config, N
   for (const TensorLink& link : link_tensors(scheme, config, weights)) {
     if (link.theirs.empty())
       throw InputError(
-          fmt::format("{} cannot hold this model, because it has no name for {}", to_string(scheme), link.ours));
+          fmt::format("{} cannot hold this model, because it has no name for {}", word_of(scheme), link.ours));
     const auto [at, is_new] = whole.try_emplace(link.theirs);
     if (is_new) {
       order.push_back(link.theirs);
@@ -379,15 +379,14 @@ Tensors export_weights(const ParameterSet& weights, const ModelConfig& config, N
     const Tensor ours = link.is_buffer ? weights.buffer(link.number) : weights.read(link.number);
     link.to_theirs(ours.data<float>(), at->second.values.data());
   }
-  Tensors out(std::string(to_string(scheme)));
-  for (const std::string& name : order)
-    out.add(host_tensor<float>(name, whole[name].shape, std::move(whole[name].values)));
+  Tensors out(std::string(word_of(scheme)));
+  for (const std::string& name : order) out.add(host_tensor(name, whole[name].shape, std::move(whole[name].values)));
   if (has_fixed_positions(scheme, config)) {
     const auto& vit = std::get<ViTConfig>(config);
     const std::vector<double> table = fixed_positions(vit);
-    out.add(host_tensor<float>(
-        "pos_embed", {1, static_cast<std::uint64_t>(vit.patches()), static_cast<std::uint64_t>(vit.embed_dim)},
-        std::vector<float>(table.begin(), table.end())));
+    out.add(host_tensor("pos_embed",
+                        {1, static_cast<std::uint64_t>(vit.patches()), static_cast<std::uint64_t>(vit.embed_dim)},
+                        std::vector<float>(table.begin(), table.end())));
   }
   return out;
 }

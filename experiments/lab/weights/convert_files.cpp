@@ -11,7 +11,7 @@
 #include "experiments/lab/descriptor/reader.h"
 #include "experiments/lab/trials/trial_files.h"
 #include "experiments/lab/weights/convert.h"
-#include "experiments/lab/weights/npz.h"
+#include "experiments/lab/weights/npy.h"
 
 namespace normlab {
 namespace {
@@ -79,7 +79,7 @@ void take_average(WeightFile& file, const std::filesystem::path& path) {
 
 void require_container(const std::filesystem::path& path, NameScheme scheme) {
   if (is_npz(path) != stored_as_npz(scheme))
-    throw InputError(fmt::format("{}: {} stores weights in {} files", path.string(), to_string(scheme),
+    throw InputError(fmt::format("{}: {} stores weights in {} files", path.string(), word_of(scheme),
                                  stored_as_npz(scheme) ? ".npz" : ".safetensors"));
 }
 
@@ -87,15 +87,14 @@ NameScheme stated_names(const WeightFile& file, std::optional<NameScheme> given,
   const std::string& source = file.tensors.source();
   std::optional<NameScheme> said;
   if (const auto names = file.metadata.find(kNamesKey); names != file.metadata.end()) {
-    said = name_scheme(names->second);
-    if (!said)
+    if (!find_word(names->second, said.emplace()))
       throw InputError(fmt::format("{}: {} is {}, which is unknown", source, kNamesKey, in_quotes(names->second)));
   } else if (file.metadata.contains(kModelKey)) {
     said = NameScheme::normlab;
   }
   if (said && given && *said != *given)
     throw InputError(
-        fmt::format("{}: {} is {}, but the file says {}", source, option, to_string(*given), to_string(*said)));
+        fmt::format("{}: {} is {}, but the file says {}", source, option, word_of(*given), word_of(*said)));
   if (!said && !given)
     throw InputError(fmt::format("{}: the file does not say which names its tensors have; give {}", source, option));
   const NameScheme scheme = given ? *given : *said;
@@ -170,7 +169,7 @@ void write_weight_file(const std::filesystem::path& path, const Tensors& tensors
   require_container(path, scheme);
   if (stored_as_npz(scheme)) return write_npz(path, tensors);
   metadata[kModelKey] = canonical_model_json(config);
-  metadata[kNamesKey] = to_string(scheme);
+  metadata[kNamesKey] = word_of(scheme);
   const bool sealed = scheme == NameScheme::normlab;  // other programs do not use the hashes
   write_file_or_stream(
       path, (sealed ? write_sealed_safetensors_bytes : write_safetensors_bytes)(std::move(metadata), tensors.views()));

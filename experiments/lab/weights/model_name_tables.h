@@ -1,4 +1,4 @@
-// Names of layers and parameters in timm, Big Vision and AugReg, as tables. Used only by model_names*.cpp.
+// Names of layers and parameters in timm, Big Vision and AugReg, as tables. Used only by model_names*.cpp and convert.cpp.
 #pragma once
 
 #include <array>
@@ -154,26 +154,26 @@ inline constexpr std::string_view kNoPrefix[] = {""};
 inline constexpr std::string_view kFlaxPrefixes[] = {"", "opt/target/", "params/", "params/img/"};
 
 struct SchemeTable {
-  std::string_view word, program;
+  std::string_view program;
   bool npz = false;
   std::span<const NameRow> vit, swin;
   std::span<const Suffix> suffixes;
   std::span<const SpecialName> special;
+  /// That all names of a file may have, including the empty one, and the tensor that identifies the prefix.
   std::span<const std::string_view> prefixes = kNoPrefix;
   std::string_view witness = "";
   std::span<const SpecialName> swin_special{};  // of a Swin alone
 };
 /// In the order of NameScheme.
 inline constexpr std::array<SchemeTable, 4> kSchemes{{
-    {"normlab", "normlab", false, {}, {}, {}, kNormlabSpecial},
-    {"timm", "timm", false, kTimmViT, kTimmSwin, kTorchSuffixes, kTimmSpecial, kNoPrefix, "", kTimmSwinSpecial},
-    {"big_vision", "Big Vision", true, kBigVision, {}, kFlaxSuffixes, kFlaxSpecial, kFlaxPrefixes, "embedding/kernel"},
-    {"augreg", "AugReg", true, kAugReg, {}, kFlaxSuffixes, kFlaxSpecial, kFlaxPrefixes, "embedding/kernel"},
+    {"normlab", false, {}, {}, {}, kNormlabSpecial},
+    {"timm", false, kTimmViT, kTimmSwin, kTorchSuffixes, kTimmSpecial, kNoPrefix, "", kTimmSwinSpecial},
+    {"Big Vision", true, kBigVision, {}, kFlaxSuffixes, kFlaxSpecial, kFlaxPrefixes, "embedding/kernel"},
+    {"AugReg", true, kAugReg, {}, kFlaxSuffixes, kFlaxSpecial, kFlaxPrefixes, "embedding/kernel"},
 }};
 inline constexpr std::string_view kScannedBlocks = "Transformer/encoderblock/", kOneBlock = "Transformer/encoderblock_";
 
 inline const SchemeTable& table_of(NameScheme scheme) { return kSchemes[static_cast<std::size_t>(scheme)]; }
-inline bool is_flax(NameScheme scheme) { return stored_as_npz(scheme); }
 inline std::span<const NameRow> rows_of(const SchemeTable& table, const ModelConfig& config) {
   return kind_of(config) == ModelKind::vit ? table.vit : table.swin;
 }

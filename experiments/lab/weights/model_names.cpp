@@ -55,21 +55,13 @@ std::vector<std::uint64_t> dims_of(const Shape& shape) {
   return dims;
 }
 
-/// Additional sizes that determine the other program's shapes.
-struct Sizes {
-  std::int64_t patch_size, channels, num_heads;
-};
-Sizes sizes_of(const ModelConfig& config) {
-  if (const auto* vit = std::get_if<ViTConfig>(&config)) return {vit->patch_size, vit->channels, vit->num_heads};
-  const auto& swin = std::get<SwinConfig>(config);
-  return {swin.patch_size, swin.channels, 1};  // no scheme splits a Swin's heads
-}
-
 /// Sets everything about a layer's tensor except its name.
-void set_layout(TensorLink& link, Row row, bool transposed, const Shape& shape, const Sizes& c, bool flax) {
+void set_layout(TensorLink& link, Row row, bool transposed, const Shape& shape, const ModelConfig& config, bool flax) {
   const auto dim = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
   const bool matrix = shape.rank() == 2;
-  const std::uint64_t rows = dim(link.rows), columns = dim(link.columns), heads = dim(c.num_heads);
+  const std::uint64_t rows = dim(link.rows), columns = dim(link.columns),
+                      heads = dim(kind_of(config) == ModelKind::vit ? std::get<ViTConfig>(config).num_heads
+                                                                    : 1);  // of no Swin are split
   if (matrix && transposed) {
     link.order = ValueOrder::transposed;
     link.their_shape = {columns, rows};
@@ -84,13 +76,13 @@ void set_layout(TensorLink& link, Row row, bool transposed, const Shape& shape, 
       break;
     case Row::patches: {
       if (!matrix) break;
-      const std::uint64_t p = dim(c.patch_size), channels = dim(c.channels);
-      link.channels = c.channels;
+      const std::uint64_t p = dim(std::visit([](const auto& c) { return c.patch_size; }, config));
+      link.channels = channels(config);
       if (flax) {
-        link.their_shape = {p, p, channels, rows};
+        link.their_shape = {p, p, dim(link.channels), rows};
       } else {
         link.order = ValueOrder::convolution;
-        link.their_shape = {rows, channels, p, p};
+        link.their_shape = {rows, dim(link.channels), p, p};
       }
       break;
     }
@@ -121,7 +113,7 @@ void find_theirs(TensorLink& link, const SchemeTable& table, const Shape& shape,
     for (const Suffix& word : table.suffixes) {
       if (word.ours != suffix) continue;
       link.theirs = fill(row.theirs, *numbers) + (table.npz ? "/" : ".") + std::string(word.theirs);
-      set_layout(link, row.row, word.transposed, shape, sizes_of(config), table.npz);
+      set_layout(link, row.row, word.transposed, shape, config, table.npz);
     }
     return;
   }
@@ -142,14 +134,6 @@ void for_each_value(const TensorLink& link, See&& see) {
 }
 
 }  // namespace
-
-std::string_view to_string(NameScheme scheme) { return table_of(scheme).word; }
-
-std::optional<NameScheme> name_scheme(std::string_view word) {
-  for (std::size_t i = 0; i < kSchemes.size(); ++i)
-    if (kSchemes[i].word == word) return static_cast<NameScheme>(i);
-  return std::nullopt;
-}
 
 bool stored_as_npz(NameScheme scheme) { return table_of(scheme).npz; }
 
@@ -205,13 +189,8 @@ SourceName read_source_name(NameScheme scheme, ModelKind kind, bool official_swi
   return {Use::take, name, {}};
 }
 
-NamePrefixes name_prefixes(NameScheme scheme) {
-  const SchemeTable& table = table_of(scheme);
-  return {{table.prefixes.begin(), table.prefixes.end()}, table.witness};
-}
-
 std::optional<std::string> scanned_name(NameScheme scheme, const std::string& name, std::int64_t block) {
-  if (!is_flax(scheme) || !name.starts_with(kScannedBlocks)) return std::nullopt;
+  if (!stored_as_npz(scheme) || !name.starts_with(kScannedBlocks)) return std::nullopt;
   return concat(kOneBlock, block, "/", name.substr(kScannedBlocks.size()));
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/words.h"
 #include "nn/model/model_config.h"
 #include "nn/model/parameters.h"
 
@@ -17,9 +18,7 @@ namespace normlab {
 /// (ViT, DeiT, DeiT-III, Swin). big_vision, augreg: the two spellings in the npz files of Big Vision and of "How to
 /// train your ViT?".
 enum class NameScheme : std::uint8_t { normlab, timm, big_vision, augreg };
-std::string_view to_string(NameScheme scheme);
-/// None for an unknown word.
-std::optional<NameScheme> name_scheme(std::string_view word);
+constexpr auto stated_words(NameScheme) { return words<NameScheme>("normlab", "timm", "big_vision", "augreg"); }
 /// True for npz, false for safetensors.
 bool stored_as_npz(NameScheme scheme);
 
@@ -76,13 +75,6 @@ SourceName read_source_name(NameScheme scheme, ModelKind kind, bool official_swi
 /// Whether a name shows that a Swin's file has the names of its authors (github.com/microsoft/Swin-Transformer, also
 /// timm before 0.9), who count a merging layer to the stage before it.
 bool shows_official_swin(NameScheme scheme, const ModelConfig& config, std::string_view name);
-
-/// Prefixes that all names of a file may have, including the empty one, and the tensor that identifies the prefix.
-struct NamePrefixes {
-  std::vector<std::string_view> prefixes;
-  std::string_view witness;
-};
-NamePrefixes name_prefixes(NameScheme scheme);
 
 /// "Transformer/encoderblock_3/…" for block 3 of "Transformer/encoderblock/…", if a file keeps all blocks in one tensor
 /// with a leading axis. None for other names.

@@ -34,13 +34,13 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
     if (spec.kind == NormKind::none) return;
     if (!has_row(rows, site))
       report(Kind::place, site, ": ", table.program, " has no norm there (it is ", to_string(spec.kind), ")");
-    else if (is_flax(scheme) && spec.kind != NormKind::layer_norm)
+    else if (stored_as_npz(scheme) && spec.kind != NormKind::layer_norm)
       report(Kind::maths, site, ": is ", to_string(spec.kind), ", but layer_norm in ", table.program);
     else if (spec.kind == NormKind::affine)
       report(Kind::maths, site, ": is affine, which ", table.program, " lacks; its module of this name normalizes");
     else if (has_shift(spec))
       report(Kind::maths, site, ": is ", to_string(spec.kind), ", whose shift has no name in ", table.program);
-    else if (is_flax(scheme) && spec.eps != norm_of(NormKind::layer_norm).eps)
+    else if (stored_as_npz(scheme) && spec.eps != norm_of(NormKind::layer_norm).eps)
       report(Kind::setting, site, ": eps is ", spec.eps, ", but 1e-06 in ", table.program);
   });
   const auto lacks = [&](bool there, std::string_view row, std::string_view what) {
@@ -86,7 +86,7 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
                         !placement.stem.posembed_out_includes_class;
   if (bypassed && has_row(rows, "stem.posembed_out"))
     report(Kind::maths, "stem.posembed_out: does not normalize the class token, but does so in ", table.program);
-  if (!is_flax(scheme)) return problems;
+  if (!stored_as_npz(scheme)) return problems;
   if (!vit->qkv_bias) report(Kind::maths, "qkv_bias: is false, but always true in ", table.program);
   if (vit->gelu != GeluForm::tanh)
     report(Kind::setting, "gelu: is erf, but tanh in ", table.program, "; set \"gelu\": \"tanh\" if that was intended");

@@ -67,11 +67,6 @@ void note_window_padding(const WeightFile& file, const ModelConfig& config, Conv
                                        word_of(before->window_padding), word_of(here->window_padding)));
 }
 
-std::optional<NameScheme> scheme_of(StartNames names) {
-  if (names == StartNames::stated) return std::nullopt;
-  return name_scheme(word_of(names));
-}
-
 }  // namespace
 
 std::vector<std::string> load_start(const TrialConfig& config, const std::filesystem::path& path,
@@ -82,11 +77,13 @@ std::vector<std::string> load_start(const TrialConfig& config, const std::filesy
   if (start.weights == StartWeights::ema) take_average(file, path);
   ImportOptions options{.leave_out = start.leave_out, .grid = recorded_grid(file)};
   if (Resampling how{}; find_word(word_of(start.resize_positions), how)) options.resize_positions = how;
+  std::optional<NameScheme> names;
+  if (NameScheme given{}; find_word(word_of(start.names), given)) names = given;
   ConversionReport report;
   note_window_padding(file, config.model, report);
   try {
-    import_weights(file.tensors, stated_names(file, scheme_of(start.names), "\"names\""), config.model, options,
-                   weights, report, kStartNames);
+    import_weights(file.tensors, stated_names(file, names, "\"names\""), config.model, options, weights, report,
+                   kStartNames);
   } catch (const InputError& error) {
     throw InputError(fmt::format("start: {}", first_lines(error.what(), path.string() + ": ", report)));
   }

@@ -63,16 +63,6 @@ std::vector<To> numbers(const TensorView& tensor) {
       concat("tensor ", in_quotes(tensor.name), ": values of dtype ", dtype, " cannot be read as numbers here"));
 }
 
-template <class T>
-constexpr const char* dtype_word() {
-  if constexpr (std::is_same_v<T, float>) return "F32";
-  if constexpr (std::is_same_v<T, double>) return "F64";
-  if constexpr (std::is_same_v<T, bf16>) return "BF16";
-  if constexpr (std::is_same_v<T, std::int32_t>) return "I32";
-  if constexpr (std::is_same_v<T, std::int64_t>) return "I64";
-  if constexpr (std::is_same_v<T, std::uint8_t>) return "U8";
-}
-
 }  // namespace
 
 std::uint64_t HostTensor::size() const {
@@ -84,22 +74,15 @@ std::uint64_t HostTensor::size() const {
 std::vector<float> HostTensor::floats() const { return numbers<float>(*this); }
 std::vector<double> HostTensor::doubles() const { return numbers<double>(*this); }
 
-template <class T>
-HostTensor host_tensor(std::string name, std::vector<std::uint64_t> shape, std::vector<T> values) {
+HostTensor host_tensor(std::string name, std::vector<std::uint64_t> shape, std::vector<float> values) {
   std::uint64_t count = 1;
   for (const std::uint64_t extent : shape)
     if (__builtin_mul_overflow(count, extent, &count)) count = std::numeric_limits<std::uint64_t>::max();
   if (count != values.size())
     throw InputError(concat("tensor ", in_quotes(name), ": ", values.size(), " values for a shape of ", count));
-  const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
-  return {{std::move(name), dtype_word<T>(), std::move(shape), std::as_bytes(std::span(*owner))}, owner};
+  const auto owner = std::make_shared<const std::vector<float>>(std::move(values));
+  return {{std::move(name), "F32", std::move(shape), std::as_bytes(std::span(*owner))}, owner};
 }
-template HostTensor host_tensor(std::string, std::vector<std::uint64_t>, std::vector<float>);
-template HostTensor host_tensor(std::string, std::vector<std::uint64_t>, std::vector<double>);
-template HostTensor host_tensor(std::string, std::vector<std::uint64_t>, std::vector<bf16>);
-template HostTensor host_tensor(std::string, std::vector<std::uint64_t>, std::vector<std::int32_t>);
-template HostTensor host_tensor(std::string, std::vector<std::uint64_t>, std::vector<std::int64_t>);
-template HostTensor host_tensor(std::string, std::vector<std::uint64_t>, std::vector<std::uint8_t>);
 
 void Tensors::add(HostTensor tensor) {
   if (!index_.try_emplace(tensor.name, tensors_.size()).second)

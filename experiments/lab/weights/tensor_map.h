@@ -22,10 +22,8 @@ struct HostTensor : TensorView {
   std::vector<double> doubles() const;
 };
 
-/// A tensor of these values. T: float, double, bf16, std::int32_t, std::int64_t or std::uint8_t. InputError if the
-/// shape has another number of elements.
-template <class T>
-HostTensor host_tensor(std::string name, std::vector<std::uint64_t> shape, std::vector<T> values);
+/// A tensor of these values. InputError if the shape has another number of elements.
+HostTensor host_tensor(std::string name, std::vector<std::uint64_t> shape, std::vector<float> values);
 
 /// Tensors with unique names, in insertion order.
 class Tensors {

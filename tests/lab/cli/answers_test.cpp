@@ -1,5 +1,5 @@
 // `normlab eval --predictions --confusion`, and folders of images without classes.
-#include "experiments/lab/cli/answers.h"
+#include "experiments/lab/cli/eval_forms.h"
 
 #include <doctest/doctest.h>
 

@@ -10,6 +10,7 @@
 #include "tests/lab/base/text.h"
 #include "tests/lab/cli/program.h"
 #include "tests/lab/weights/network_files.h"
+#include "tests/lab/weights/tensors.h"
 
 using namespace normlab;
 

@@ -4,9 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/visible_text.h"
-#include "experiments/lab/cli/command_line.h"
-#include "experiments/lab/cli/commands.h"
 #include "experiments/lab/data/archive.h"
+#include "tests/lab/cli/described_options.h"
 #include "tests/lab/cli/small_sweep.h"
 #include "tests/lab/data/fixtures.h"
 
@@ -135,9 +134,7 @@ TEST_CASE("escapes: 100 kB in any option or argument give a short message") {
       {"bench data", {photos}}, {"explain", {file, file}},
       {"list", {id}},           {"merge", {in_folder(folder, "r")}}};
   const std::string text = quoted_for_shell(std::string(100'000, '['));
-  CommandLine app("normlab", "", "");
-  add_commands(app, {"--help"});
-  for (const DescribedOption& option : app.options()) {
+  for (const DescribedOption& option : described_options()) {
     if (option.command.starts_with("bench")) continue;  // measures for seconds
     const auto found = needed.find(option.command);
     std::vector<std::string> arguments = found == needed.end() ? std::vector<std::string>{file} : found->second;

@@ -7,10 +7,9 @@
 #include <set>
 
 #include "core/words.h"
-#include "experiments/lab/cli/command_line.h"
-#include "experiments/lab/cli/commands.h"
 #include "experiments/lab/data/png.h"
 #include "tests/lab/base/own_device.h"
+#include "tests/lab/cli/described_options.h"
 #include "tests/lab/cli/trained_files.h"
 
 using namespace normlab;
@@ -134,12 +133,6 @@ const Place& place() {
   return once;
 }
 
-std::vector<DescribedOption> all_options() {
-  CommandLine app("normlab", "", "");
-  add_commands(app, {"--help"});
-  return app.options();
-}
-
 /// Options whose text is no output. Those that name a path are for reading.
 const std::set<std::string> kNoOutputs = {"--data",    "--set",         "--from",     "--out",    "--metric",
                                           "--where",   "--sort",        "--rows",     "--cols",   "--caption",
@@ -154,7 +147,7 @@ const std::set<std::string> kNoOutputs = {"--data",    "--set",         "--from"
 
 TEST_CASE("every output: each option is known to be one or not") {
   std::set<std::string> described;
-  for (const DescribedOption& option : all_options()) {
+  for (const DescribedOption& option : described_options()) {
     CAPTURE(option.command);
     CAPTURE(option.name);
     if (option.type == "FILE" || option.type == "FOLDER")
@@ -171,7 +164,7 @@ TEST_CASE("every output: each option is known to be one or not") {
 TEST_CASE("every output: streams, links, folders and inputs") {
   const Place& p = place();
   const auto outputs = p.outputs();
-  for (const DescribedOption& option : all_options()) {
+  for (const DescribedOption& option : described_options()) {
     const std::string name = option.command + " " + option.name;
     const auto found = outputs.find(name);
     if ((option.type != "FILE" && option.type != "FOLDER") || found == outputs.end()) continue;

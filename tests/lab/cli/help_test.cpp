@@ -9,7 +9,6 @@
 #include "core/error.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/cli/commands.h"
-#include "experiments/lab/cli/help_text.h"
 #include "experiments/lab/descriptor/experiment.h"
 #include "tests/lab/cli/on_terminal.h"
 
@@ -221,14 +220,4 @@ TEST_CASE("help: in a pipe the text has the width in COLUMNS") {
     CHECK(run_program(folder, "run --help", columns).out == usual);
   CHECK(run_program(folder, "run --help", "COLUMNS=40 ").out != usual);
   CHECK(run_program(folder, "run --help", "COLUMNS=1 ").out == run_program(folder, "run --help", "COLUMNS=40 ").out);
-}
-
-TEST_CASE("help: a command line is broken between the words of a shell") {
-  const HelpPage page{"x", "normlab x", {}, {"Examples:", "  normlab x --set 'a = b  c' --out some/where"}};
-  CHECK(help_text(page, 24) ==
-        "x\n\nUsage: normlab x\n\nExamples:\n  normlab x \\\n  --set 'a = b  c' \\\n  --out some/where\n");
-  CHECK(help_text(page, 20) ==
-        "x\n\nUsage: normlab x\n\nExamples:\n  normlab x \\\n  --set 'a = b  c' \\\n  --out some/where\n");
-  CHECK(help_text(page, 18) ==
-        "x\n\nUsage: normlab x\n\nExamples:\n  normlab x \\\n  --set \\\n  'a = b  c' \\\n  --out \\\n  some/where\n");
 }

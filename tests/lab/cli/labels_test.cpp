@@ -14,6 +14,7 @@
 #include "tests/lab/base/text.h"
 #include "tests/lab/cli/program.h"
 #include "tests/lab/data/fixtures.h"
+#include "tests/lab/weights/tensors.h"
 
 using namespace normlab;
 using namespace normlab::test;

@@ -14,6 +14,7 @@
 #include "tests/lab/base/text.h"
 #include "tests/lab/cli/program.h"
 #include "tests/lab/weights/poison.h"
+#include "tests/lab/weights/tensors.h"
 
 using namespace normlab;
 

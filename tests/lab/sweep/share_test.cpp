@@ -1,4 +1,4 @@
-#include "experiments/lab/sweep/share.h"
+#include "experiments/lab/sweep/part.h"
 
 #include <doctest/doctest.h>
 
@@ -31,7 +31,7 @@ TEST_CASE("share: every trial belongs to one share, and sizes differ by at most 
     std::set<std::string> all;
     std::size_t least = 100, most = 0, sum = 0;
     for (std::size_t k = 1; k <= count; ++k) {
-      const auto ids = ids_of_share(experiment, {k, count});
+      const auto ids = ids_of_part(experiment, {.share = {k, count}});
       all.insert(ids.begin(), ids.end());
       least = std::min(least, ids.size());
       most = std::max(most, ids.size());

@@ -12,7 +12,6 @@
 #include "experiments/lab/train/training_loss.h"
 #include "experiments/lab/trials/loss_meaning.h"
 #include "experiments/lab/trials/metrics_log.h"
-#include "experiments/lab/trials/times_file.h"
 #include "experiments/lab/trials/trial_files.h"
 #include "nn/training/schedule.h"
 #include "tests/devices.h"

@@ -1,4 +1,4 @@
-#include "experiments/lab/trials/known_copies.h"
+#include "experiments/lab/trials/loss_meaning.h"
 
 #include <doctest/doctest.h>
 

@@ -7,6 +7,7 @@
 
 #include "tests/lab/base/text.h"
 #include "tests/lab/weights/network_files.h"
+#include "tests/lab/weights/tensors.h"
 
 using namespace normlab;
 
@@ -128,7 +129,7 @@ TEST_CASE("convert: every placement is exported and imported or refused by its s
   const auto check = [&](const ModelConfig& config) {
     for (const NameScheme scheme :
          {NameScheme::normlab, NameScheme::timm, NameScheme::big_vision, NameScheme::augreg}) {
-      CAPTURE(to_string(scheme));
+      CAPTURE(word_of(scheme));
       Weights network(config);
       fill_with_counts(network.weights);
       const std::vector<SchemeProblem> problems = scheme_problems(scheme, config);

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "experiments/lab/base/files.h"
 #include "tests/lab/base/temporary_folder.h"
+#include "tests/lab/weights/tensors.h"
 
 using namespace normlab;
 

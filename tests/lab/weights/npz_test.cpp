@@ -1,4 +1,4 @@
-#include "experiments/lab/weights/npz.h"
+#include "experiments/lab/weights/npy.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -9,6 +9,7 @@
 #include "experiments/lab/data/archive.h"
 #include "experiments/lab/weights/npy.h"
 #include "tests/lab/base/temporary_folder.h"
+#include "tests/lab/weights/tensors.h"
 
 using namespace normlab;
 

@@ -7,6 +7,7 @@
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "tests/lab/weights/tensors.h"
 
 using namespace normlab;
 

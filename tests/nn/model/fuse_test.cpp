@@ -12,6 +12,7 @@
 #include "nn/model/model.h"
 #include "nn/training/engine.h"
 #include "tests/core/cpu/bf16_choice.h"
+#include "tests/lab/weights/tensors.h"
 
 using namespace normlab;
 
