@@ -29,7 +29,7 @@ std::vector<TableLine> some_lines() {
 }
 
 /// What an expression says of each line; nothing where it is refused.
-std::optional<std::vector<bool>> matches(const std::string& expression, const TableFields& fields,
+std::optional<std::vector<bool>> matches(const std::string& expression, const FieldNames& fields,
                                          const std::vector<TableLine>& lines) {
   try {
     const LineTest filter = table_filter(expression, fields);
@@ -45,7 +45,7 @@ std::optional<std::vector<bool>> matches(const std::string& expression, const Ta
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const TableFields fields({"model.placement", "train.optimizer.lr"});
+  static const FieldNames fields = table_fields({"model.placement", "train.optimizer.lr"});
   static const std::vector<TableLine> lines = some_lines();
   const std::vector<std::string> parts = parts_of(text_of(data, size));
   if (const auto plain = matches(parts[0], fields, lines);

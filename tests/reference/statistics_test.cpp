@@ -6,7 +6,6 @@
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/strict_json.h"
 #include "experiments/lab/statistics/many_to_one.h"
-#include "experiments/lab/statistics/planning.h"
 #include "experiments/lab/statistics/proportions.h"
 #include "experiments/lab/statistics/stein.h"
 #include "experiments/lab/statistics/student.h"
@@ -97,7 +96,7 @@ std::vector<std::string> check_intervals(const std::filesystem::path& path) {
     sheet.same(at + " differs", strip.rows[0].differs, !row.at("differs").is_null() && row.at("differs").get<bool>());
   }
   for (const auto& [freedom, quantile] : sheet.file.at("t_quantiles_0.975").items())
-    sheet.number("t quantile " + freedom, student_t_quantile(0.975, std::stod(freedom)), quantile);
+    sheet.number("t quantile " + freedom, student_t_two_sided_quantile(0.05, std::stod(freedom)), quantile);
   return sheet.failures();
 }
 
@@ -173,7 +172,6 @@ std::vector<std::string> check_planning(const std::filesystem::path& path) {
                  row.at("smallest_gain"));
   for (const json& row : sheet.file.at("stein")) {
     Numbers values = row.at("first").get<Numbers>();
-    const std::size_t first = values.size();
     const double wanted = row.at("target_half_width").get<double>();
     const SteinPlan plan = stein_plan(values, wanted);
     const std::string at = row.at("first").dump() + " ";
@@ -189,7 +187,9 @@ std::vector<std::string> check_planning(const std::filesystem::path& path) {
     sheet.same(at + "n of a sweep", stein_seeds({&strip, 1}, seeds, wanted, 1'000'000).wanted,
                row.at("n").get<std::size_t>());
     for (const json& value : row.at("second")) values.push_back(value.get<double>());
-    const Interval interval = stein_interval(values, first);
+    SeedValues staged;
+    for (const double value : values) staged[staged.size()] = value;
+    const Interval interval = *staged_interval(staged, seeds);
     sheet.number(at + "mean", interval.mean, row.at("mean"));
     sheet.maybe(at + "half_width", interval.half_width, row.at("half_width"));
     sheet.same(at + "complete", plan.n == values.size(), row.at("complete").get<bool>());
@@ -200,15 +200,10 @@ std::vector<std::string> check_planning(const std::filesystem::path& path) {
 std::vector<std::string> check_equivalence(const std::filesystem::path& path) {
   Sheet sheet(path);
   for (const json& row : sheet.file.at("cases")) {
-    const auto result = equivalence(row.at("differences").get<Numbers>(), row.at("margin").get<double>());
+    const double p = *paired_equivalence(row.at("differences").get<Numbers>(), row.at("margin").get<double>());
     const std::string at = row.at("differences").dump() + " ";
-    sheet.number(at + "mean", result->mean, row.at("mean"));
-    sheet.number(at + "low", result->low, row.at("interval").at(0));
-    sheet.number(at + "high", result->high, row.at("interval").at(1));
-    sheet.number(at + "p_above_lower", result->p_above_lower, row.at("p_above_lower"));
-    sheet.number(at + "p_below_upper", result->p_below_upper, row.at("p_below_upper"));
-    sheet.number(at + "p", result->p, row.at("p"));
-    sheet.same(at + "equivalent", result->equivalent, row.at("equivalent").get<bool>());
+    sheet.number(at + "p", p, row.at("p"));
+    sheet.same(at + "equivalent", p < 0.05, row.at("equivalent").get<bool>());
   }
   return sheet.failures();
 }

@@ -3,12 +3,9 @@
 #include <vector>
 
 #include "experiments/lab/statistics/bootstrap.h"
-#include "experiments/lab/statistics/expected_best.h"
+#include "experiments/lab/statistics/distributions.h"
 #include "experiments/lab/statistics/many_to_one.h"
-#include "experiments/lab/statistics/moderated_variance.h"
-#include "experiments/lab/statistics/planning.h"
 #include "experiments/lab/statistics/proportions.h"
-#include "experiments/lab/statistics/special.h"
 #include "experiments/lab/statistics/stein.h"
 #include "tests/lab/statistics/known_tests.h"
 
@@ -41,16 +38,11 @@ std::vector<Correctness> runs_of(int seeds, int images, const std::uint8_t* righ
 
 extern "C" {
 
-double twin_beta(double a, double b, double x) { return regularised_beta(a, b, x, 1 - x); }
 double twin_beta_quantile(double p, double a, double b) { return inverse_regularised_beta(p, a, b); }
-double twin_gamma(double a, double x) { return regularised_gamma(a, x); }
-double twin_gamma_upper(double a, double x) { return regularised_gamma_upper(a, x); }
-double twin_chi_square(double x, double freedom) { return chi_square_cdf(x, freedom); }
-double twin_chi_square_quantile(double p, double freedom) { return chi_square_quantile(p, freedom); }
-double twin_student(double t, double freedom) { return student_t_cdf(t, freedom); }
+double twin_sd_range(double level, double freedom) { return sd_range(freedom, level).high; }
+double twin_student(double t, double freedom) { return student_t_tail(t, freedom); }
 double twin_student_two_sided(double t, double freedom) { return student_t_two_sided(t, freedom); }
-double twin_student_quantile(double p, double freedom) { return student_t_quantile(p, freedom); }
-double twin_noncentral(double t, double freedom, double shift) { return noncentral_t_cdf(t, freedom, shift); }
+double twin_student_quantile(double p, double freedom) { return student_t_two_sided_quantile(p, freedom); }
 double twin_power(double effect, int pairs, double alpha) { return paired_t_power(effect, std::size_t(pairs), alpha); }
 double twin_smallest_gain(double sd, int pairs, double power) { return smallest_gain(sd, std::size_t(pairs), power); }
 double twin_clopper_pearson(int hits, int n, double level, int high) {
@@ -78,11 +70,8 @@ void twin_holm(int n, const double* p, double* adjusted) {
   std::copy(result.begin(), result.end(), adjusted);
 }
 
-/// out: mean, low, high, p_above_lower, p_below_upper.
-void twin_equivalence(int n, const double* differences, double margin, double* out) {
-  const auto result = equivalence({differences, std::size_t(n)}, margin);
-  const double numbers[] = {result->mean, result->low, result->high, result->p_above_lower, result->p_below_upper};
-  std::copy(std::begin(numbers), std::end(numbers), out);
+double twin_equivalence(int n, const double* differences, double margin) {
+  return paired_equivalence({differences, std::size_t(n)}, margin).value_or(NAN);
 }
 
 /// summary: sd and degrees of a typical row, borrowing, correlation. rows: gain, standard error, low, high, p of each;
@@ -107,11 +96,9 @@ int twin_seeds_needed(int count, int seeds, const double* values, double gain) {
 /// right: [seeds][images] of the row, then of the baseline. out: estimate, standard error, seeds' and images' parts.
 void twin_bootstrap(int seeds, int images, const std::uint8_t* right, const std::uint8_t* baseline, int resamples,
                     double* out) {
-  BootstrapOptions options;
-  options.resamples = resamples;
-  const auto result = baseline == nullptr
-                          ? bootstrap_mean(runs_of(seeds, images, right), options)
-                          : bootstrap_gain(runs_of(seeds, images, baseline), runs_of(seeds, images, right), options);
+  const std::vector<Correctness> other =
+      baseline == nullptr ? std::vector<Correctness>() : runs_of(seeds, images, baseline);
+  const auto result = crossed_bootstrap(runs_of(seeds, images, right), other, resamples);
   const double numbers[] = {result->estimate, result->standard_error, result->seeds_error, result->images_error};
   std::copy(std::begin(numbers), std::end(numbers), out);
 }

@@ -88,16 +88,41 @@ struct Measured {
   int exit_code = 0;           // another one ends the command without output
 };
 
+using Measurement = Measured(const BenchOptions& options);
+
 struct BenchCase {
   const char *name, *what;
   const char* note;  // what the columns mean, for the help and the text
   std::vector<const char*> examples;
   std::vector<BenchOption> options;
   BenchOptions defaults;
-  Measured (*measure)(const BenchOptions& options);
+  Measurement* measure;
   bool one_line = false;  // JSON for files of many documents
 };
 const std::vector<BenchCase>& bench_cases();
+
+// How often the intervals of many_to_one() hold where the rows of a strip are not equally noisy.
+
+/// A strip of rows without true gains and a baseline, seeds as blocks. Runs have the sd 1, those of the first
+/// `noisy_rows` rows and of a noisy baseline the sd `times`.
+struct SimulatedStrip {
+  std::size_t rows = 11, seeds = 5;
+  std::size_t noisy_rows = 0;
+  bool noisy_baseline = false;
+  double times = 1;
+};
+
+struct SimulatedIntervals {
+  double coverage = 0;  // share of the sweeps in which all intervals of the strip hold
+  double width = 0;     // mean half width of the rows that are not noisy, over the true standard errors of their gains
+};
+
+/// Over `sweeps` drawn from the normal distribution: the same numbers for the same arguments.
+SimulatedIntervals simulated_intervals(const SimulatedStrip& strip, std::size_t sweeps);
+
+/// The width of Dunnett's intervals (JASA 50, 1955), which assume equal spreads, where they cover 95% of these sweeps.
+/// The strip has no noisy row.
+double simulated_dunnett_width(const SimulatedStrip& strip, std::size_t sweeps);
 
 /// To `digits` decimal places.
 double rounded(double value, int digits);
@@ -110,15 +135,7 @@ std::vector<std::string> bench_model_words();
 /// The rows of network_ops().
 std::vector<std::string> bench_op_words();
 
-Measured bench_step(const BenchOptions& options);
-Measured bench_profile(const BenchOptions& options);
-Measured bench_gemm(const BenchOptions& options);
-Measured bench_ops(const BenchOptions& options);
-Measured bench_norms(const BenchOptions& options);
-Measured bench_models(const BenchOptions& options);
-Measured bench_data(const BenchOptions& options);
-Measured bench_update(const BenchOptions& options);
-Measured bench_sweep(const BenchOptions& options);
-Measured bench_intervals(const BenchOptions& options);
+Measurement bench_step, bench_profile, bench_gemm, bench_ops, bench_norms, bench_models, bench_data, bench_update,
+    bench_sweep, bench_intervals;
 
 }  // namespace normlab

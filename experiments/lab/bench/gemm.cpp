@@ -3,8 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <functional>
-
 #include "core/backend.h"
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/blas.h"
@@ -79,12 +77,6 @@ Measured whole_batch(const BenchOptions& o, const ViTConfig& config, std::int64_
           1};
 }
 
-/// FLOP/s on one thread.
-struct Kernel {
-  const char* key;
-  std::function<double(ShardPool&, const Kind&)> rate;
-};
-
 /// FLOP/s per thread (median) while all threads run the same product.
 template <class T, class F>
 double rate(const BenchOptions& o, ShardPool& pool, const Kind& kind, F&& multiply) {
@@ -99,31 +91,6 @@ double rate(const BenchOptions& o, ShardPool& pool, const Kind& kind, F&& multip
   return median(std::move(rates));
 }
 
-Kernel by_onednn(const BenchOptions& o) {
-  return {"onednn", [&o](ShardPool& pool, const Kind& kind) {
-            const Bf16Product product{.m = kind.m,
-                                      .n = kind.n,
-                                      .k = kind.k,
-                                      .transpose_a = kind.transpose_a,
-                                      .transpose_b = kind.transpose_b,
-                                      .to = kind.add ? DType::f32 : DType::bf16,  // weight gradients add in float
-                                      .add = kind.add};
-            return rate<bf16>(o, pool, kind, [&](const bf16* a, const bf16* b, float* c) {
-              bf16_product(Bf16Products::native, product, a, b, nullptr, c);
-            });
-          }};
-}
-
-Kernel by_openblas(const BenchOptions& o) {
-  return {"openblas", [&o](ShardPool& pool, const Kind& kind) {
-            return rate<float>(o, pool, kind, [&](const float* a, const float* b, float* c) {
-              gemm(kind.transpose_a, kind.transpose_b, kind.m, kind.n, kind.k, 1.0f, a,
-                   kind.transpose_a ? kind.m : kind.k, b, kind.transpose_b ? kind.k : kind.n, kind.add ? 1.0f : 0.0f, c,
-                   kind.n);
-            });
-          }};
-}
-
 cpu::Product<float> product_of(const Kind& kind, const float* a, const float* b, float* c) {
   return {kind.m,
           kind.n,
@@ -135,19 +102,35 @@ cpu::Product<float> product_of(const Kind& kind, const float* a, const float* b,
           kind.add};
 }
 
-Kernel by_own(const BenchOptions& o) {
-  return {"ours", [&o](ShardPool& pool, const Kind& kind) {
-            return rate<float>(o, pool, kind, [&](const float* a, const float* b, float* c) {
-              cpu::own_kernels(product_of(kind, a, b, c), [](auto, auto, auto, auto) {});
-            });
-          }};
+/// The same by one of the kernels "onednn", "openblas" and "ours".
+double rate_of(const BenchOptions& o, std::string_view kernel, ShardPool& pool, const Kind& kind) {
+  if (kernel == "openblas")
+    return rate<float>(o, pool, kind, [&](const float* a, const float* b, float* c) {
+      gemm(kind.transpose_a, kind.transpose_b, kind.m, kind.n, kind.k, 1.0f, a, kind.transpose_a ? kind.m : kind.k, b,
+           kind.transpose_b ? kind.k : kind.n, kind.add ? 1.0f : 0.0f, c, kind.n);
+    });
+  if (kernel == "ours")
+    return rate<float>(o, pool, kind, [&](const float* a, const float* b, float* c) {
+      cpu::own_kernels(product_of(kind, a, b, c), [](auto, auto, auto, auto) {});
+    });
+  const Bf16Product product{.m = kind.m,
+                            .n = kind.n,
+                            .k = kind.k,
+                            .transpose_a = kind.transpose_a,
+                            .transpose_b = kind.transpose_b,
+                            .to = kind.add ? DType::f32 : DType::bf16,  // weight gradients add in float
+                            .add = kind.add};
+  return rate<bf16>(o, pool, kind, [&](const bf16* a, const bf16* b, float* c) {
+    bf16_product(Bf16Products::native, product, a, b, nullptr, c);
+  });
 }
 
 /// In a step, fp32 products take one of two kernels. The limit is the rate of all threads with the first.
 Measured of_shards(const BenchOptions& o, const ViTConfig& config, std::int64_t images) {
   const bool choice = o.precision == "fp32";
   if (!choice) o.with_products(cpu_backend());
-  const std::vector<Kernel> kernels = choice ? std::vector{by_openblas(o), by_own(o)} : std::vector{by_onednn(o)};
+  const std::vector<std::string> kernels =
+      choice ? std::vector<std::string>{"openblas", "ours"} : std::vector<std::string>{"onednn"};
   const ShardPlan plan = plan_shards(config, images, model_cost(config).parameters, size_of(o.dtype()));
   ShardPool pool(o.threads);
   const std::vector<Kind> kinds = kinds_of(config, plan.images);
@@ -163,12 +146,12 @@ Measured of_shards(const BenchOptions& o, const ViTConfig& config, std::int64_t 
              {"share", rounded(kind.flops() / flops, 4)}};
     const std::size_t used = choice && cpu::own_product(product_of(kind, nullptr, nullptr, nullptr)) ? 1 : 0;
     for (std::size_t i = 0; i < kernels.size(); ++i) {
-      const double flops_a_second = kernels[i].rate(pool, kind), time = kind.flops() / flops_a_second;
+      const double flops_a_second = rate_of(o, kernels[i], pool, kind), time = kind.flops() / flops_a_second;
       times[i] += time;
       if (i == used) used_time += time;
-      row[kernels[i].key] = rounded(flops_a_second * 1e-9, 1);
+      row[kernels[i]] = rounded(flops_a_second * 1e-9, 1);
     }
-    if (choice) row["used"] = kernels[used].key;
+    if (choice) row["used"] = kernels[used];
     rows.push_back(std::move(row));
   }
   const double limit = double(o.threads) * double(plan.images) / times[0];
@@ -179,7 +162,7 @@ Measured of_shards(const BenchOptions& o, const ViTConfig& config, std::int64_t 
                 {"limit_images_per_second", rounded(limit, 1)},
                 {"products", std::move(rows)}};
   for (std::size_t i = 0; i < kernels.size(); ++i)
-    document[std::string(kernels[i].key) + "_gflops"] = rounded(flops / times[i] * 1e-9, 1);
+    document[kernels[i] + "_gflops"] = rounded(flops / times[i] * 1e-9, 1);
   if (choice) document["used_gflops"] = rounded(flops / used_time * 1e-9, 1);
   return {std::move(document),
           o.threads,
@@ -187,6 +170,45 @@ Measured of_shards(const BenchOptions& o, const ViTConfig& config, std::int64_t 
 }
 
 }  // namespace
+
+std::vector<LinearLayer> linear_layers(const ViTConfig& c, std::int64_t images) {
+  const std::int64_t rows = images * c.tokens(), d = c.embed_dim;
+  return {{"patch_embed", {images * c.patches(), c.patch_pixels(), d}, 1, false},
+          {"attn.qkv", {rows, d, 3 * d}, c.depth, true},
+          {"attn.proj", {rows, d, d}, c.depth, true},
+          {"mlp.fc1", {rows, d, c.mlp_dim}, c.depth, true},
+          {"mlp.fc2", {rows, c.mlp_dim, d}, c.depth, true},
+          {"head", {images, d, c.num_classes}, 1, true}};
+}
+
+std::vector<OpTiming> time_linear(Backend& backend, ShardPool& pool, const LinearLayer& layer, DType dtype,
+                                  double seconds) {
+  const LinearDims d = layer.dims;
+  Arena memory(backend.memory());
+  const auto made = [&](const Shape& shape, DType type, std::uint32_t seed) {
+    return noise(backend, memory, shape, type, 1.0f, seed);
+  };
+  const Tensor x = made({d.rows, d.in}, dtype, 1), w = made({d.out, d.in}, dtype, 2),
+               b = made({d.out}, backend.rounds_bias() ? dtype : DType::f32, 3), dy = made({d.rows, d.out}, dtype, 4),
+               y = made({d.rows, d.out}, dtype, 5), dx = made({d.rows, d.in}, dtype, 6),
+               dw = made({d.out, d.in}, DType::f32, 7), db = made({d.out}, DType::f32, 8);
+  backend.prepare_linear(d, dtype, true);
+  const double flops = 2 * double(d.rows) * double(d.in) * double(d.out);
+  const auto bytes = [](std::initializer_list<Tensor> tensors) {
+    double sum = 0;
+    for (const Tensor& t : tensors) sum += double(t.bytes());
+    return sum;
+  };
+  std::vector<OpTiming> result;
+  const auto add = [&](const char* part, double moved, const std::function<void(Collective&)>& body) {
+    const Timed timed(backend, pool, 1, false, body);
+    result.push_back({fmt::format("{} {}", layer.name, part), {flops, moved}, timed.seconds(seconds)});
+  };
+  add("forward", bytes({x, w, b, y}), [&](Collective&) { backend.linear(d, x, w, b, {}, y); });
+  if (layer.has_dx) add("dx", bytes({dy, w, dx}), [&](Collective&) { backend.linear_backward(d, {dy, x, w, {dx}}); });
+  add("dw", bytes({dy, x, dw, db}), [&](Collective&) { backend.linear_backward(d, {dy, x, w, {}, {dw}, {db}}); });
+  return result;
+}
 
 Measured bench_gemm(const BenchOptions& o) {
   BenchShape s = bench_shape(o.shape);

@@ -38,25 +38,21 @@ double Timed::seconds(double seconds) const {
   return median(std::move(rounds));
 }
 
-void fill_noise(Backend& backend, Tensor to, float scale, std::uint32_t seed) {
+Tensor noise(Backend& backend, Arena& memory, const Shape& shape, DType dtype, float scale, std::uint32_t seed) {
+  const Tensor made = memory.empty(shape, dtype);
   backend.synchronize();
   const auto fill = [&](auto* values) {
     std::uint32_t state = seed * 2654435761u + 1u;
-    for (std::int64_t i = 0; i < to.size(); ++i) {
+    for (std::int64_t i = 0; i < made.size(); ++i) {
       state = state * 1664525u + 1013904223u;
       const float unit = float(state >> 8) * 0x1p-23f - 1.0f;
       values[i] = std::remove_pointer_t<decltype(values)>(scale * unit);
     }
   };
-  if (to.dtype() == DType::bf16)
-    fill(to.data<bf16>());
+  if (dtype == DType::bf16)
+    fill(made.data<bf16>());
   else
-    fill(to.data<float>());
-}
-
-Tensor noise(Backend& backend, Arena& memory, const Shape& shape, DType dtype, float scale, std::uint32_t seed) {
-  const Tensor made = memory.empty(shape, dtype);
-  fill_noise(backend, made, scale, seed);
+    fill(made.data<float>());
   return made;
 }
 
@@ -89,19 +85,14 @@ double Roofline::bound(double flops, double bytes) const {
   return std::max(flops / flops_per_second, bytes / bytes_per_second);
 }
 
-RooflineSizes roofline_sizes(bool on_gpu) {
-  RooflineSizes sizes;
-  if (on_gpu) sizes.floats *= 4, sizes.side = 8192;
-  return sizes;
-}
-
-Roofline measure_roofline(Backend& backend, ShardPool& pool, DType dtype, const RooflineSizes& sizes) {
+Roofline measure_roofline(Backend& backend, ShardPool& pool, DType dtype, std::int64_t floats, std::int64_t side,
+                          double seconds) {
   Roofline result;
   {
-    const Streams streams(backend, sizes.floats);
-    result.bytes_per_second = 2 * streams.bytes() / stream(backend, pool, streams, false).seconds(sizes.seconds);
+    const Streams streams(backend, floats);
+    result.bytes_per_second = 2 * streams.bytes() / stream(backend, pool, streams, false).seconds(seconds);
   }
-  const std::int64_t threads = backend.whole_batch() ? 1 : pool.threads(), n = sizes.side;
+  const std::int64_t threads = backend.whole_batch() ? 1 : pool.threads(), n = side;
   const LinearDims dims{n, n, n};
   Arena memory(backend.memory());
   struct Factors {
@@ -116,7 +107,7 @@ Roofline measure_roofline(Backend& backend, ShardPool& pool, DType dtype, const 
     const Factors& f = factors[static_cast<std::size_t>(c.rank())];
     backend.linear(dims, f.x, f.w, {}, {}, f.y);
   });
-  result.flops_per_second = 2 * double(n) * double(n) * double(n) * double(threads) / products.seconds(sizes.seconds);
+  result.flops_per_second = 2 * double(n) * double(n) * double(n) * double(threads) / products.seconds(seconds);
   return result;
 }
 

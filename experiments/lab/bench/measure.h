@@ -55,9 +55,7 @@ class Timed {
   std::int64_t repeats_ = 1;
 };
 
-/// Pseudo-random values in (-scale, scale): products of zeros draw less power and run faster.
-void fill_noise(Backend& backend, Tensor to, float scale, std::uint32_t seed);
-/// A new tensor of such values.
+/// A new tensor of pseudo-random values in (-scale, scale): products of zeros draw less power and run faster.
 Tensor noise(Backend& backend, Arena& memory, const Shape& shape, DType dtype, float scale, std::uint32_t seed);
 
 /// Three arrays too large for any cache.
@@ -82,13 +80,9 @@ struct Roofline {
   double bound(double flops, double bytes) const;
 };
 
-struct RooflineSizes {
-  std::int64_t floats = Streams::kFloats, side = 1024;
-  double seconds = 0.2;  // per measurement
-};
-/// Square products of side 8192 on a GPU, and of 1024 per thread on the CPU.
-RooflineSizes roofline_sizes(bool on_gpu);
-/// Measured with all threads of `pool` at once. `backend` must support products of `dtype` (Backend::with_bf16).
-Roofline measure_roofline(Backend& backend, ShardPool& pool, DType dtype, const RooflineSizes& sizes);
+/// Measured with all threads of `pool` at once: a copy of so many floats, and a square product of this side per thread, or
+/// one on a GPU. `backend` must support products of `dtype` (Backend::with_bf16). `seconds`: per measurement.
+Roofline measure_roofline(Backend& backend, ShardPool& pool, DType dtype, std::int64_t floats, std::int64_t side,
+                          double seconds = 0.2);
 
 }  // namespace normlab

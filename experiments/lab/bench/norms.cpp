@@ -1,9 +1,14 @@
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <deque>
 #include <map>
 
 #include "core/backend.h"
+#include "core/error.h"
 #include "experiments/lab/bench/cases.h"
-#include "experiments/lab/bench/norm_timing.h"
+#include "experiments/lab/bench/op_timing.h"
+#include "nn/model/layers.h"
 
 namespace normlab {
 namespace {
@@ -83,7 +88,105 @@ Json beside_published(const LayerTable& table, const Times& times) {
   return rows;
 }
 
+/// One part of the rows, with its own tape.
+struct RowsPart {
+  Tensor x, dy;  // [images, rows, cols]
+  std::int64_t first_image, images;
+  Arena memory;
+  Tape tape;
+  RowsPart(Backend& backend, Tensor x_of, Tensor dy_of, std::int64_t first, std::int64_t count)
+      : x(x_of), dy(dy_of), first_image(first), images(count), memory(backend.memory()), tape(backend, memory) {}
+};
+
 }  // namespace
+
+NormShape parse_norm_shape(const std::string& text) {
+  NormShape s{text, 0, 1, 0};
+  std::vector<std::int64_t> axes;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find('x', begin), text.size());
+    const std::string axis = text.substr(begin, end - begin);
+    if (axis.empty() || axis.size() > 9 || axis.find_first_not_of("0123456789") != std::string::npos ||
+        std::stoll(axis) == 0)
+      throw InputError(fmt::format("--shape {}: expected whole numbers above 0 such as 4096x4096", text));
+    axes.push_back(std::stoll(axis));
+    begin = end + 1;
+  }
+  if (axes.size() < 2) throw InputError(fmt::format("--shape {}: expected at least two axes", text));
+  constexpr double kMost = 1 << 30;
+  double size = 1;
+  for (const std::int64_t axis : axes) size *= double(axis);
+  if (size > kMost) throw InputError(fmt::format("--shape {}: more than 2^30 elements", text));
+  s.images = axes.front();
+  s.cols = axes.back();
+  for (std::size_t i = 1; i + 1 < axes.size(); ++i) s.rows_per_image *= axes[i];
+  if (axes.size() == 2) {
+    for (const std::int64_t rows : {65, 64})
+      if (s.rows_per_image == 1 && s.images % rows == 0) s.rows_per_image = rows;
+    s.images /= s.rows_per_image;
+  }
+  return s;
+}
+
+NormTime time_norm(Backend& backend, ShardPool& pool, const Streams& streams, const NormShape& s, DType dtype,
+                   NormKind kind, double seconds) {
+  Arena memory(backend.memory());
+  const Tensor x = noise(backend, memory, {s.size()}, dtype, 2.0f, 1),
+               dy = noise(backend, memory, {s.size()}, dtype, 2.0f, 1);
+  const Statistics statistics = parts_of(kind).over;
+  // Splits rows evenly over threads; keeps images whole if their rows share statistics.
+  const std::int64_t unit = parts_of(kind).of_one_token() ? 1 : s.rows_per_image;
+  const std::int64_t cuts = backend.whole_batch() ? 1 : pool.threads();
+  const std::int64_t units = s.images * s.rows_per_image / unit, shards = std::min<std::int64_t>(cuts, units);
+  ParameterSet parameters(backend.memory());
+  const Norm norm(parameters, {}, &Placement::pooled, {.pooled = norm_of(kind)}, {.embed_dim = s.cols});
+  parameters.allocate(DType::f32, shards);
+  for (std::size_t p = 0; p < parameters.parameters().size(); ++p)
+    backend.fill(parameters.value(static_cast<int>(p)), parameters.parameters()[p].start);
+  std::deque<RowsPart> parts;
+  for (std::int64_t i = 0; i < shards; ++i) {
+    const std::int64_t first = units * i / shards, count = units * (i + 1) / shards - first;
+    const auto cut = [&](const Tensor& t) { return t.reshape({units, unit, s.cols}).slice(first, count); };
+    parts.emplace_back(backend, cut(x), cut(dy), first, count);
+  }
+  const auto forward = [&](Collective& c, bool training) {
+    RowsPart& part = parts[static_cast<std::size_t>(c.rank())];
+    part.tape.reset();
+    const Step step{.parameters = parameters, .training = training};
+    const Shard shard{.step = step,
+                      .tape = part.tape,
+                      .lane = training ? c.rank() : -1,
+                      .slice = {part.images, part.first_image, s.images, &c}};
+    return norm(part.tape.input(part.x, training), shard);
+  };
+  const Timed training(backend, pool, shards, statistics == Statistics::batch, [&](Collective& c) {
+    RowsPart& part = parts[static_cast<std::size_t>(c.rank())];
+    part.tape.backward(forward(c, true), part.dy);
+  });
+  const Timed evaluation(backend, pool, shards, false, [&](Collective& c) { forward(c, false); });
+  const Timed copy = stream(backend, pool, streams, false), triad = stream(backend, pool, streams, true);
+  // Unavoidable reads and writes of large tensors. In training, batch statistics add one in the forward pass (x) and two
+  // in the backward pass (x and dy), since every value must be read before the first result is known.
+  const double train_passes = statistics == Statistics::batch ? 3 + 5 : 2 + 3, eval_passes = 2;
+  const double bytes = double(x.bytes());
+  std::vector<double> rates, trains, evals, train_ratios, eval_ratios;
+  constexpr std::size_t kRounds = 5;
+  for (const BenchClock::time_point begin = BenchClock::now();
+       rates.size() < kRounds || seconds_since(begin) < seconds;) {
+    // A written cache line counts once, as in the bounds.
+    rates.push_back(std::max(2 * streams.bytes() / copy.round(), 3 * streams.bytes() / triad.round()));
+    trains.push_back(training.round());
+    evals.push_back(evaluation.round());
+    train_ratios.push_back(trains.back() * rates.back() / (train_passes * bytes));
+    eval_ratios.push_back(evals.back() * rates.back() / (eval_passes * bytes));
+  }
+  const double rate = median(rates), pass = 1e3 * bytes / rate;
+  return {to_string(kind),      rate,
+          1e3 * median(trains), train_passes * pass,
+          median(train_ratios), 1e3 * median(evals),
+          eval_passes * pass,   median(eval_ratios)};
+}
 
 std::vector<std::string> bench_norm_words() {
   std::vector<std::string> words;
@@ -109,11 +212,10 @@ Measured bench_norms(const BenchOptions& o) {
   Json rows = Json::array();
   Times times;
   for (const NormShape& s : shapes) {
-    const NormTimer timer(computer.backend(), pool, streams, s, o.dtype());
     for (std::size_t k = 1; k < std::size(kNormKinds); ++k) {
       const auto kind = NormKind(k);
       if (std::find(words.begin(), words.end(), to_string(kind)) == words.end()) continue;
-      const NormTime row = timer.measure(kind, o.seconds);
+      const NormTime row = time_norm(computer.backend(), pool, streams, s, o.dtype(), kind, o.seconds);
       times.emplace(std::pair(s.name, kind), row);
       rows.push_back({{"shape", s.name},
                       {"norm", row.norm},

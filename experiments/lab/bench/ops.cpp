@@ -1,7 +1,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <deque>
 
+#include "autograd/profile.h"
 #include "core/backend.h"
 #include "core/error.h"
 #include "experiments/lab/base/text_layout.h"
@@ -35,6 +37,55 @@ OpSizes sizes_of(const BenchOptions& o) {
   return sizes;
 }
 
+/// Some of the images, with the table, inputs and tape of one thread.
+class ImageShare {
+ public:
+  ImageShare(Backend& backend, DType dtype, const OpSizes& sizes)
+      : backend_(backend), dtype_(dtype), masks_(backend.memory()), cases_(network_ops(masks_, sizes)) {}
+
+  void take(std::size_t number) {
+    now_ = &cases_[number];
+    inputs_.clear();
+    memory_.reset();
+    for (const OpInput& in : now_->activations) add(in, dtype_);
+    for (const OpInput& in : now_->parameters) add(in, acc_of(dtype_));
+    tape_.reset();
+    const Var y = output();
+    dy_ = noise(backend_, memory_, y.shape(), y.value().dtype(), 1.0f, 99);
+  }
+  void run(bool backward) {
+    tape_.reset();
+    const Var y = output();
+    if (backward) tape_.backward(y, dy_);
+  }
+  void add_costs(std::array<OpTiming, 2>& to) {
+    Profile profile;
+    tape_.set_profile(&profile);
+    run(true);
+    tape_.set_profile(nullptr);
+    for (const OpTime& t : profile.times()) to[t.backward].cost.flops += t.flops, to[t.backward].cost.bytes += t.bytes;
+  }
+
+ private:
+  void add(const OpInput& in, DType dtype) {
+    inputs_.push_back(noise(backend_, memory_, in.shape, dtype, 1.0f, static_cast<std::uint32_t>(1 + inputs_.size())));
+  }
+  Var output() {
+    std::vector<Var> vars;
+    for (const Tensor& t : inputs_) vars.push_back(tape_.input(t, true));
+    return now_->build(vars);
+  }
+
+  Backend& backend_;
+  DType dtype_;
+  Arena masks_, memory_{backend_.memory()}, tape_memory_{backend_.memory()};
+  std::vector<OpCase> cases_;
+  const OpCase* now_ = nullptr;
+  std::vector<Tensor> inputs_;
+  Tensor dy_;
+  Tape tape_{backend_, tape_memory_};
+};
+
 }  // namespace
 
 std::vector<std::string> bench_op_words() {
@@ -44,31 +95,61 @@ std::vector<std::string> bench_op_words() {
   return words;
 }
 
+std::vector<std::array<OpTiming, 2>> time_ops(Backend& backend, ShardPool& pool, const OpSizes& sizes, DType dtype,
+                                              const std::vector<std::string>& names, double seconds) {
+  const std::int64_t cuts = backend.whole_batch() ? 1 : std::min<std::int64_t>(pool.threads(), sizes.images);
+  std::deque<ImageShare> shares;
+  for (std::int64_t i = 0; i < cuts; ++i) {
+    OpSizes some = sizes;
+    some.images = sizes.images * (i + 1) / cuts - sizes.images * i / cuts;
+    shares.emplace_back(backend, dtype, some);
+  }
+  const std::vector<std::string> known = bench_op_words();
+  std::vector<std::array<OpTiming, 2>> all;
+  for (std::size_t number = 0; number < known.size(); ++number) {
+    if (std::find(names.begin(), names.end(), known[number]) == names.end()) continue;
+    std::array<OpTiming, 2>& passes = all.emplace_back();
+    for (OpTiming& pass : passes) pass = {known[number], {0, 0}, 0};
+    for (ImageShare& share : shares) {
+      share.take(number);
+      share.add_costs(passes);
+    }
+    const auto timed = [&](bool backward) {
+      return Timed(backend, pool, cuts, false,
+                   [&shares, backward](Collective& c) { shares[static_cast<std::size_t>(c.rank())].run(backward); });
+    };
+    const Timed forward = timed(false), both = timed(true);
+    std::vector<double> forwards, backwards;
+    for (const BenchClock::time_point begin = BenchClock::now();
+         forwards.size() < 3 || seconds_since(begin) < 2 * seconds;) {
+      forwards.push_back(forward.round());
+      backwards.push_back(both.round() - forwards.back());
+    }
+    passes[0].seconds = median(std::move(forwards));
+    passes[1].seconds = std::max(median(std::move(backwards)), 0.0);
+  }
+  return all;
+}
+
 Measured bench_ops(const BenchOptions& o) {
   const std::vector<std::string> known = bench_op_words();
-  const auto names = [](const std::vector<std::string>& words, const std::string& name) {
-    return std::find(words.begin(), words.end(), name) != words.end();
-  };
   for (const std::string& word : o.ops)
-    if (!names(known, word))
+    if (std::find(known.begin(), known.end(), word) == known.end())
       throw InputError(fmt::format("--op {}: unknown operation; choose from {}", word, joined(known, ", ")));
   const OpSizes sizes = sizes_of(o);
   const ComputeDevice computer(o.device);
   Backend& backend = o.with_products(computer.backend());
   ShardPool pool(o.on_gpu() ? 1 : o.threads);
   const Roofline roofline = o.measured_roofline(computer.backend(), pool);
-  OpTimer timer(backend, pool, sizes, o.dtype());
   Json rows = Json::array();
-  for (std::size_t number = 0; number < known.size(); ++number) {
-    if (!o.ops.empty() && !names(o.ops, known[number])) continue;
-    const std::array<OpTiming, 2> passes = timer.measure(number, o.seconds);
+  for (const auto& passes : time_ops(backend, pool, sizes, o.dtype(), o.ops.empty() ? known : o.ops, o.seconds))
     for (const bool backward : {false, true}) {
       const auto& [name, cost, each] = passes[backward];
       const double least = roofline.bound(cost.flops, cost.bytes);
       const auto known_time = [each = each](double value, int digits) {
         return each > 0 ? Json(rounded(value, digits)) : Json();
       };
-      rows.push_back({{"op", known[number]},
+      rows.push_back({{"op", name},
                       {"direction", backward ? "backward" : "forward"},
                       {"ms", known_time(1e3 * each, 5)},
                       {"gflops", known_time(cost.flops / each * 1e-9, 1)},
@@ -78,7 +159,6 @@ Measured bench_ops(const BenchOptions& o) {
                       {"bound_ms", rounded(1e3 * least, 5)},
                       {"share", known_time(least / each, 4)}});
     }
-  }
   return {{{"shape", o.shape},
            {"device", device_words(backend)},
            {"precision", o.precision},

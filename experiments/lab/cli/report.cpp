@@ -112,13 +112,10 @@ struct Report {
     const Experiment experiment = descriptor.load_staged(store);
     const Inputs inputs = descriptor.inputs(&experiment);
     const TableModel model = sweep_table_model(experiment, store, table);
-    FigureInput input = read_figures(experiment, store, model);
-    input.last = std::size_t(steps);
-    input.sites = sites;
-    input.colour = colour;
-    for (const CurveProblem& problem : input.problems) tell("{}\n", problem.text());
-    ExitCode outcome = model.outcome;
-    for (const CurveProblem& problem : input.problems) outcome = std::max(outcome, problem.fault);
+    const ExperimentCurves read = read_curves(experiment, store, {});
+    const FigureInput input{experiment, model, read.trials, std::size_t(steps), sites, colour};
+    for (const CurveProblem& problem : read.problems) tell("{}\n", problem.text());
+    ExitCode outcome = std::max(model.outcome, read.outcome());
     std::map<std::string, std::vector<std::string>> missing;  // reason -> figures
     for (const FigureRow& figure : figure_rows()) {
       if (!only.empty() && std::find(only.begin(), only.end(), figure.word) == only.end()) continue;

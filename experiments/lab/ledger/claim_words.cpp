@@ -1,4 +1,4 @@
-#include "experiments/lab/ledger/claim_words.h"
+#include "experiments/lab/ledger/page.h"
 
 #include <fmt/core.h>
 

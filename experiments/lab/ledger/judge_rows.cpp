@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "experiments/lab/ledger/verdict.h"
+#include "experiments/lab/ledger/ledger.h"
 #include "experiments/lab/statistics/proportions.h"
 #include "experiments/lab/tables/table_filter.h"
 
@@ -159,7 +159,7 @@ class RowJudge {
   }
 
   double axis_value(const TableLine& line) const {
-    const TableFields fields(input_.axes);
+    const FieldNames fields = table_fields(input_.axes);
     const auto axis = fields.find_axis(test_.over);
     if (!axis) refuse(concat("\"over\":", fields.unknown(test_.over)));
     const auto number = parse_number(input_.rows[line.plan_index].axes[*axis]);  // the line's lack unswept axes
@@ -240,7 +240,7 @@ class RowJudge {
         SeedValues differences;
         for (const auto& [seed, value] : values(*other))
           if (own.contains(seed)) differences[seed] = value - own.at(seed);
-        const auto interval = staged_interval(differences, 1 - (1 - level) / pairs, input_.first_stage);
+        const auto interval = staged_interval(differences, input_.first_stage, 1 - (1 - level) / pairs);
         if (!interval || !interval->half_width) return std::nullopt;
         beaten = beaten || interval->mean > *interval->half_width / std::sqrt(times);
         best.n = std::min(best.n, interval->n);

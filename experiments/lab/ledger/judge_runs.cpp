@@ -1,4 +1,4 @@
-#include "experiments/lab/ledger/judge_runs.h"
+#include "experiments/lab/ledger/ledger.h"
 
 #include <fmt/core.h>
 
@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/data/class_order.h"
-#include "experiments/lab/statistics/rank_correlation.h"
+#include "experiments/lab/statistics/student.h"
 #include "experiments/lab/tables/sweep_table.h"
 #include "experiments/lab/trials/trial_files.h"
 

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 
 #include "core/error.h"
 #include "experiments/lab/base/strict_json.h"
-#include "experiments/lab/ledger/judge_runs.h"
-#include "experiments/lab/ledger/row_names.h"
+#include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/tables/sweep_table.h"
 #include "experiments/lab/tables/table_filter.h"
 #include "experiments/lab/trials/exported.h"
@@ -146,10 +148,6 @@ class ClaimJudge {
   std::set<std::size_t> rows_;       // that the tests depend on
 };
 
-}  // namespace
-
-namespace {
-
 /// A number by its name, without sums.
 std::optional<double> single_value(const nlohmann::json& document, const std::string& name) {
   const std::size_t open = name.find('['), close = name.find("].");
@@ -173,6 +171,51 @@ std::optional<double> single_value(const nlohmann::json& document, const std::st
     if (matches) return single_value(row, name.substr(close + 2));
   }
   return std::nullopt;
+}
+
+struct Length {
+  double amount = 0;  // 0: unknown
+  std::string unit;   // "epoch"
+  bool operator<(const Length& other) const { return std::tie(unit, amount) < std::tie(other.unit, other.amount); }
+  std::string text() const { return plural(fmt::format("{:g}", amount), unit); }
+};
+
+Length length_of(const Experiment& experiment, const Estimate& e) {
+  if (e.rows.empty() || e.rows.front() >= experiment.rows.size()) return {};
+  const Cell& row = experiment.rows[e.rows.front()];
+  if (row.trials.empty()) return {};
+  const TrainConfig& train = experiment.trials[row.trials.front()].config.train;
+  if (train.steps > 0) return {double(train.steps), "step"};
+  if (train.images > 0) return {double(train.images), "image"};
+  return {train.epochs, "epoch"};
+}
+
+/// What the estimate is about, but for the length of training.
+std::vector<std::string> without_length(const Experiment& experiment, const Estimate& e) {
+  std::vector<std::string> key{std::to_string(e.test)};
+  for (const std::size_t r : e.rows)
+    for (const auto& [axis, label] : experiment.rows.at(r).axes)
+      if (axis != "train.epochs" && axis != "train.steps" && axis != "train.images") key.push_back(axis + "=" + label);
+  return key;
+}
+
+std::string short_value(const std::string& value) {
+  const auto json = nlohmann::json::parse(value, nullptr, false);
+  if (!json.is_object()) return value;
+  for (const char* key : {"name", "dialect", "kind"})
+    if (const auto found = json.find(key); found != json.end() && found->is_string()) return found->get<std::string>();
+  return value;
+}
+
+/// Whether each value of `axis` belongs to one combination of `kept` only.
+bool follows_from(const std::vector<std::string>& axis, const std::vector<std::vector<std::string>>& kept) {
+  std::map<std::vector<std::string>, std::string> seen;
+  for (std::size_t r = 0; r < axis.size(); ++r) {
+    std::vector<std::string> others;
+    for (const auto& values : kept) others.push_back(values[r]);
+    if (seen.emplace(others, axis[r]).first->second != axis[r]) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -200,6 +243,80 @@ std::optional<double> timing_value(const nlohmann::json& document, const std::st
 
 LedgerLine judge_claim(const Experiment& experiment, const ResultStore& store, const std::filesystem::path& timings) {
   return ClaimJudge(experiment, store, timings).judged();
+}
+
+void judge_lengths(LedgerLine& line, const Experiment& experiment) {
+  std::map<Length, std::vector<Estimate>> lengths;
+  std::map<std::vector<std::string>, std::map<Length, const Estimate*>> gains;
+  bool all_gains = true;
+  for (const Estimate& e : line.estimates) {
+    const Length length = length_of(experiment, e);
+    if (length.amount > 0) lengths[length].push_back(e);
+    if (line.claim.tests[e.test].margin && length.amount > 0)
+      gains[without_length(experiment, e)][length] = &e;
+    else
+      all_gains = false;
+  }
+  if (lengths.size() > 1)
+    for (const auto& [length, estimates] : lengths)
+      line.by_length.emplace_back(length.text(), verdict_of(line.claim, estimates));
+
+  for (const auto& [key, by_length] : gains) {
+    const auto last = std::prev(by_length.end());
+    const auto half = by_length.find({last->first.amount / 2, last->first.unit});
+    if (half == by_length.end()) continue;
+    Doubling& doubling = line.doublings.emplace_back(
+        Doubling{.label = last->second->label, .from = half->first.text(), .to = last->first.text()});
+    doubling.margin = *line.claim.tests[last->second->test].margin;
+    SeedValues changes;
+    for (const auto& [seed, value] : last->second->values)
+      if (const auto found = half->second->values.find(seed); found != half->second->values.end())
+        changes[seed] = value - found->second;
+    const auto interval = staged_interval(changes, {}, 1 - (1 - kClaimLevel) / double(gains.size()));
+    if (!interval || !interval->half_width) {
+      line.doublings.pop_back();
+      continue;
+    }
+    doubling.value = interval->mean;
+    doubling.low = interval->mean - *interval->half_width;
+    doubling.high = interval->mean + *interval->half_width;
+    doubling.within = -doubling.margin <= doubling.low && doubling.high <= doubling.margin;
+  }
+  // Trainings of the longest length must say what the claim's verdict says.
+  const Verdict last = lengths.size() > 1 ? line.by_length.back().second : line.verdict;
+  line.ends = last == line.verdict && line.verdict < Verdict::undecided && all_gains && !gains.empty() &&
+              line.doublings.size() == gains.size() &&
+              std::all_of(line.doublings.begin(), line.doublings.end(), [](const Doubling& d) { return d.within; });
+}
+
+std::vector<std::string> row_names(const Experiment& experiment) {
+  const std::size_t rows = experiment.rows.size();
+  std::vector<std::string> axes = experiment.axes;
+  const auto bare = [](const std::string& path) { return path == "model.placement" || path == "row"; };
+  std::stable_partition(axes.begin(), axes.end(), bare);
+  std::vector<std::vector<std::string>> kept;
+  std::vector<std::vector<std::string>> words(rows);
+  for (const std::string& path : axes) {
+    std::vector<std::string> values(rows), shown(rows);
+    for (std::size_t r = 0; r < rows; ++r)
+      for (const auto& [axis, label] : experiment.rows[r].axes)
+        if (axis == path) values[r] = label, shown[r] = short_value(label);
+    // A value that only some rows have tells these rows apart, so it is shown even if it follows from others.
+    const std::set<std::string> all(values.begin(), values.end());
+    if (follows_from(values, kept) && !(all.size() == 2 && all.contains(""))) continue;
+    const auto distinct = [](const std::vector<std::string>& list) {
+      return std::set<std::string>(list.begin(), list.end()).size();
+    };
+    if (distinct(shown) < distinct(values)) shown = values;
+    kept.push_back(std::move(values));
+    for (std::size_t r = 0; r < rows; ++r)
+      if (!shown[r].empty())
+        words[r].push_back(bare(path) ? shown[r] : path.substr(path.rfind('.') + 1) + " " + shown[r]);
+  }
+  std::vector<std::string> names;
+  for (std::size_t r = 0; r < rows; ++r)
+    names.push_back(words[r].empty() ? experiment.rows[r].label : joined(words[r], ", "));
+  return names;
 }
 
 }  // namespace normlab

@@ -1,4 +1,4 @@
-#include "experiments/lab/ledger/verdict.h"
+#include "experiments/lab/ledger/ledger.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "experiments/lab/statistics/stein.h"
 #include "experiments/lab/tables/table_filter.h"
 
 namespace normlab {
@@ -88,16 +87,6 @@ std::vector<std::size_t> planned_rows(const TableInput& input, std::size_t row) 
   return members.empty() ? std::vector{row} : members;
 }
 
-std::optional<Interval> staged_interval(const SeedValues& values, double level,
-                                        const std::set<std::uint64_t>& first_stage) {
-  std::vector<double> ordered;  // those of the first stage first
-  std::size_t first = 0;
-  for (const bool stage : {true, false})
-    for (const auto& [seed, value] : values)
-      if (first_stage.contains(seed) == stage) ordered.push_back(value), first += stage;
-  return first >= 2 ? std::optional(stein_interval(ordered, first, level)) : mean_interval(ordered, level);
-}
-
 std::vector<Estimate> judge_contrasts(const std::vector<Contrast>& contrasts, const ClaimRange& range, double level,
                                       const std::set<std::uint64_t>& first_stage) {
   const double each = 1 - (1 - level) / double(std::max<std::size_t>(contrasts.size(), 1));
@@ -108,7 +97,7 @@ std::vector<Estimate> judge_contrasts(const std::vector<Contrast>& contrasts, co
     e.values = contrast.values;
     e.n = contrast.values.size();
     if (e.n < 2) continue;
-    const Interval interval = *staged_interval(contrast.values, each, first_stage);
+    const Interval interval = *staged_interval(contrast.values, first_stage, each);
     ClaimRange scale = range;  // that of the values
     if (contrast.logs)
       for (auto* bound : {&scale.low, &scale.high})

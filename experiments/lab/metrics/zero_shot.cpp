@@ -8,8 +8,8 @@
 namespace normlab {
 namespace {
 
-double cosine(const Features& a, std::size_t i, const Features& b, std::size_t j) {
-  return std::inner_product(a.row(i).begin(), a.row(i).end(), b.row(j).begin(), 0.0);
+double cosine(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
 double minus_log_sigmoid(double z) { return std::log1p(std::exp(-std::abs(z))) + std::max(-z, 0.0); }
@@ -65,7 +65,7 @@ std::vector<std::int32_t> most_similar(const Features& of, const Features& among
     std::size_t best = 0;
     double top = -2;
     for (std::size_t j = 0; j < among.rows(); ++j)
-      if (const double c = cosine(of, i, among, j); c > top) top = c, best = j;
+      if (const double c = cosine(of.row(i), among.row(j)); c > top) top = c, best = j;
     found.push_back(static_cast<std::int32_t>(best));
   }
   return found;
@@ -73,8 +73,7 @@ std::vector<std::int32_t> most_similar(const Features& of, const Features& among
 
 std::vector<double> similarities(std::span<const double> row, const Features& among) {
   std::vector<double> cosines;
-  for (std::size_t j = 0; j < among.rows(); ++j)
-    cosines.push_back(std::inner_product(row.begin(), row.end(), among.row(j).begin(), 0.0));
+  for (std::size_t j = 0; j < among.rows(); ++j) cosines.push_back(cosine(row, among.row(j)));
   return cosines;
 }
 
@@ -85,7 +84,7 @@ double contrastive_loss_of(const Features& images, const Features& texts, std::s
   for (std::size_t first = 0, count = 0; first < n; first += count) {
     count = n - first < batch + 2 ? n - first : batch;
     const auto logit = [&](std::size_t i, std::size_t j) {
-      return std::exp(t) * cosine(images, first + i, texts, first + j) + (sigmoid ? b : 0.0);
+      return std::exp(t) * cosine(images.row(first + i), texts.row(first + j)) + (sigmoid ? b : 0.0);
     };
     for (std::size_t i = 0; i < count; ++i) {
       const double own = logit(i, i);

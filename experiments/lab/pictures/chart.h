@@ -9,10 +9,37 @@
 #include <string>
 #include <vector>
 
-#include "experiments/lab/pictures/axis.h"
 #include "experiments/lab/pictures/curve_data.h"
+#include "experiments/lab/pictures/page.h"
 
 namespace normlab {
+
+/// An axis: its ticks, tick labels and scale.
+struct PlotAxis {
+  double low = 0, high = 1;  // the first and the last tick
+  double step = 1;           // 1, 2 or 5 times a power of ten
+  std::vector<double> ticks;
+  bool logarithmic = false;  // low, high and ticks are decimal logarithms, and `step` has no meaning
+  bool with_sign = false;    // labels of gains: "+2"
+  /// Where a value lies between low and high.
+  double place(double value) const;
+  /// Maps [low, high] linearly to [begin, end] in pixels; `begin` may be the larger.
+  double pixel(double place, double begin, double end) const;
+  /// The label of one of the ticks.
+  std::string label(double tick) const;
+};
+
+/// An axis that covers [low, high] in about `wanted` gaps, never more than twice as many. A single value, an empty
+/// range or a non-finite bound gives an axis around what is there.
+PlotAxis make_axis(double low, double high, std::size_t wanted);
+
+/// A logarithmic axis from `low` to `high`, both above 0, with a little room around them. Its ticks are powers of ten,
+/// in a narrow range also 1, 3 or 1, 2, 5 times these.
+PlotAxis make_log_axis(double low, double high);
+
+/// The tick's label, with as many digits as distinguish it from its neighbours: "0.25", "12", "20k",
+/// "1.5M"; "+2" with `with_sign`.
+std::string tick_label(double value, double step, bool with_sign = false);
 
 /// line: joined points; dots: single ones; shape: a line without markers, such as a fitted curve. Without an entry in
 /// the legend, and interrupted where the number of seeds changes, since the mean of the others is a different curve:
@@ -129,5 +156,16 @@ std::string chart_markdown(const Chart& chart, std::size_t most);
 std::string chart_pictures(const Chart& chart);
 /// For a page: caption, panels and numbers, without a heading.
 std::string chart_html(const Chart& chart, std::size_t most);
+
+// Parts of a chart's picture, assembled in chart_drawing.cpp.
+
+inline constexpr double kWideLanes = 760, kNarrowLanes = 360;  // widths of panels of lanes
+
+double lanes_height(const ChartPanel& panel, bool narrow);
+/// With its upper left corner at the origin. Labels, scale and numbers of all panels of the chart are aligned.
+void draw_lanes(const Chart& chart, const ChartPanel& panel, bool narrow, SvgWriter& svg);
+
+/// "dpn, seed 3: +1.25": with a sign if values are gains.
+std::string dot_words(const Chart& chart, const ChartDot& dot);
 
 }  // namespace normlab

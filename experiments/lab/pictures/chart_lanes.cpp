@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/lab/pictures/chart_parts.h"
+#include "experiments/lab/pictures/chart.h"
 
 namespace normlab {
 namespace {

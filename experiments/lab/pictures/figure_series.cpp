@@ -38,11 +38,6 @@ bool before(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-FigureInput read_figures(const Experiment& experiment, const ResultStore& store, const TableModel& table) {
-  ExperimentCurves curves = read_curves(experiment, store, {});
-  return {experiment, table, std::move(curves.trials), std::move(curves.problems)};
-}
-
 Lines measured(const TrialCurves& trial, std::string_view prefix) {
   Lines out;
   for (const MetricsLine& line : trial.lines)

@@ -21,15 +21,12 @@ constexpr auto stated_words(MappingColour) { return words<MappingColour>("token"
 
 struct FigureInput {
   const Experiment& experiment;
-  const TableModel& table;  // its lines, in their order, are the rows that are drawn
-  std::vector<TrialCurves> trials;
-  std::vector<CurveProblem> problems{};
-  std::size_t last = 10;             // measurements that `gradients` and `updates` average
-  std::vector<std::string> sites{};  // of `mapping`; none: attn.pre of the first, middle and last block
+  const TableModel& table;                 // its lines, in their order, are the rows that are drawn
+  const std::vector<TrialCurves>& trials;  // of read_curves()
+  std::size_t last = 10;                   // measurements that `gradients` and `updates` average
+  std::vector<std::string> sites{};        // of `mapping`; none: attn.pre of the first, middle and last block
   MappingColour colour = MappingColour::token;
 };
-/// Reads the metrics of each trial once.
-FigureInput read_figures(const Experiment& experiment, const ResultStore& store, const TableModel& table);
 
 struct FigureRow {
   std::string_view word, doc;

@@ -14,12 +14,6 @@ namespace {
 /// One number per image: the score of a run, or the difference of a pair of runs. [seeds][images].
 using Scores = std::vector<std::vector<std::int8_t>>;
 
-std::vector<std::int8_t> scores_of(const Correctness& run) {
-  std::vector<std::int8_t> scores(std::size_t(run.images()));
-  for (std::int64_t i = 0; i < run.images(); ++i) scores[std::size_t(i)] = run[i];
-  return scores;
-}
-
 void require_same_images(const Correctness& first, const Correctness& other) {
   if (first.images() != other.images() || first.data_hash() != other.data_hash())
     throw InputError(concat("bootstrap: runs were evaluated on different images: ", first.images(), " (",
@@ -47,13 +41,12 @@ double images_variance(const Scores& scores, double center) {
 }
 
 /// The estimates with seeds and images resampled, `resamples` times. Each draw depends only on its index.
-std::vector<double> resampled(const Scores& scores, const BootstrapOptions& options) {
-  const StreamKey seed_key = stream_key(options.seed, "bootstrap", "seeds");
-  const StreamKey image_key = stream_key(options.seed, "bootstrap", "images");
+std::vector<double> resampled(const Scores& scores, int resamples) {
+  const StreamKey seed_key = stream_key(1, "bootstrap", "seeds"), image_key = stream_key(1, "bootstrap", "images");
   const auto seeds = std::uint32_t(scores.size()), images = std::uint32_t(scores[0].size());
   std::vector<double> estimates;
   std::vector<std::int32_t> total(images);  // over the drawn seeds, by image
-  for (int r = 0; r < options.resamples; ++r) {
+  for (int r = 0; r < resamples; ++r) {
     std::fill(total.begin(), total.end(), 0);
     for (std::uint32_t s = 0; s < seeds; ++s) {
       const auto& drawn = scores[below(draw(seed_key, s, std::uint64_t(r))[0], seeds)];
@@ -69,11 +62,7 @@ std::vector<double> resampled(const Scores& scores, const BootstrapOptions& opti
   return estimates;
 }
 
-CrossedBootstrap crossed(const Scores& scores, const BootstrapOptions& options) {
-  if (options.resamples < 100)
-    throw InputError(concat("bootstrap: ", options.resamples, " resamples; expected 100 or more"));
-  if (!(options.level > 0 && options.level < 1))
-    throw InputError(concat("bootstrap: level ", options.level, "; expected a number between 0 and 1"));
+CrossedBootstrap crossed(const Scores& scores, int resamples) {
   CrossedBootstrap result;
   result.seeds = scores.size();
   result.images = std::int64_t(scores[0].size());
@@ -86,7 +75,7 @@ CrossedBootstrap crossed(const Scores& scores, const BootstrapOptions& options) 
   result.seeds_error = std::sqrt(seeds_variance);
   result.images_error = std::sqrt(over_images);
 
-  const std::vector<double> estimates = resampled(scores, options);
+  const std::vector<double> estimates = resampled(scores, resamples);
   // Resampling n seeds out of n shows (n - 1) / n of their variance; the rest is added.
   const double variance = std::pow(sample_sd(estimates), 2) + seeds_variance / n;
   result.standard_error = std::sqrt(variance);
@@ -96,38 +85,28 @@ CrossedBootstrap crossed(const Scores& scores, const BootstrapOptions& options) 
   double per_freedom = rest * rest / images_freedom;
   if (means.size() > 1) per_freedom += seeds_variance * seeds_variance / (n - 1);
   result.freedom = per_freedom > 0 ? std::min(variance * variance / per_freedom, images_freedom) : images_freedom;
-  result.half_width = student_t_two_sided_quantile(1 - options.level, result.freedom) * result.standard_error;
+  result.half_width = student_t_two_sided_quantile(0.05, result.freedom) * result.standard_error;
   return result;
 }
 
 }  // namespace
 
-std::optional<CrossedBootstrap> bootstrap_mean(std::span<const Correctness> runs, const BootstrapOptions& options) {
-  if (runs.empty() || runs[0].images() == 0) return std::nullopt;
-  Scores scores;
-  for (const Correctness& run : runs) {
-    require_same_images(runs[0], run);
-    scores.push_back(scores_of(run));
-  }
-  return crossed(scores, options);
-}
-
-std::optional<CrossedBootstrap> bootstrap_gain(std::span<const Correctness> baseline, std::span<const Correctness> runs,
-                                               const BootstrapOptions& options) {
-  if (baseline.size() != runs.size())
+std::optional<CrossedBootstrap> crossed_bootstrap(std::span<const Correctness> runs,
+                                                  std::span<const Correctness> baseline, int resamples) {
+  if (!baseline.empty() && baseline.size() != runs.size())
     throw InputError(concat("bootstrap: ", runs.size(), " runs and ", baseline.size(),
                             " of the baseline; expected pairs of the same seeds"));
+  if (resamples < 100) throw InputError(concat("bootstrap: ", resamples, " resamples; expected 100 or more"));
   if (runs.empty() || runs[0].images() == 0) return std::nullopt;
   Scores scores;
   for (std::size_t s = 0; s < runs.size(); ++s) {
     require_same_images(runs[0], runs[s]);
-    require_same_images(runs[0], baseline[s]);
-    std::vector<std::int8_t> difference = scores_of(runs[s]);
-    const std::vector<std::int8_t> base = scores_of(baseline[s]);
-    for (std::size_t i = 0; i < difference.size(); ++i) difference[i] = std::int8_t(difference[i] - base[i]);
-    scores.push_back(std::move(difference));
+    if (!baseline.empty()) require_same_images(runs[0], baseline[s]);
+    std::vector<std::int8_t>& score = scores.emplace_back();
+    for (std::int64_t i = 0; i < runs[0].images(); ++i)
+      score.push_back(std::int8_t(runs[s][i] - (baseline.empty() ? 0 : baseline[s][i])));
   }
-  return crossed(scores, options);
+  return crossed(scores, resamples);
 }
 
 }  // namespace normlab

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <numbers>
 #include <numeric>
 
 #include "core/error.h"
-#include "experiments/lab/statistics/moderated_variance.h"
+#include "core/random.h"
+#include "experiments/lab/statistics/distributions.h"
 
 namespace normlab {
 namespace {
@@ -45,25 +48,20 @@ std::vector<double> differences(const SeedValues& base, const SeedValues& other,
   return result;
 }
 
-void compare_means(ManyToOne& result, const Strip& strip) {
-  for (std::size_t i = 0; i < strip.rows.size(); ++i) {
+/// Sets the gains, their standard errors and the strip's typical noise.
+void compare_means(ManyToOne& result, const Strip& strip, const std::set<std::uint64_t>& stage, double negligible) {
+  std::vector<Variance> own(strip.rows.size()), sharing, alone;
+  for (std::size_t i = 0; i < own.size(); ++i) {
     Comparison& row = result.rows[i];
-    const std::vector<double> paired = differences(strip.baseline.values, strip.rows[i].values, {});
+    std::vector<double> paired = differences(strip.baseline.values, strip.rows[i].values, {});
     row.pairs = paired.size();
     if (!paired.empty()) row.gain = mean(paired);
     row.apart = strip.baseline.apart || strip.rows[i].apart;
-  }
-}
-
-/// Sets the standard errors and the strip's typical noise.
-void estimate_noise(ManyToOne& result, const Strip& strip, const std::set<std::uint64_t>& stage, double negligible) {
-  std::vector<Variance> own(strip.rows.size()), sharing, alone;
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    const std::vector<double> paired = differences(strip.baseline.values, strip.rows[i].values, stage);
+    if (!stage.empty()) paired = differences(strip.baseline.values, strip.rows[i].values, stage);
     if (paired.size() < 2) continue;
     const double sd = sample_sd(paired);
     own[i] = {.value = sd > negligible ? sd * sd : 0, .freedom = double(paired.size() - 1)};
-    if (own[i].value > 0) (result.rows[i].apart ? alone : sharing).push_back(own[i]);
+    if (own[i].value > 0) (row.apart ? alone : sharing).push_back(own[i]);
   }
   const Variance prior = prior_variance(sharing);
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -143,6 +141,41 @@ void set_intervals(ManyToOne& result, double share) {
   }
 }
 
+/// 1/x < trigamma(x) < 1/x + 1/x^2 gives the bounds.
+double trigamma_inverse(double y) {
+  return zero_between([y](double x) { return trigamma(x) - y; }, 1 / y, (1 + std::sqrt(1 + 4 * y)) / (2 * y));
+}
+
+double digamma_less_log(double x) { return digamma(x) - std::log(x); }
+
+/// The test of a typical row with a given number of seeds: its critical value, degrees of freedom and standard error.
+struct RowTest {
+  double freedom = 0, critical = 0, standard_error = 0;
+};
+
+std::optional<RowTest> row_test(const ManyToOne& strip, std::size_t seeds) {
+  if (!(strip.sd > 0) || seeds < (strip.two_stage ? 1 : 2)) return std::nullopt;
+  RowTest test;
+  test.freedom = strip.two_stage ? strip.freedom : strip.borrowing * (double(seeds) - 1);
+  test.critical = student_t_two_sided_quantile((1 - strip.level) / double(strip.compared), test.freedom);
+  test.standard_error = strip.sd / std::sqrt(double(seeds));
+  return test;
+}
+
+/// P(all gains of a group <= x). A gain is its standard error times sqrt(1/2) (U + Z), where the rows share U.
+double below(const std::map<double, std::size_t>& rows, double x) {
+  // The trapezoidal rule: its error is negligible for analytic integrands that decay like these.
+  constexpr double kStep = 0.25, kReach = 8.5;
+  double sum = 0;
+  for (double u = -kReach; u <= kReach; u += kStep) {
+    double product = kStep * std::exp(-u * u / 2) / std::sqrt(2 * std::numbers::pi);
+    for (const auto& [error, count] : rows)
+      if (product > 1e-18) product *= std::pow(normal_cdf(std::numbers::sqrt2 * x / error - u), double(count));
+    sum += product;
+  }
+  return sum;
+}
+
 }  // namespace
 
 std::vector<double> holm_adjusted(std::span<const double> p) {
@@ -165,12 +198,117 @@ ManyToOne many_to_one(const Strip& strip, const ManyToOneOptions& options) {
   result.rows.resize(strip.rows.size());
   const double share = options.family_rows == 0 ? 1 : double(strip.rows.size()) / double(options.family_rows);
   result.level = std::pow(options.level, share);
-  const double negligible = kRounding * largest_value(strip);
-  compare_means(result, strip);
+  compare_means(result, strip, options.first_stage, kRounding * largest_value(strip));
   compare_draws(result, strip, options.first_stage);
-  estimate_noise(result, strip, options.first_stage, negligible);
   set_intervals(result, share);
   return result;
+}
+
+Variance prior_variance(std::span<const Variance> rows) {
+  if (rows.size() < 2) return {};
+  const double n = double(rows.size());
+  double mean = 0, arithmetic = 0, by_chance = 0, spread = 0;
+  const auto centred_log = [](const Variance& row) { return std::log(row.value) - digamma_less_log(row.freedom / 2); };
+  for (const Variance& row : rows) {
+    mean += centred_log(row) / n;
+    arithmetic += row.value / n;
+    by_chance += trigamma(row.freedom / 2) / n;
+  }
+  for (const Variance& row : rows) spread += std::pow(centred_log(row) - mean, 2) / (n - 1);
+  if (!(spread > by_chance)) return {.value = arithmetic, .freedom = INFINITY};
+  const double half = trigamma_inverse(spread - by_chance);
+  return {.value = std::exp(mean + digamma_less_log(half)), .freedom = 2 * half};
+}
+
+Variance moderated(const Variance& row, const Variance& prior, std::size_t rows) {
+  const double most = std::min(4.0, (double(rows) - 1) / 2) * row.freedom;
+  double borrowed = std::min(prior.freedom / 2, most);
+  if (!(borrowed > 0)) return row;
+  borrowed *= std::min(1.0, f_tail(row.value / prior.value, row.freedom, borrowed) / 0.1);
+  const double freedom = borrowed + row.freedom;
+  return {.value = (borrowed * prior.value + row.freedom * row.value) / freedom, .freedom = freedom};
+}
+
+double expected_best(const std::vector<std::vector<double>>& groups) {
+  std::vector<std::map<double, std::size_t>> rows;
+  double widest = 0, narrowest = INFINITY;
+  std::size_t k = 0;
+  for (const std::vector<double>& group : groups) {
+    rows.emplace_back();
+    for (const double error : group) {
+      ++rows.back()[error];
+      widest = std::max(widest, error);
+      narrowest = std::min(narrowest, error);
+    }
+    k += group.size();
+  }
+  if (k < 2) return 0;
+  // E max = integral of (1 - P(max <= x)) over x > 0 minus that of P(max <= x) over x < 0. Equivalently: the
+  // integral of a normal distribution function, whose mean is 0, minus P(max <= x), a smooth function that vanishes
+  // at both ends.
+  const double step = 0.1 * widest * std::clamp(narrowest / widest, 0.1, 1.0);
+  double sum = 0;
+  for (double x = -9 * widest; x <= 9 * widest; x += step) {
+    double all_below = 1;
+    for (const auto& group : rows) all_below *= below(group, x);
+    sum += normal_cdf(x / widest) - all_below;
+  }
+  return sum * step;
+}
+
+std::optional<double> best_gain_by_chance(std::span<const ManyToOne> strips) {
+  std::vector<std::vector<double>> groups;
+  for (const ManyToOne& strip : strips) {
+    if (strip.compared == 0) continue;
+    groups.emplace_back();
+    for (const Comparison& row : strip.rows)
+      if (row.standard_error) groups.back().push_back(*row.standard_error);
+  }
+  if (groups.empty()) return std::nullopt;
+  return expected_best(groups);
+}
+
+std::optional<DetectableGain> detectable_gain(const ManyToOne& strip, std::size_t seeds, double power) {
+  const auto test = row_test(strip, seeds);
+  if (!test) return std::nullopt;
+  const double gain = test->standard_error * smallest_shift(test->freedom, test->critical, power);
+  const SdRange range = sd_range(strip.freedom);
+  return DetectableGain{.gain = gain, .low = gain * range.low, .high = gain * range.high};
+}
+
+std::optional<SeedsNeeded> seeds_needed(const ManyToOne& strip, double gain, double power, std::size_t most) {
+  const std::size_t least = strip.two_stage ? 1 : 2;
+  if (!row_test(strip, least) || !(gain > 0)) return std::nullopt;
+  const auto needed = [&](double noise) {
+    const auto shows = [&](std::size_t seeds) {
+      const RowTest test = *row_test(strip, seeds);
+      return t_test_power(gain / (noise * test.standard_error), test.freedom, test.critical) >= power;
+    };
+    std::size_t low = least, high = least;  // low - 1 seeds are too few; high suffice
+    while (high <= most && !shows(high)) low = high + 1, high *= 2;
+    high = std::min(high, most + 1);
+    while (low < high) {
+      const std::size_t middle = low + (high - low) / 2;
+      if (middle > most || shows(middle))
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    return low;
+  };
+  const SdRange range = sd_range(strip.freedom);
+  return SeedsNeeded{.seeds = needed(1), .low = needed(range.low), .high = needed(range.high)};
+}
+
+std::optional<double> common_draw_correlation(std::span<const ManyToOne> strips) {
+  double within = 0, within_freedom = 0, left = 0, left_freedom = 0;
+  for (const ManyToOne& strip : strips) {
+    if (!(strip.left_freedom > 0)) continue;
+    within += strip.within_square, within_freedom += strip.within_freedom;
+    left += strip.left_square, left_freedom += strip.left_freedom;
+  }
+  if (!(left_freedom > 0) || !(within > 0)) return std::nullopt;
+  return 1 - (left / left_freedom) / (within / within_freedom);
 }
 
 }  // namespace normlab

@@ -2,7 +2,7 @@
 // intervals hold together.
 //
 // A gain is the mean of row - baseline over the seeds that both have. Its noise is the variance of these differences,
-// moderated by those of the strip's other rows (moderated_variance.h), so that a noisy row keeps a wide interval and a
+// moderated by those of the strip's other rows (moderated()), so that a noisy row keeps a wide interval and a
 // quiet one a narrow one. A row that stands apart has its own paired t interval, and the others do not borrow from it.
 //
 // The intervals are Bonferroni's, t(1 - alpha / 2k). Marks follow Holm's procedure: if a later step of it rejects
@@ -75,6 +75,31 @@ struct ManyToOne {
 /// interval. InputError for a value that is not finite, for a level outside (0, 1) and for family_rows below the
 /// number of rows.
 ManyToOne many_to_one(const Strip& strip, const ManyToOneOptions& options = {});
+
+/// A variance with the degrees of freedom of its estimate, in the squared unit of the values. Variances borrow from each
+/// other: Smyth, "Linear models and empirical Bayes methods for assessing differential expression in microarray
+/// experiments", Statistical Applications in Genetics and Molecular Biology 3 (2004).
+struct Variance {
+  double value = 0, freedom = 0;
+};
+
+/// The distribution from which the true variances of several rows are drawn: value * freedom / chi-square(freedom),
+/// estimated from the mean and spread of log variances (Smyth's method; limma's fitFDist). Infinite freedom: the
+/// variances spread no more than chance makes them, and `value` is their mean. Freedom 0 for fewer than two. All
+/// variances and freedoms > 0.
+Variance prior_variance(std::span<const Variance> rows);
+
+/// The row's variance, drawn towards the prior's as far as degrees of freedom weigh: (d0 s0^2 + d v) / (d0 + d) on
+/// d0 + d degrees. With few rows d0 is uncertain, so a row borrows the smallest of half of the prior's degrees, four
+/// times its own, and half of what the `rows` - 1 others have. A row with a variance that so many degrees exceed in
+/// fewer than one of ten cases borrows proportionally less, in the spirit of Phipson et al., Annals of Applied
+/// Statistics 10 (2016). `normlab bench intervals` simulates what follows from these numbers.
+Variance moderated(const Variance& row, const Variance& prior, std::size_t rows);
+
+/// Expected value of the largest gain if all true gains are 0. Each group holds the standard errors > 0 of rows that
+/// share a baseline, whose gains correlate by 1/2; the groups are independent of each other. By quadrature, with an
+/// error below 1e-8 of the largest standard error. 0 for one row or none.
+double expected_best(const std::vector<std::vector<double>>& groups);
 
 /// The expected largest gain among all compared rows of these strips if no row truly differs, from their standard
 /// errors and for gains that correlate by 1/2 within a strip. None if no row has a standard error; 0 for one row.

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "experiments/lab/statistics/special.h"
+#include "experiments/lab/statistics/distributions.h"
 
 namespace normlab {
 
@@ -17,8 +17,7 @@ Bounds clopper_pearson(std::int64_t hits, std::int64_t n, double level) {
 double mcnemar_p(std::int64_t only_first, std::int64_t only_second) {
   const std::int64_t n = only_first + only_second, k = std::min(only_first, only_second);
   if (n == 0) return 1;
-  // P(X <= k) for X binomial (n, 1/2) is I_1/2(n - k, k + 1).
-  return std::min(1.0, 2 * regularised_beta(double(n - k), double(k + 1), 0.5, 0.5));
+  return std::min(1.0, 2 * fair_binomial_cdf(double(k), double(n)));
 }
 
 McNemar mcnemar(const Correctness& first, const Correctness& second) {

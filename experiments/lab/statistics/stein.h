@@ -12,9 +12,10 @@
 
 namespace normlab {
 
-/// The interval of all values; the first `first` values are the first stage. Without a half width if the first stage
-/// shows no noise, but the values differ.
-Interval stein_interval(std::span<const double> values, std::size_t first, double level = 0.95);
+/// The interval of the mean, by Student's t. With two seeds or more of a first stage the noise is theirs, and there is no
+/// half width if they show none, but the values differ. None if there are no values.
+std::optional<Interval> staged_interval(const SeedValues& values, const std::set<std::uint64_t>& first_stage,
+                                        double level = 0.95);
 
 /// The number of seeds of a sweep, fixed once.
 struct SweepSeeds {
@@ -26,10 +27,9 @@ struct SweepSeeds {
 };
 
 /// From the strips of the first stage, in which all rows ran `first` seeds (runs may be missing or diverged): the
-/// smallest number of seeds, common to all rows and baselines, with which every interval of many_to_one(.., options)
-/// with these seeds as options.first_stage has at most this half width > 0. Missing runs make intervals wider.
-/// options.first_stage is ignored.
+/// smallest number of seeds, common to all rows and baselines, with which every interval of many_to_one() with
+/// these seeds as first stage has at most this half width > 0. Missing runs make intervals wider.
 SweepSeeds stein_seeds(std::span<const Strip> strips, const std::set<std::uint64_t>& first, double half_width,
-                       std::size_t max, const ManyToOneOptions& options = {});
+                       std::size_t max);
 
 }  // namespace normlab

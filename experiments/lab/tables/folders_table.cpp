@@ -240,11 +240,7 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
   for (std::size_t t = 0; t < trials.size(); ++t) {
     const FoundTrial& trial = trials[t];
     if (t == 0 || trial.values != trials[t - 1].values) input.rows.push_back(row_of(trial, input, options.metric));
-    TableRow& row = input.rows.back();
-    row.seeds.push_back(reader.read(trial.folder, trial.config));
-    if (!options.bootstrap) continue;
-    input.correctness.resize(input.rows.size());
-    input.correctness.back().push_back(read_seed_correctness(trial.folder, row.seeds.back()));
+    input.rows.back().seeds.push_back(reader.read(trial.folder, trial.config));
   }
   reader.require_metric();
   for (TableRow& row : damaged) {
@@ -252,7 +248,6 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
     if (!row.axes.empty()) row.axes.front() = row.label;
     input.rows.push_back(std::move(row));
   }
-  if (options.bootstrap) input.correctness.resize(input.rows.size());
   if (options.lr_sensitivity) return table_model(lr_sensitivity_input(input, options), lr_sensitivity_options(options));
   return table_model(input, options);
 }

@@ -20,8 +20,6 @@ namespace {
 constexpr double kUneven = 0.1;           // relative deviation of a factor's logarithm
 constexpr std::size_t kResultsNamed = 3;  // in an error
 
-bool has_result(const TableSeed& run) { return run.state == SeedState::done || run.state == SeedState::diverged; }
-
 /// What a run without a result says about its seed: the worse comes first.
 bool is_worse(SeedState a, SeedState b) {
   constexpr SeedState kOrder[] = {SeedState::unreadable, SeedState::failed, SeedState::running, SeedState::stopped,
@@ -110,21 +108,15 @@ class Collapse {
                        [&](auto a, auto b) { return group.size() > 1 && rate_of(a) < rate_of(b); });
   }
 
-  const TableSeed* run_of(std::size_t row, std::uint64_t seed) const {
-    for (const TableSeed& run : swept_.rows[row].seeds)
-      if (run.seed == seed) return &run;
-    return nullptr;
-  }
-
   void require_losses() const {
     std::vector<std::string> lacking;
     std::size_t results = 0;
     for (const TableRow& row : swept_.rows)
       for (const TableSeed& run : row.seeds) {
-        results += has_result(run) ? 1 : 0;
+        results += is_finished(run) ? 1 : 0;
         // A run that diverged in its first step has no loss at the start, and needs none of its own.
         const bool complete = run.first_loss && (run.final_loss || run.state == SeedState::diverged);
-        if (has_result(run) && !complete && !(run.state == SeedState::diverged && run.diverged_step == 0))
+        if (is_finished(run) && !complete && !(run.state == SeedState::diverged && run.diverged_step == 0))
           lacking.push_back(fmt::format("{}, seed {} (trial {})", row.label, run.seed, run.trial));
       }
     if (lacking.empty()) return;
@@ -175,12 +167,13 @@ class Collapse {
     all.state = SeedState::done;
     std::optional<double> first;  // before the first update all rates have the same loss
     for (const std::size_t r : group)
-      if (const TableSeed* run = run_of(r, seed); run != nullptr && run->first_loss) first = run->first_loss;
+      if (const TableSeed* run = swept_.rows[r].run_of(seed); run != nullptr && run->first_loss)
+        first = run->first_loss;
     std::vector<double> losses;
     for (std::size_t i = 0; i < group.size(); ++i) {
-      const TableSeed* const run = run_of(group[i], seed);
+      const TableSeed* const run = swept_.rows[group[i]].run_of(seed);
       const SeedState state = run == nullptr ? SeedState::missing : run->state;
-      if (run != nullptr && has_result(*run)) {
+      if (run != nullptr && is_finished(*run)) {
         all.progress += 1.0 / double(group.size());
         if (!first) continue;  // all diverged in the first step
         const bool diverged = state == SeedState::diverged;
@@ -218,7 +211,7 @@ class Collapse {
     std::vector<std::string> unlearned;
     for (std::size_t i = 0; i < group.size(); ++i) {
       const std::vector<TableSeed>& seeds = swept_.rows[group[i]].seeds;
-      complete += seeds.size() == row.seeds.size() && std::all_of(seeds.begin(), seeds.end(), has_result) ? 1 : 0;
+      complete += seeds.size() == row.seeds.size() && std::all_of(seeds.begin(), seeds.end(), is_finished) ? 1 : 0;
       runs += seeds.size();
       for (const TableSeed& run : seeds) diverged += run.state == SeedState::diverged ? 1 : 0;
       if (learned_ && has_not_learned(seeds, *learned_)) unlearned.push_back(row.rates[i].label);

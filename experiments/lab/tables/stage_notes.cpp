@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "core/error.h"
 #include "experiments/lab/base/text_layout.h"
@@ -19,42 +18,39 @@ std::string text_of(double value) { return value_text(value); }
 /// A commonly tuned hyperparameter, and its value in words.
 struct Hyperparameter {
   const char* path;
-  std::function<std::string(const TrialConfig&)> words;
+  std::string (*words)(const TrialConfig&);
 };
 
-const std::vector<Hyperparameter>& hyperparameters() {
-  static const std::vector<Hyperparameter> kList{
-      {"train.optimizer.name", [](const TrialConfig& c) { return std::string(word_of(c.train.optimizer.name)); }},
-      {"train.optimizer.lr", [](const TrialConfig& c) { return "lr " + text_of(c.train.optimizer.lr); }},
-      {"train.optimizer.weight_decay",
-       [](const TrialConfig& c) { return "weight decay " + text_of(c.train.optimizer.weight_decay); }},
-      {"train.batch_size", [](const TrialConfig& c) { return concat("batches of ", c.train.batch_size); }},
-      {"train.epochs",
-       [](const TrialConfig& c) {
-         if (c.train.steps > 0) return plural(std::to_string(c.train.steps), "step");
-         if (c.train.images > 0) return plural(std::to_string(c.train.images), "image");
-         return plural(text_of(c.train.epochs), "epoch");
-       }},
-      {"train.schedule",
-       [](const TrialConfig& c) {
-         const ScheduleSettings& s = c.train.schedule;
-         if (s.warmup_steps > 0) return "warm-up of " + plural(std::to_string(s.warmup_steps), "step");
-         return s.warmup_epochs > 0 ? "warm-up of " + plural(text_of(s.warmup_epochs), "epoch") : "no warm-up";
-       }},
-      {"model.dropout",
-       [](const TrialConfig& c) {
-         return "dropout " + std::visit([](const auto& model) { return dropout_text(model.dropout); }, c.model);
-       }},
-      {"model.drop_path", [](const TrialConfig& c) {
-         return "drop-path " + std::visit([](const auto& model) { return text_of(model.drop_path); }, c.model);
-       }}};
-  return kList;
-}
+constexpr Hyperparameter kHyperparameters[] = {
+    {"train.optimizer.name", [](const TrialConfig& c) { return std::string(word_of(c.train.optimizer.name)); }},
+    {"train.optimizer.lr", [](const TrialConfig& c) { return "lr " + text_of(c.train.optimizer.lr); }},
+    {"train.optimizer.weight_decay",
+     [](const TrialConfig& c) { return "weight decay " + text_of(c.train.optimizer.weight_decay); }},
+    {"train.batch_size", [](const TrialConfig& c) { return concat("batches of ", c.train.batch_size); }},
+    {"train.epochs",
+     [](const TrialConfig& c) {
+       if (c.train.steps > 0) return plural(std::to_string(c.train.steps), "step");
+       if (c.train.images > 0) return plural(std::to_string(c.train.images), "image");
+       return plural(text_of(c.train.epochs), "epoch");
+     }},
+    {"train.schedule",
+     [](const TrialConfig& c) {
+       const ScheduleSettings& s = c.train.schedule;
+       if (s.warmup_steps > 0) return "warm-up of " + plural(std::to_string(s.warmup_steps), "step");
+       return s.warmup_epochs > 0 ? "warm-up of " + plural(text_of(s.warmup_epochs), "epoch") : "no warm-up";
+     }},
+    {"model.dropout",
+     [](const TrialConfig& c) {
+       return "dropout " + std::visit([](const auto& model) { return dropout_text(model.dropout); }, c.model);
+     }},
+    {"model.drop_path", [](const TrialConfig& c) {
+       return "drop-path " + std::visit([](const auto& model) { return text_of(model.drop_path); }, c.model);
+     }}};
 
 /// The settings that all rows share.
 std::string shared_settings(const Experiment& e) {
   std::vector<std::string> shared;
-  for (const Hyperparameter& h : hyperparameters()) {
+  for (const Hyperparameter& h : kHyperparameters) {
     const std::string words = h.words(first_trial(e, e.rows.front()).config);
     const bool tuned = e.tuned && std::any_of(e.tuned->stages().begin(), e.tuned->stages().end(), [&](const auto& s) {
                          const std::vector<std::string> axes = axis_paths({s.grid});

@@ -1,12 +1,19 @@
 #include "experiments/lab/tables/sweep_table.h"
 
 #include <fmt/core.h>
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <unordered_set>
 
+#include "core/error.h"
+#include "experiments/lab/base/files.h"
+#include "experiments/lab/base/strict_json.h"
 #include "experiments/lab/descriptor/tasks.h"
 #include "experiments/lab/sweep/stages.h"
 #include "experiments/lab/tables/lr_sensitivity.h"
 #include "experiments/lab/tables/stage_notes.h"
-#include "experiments/lab/tables/table_groups.h"
 #include "experiments/lab/tables/trial_seed.h"
 
 namespace normlab {
@@ -35,6 +42,31 @@ TableRow row_of(const Experiment& experiment, const Cell& cell, const std::strin
   return row;
 }
 
+std::string folder_of(const Experiment& e) { return e.stem + "/tabled"; }
+
+std::size_t seeds_of(const Experiment& e) {
+  std::size_t most = 0;
+  for (const Cell& row : e.rows) most = std::max(most, row.trials.size());
+  return most;
+}
+
+/// Whether the table shows a comparison: two seeds of one row have ended.
+bool tells_something(const Experiment& e, const ResultStore& store) {
+  const auto finished = [&](std::size_t t) {
+    try {
+      return store.finished(e.trials[t].id);
+    } catch (const InputError&) {  // a damaged result, which the table reports
+      return false;
+    }
+  };
+  return std::any_of(e.rows.begin(), e.rows.end(), [&](const Cell& row) {
+    std::size_t ended = 0;
+    for (const std::size_t t : row.trials)
+      if (finished(t) && ++ended == 2) return true;
+    return false;
+  });
+}
+
 }  // namespace
 
 TableInput sweep_table_input(const Experiment& experiment, const ResultStore& store, const TableOptions& options) {
@@ -50,11 +82,6 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
       row.seeds.push_back(reader.read(store.trial(experiment.trials[t].id), experiment.trials[t].config));
   }
   reader.require_metric();
-  if (options.bootstrap)
-    for (const TableRow& row : input.rows) {
-      auto& bits = input.correctness.emplace_back();
-      for (const TableSeed& seed : row.seeds) bits.push_back(read_seed_correctness(store.trial(seed.trial), seed));
-    }
   if (experiment.two_stage) {
     for (const Cell& cell : experiment.rows)
       for (std::size_t s = 0; s < std::min(cell.trials.size(), experiment.two_stage->first); ++s)
@@ -74,6 +101,52 @@ TableModel sweep_table_model(const Experiment& experiment, const ResultStore& st
   TableModel model = table_model(input, options.lr_sensitivity ? lr_sensitivity_options(options) : options);
   note_tabled_seeds(experiment, store);  // if the folder cannot be written, the table is shown anyway
   return model;
+}
+
+bool note_tabled_seeds(const Experiment& e, const ResultStore& store) {
+  const std::size_t seeds = seeds_of(e);
+  const std::filesystem::path folder = store.out() / "experiments" / folder_of(e),
+                              path = folder / concat("seeds-", seeds, ".json");
+  if (seeds < 2 || store.exported() != nullptr || std::filesystem::exists(path)) return true;
+  if (!std::filesystem::exists(folder.parent_path() / "plan.json") || !tells_something(e, store)) return true;
+  nlohmann::ordered_json note{{"seeds", seeds}, {"by_rule", e.two_stage.has_value()}};
+  for (const Cell& row : e.rows)
+    if (!row.trials.empty()) note["rows"].push_back(e.trials[row.trials.front()].id);
+  try {
+    make_folders(folder);
+    publish(path, write_note(note));
+  } catch (const EnvironmentError&) {
+    return false;
+  }
+  return true;
+}
+
+std::string raised_seeds_note(const Experiment& e, const ResultStore& store) {
+  const std::size_t now = seeds_of(e);
+  std::set<std::size_t> before;
+  std::unordered_set<std::string> rows;
+  for (const std::string& name : store.note_names(folder_of(e))) {
+    std::size_t seeds = 0;
+    std::sscanf(name.c_str(), "seeds-%zu", &seeds);
+    if (seeds == 0 || seeds >= now || name != concat("seeds-", seeds, ".json")) continue;
+    if (rows.empty())
+      for (const Trial& trial : e.trials) rows.insert(trial.id);
+    const nlohmann::json note = store.note(folder_of(e), name);
+    if (!note.contains("rows") || !note["rows"].is_array() || note.value("seeds", nlohmann::json()) != seeds)
+      throw InputError(concat((store.out() / "experiments" / folder_of(e) / name).string(),
+                              ": is not a note of a table; delete this file"));
+    if (e.two_stage && note.value("by_rule", false)) continue;
+    if (std::any_of(note["rows"].begin(), note["rows"].end(),
+                    [&](const nlohmann::json& id) { return id.is_string() && rows.contains(id.get<std::string>()); }))
+      before.insert(seeds);
+  }
+  if (before.empty()) return "";
+  std::string numbers;
+  for (const std::size_t n : before) numbers += concat(numbers.empty() ? "" : ", then ", n);
+  return concat("Seeds were raised ", before.size() == 1 ? "once" : concat(before.size(), " times"),
+                " after results had been read (with ", numbers, "; now ", now,
+                "): adding seeds after looking makes intervals too narrow, and these are not corrected for it; "
+                "two-stage seeds ({\"first\", \"max\", \"gain_halfwidth\"}) are.");
 }
 
 }  // namespace normlab

@@ -23,6 +23,12 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
 /// The input from which sweep_table_model() builds the model.
 TableInput sweep_table_input(const Experiment& experiment, const ResultStore& store, const TableOptions& options);
 
+/// Appends to the rows, for each group, the mean over its benchmarks: a row for each combination of the other axes. A
+/// seed's value is the mean over the benchmarks, so that intervals and gains are those of any row: over training
+/// randomness, paired by seed. A seed for which a benchmark has no value has none, and a remark names the benchmarks
+/// that lack a row or a value.
+void add_benchmark_means(TableInput& input, const std::vector<BenchmarkGroup>& groups, const TableOptions& options);
+
 // Records the number of seeds at the time a table is read. Seeds added by hand after looking at the table make its
 // intervals too narrow, so such additions are counted and shown.
 

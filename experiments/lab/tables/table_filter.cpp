@@ -45,15 +45,13 @@ constexpr Column kColumns[] = {{"row",
                                {"missing", seeds_that_are<SeedState::missing, SeedState::stopped>},
                                {"unreadable", seeds_that_are<SeedState::unreadable>}};
 
-std::vector<std::string_view> column_names() {
-  std::vector<std::string_view> names;
-  for (const Column& column : kColumns) names.push_back(column.name);
-  return names;
-}
-
 }  // namespace
 
-TableFields::TableFields(std::vector<std::string> axes) : FieldNames(std::move(axes), column_names()) {}
+FieldNames table_fields(std::vector<std::string> axes) {
+  std::vector<std::string_view> names;
+  for (const Column& column : kColumns) names.push_back(column.name);
+  return {std::move(axes), std::move(names)};
+}
 
 FieldValue field_value(const TableLine& line, const FieldNames& names, std::size_t field) {
   if (field >= names.axes()) return kColumns[field - names.axes()].value(line);

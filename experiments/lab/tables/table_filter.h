@@ -14,12 +14,9 @@ namespace normlab {
 /// The axes, and the columns of a table: "row" for the label; mean, half_width, n, planned, gain, gain_half_width,
 /// pairs, p and differs (0 or 1); and the numbers of seeds that are done, diverged, failed, running, missing or
 /// unreadable.
-class TableFields : public FieldNames {
- public:
-  explicit TableFields(std::vector<std::string> axes);
-};
+FieldNames table_fields(std::vector<std::string> axes);
 
-/// The value of a field of TableFields, or of FieldNames::of_plan().
+/// The value of a field of table_fields(), or of FieldNames::of_plan().
 FieldValue field_value(const TableLine& line, const FieldNames& names, std::size_t field);
 
 /// parse_condition() for the lines of a table.

@@ -29,25 +29,19 @@ class Footer {
       : facts_(facts), options_(facts.options), lines_(facts.lines), comparisons_(facts.comparisons) {}
 
   std::vector<TableSentence> write() {
-    intervals();
-    selection();
+    values();
     for (TableSentence& sentence : guessing_sentences(facts_.input, options_, lines_))
       sentences_.push_back(std::move(sentence));
     jpeg_copies();
     gains();
     power();
-    equivalence();
-    divergence();
-    learning();
-    unfinished();
+    counted_runs();
     for (const std::string& remark : facts_.input.remarks) add("remark", remark);
-    early_stops();
-    arithmetic();
-    losses();
+    other_versions();
     environments();
-    unsealed();
-    bad_images();
-    hidden();
+    if (facts_.shown < lines_.size())
+      add("where", fmt::format("{} of {} rows are shown ({}); all of them are counted in intervals and marks.",
+                               facts_.shown, lines_.size(), options_.where));
     return std::move(sentences_);
   }
 
@@ -59,11 +53,15 @@ class Footer {
     return std::any_of(lines_.begin(), lines_.end(), test);
   }
 
+  template <class Visit>
+  void each_run(Visit&& visit) const {
+    for (const TableLine& line : lines_)
+      if (line.has_runs()) std::for_each(line.seeds.begin(), line.seeds.end(), visit);
+  }
   template <class Test>
   std::size_t seeds(Test&& test) const {
     std::size_t sum = 0;
-    for (const TableLine& line : lines_)
-      if (line.has_runs()) sum += std::size_t(std::count_if(line.seeds.begin(), line.seeds.end(), test));
+    each_run([&](const TableSeed& seed) { sum += test(seed); });
     return sum;
   }
   std::size_t seeds_in(std::initializer_list<SeedState> states) const {
@@ -124,8 +122,8 @@ class Footer {
     return fewest == 0 ? "95%" : coverage_words(fewest, rows);
   }
 
-  /// Explains the interval with an example row of the table.
-  void intervals() {
+  /// Explains the interval with an example row of the table, and which evaluation is shown.
+  void values() {
     const auto shown = std::find_if(lines_.begin(), lines_.end(),
                                     [](const TableLine& line) { return line.half_width.value.has_value(); });
     if (shown != lines_.end())
@@ -138,23 +136,15 @@ class Footer {
                       : facts_.input.first_stage.empty()
                           ? "Runs that count as guessing have no spread, so no ± is shown."
                           : "The seeds of the first stage show no noise, so no ± is shown.");
-  }
-
-  void selection() {
-    if (!facts_.input.definition.empty()) return add("selection", facts_.input.definition);
-    switch (options_.select) {
-      case TableSelect::last:
-        break;
-      case TableSelect::best_minival:
-        add("selection", fmt::format("{} is that of each run's evaluation with the best minival/accuracy (the first of "
-                                     "equals); {} was not looked at for it.",
-                                     options_.metric, options_.metric.starts_with("minival/") ? "the test set" : "it"));
-        break;
-      case TableSelect::mean_last_k:
-        add("selection", fmt::format("{} is the mean over the last {} of each run; nothing was selected.",
-                                     options_.metric, plural(options_.last_k, "evaluation")));
-        break;
-    }
+    if (!facts_.input.definition.empty())
+      add("selection", facts_.input.definition);
+    else if (options_.select == TableSelect::best_minival)
+      add("selection", fmt::format("{} is that of each run's evaluation with the best minival/accuracy (the first of "
+                                   "equals); {} was not looked at for it.",
+                                   options_.metric, options_.metric.starts_with("minival/") ? "the test set" : "it"));
+    else if (options_.select == TableSelect::mean_last_k)
+      add("selection", fmt::format("{} is the mean over the last {} of each run; nothing was selected.",
+                                   options_.metric, plural(options_.last_k, "evaluation")));
   }
 
   void gains() {
@@ -213,66 +203,60 @@ class Footer {
                             "sd itself is uncertain).",
                             *options_.detect, points(), needed));
     }
-    if (options_.detect && facts_.correlation)
-      add("correlation",
-          fmt::format("Over the rows, values of one seed correlate by {}.", fixed(*facts_.correlation, 2)));
+    if (const auto correlation = common_draw_correlation(comparisons_); options_.detect && correlation)
+      add("correlation", fmt::format("Over the rows, values of one seed correlate by {}.", fixed(*correlation, 2)));
   }
 
-  void equivalence() {
-    if (!any([](const TableLine& line) { return line.equivalent.has_value(); })) return;
-    add("equivalent",
-        fmt::format(
-            "Equivalent: two one-sided t tests at 5% place the gain within ±{}{}; each row is tested on its own.",
-            *options_.equivalent, points()));
-  }
-
-  void divergence() {
-    if (seeds_in({SeedState::diverged}) == 0) return;
-    if (options_.diverged == TableDiverged::chance) {
-      add("diverged", "A diverged run counts as one that guesses (--diverged chance).");
-    } else {
+  void counted_runs() {
+    if (any([](const TableLine& line) { return line.equivalent.has_value(); }))
+      add("equivalent",
+          fmt::format(
+              "Equivalent: two one-sided t tests at 5% place the gain within ±{}{}; each row is tested on its own.",
+              *options_.equivalent, points()));
+    if (seeds_in({SeedState::diverged}) > 0) {
       const bool partial = any([](const TableLine& line) { return line.partial; });
-      add("diverged", partial ? "Diverged runs do not count; † marks gains over the pairs in which both runs finished."
-                              : "Diverged runs do not count.");
+      add("diverged",
+          options_.diverged == TableDiverged::chance ? "A diverged run counts as one that guesses (--diverged chance)."
+          : partial ? "Diverged runs do not count; † marks gains over the pairs in which both runs finished."
+                    : "Diverged runs do not count.");
+      add("rate", "(rate a to b%): 95% interval of the share of runs that diverge.");
     }
-    add("rate", "(rate a to b%): 95% interval of the share of runs that diverge.");
-  }
-
-  void learning() {
-    if (!options_.learned) return;
-    std::string text = fmt::format(
-        "Has not learned: the mean training loss at the end is above {} of that of the first step (--learned).",
-        *options_.learned);
-    const std::size_t unknown =
-        seeds([](const TableSeed& seed) { return seed.state == SeedState::done && !seed.first_loss; });
-    if (unknown > 0)
-      text +=
-          fmt::format(" Not judged, as an older version did not record {}: {}.", kFirstLoss, plural(unknown, "result"));
-    add("learned", text);
-  }
-
-  void unfinished() {
+    if (options_.learned) {
+      const std::size_t unknown =
+          seeds([](const TableSeed& seed) { return seed.state == SeedState::done && !seed.first_loss; });
+      add("learned",
+          fmt::format("Has not learned: the mean training loss at the end is above {} of that of the first step "
+                      "(--learned).{}",
+                      *options_.learned,
+                      unknown == 0 ? ""
+                                   : fmt::format(" Not judged, as an older version did not record {}: {}.", kFirstLoss,
+                                                 plural(unknown, "result"))));
+    }
     const std::size_t all = seeds([](const TableSeed&) { return true; }),
-                      ended = seeds_in({SeedState::done, SeedState::diverged}),
-                      unreadable = seeds_in({SeedState::unreadable}), open = all - ended - unreadable;
+                      unreadable = seeds_in({SeedState::unreadable}), open = all - seeds(is_finished) - unreadable;
     if (open > 0)
       add("unfinished", fmt::format("{} of {} runs are not finished: these numbers will change.", open, all));
     if (unreadable > 0)
       add("unreadable", fmt::format("{} of {} results cannot be read and are not counted.", unreadable, all));
   }
 
-  void early_stops() {
+  /// Rules that ended runs, and what older versions did otherwise.
+  void other_versions() {
     std::set<std::string> rules;
-    for (const TableLine& line : lines_)
-      for (const TableSeed& seed : line.seeds)
-        if (!seed.early_stop_rule.empty()) rules.insert(seed.early_stop_rule);
+    std::map<std::string, std::size_t> orders;
+    each_run([&](const TableSeed& seed) {
+      if (!seed.early_stop_rule.empty()) rules.insert(seed.early_stop_rule);
+      if (is_finished(seed)) ++orders[seed.arithmetic.empty() ? "not recorded" : seed.arithmetic];
+    });
     if (!rules.empty())
       add("early_stop",
           fmt::format("Runs could be stopped early by a rule: {}.", joined({rules.begin(), rules.end()}, "; ")));
-  }
-
-  /// Losses that an older version measured otherwise.
-  void losses() {
+    std::vector<std::string> counts;
+    for (const auto& [order, count] : orders) counts.push_back(fmt::format("{} ({})", order, plural(count, "run")));
+    if (counts.size() > 1)
+      add("arithmetic", fmt::format("Mixed arithmetic: {}. Versions of normlab with different arithmetic add in a "
+                                    "different order, so the same settings and seed give different digits.",
+                                    joined(counts, ", ")));
     const auto done = [](const TableSeed& seed) { return seed.state == SeedState::done; };
     const std::size_t all = seeds(done), older = seeds([&](const TableSeed&s) { return done(s) && !s.last_steps; });
     const std::size_t smoothed = seeds([&](const TableSeed& s) { return done(s) && s.loss_smoothing > 0; });
@@ -287,70 +271,34 @@ class Footer {
 
   void environments() {
     const auto& all = facts_.environments;
-    if (all.size() < 2) return;
     std::string sentence = "Mixed environments (env):";
     for (std::size_t i = 0; i < all.size(); ++i)
       sentence +=
           fmt::format("{} {} = {}", i == 0 ? "" : ";", i + 1, all[i].words.empty() ? "not recorded" : all[i].words);
-    add("environments", sentence + ".");
-  }
-
-  void arithmetic() {
-    std::map<std::string, std::size_t> orders;
-    for (const TableLine& line : lines_)
-      for (const TableSeed& seed : line.seeds)
-        if (line.has_runs() && (seed.state == SeedState::done || seed.state == SeedState::diverged))
-          ++orders[seed.arithmetic.empty() ? "not recorded" : seed.arithmetic];
-    if (orders.size() < 2) return;
-    std::vector<std::string> counts;
-    for (const auto& [order, count] : orders) counts.push_back(fmt::format("{} ({})", order, plural(count, "run")));
-    add("arithmetic", fmt::format("Mixed arithmetic: {}. Versions of normlab with different arithmetic add in a "
-                                  "different order, so the same settings and seed give different digits.",
-                                  joined(counts, ", ")));
-  }
-
-  void unsealed() {
-    const std::size_t all = seeds_in({SeedState::done, SeedState::diverged}),
-                      unsealed = seeds([](const TableSeed&seed) {
-                        return !seed.sealed && (seed.state == SeedState::done || seed.state == SeedState::diverged);
-                      });
+    if (all.size() > 1) add("environments", sentence + ".");
+    const std::size_t unsealed = seeds([](const TableSeed& seed) { return !seed.sealed && is_finished(seed); });
     if (unsealed > 0)
-      add("unsealed", fmt::format("{} of {} results have no hashes, so damage can go undetected.", unsealed, all));
-  }
-
-  void bad_images() {
+      add("unsealed",
+          fmt::format("{} of {} results have no hashes, so damage can go undetected.", unsealed, seeds(is_finished)));
     std::size_t most = 0;
-    for (const TableLine& line : lines_)
-      for (const TableSeed& seed : line.seeds) most = std::max(most, seed.bad_images);
-    const std::size_t runs = seeds([](const TableSeed& seed) { return seed.bad_images > 0; });
-    if (runs > 0)
+    each_run([&](const TableSeed& seed) { most = std::max(most, seed.bad_images); });
+    if (most > 0)
       add("bad_images",
           fmt::format("Images that could not be decoded were left out (on_bad_image skip): up to {} in {}; each "
                       "result.json names them.",
-                      most, plural(runs, "run")));
+                      most, plural(seeds([](const TableSeed& seed) { return seed.bad_images > 0; }), "run")));
   }
 
   void jpeg_copies() {
-    const auto ended = [](const TableSeed& seed) {
-      return seed.state == SeedState::done || seed.state == SeedState::diverged;
-    };
-    std::set<std::string> copies;
-    for (const TableLine& line : lines_)
-      for (const TableSeed& seed : line.seeds)
-        if (line.has_runs() && ended(seed) && !seed.jpeg_copy.empty()) copies.insert(seed.jpeg_copy);
-    const std::size_t all = seeds(ended);
+    std::map<std::string, std::size_t> copies;
+    each_run([&](const TableSeed& seed) {
+      if (is_finished(seed) && !seed.jpeg_copy.empty()) ++copies[seed.jpeg_copy];
+    });
+    const std::size_t all = seeds(is_finished);
     std::vector<std::string> parts;
-    for (const std::string& copy : copies) {
-      const std::size_t runs = seeds([&](const TableSeed& seed) { return ended(seed) && seed.jpeg_copy == copy; });
+    for (const auto& [copy, runs] : copies)
       parts.push_back(runs == all ? copy : fmt::format("{}, in {} of {}", copy, runs, plural(all, "run")));
-    }
     if (!parts.empty()) add("jpeg_copy", joined(parts, "; ") + kNotPublished + ".");
-  }
-
-  void hidden() {
-    if (facts_.shown == lines_.size()) return;
-    add("where", fmt::format("{} of {} rows are shown ({}); all of them are counted in intervals and marks.",
-                             facts_.shown, lines_.size(), options_.where));
   }
 
   const FooterFacts& facts_;

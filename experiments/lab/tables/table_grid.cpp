@@ -57,39 +57,38 @@ void keep_differing_axes(TableModel& model, const std::vector<std::string>& axes
 }
 
 void lay_out_lines(TableModel& model) {
-  for (std::size_t a = 0; a < model.axes.size(); ++a)
-    model.columns.push_back({model.axes[a], axis_name(model.axes, a), ColumnKind::label});
-  if (model.axes.empty()) model.columns.push_back({"row", "row", ColumnKind::label});
-  if (!model.best_heading.empty()) model.columns.push_back({"best", model.best_heading, ColumnKind::number});
-  model.columns.push_back({"mean", model.metric_heading(), ColumnKind::number});
+  std::vector<std::function<TableCell(const TableLine&)>> cells;
+  const auto add = [&](TableColumn column, std::function<TableCell(const TableLine&)> cell) {
+    model.columns.push_back(std::move(column));
+    cells.push_back(std::move(cell));
+  };
   const auto any = [&](auto&& test) { return std::any_of(model.lines.begin(), model.lines.end(), test); };
-  const bool gains = any([](const TableLine& line) { return line.baseline.has_value(); });
-  const bool equivalence = any([](const TableLine& line) { return line.equivalent.has_value(); });
-  const bool bootstrap = any([](const TableLine& line) { return line.bootstrap_half_width.value.has_value(); });
-  const bool notes = any([](const TableLine& line) { return !line.notes.empty(); });
-  if (gains) model.columns.push_back({"gain", "gain", ColumnKind::number});
-  if (equivalence) model.columns.push_back({"equivalent", "equivalent", ColumnKind::words});
-  if (bootstrap) model.columns.push_back({"bootstrap", "new images too", ColumnKind::number});
-  if (notes) model.columns.push_back({"notes", "notes", ColumnKind::words});
+  for (std::size_t a = 0; a < model.axes.size(); ++a)
+    add({model.axes[a], axis_name(model.axes, a), ColumnKind::label},
+        [a](const TableLine& line) { return label_cell(line.axes[a]); });
+  if (model.axes.empty())
+    add({"row", "row", ColumnKind::label}, [](const TableLine& line) { return label_cell(line.label); });
+  if (!model.best_heading.empty())
+    add({"best", model.best_heading, ColumnKind::number}, [](const TableLine& line) { return best_cell(line.best); });
+  add({"mean", model.metric_heading(), ColumnKind::number}, mean_cell);
+  if (any([](const TableLine& line) { return line.baseline.has_value(); }))
+    add({"gain", "gain", ColumnKind::number}, gain_cell);
+  if (any([](const TableLine& line) { return line.equivalent.has_value(); }))
+    add({"equivalent", "equivalent", ColumnKind::words}, equivalence_cell);
+  if (any([](const TableLine& line) { return line.bootstrap_half_width.value.has_value(); }))
+    add({"bootstrap", "new images too", ColumnKind::number}, bootstrap_cell);
+  if (any([](const TableLine& line) { return !line.notes.empty(); }))
+    add({"notes", "notes", ColumnKind::words}, [](const TableLine& line) { return words(joined(line.notes, ", ")); });
   for (std::size_t i = 0; i < model.lines.size(); ++i) {
-    const TableLine& line = model.lines[i];
-    TableGridRow row{{}, {i}, line.is_baseline};
-    for (const std::string& value : line.axes) row.cells.push_back(label_cell(value));
-    if (model.axes.empty()) row.cells.push_back(label_cell(line.label));
-    if (!model.best_heading.empty()) row.cells.push_back(best_cell(line.best));
-    row.cells.push_back(mean_cell(line));
-    if (gains) row.cells.push_back(gain_cell(line));
-    if (equivalence) row.cells.push_back(equivalence_cell(line));
-    if (bootstrap) row.cells.push_back(bootstrap_cell(line));
-    if (notes) row.cells.push_back(words(joined(line.notes, ", ")));
-    model.grid.push_back(std::move(row));
+    TableGridRow& row = model.grid.emplace_back(TableGridRow{{}, {i}, model.lines[i].is_baseline});
+    for (const auto& cell : cells) row.cells.push_back(cell(model.lines[i]));
   }
 }
 
 /// Indices in model.axes of the axes named by --rows or --cols, without those that have the same value in all lines.
 std::vector<std::size_t> chosen_axes(const TableModel& model, const std::vector<std::string>& all,
                                      const std::vector<std::string>& names, const char* option) {
-  const TableFields known(all);
+  const FieldNames known = table_fields(all);
   std::vector<std::size_t> chosen;
   for (const std::string& name : names) {
     const auto axis = known.find_axis(name);

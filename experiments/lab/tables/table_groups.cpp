@@ -1,4 +1,4 @@
-#include "experiments/lab/tables/table_groups.h"
+#include "experiments/lab/tables/sweep_table.h"
 
 #include <algorithm>
 #include <cmath>
@@ -96,7 +96,7 @@ class BenchmarkMeans {
       double sum = 0;
       bool complete = true;
       for (const std::size_t r : mean.mean_of) {
-        const TableSeed* run = run_of(input_.rows[r], seed.seed);
+        const TableSeed* run = input_.rows[r].run_of(seed.seed);
         const std::optional<double> value = run ? value_of(input_.rows[r], *run) : std::nullopt;
         const std::string& benchmark = input_.rows[r].axes[axis_];
         sum += value.value_or(0);
@@ -115,12 +115,6 @@ class BenchmarkMeans {
       mean.seeds.push_back(std::move(seed));
     }
     if (!open.empty()) mean.remarks.push_back("no value of " + joined(open, ", "));
-  }
-
-  static const TableSeed* run_of(const TableRow& row, std::uint64_t seed) {
-    const auto run =
-        std::find_if(row.seeds.begin(), row.seeds.end(), [&](const TableSeed& other) { return other.seed == seed; });
-    return run == row.seeds.end() ? nullptr : &*run;
   }
 
   /// What counts for this run, as stored.

@@ -41,11 +41,13 @@ class ModelBuilder {
     make_lines();
     make_strips();
     compare();
-    judge_test_set();
+    std::vector<std::string> test_set;
+    if (options_.bootstrap) test_set = judge_test_set(lines_, input_.scale);
     write_figures();
-    write_notes();
+    environments_ = environments_of(input_.rows);
+    for (TableLine& line : lines_) line.notes = notes_of(line, options_, environments_);
 
-    const TableFields fields(input_.axes);
+    const FieldNames fields = table_fields(input_.axes);
     const LineTest matches = table_filter(options_.where, fields);
     model_.about = input_.about;
     model_.name = input_.name;
@@ -53,7 +55,6 @@ class ModelBuilder {
     model_.unit = input_.unit;
     model_.best_heading = input_.best_heading;
     model_.scale = input_.scale;
-    model_.strips = strips_;
     for (const TableLine& line : lines_)
       for (const TableSeed& seed : line.seeds)
         if (seed.state == SeedState::unreadable) {
@@ -64,9 +65,9 @@ class ModelBuilder {
     if (model_.lines.empty() && !lines_.empty())
       throw InputError(fmt::format("--where: no row matches {}", options_.where));
     sort_lines(model_.lines, options_.sort, fields);
-    model_.footer = table_footer({input_, options_, lines_, strips_, comparisons_, environments_,
-                                  common_draw_correlation(comparisons_), best_of_table(), model_.lines.size()});
-    for (std::string& sentence : test_set_.sentences) model_.footer.push_back({"images", std::move(sentence)});
+    model_.footer = table_footer(
+        {input_, options_, lines_, model_.strips, comparisons_, environments_, best_of_table(), model_.lines.size()});
+    for (std::string& sentence : test_set) model_.footer.push_back({"images", std::move(sentence)});
     lay_out_table(model_, input_.axes, options_);
     return std::move(model_);
   }
@@ -107,23 +108,17 @@ class ModelBuilder {
       static_cast<TableRow&>(line) = input_.rows[r];
       line.plan_index = r;
       line.is_baseline = line.baseline == r;
-      // The first stage comes first: the interval uses its noise.
-      std::vector<double> values;
-      std::size_t first = 0;
       bool measured = false;  // values of guessing alone have no spread
-      for (const bool stage : {true, false})
-        for (const TableSeed& seed : line.seeds) {
-          const auto value = counted_value(seed, line, input_, options_);
-          if (!value || input_.first_stage.contains(seed.seed) != stage) continue;
-          values.push_back(*value);
-          measured = measured || !stands_in(seed, options_);
-          values_[r][seed.seed] = *value;
-          first += stage ? 1 : 0;
-        }
-      line.n = values.size();
+      for (const TableSeed& seed : line.seeds) {
+        const auto value = counted_value(seed, line, input_, options_);
+        if (!value) continue;
+        measured = measured || !stands_in(seed, options_);
+        values_[r][seed.seed] = *value;
+      }
+      line.n = values_[r].size();
       line.count =
           line.n == line.seeds.size() ? fmt::format("{}", line.n) : fmt::format("{}/{}", line.n, line.seeds.size());
-      const auto interval = first >= 2 ? std::optional(stein_interval(values, first)) : mean_interval(values);
+      const auto interval = staged_interval(values_[r], input_.first_stage);
       if (!interval) continue;
       line.mean.value = interval->mean;
       if (measured) line.half_width.value = interval->half_width;
@@ -152,14 +147,14 @@ class ModelBuilder {
     std::map<std::size_t, std::size_t> strip_of;  // baseline row -> strip
     for (const TableLine& line : lines_) {
       if (!line.baseline || line.is_baseline || *line.baseline >= lines_.size()) continue;
-      const auto [known, added] = strip_of.try_emplace(*line.baseline, strips_.size());
-      if (added) strips_.emplace_back().baseline = *line.baseline;
-      strips_[known->second].rows.push_back(line.plan_index);
+      const auto [known, added] = strip_of.try_emplace(*line.baseline, model_.strips.size());
+      if (added) model_.strips.emplace_back().baseline = *line.baseline;
+      model_.strips[known->second].rows.push_back(line.plan_index);
     }
-    for (std::size_t s = 0; s < strips_.size(); ++s) {
-      if (strips_.size() > 1) strips_[s].label = strip_label(strips_[s]);
-      for (const std::size_t row : strips_[s].rows) lines_[row].strip = s;
-      lines_[*strips_[s].baseline].strip = s;
+    for (std::size_t s = 0; s < model_.strips.size(); ++s) {
+      if (model_.strips.size() > 1) model_.strips[s].label = strip_label(model_.strips[s]);
+      for (const std::size_t row : model_.strips[s].rows) lines_[row].strip = s;
+      lines_[*model_.strips[s].baseline].strip = s;
     }
   }
 
@@ -177,9 +172,9 @@ class ModelBuilder {
     ManyToOneOptions how;
     how.first_stage = input_.first_stage;
     how.level = options_.level;
-    if (options_.family == TableFamily::table && strips_.size() > 1)
-      for (const TableStrip& strip : strips_) how.family_rows += strip.rows.size();
-    for (const TableStrip& strip : strips_) {
+    if (options_.family == TableFamily::table && model_.strips.size() > 1)
+      for (const TableStrip& strip : model_.strips) how.family_rows += strip.rows.size();
+    for (const TableStrip& strip : model_.strips) {
       Strip values{strip_row(*strip.baseline), {}};
       for (const std::size_t row : strip.rows) values.rows.push_back(strip_row(row));
       comparisons_.push_back(many_to_one(values, how));
@@ -211,16 +206,9 @@ class ModelBuilder {
     line.differs = comparison.differs;
     line.p.value = comparison.p;
     if (!options_.equivalent || !comparison.standard_error || !(*comparison.standard_error > 0)) return;
-    const Equivalence test =
-        equivalence(*comparison.gain, *comparison.standard_error, comparison.freedom, *options_.equivalent);
-    line.equivalent = test.equivalent;
-    line.equivalent_p.value = test.p;
-  }
-
-  void judge_test_set() {
-    if (options_.bootstrap) test_set_ = table_test_set(input_, lines_);
-    for (std::size_t r = 0; r < test_set_.half_widths.size(); ++r)
-      if (test_set_.half_widths[r]) lines_[r].bootstrap_half_width.value = input_.scale * *test_set_.half_widths[r];
+    line.equivalent_p.value =
+        equivalence_p(*comparison.gain, *comparison.standard_error, comparison.freedom, *options_.equivalent);
+    line.equivalent = *line.equivalent_p.value < 0.05;
   }
 
   /// Decimals for a column: as many as its narrowest interval needs, so that the column aligns.
@@ -262,8 +250,8 @@ class ModelBuilder {
       for (Figure* figure : {&line.p, &line.equivalent_p})
         if (figure->value) figure->text = p_text(*figure->value);
     }
-    for (std::size_t s = 0; s < strips_.size(); ++s) {
-      TableStrip& strip = strips_[s];
+    for (std::size_t s = 0; s < model_.strips.size(); ++s) {
+      TableStrip& strip = model_.strips[s];
       if (comparisons_[s].compared > 1)
         strip.best_by_chance.value = best_gain_by_chance(std::span(&comparisons_[s], 1));
       std::size_t seeds = 0;
@@ -287,30 +275,11 @@ class ModelBuilder {
     return figure;
   }
 
-  void write_notes() {
-    environments_ = environments_of(input_.rows);
-    for (TableLine& line : lines_) {
-      line.notes = state_notes(line.seeds, options_.metric);
-      if (std::string note = early_stop_note(line.seeds); !note.empty()) line.notes.push_back(std::move(note));
-      if (options_.learned && has_not_learned(line.seeds, *options_.learned)) line.notes.push_back("has not learned");
-      if (line.gain.value && line.pairs < line.n)
-        line.notes.push_back(fmt::format("gain over {} seed{}", line.pairs, line.pairs == 1 ? "" : "s"));
-      if (line.gain.value && line.pairs > 1 && !line.gain_half_width.value)
-        line.notes.push_back("the difference to the baseline is the same in each seed: no interval");
-      line.notes.insert(line.notes.end(), line.remarks.begin(), line.remarks.end());
-      if (environments_.size() > 1)
-        if (std::string note = environment_note(line, environments_); !note.empty())
-          line.notes.push_back(std::move(note));
-    }
-  }
-
   const TableInput& input_;
   const TableOptions& options_;
   std::vector<TableLine> lines_;  // of the whole plan
   std::vector<SeedValues> values_;
-  std::vector<TableStrip> strips_;
   std::vector<ManyToOne> comparisons_;
-  TableTestSet test_set_;
   std::vector<TableEnvironment> environments_;
   const double direction_ = lower_is_better(options_.metric) ? -1 : 1;  // a gain is an improvement
   int gain_decimals_ = 2;

@@ -2,6 +2,7 @@
 // only laid out afterwards (table.h), so a number has the same digits wherever it is printed.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -82,6 +83,7 @@ struct TableSeed {
   bool sealed = true;           // false: written by a version whose results carry no hashes
   double loss_smoothing = 0;    // smoothing_in_losses()
   bool last_steps = true;       // averages_last_steps()
+  std::optional<Correctness> correctness{};  // --bootstrap: of a done run that has stored it
 };
 
 /// A number in the table's unit and its text; both empty if there is none.
@@ -122,13 +124,15 @@ struct TableRow {
   std::vector<std::size_t> mean_of{};   // rows whose seeds are averaged here (table_groups.h)
   std::vector<TableRate> rates{};       // ascending, whose runs are summed up here (lr_sensitivity.h)
   BestRate best{};                      // of `rates`
+  /// The run of a seed; null if there is none.
+  const TableSeed* run_of(std::uint64_t seed) const {
+    const auto is = [&](const TableSeed& run) { return run.seed == seed; };
+    const auto found = std::find_if(seeds.begin(), seeds.end(), is);
+    return found == seeds.end() ? nullptr : &*found;
+  }
   /// False for a row whose seeds stand for runs of others.
   bool has_runs() const { return mean_of.empty() && rates.empty(); }
 };
-
-/// Which images the done runs classify correctly, for --bootstrap and McNemar's test: by row, then by index
-/// in TableRow::seeds.
-using TableCorrectness = std::vector<std::vector<std::optional<Correctness>>>;
 
 struct TableInput {
   std::string about, name;        // name: the experiment's file name without folder and extension
@@ -138,7 +142,6 @@ struct TableInput {
   std::vector<TableRow> rows;
   std::vector<std::string> remarks;     // sentences for the footer: tuned and fixed settings, stages of seeds
   std::set<std::uint64_t> first_stage;  // seeds of the first of two stages; empty: one stage
-  TableCorrectness correctness;         // empty unless requested
   std::string definition;               // a sentence on values that are not those of an evaluation
   std::string best_heading;             // of a column with TableRow::best; "": none
 };

@@ -6,8 +6,9 @@
 
 namespace normlab {
 
-/// "2/3 diverged @1200 (12 to 95% diverge)", "1/3 running 43%", "failed: message", "missing".
-std::vector<std::string> state_notes(const std::vector<TableSeed>& seeds, const std::string& metric);
+inline bool is_finished(const TableSeed& seed) {
+  return seed.state == SeedState::done || seed.state == SeedState::diverged;
+}
 
 /// The environment in which some runs were made, and their program.
 struct TableEnvironment {
@@ -18,11 +19,10 @@ struct TableEnvironment {
 /// The environments of all finished seeds, in the order of the rows.
 std::vector<TableEnvironment> environments_of(const std::vector<TableRow>& rows);
 
-/// "env 1+2": the environments of a row, by their index in `environments`, counted from 1. "" if there are none.
-std::string environment_note(const TableRow& row, const std::vector<TableEnvironment>& environments);
-
-/// "stopped early @400..700": the finished seeds that ended early; "" if there are none.
-std::string early_stop_note(const std::vector<TableSeed>& seeds);
+/// Notes on a row: "2/3 diverged @1200 (12 to 95% diverge)", "1/3 running 43%", "failed: message", "missing", "stopped
+/// early @400..700", its remarks, and "env 1+2", its environments by their index in `environments`, counted from 1.
+std::vector<std::string> notes_of(const TableLine& line, const TableOptions& options,
+                                  const std::vector<TableEnvironment>& environments);
 
 /// Whether the mean training loss at the end is above this share of that at the start, over the done seeds that have
 /// both. False if there are none.
@@ -33,15 +33,10 @@ bool has_not_learned(const std::vector<TableSeed>& seeds, double share);
 std::string mixed_train_losses(std::size_t last_steps, std::size_t older);
 
 /// How far gains would move with other test images: the crossed bootstrap over seeds and images, and McNemar's test for
-/// a table with a single pair of runs.
-struct TableTestSet {
-  std::vector<std::optional<double>> half_widths;  // by row, as shares: of the gain, or of the mean without a baseline
-  std::vector<std::string> sentences;              // for the footer
-};
-
+/// a table with a single pair of runs. Sets the lines' bootstrap_half_width and returns sentences for the footer.
 /// `lines`: the whole plan, in its order. Runs without stored correctness are left out and counted in a sentence.
 /// InputError if runs were evaluated on different images.
-TableTestSet table_test_set(const TableInput& input, const std::vector<TableLine>& lines);
+std::vector<std::string> judge_test_set(std::vector<TableLine>& lines, double scale);
 
 /// The input of the footer, with all rows of the plan, including those that a filter hides.
 struct FooterFacts {
@@ -51,9 +46,8 @@ struct FooterFacts {
   const std::vector<TableStrip>& strips;
   const std::vector<ManyToOne>& comparisons;  // one per strip
   std::vector<TableEnvironment> environments;
-  std::optional<double> correlation;  // between runs with the same seed, pooled over rows
-  Figure best_of_table;               // expected best gain by chance over all strips, for --family table
-  std::size_t shown = 0;              // number of lines that --where keeps
+  Figure best_of_table;   // expected best gain by chance over all strips, for --family table
+  std::size_t shown = 0;  // number of lines that --where keeps
 };
 
 /// How large each evaluated slice is, and what guessing reaches there: one sentence, or one for each of several slices;

@@ -1,13 +1,16 @@
 #include "experiments/lab/tables/trial_seed.h"
 
+#include <cmath>
+
 #include "core/visible_text.h"
 #include "experiments/lab/base/suggest.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/descriptor/slice.h"
 #include "experiments/lab/descriptor/tasks.h"
 #include "experiments/lab/metrics/class_scores.h"
-#include "experiments/lab/tables/selection.h"
+#include "experiments/lab/trials/exported.h"
 #include "experiments/lab/trials/loss_meaning.h"
+#include "experiments/lab/trials/metrics_log.h"
 #include "experiments/lab/trials/trial_files.h"
 
 namespace normlab {
@@ -30,6 +33,81 @@ std::string without_onednn(std::string program) {
   const std::size_t begin = program.find(" | oneDNN ");
   if (begin == program.npos) return program;
   return program.erase(begin, program.find(" | ", begin + 1) - begin);
+}
+
+/// A metrics.jsonl that cannot be read: the fault of one run. Other InputErrors of selected_metric() concern the request
+/// as a whole.
+struct DamagedMetrics : InputError {
+  using InputError::InputError;
+};
+
+constexpr const char* kMinival[] = {"minival/accuracy", "minival/miou"};  // a training has one of them
+
+std::optional<double> at_best_minival(const std::vector<MetricsLine>& lines, const std::string& metric,
+                                      const std::string& file) {
+  const MetricsLine* best = nullptr;
+  for (const MetricsLine& line : lines) {
+    for (const char* name : kMinival) {
+      const auto found = line.values.find(name);
+      if (found == line.values.end() || !std::isfinite(found->second)) continue;
+      if (best == nullptr || found->second > best->values.at(name)) best = &line;
+    }
+  }
+  if (best == nullptr)
+    throw InputError(concat("--select best_minival: ", file, " has no ", kMinival[0],
+                            "; it needs a run with \"dataset\": {\"minival\": ...}"));
+  for (const MetricsLine& line : lines)
+    if (const auto found = line.values.find(metric); line.step == best->step && found != line.values.end())
+      return found->second;
+  return std::nullopt;
+}
+
+std::optional<double> mean_of_last(const std::vector<MetricsLine>& lines, const std::string& metric, std::size_t count,
+                                   const std::string& file) {
+  std::size_t taken = 0;
+  double sum = 0;
+  for (auto line = lines.rbegin(); line != lines.rend() && taken < count; ++line)
+    if (const auto found = line->values.find(metric); found != line->values.end()) sum += found->second, ++taken;
+  if (taken == 0) return std::nullopt;
+  if (taken < count)
+    throw InputError(concat("--select mean_last_k: ", file, " has ", taken, " values of ", metric, ", fewer than ",
+                            count, "; give --last ", taken));
+  return sum / double(count);
+}
+
+/// The metric of a finished run by options.select:
+/// - last: from the result;
+/// - best_minival: at the evaluation with the best minival/accuracy, the first of equals;
+/// - mean_last_k: the mean over the last options.last_k evaluations.
+/// The latter two read metrics.jsonl of the result's attempt. None if the run lacks the metric; the names it has are
+/// added to `known`. InputError without a minival, or with fewer than last_k evaluations.
+std::optional<double> selected_metric(const TrialFolder& folder, const TrialResult& result, const TableOptions& options,
+                                      std::set<std::string>& known) {
+  if (options.select == TableSelect::last) {
+    const auto found = result.metrics.find(options.metric);
+    if (found != result.metrics.end()) return found->second;
+    for (const auto& [name, value] : result.metrics) known.insert(name);
+    return std::nullopt;
+  }
+  const ExportedTrial* exported = folder.exported();
+  const std::filesystem::path path =
+      exported ? std::filesystem::path(exported->where) : folder.metrics(result_attempt(folder, result));
+  if (exported == nullptr && !std::filesystem::exists(path))
+    throw InputError(concat("--select: ", path.string(), " does not exist; for this run use --select last"));
+  const std::vector<MetricsLine> lines = [&] {
+    try {
+      return read_result_metrics(folder, result);
+    } catch (const InputError& error) {
+      throw DamagedMetrics(error.what());
+    }
+  }();
+  const auto value = options.select == TableSelect::best_minival
+                         ? at_best_minival(lines, options.metric, path.string())
+                         : mean_of_last(lines, options.metric, options.last_k, path.string());
+  if (!value)
+    for (const MetricsLine& line : lines)
+      for (const auto& [name, number] : line.values) known.insert(name);
+  return value;
 }
 
 }  // namespace
@@ -97,6 +175,7 @@ TableSeed SeedReader::read(const TrialFolder& folder, const TrialConfig& config)
     cell = unreadable(std::move(cell), error);
   }
   found_ = found_ || cell.value;
+  if (options_.bootstrap && cell.state == SeedState::done) cell.correctness = read_result_correctness(folder, result);
   return cell;
 }
 
@@ -167,12 +246,6 @@ EvaluatedSlices slices_of(const TrialResult& result, const TrialConfig& config) 
   EvaluatedSlice eval{images, constant_answer(counts, false)};
   if (config.train.loss != LossKind::softmax) eval.guess.erase("loss");  // with label smoothing it was another
   return {{"eval", std::move(eval)}};
-}
-
-std::optional<Correctness> read_seed_correctness(const TrialFolder& folder, const TableSeed& seed) {
-  if (seed.state != SeedState::done) return std::nullopt;
-  const auto result = folder.load_result();
-  return result ? read_result_correctness(folder, *result) : std::nullopt;
 }
 
 }  // namespace normlab

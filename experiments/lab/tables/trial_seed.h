@@ -51,7 +51,4 @@ std::optional<double> chance_of(std::string_view metric, const ModelConfig& mode
 /// is known to have as many images of each class and was evaluated whole; else none.
 EvaluatedSlices slices_of(const TrialResult& result, const TrialConfig& config);
 
-/// Which images a done run classifies correctly, if stored.
-std::optional<Correctness> read_seed_correctness(const TrialFolder& folder, const TableSeed& seed);
-
 }  // namespace normlab

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/lab/bench/cases.h"
-#include "experiments/lab/bench/norm_timing.h"
 #include "experiments/lab/bench/op_timing.h"
 #include "experiments/lab/bench/print.h"
 #include "experiments/lab/bench/shapes.h"
@@ -115,7 +114,7 @@ TEST_CASE("bench: the speed of copies and products is measured on each device") 
     ShardPool pool(2);
     for (const DType dtype : storage_types()) {
       Backend& backend = backend_for(dtype);
-      const Roofline roofline = measure_roofline(backend, pool, dtype, {64, 16, 0});
+      const Roofline roofline = measure_roofline(backend, pool, dtype, 64, 16, 0);
       CHECK(roofline.bytes_per_second > 0);
       CHECK(roofline.flops_per_second > 0);
     }
@@ -149,17 +148,16 @@ TEST_CASE("bench: both passes of every operation are measured with their bytes")
     for (const DType dtype : storage_types()) {
       Backend& backend = backend_for(dtype);
       const OpSizes sizes{.images = 3, .tokens = 5, .width = 8, .heads = 2};
-      OpTimer timer(backend, pool, sizes, dtype);
-      const std::vector<std::string> names = bench_op_words();
-      for (std::size_t i = 0; i < names.size(); ++i) {
-        CAPTURE(names[i]);
-        const std::array<OpTiming, 2> passes = timer.measure(i, 0);
+      const auto all = time_ops(backend, pool, sizes, dtype, bench_op_words(), 0);
+      CHECK(all.size() == bench_op_words().size());
+      for (const std::array<OpTiming, 2>& passes : all) {
+        CAPTURE(passes[0].name);
         for (const OpTiming& t : passes) {
           CHECK(t.seconds >= 0);
           CHECK(t.cost.bytes > 0);
         }
         const double products = 4.0 * 3 * 2 * 5 * 5 * 4, tensor = 3 * 5 * 8 * double(size_of(dtype));
-        if (names[i] != "attention") continue;
+        if (passes[0].name != "attention") continue;
         CHECK(passes[0].cost.flops == products);
         CHECK(passes[1].cost.flops == 2.5 * products);
         CHECK(passes[0].cost.bytes == 4 * tensor);  // q, k, v, y
@@ -189,11 +187,10 @@ TEST_CASE("bench: every norm is measured on each device") {
     Backend& backend = current_device().backend;
     const Streams streams(backend, 64);
     for (const DType dtype : storage_types()) {
-      const NormTimer timer(backend, pool, streams, parse_norm_shape("4x3x8"), dtype);
       for (std::size_t k = 1; k < std::size(kNormKinds); ++k) {
         const auto kind = NormKind(k);
         CAPTURE(to_string(kind));
-        const NormTime time = timer.measure(kind, 0);
+        const NormTime time = time_norm(backend, pool, streams, parse_norm_shape("4x3x8"), dtype, kind, 0);
         CHECK(time.train > 0);
         CHECK(time.eval > 0);
         const double tensor = 4 * 3 * 8 * double(size_of(dtype)), passes = kind == NormKind::batch_norm ? 8 : 5;

@@ -8,9 +8,7 @@
 
 #include "core/error.h"
 #include "experiments/lab/base/text_layout.h"
-#include "experiments/lab/ledger/claim_words.h"
 #include "experiments/lab/ledger/page.h"
-#include "experiments/lab/ledger/row_names.h"
 #include "experiments/lab/tables/sweep_table.h"
 #include "tests/lab/base/text.h"
 #include "tests/lab/ledger/made_up_claim.h"

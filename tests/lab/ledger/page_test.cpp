@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "experiments/lab/base/text_layout.h"
-#include "experiments/lab/ledger/claim_words.h"
 #include "experiments/lab/tables/sweep_table.h"
 #include "tests/lab/base/text.h"
 #include "tests/lab/ledger/made_up_claim.h"

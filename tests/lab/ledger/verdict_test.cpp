@@ -1,4 +1,4 @@
-#include "experiments/lab/ledger/verdict.h"
+#include "experiments/lab/ledger/ledger.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "experiments/lab/pictures/axis.h"
+#include "experiments/lab/pictures/chart.h"
 
 #include <doctest/doctest.h>
 

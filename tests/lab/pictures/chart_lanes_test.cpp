@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/lab/pictures/svg.h"
+#include "experiments/lab/pictures/page.h"
 #include "tests/lab/pictures/svg_reader.h"
 
 using namespace normlab;

@@ -23,6 +23,7 @@ struct Made {
   Experiment experiment;
   ResultStore store{folder / "results"};
   TableModel table;
+  std::vector<TrialCurves> trials;
   template <class Lines>
   Made(const std::string& descriptor, const Lines& lines,
        const std::function<std::optional<std::int64_t>(const Trial&)>& diverged_at = nullptr)
@@ -39,8 +40,9 @@ struct Made {
       made.publish_result(result);
     }
     table = sweep_table_model(experiment, store, {});
+    trials = read_curves(experiment, store, {}).trials;
   }
-  FigureInput input() const { return read_figures(experiment, store, table); }
+  FigureInput input() const { return {experiment, table, trials}; }
 };
 
 std::vector<Chart> draw(std::string_view word, const FigureInput& input) {

@@ -1,4 +1,4 @@
-#include "experiments/lab/pictures/svg.h"
+#include "experiments/lab/pictures/page.h"
 
 #include <doctest/doctest.h>
 

@@ -31,16 +31,14 @@ std::vector<Correctness> simulated(std::uint64_t world, int seeds, int images, d
 /// A baseline and a row that is better, on the same seeds and images.
 struct Pair {
   std::vector<Correctness> base = simulated(3, 4, 1000, 0, 0.1), row = simulated(3, 4, 1000, 0.1, 0.1);
-  std::optional<CrossedBootstrap> gain(const BootstrapOptions& options = {}) const {
-    return bootstrap_gain(base, row, options);
-  }
+  std::optional<CrossedBootstrap> gain() const { return crossed_bootstrap(row, base); }
 };
 
 }  // namespace
 
 TEST_CASE("bootstrap: with one seed the error is that of a proportion") {
   const auto runs = simulated(1, 1, 2000, 0, 0);
-  const auto result = bootstrap_mean(runs);
+  const auto result = crossed_bootstrap(runs);
   const double p = double(runs[0].count()) / 2000;
   CHECK(result->estimate == doctest::Approx(p).epsilon(1e-12));
   CHECK(result->seeds == 1);
@@ -58,9 +56,7 @@ TEST_CASE("bootstrap: images that are all alike leave only the noise of the seed
     runs.emplace_back(64, "data");
     for (int i = 0; i < 64; ++i) runs.back().set(i, s < 2);
   }
-  BootstrapOptions options;
-  options.resamples = 20'000;
-  const auto result = bootstrap_mean(runs, options);
+  const auto result = crossed_bootstrap(runs, {}, 20'000);
   const double error = std::sqrt(0.3 / 5);  // variance of {1, 1, 0, 0, 0} is 0.3
   CHECK(result->estimate == 0.4);
   CHECK(result->images_error == 0);
@@ -73,18 +69,9 @@ TEST_CASE("bootstrap: a gain is paired by seed and image") {
   const Pair pair;
   const auto gain = pair.gain();
   CHECK(gain->estimate ==
-        doctest::Approx(bootstrap_mean(pair.row)->estimate - bootstrap_mean(pair.base)->estimate).epsilon(1e-9));
-  CHECK(gain->standard_error < 0.5 * bootstrap_mean(pair.row)->standard_error);  // common images and draws cancel
-  CHECK(bootstrap_gain(pair.row, pair.row)->standard_error == 0);
-}
-
-TEST_CASE("bootstrap: draws depend on the seed of the options alone") {
-  const Pair pair;
-  const auto gain = pair.gain();
-  CHECK(pair.gain()->standard_error == gain->standard_error);
-  BootstrapOptions other;
-  other.seed = 2;
-  CHECK(pair.gain(other)->standard_error != gain->standard_error);
+        doctest::Approx(crossed_bootstrap(pair.row)->estimate - crossed_bootstrap(pair.base)->estimate).epsilon(1e-9));
+  CHECK(gain->standard_error < 0.5 * crossed_bootstrap(pair.row)->standard_error);  // common images and draws cancel
+  CHECK(crossed_bootstrap(pair.row, pair.row)->standard_error == 0);
 }
 
 TEST_CASE("bootstrap: the standard error of a gain never changes") {
@@ -96,10 +83,8 @@ TEST_CASE("bootstrap: intervals cover the truth over new seeds and new images") 
   const double truth = normal_cdf(0.7 / std::sqrt(1 + 0.49 + 0.04));
   int covered = 0;
   constexpr int kWorlds = 400;
-  BootstrapOptions options;
-  options.resamples = 200;
   for (int world = 0; world < kWorlds; ++world) {
-    const auto result = bootstrap_mean(simulated(std::uint64_t(world), 4, 300, 0, 0.2), options);
+    const auto result = crossed_bootstrap(simulated(std::uint64_t(world), 4, 300, 0, 0.2), {}, 200);
     covered += std::abs(result->estimate - truth) <= result->half_width;
   }
   MESSAGE("covered ", 100.0 * covered / kWorlds, "%");
@@ -107,23 +92,21 @@ TEST_CASE("bootstrap: intervals cover the truth over new seeds and new images") 
 }
 
 TEST_CASE("bootstrap: no interval without runs or images") {
-  CHECK(!bootstrap_mean({}));
-  CHECK(!bootstrap_mean(std::vector<Correctness>{Correctness(0, "data")}));
+  CHECK(!crossed_bootstrap({}));
+  CHECK(!crossed_bootstrap(std::vector<Correctness>{Correctness(0, "data")}));
 }
 
 TEST_CASE("bootstrap: runs of other seeds or images cannot be compared") {
   const auto runs = simulated(1, 2, 50, 0, 0.1);
-  CHECK_THROWS_WITH_AS(bootstrap_gain(runs, simulated(1, 3, 50, 0, 0.1)),
+  CHECK_THROWS_WITH_AS(crossed_bootstrap(simulated(1, 3, 50, 0, 0.1), runs),
                        "bootstrap: 3 runs and 2 of the baseline; expected pairs of the same seeds", InputError);
-  CHECK_THROWS_WITH_AS(bootstrap_gain(runs, simulated(1, 2, 51, 0, 0.1)),
+  CHECK_THROWS_WITH_AS(crossed_bootstrap(simulated(1, 2, 51, 0, 0.1), runs),
                        doctest::Contains("images: 51 (data) and 50 (data); expected the same"), InputError);
-  CHECK_THROWS_WITH_AS(bootstrap_mean(std::vector<Correctness>{Correctness(8, "data"), Correctness(8, "other")}),
+  CHECK_THROWS_WITH_AS(crossed_bootstrap(std::vector<Correctness>{Correctness(8, "data"), Correctness(8, "other")}),
                        doctest::Contains("images: 8 (data) and 8 (other); expected the same"), InputError);
 }
 
 TEST_CASE("bootstrap: fewer than 100 resamples are refused") {
-  BootstrapOptions few;
-  few.resamples = 10;
-  CHECK_THROWS_WITH_AS(bootstrap_mean(simulated(1, 2, 50, 0, 0.1), few),
+  CHECK_THROWS_WITH_AS(crossed_bootstrap(simulated(1, 2, 50, 0, 0.1), {}, 10),
                        "bootstrap: 10 resamples; expected 100 or more", InputError);
 }

@@ -5,20 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/random.h"
-#include "experiments/lab/statistics/planning.h"
-#include "experiments/lab/statistics/special.h"
 #include "experiments/lab/statistics/student.h"
 
 namespace normlab {
-
-/// P(T <= t) for the noncentral t.
-inline double noncentral_t_cdf(double t, double freedom, double shift) {
-  const SpreadNodes nodes = spread_nodes(freedom, 1 / (1 + std::abs(shift)));
-  double sum = 0;
-  for (std::size_t i = 0; i < nodes.s.size(); ++i) sum += nodes.weight[i] * normal_cdf(t * nodes.s[i] - shift);
-  return sum;
-}
 
 /// Interval of the mean of other - base over the seeds that both have.
 inline std::optional<Interval> paired_difference(const SeedValues& base, const SeedValues& other) {
@@ -39,12 +28,12 @@ inline double smallest_gain(double sd, std::size_t pairs, double power = 0.8, do
   return sd / std::sqrt(double(pairs)) * smallest_shift(freedom, student_t_two_sided_quantile(alpha, freedom), power);
 }
 
-/// Of paired differences; none if their noise cannot be estimated.
-inline std::optional<Equivalence> equivalence(std::span<const double> differences, double margin) {
+/// equivalence_p() of paired differences; none if their noise cannot be estimated.
+inline std::optional<double> paired_equivalence(std::span<const double> differences, double margin) {
   if (differences.size() < 2) return std::nullopt;
   const double sd = sample_sd(differences), n = double(differences.size());
   if (!(sd > 0)) return std::nullopt;
-  return equivalence(mean(differences), sd / std::sqrt(n), n - 1, margin);
+  return equivalence_p(mean(differences), sd / std::sqrt(n), n - 1, margin);
 }
 
 /// Stein's number of values for one sample.

@@ -1,12 +1,11 @@
-#include "experiments/lab/statistics/moderated_variance.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
 #include "core/random.h"
-#include "experiments/lab/statistics/expected_best.h"
-#include "experiments/lab/statistics/interval_simulation.h"
+#include "experiments/lab/bench/cases.h"
+#include "experiments/lab/statistics/many_to_one.h"
 #include "tests/lab/statistics/known_tests.h"
 
 using namespace normlab;

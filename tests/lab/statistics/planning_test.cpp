@@ -1,10 +1,7 @@
-#include "experiments/lab/statistics/planning.h"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
 
-#include "experiments/lab/statistics/student.h"
 #include "tests/lab/statistics/known_tests.h"
 
 using namespace normlab;

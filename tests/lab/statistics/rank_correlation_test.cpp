@@ -1,4 +1,4 @@
-#include "experiments/lab/statistics/rank_correlation.h"
+#include "experiments/lab/statistics/student.h"
 
 #include <doctest/doctest.h>
 

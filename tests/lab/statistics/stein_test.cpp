@@ -152,14 +152,13 @@ TEST_CASE("stein: a first stage needs two seeds and no more than the limit") {
                        doctest::Contains("a first stage of 1 seeds and at most 20; expected 2 or more"), InputError);
   CHECK_THROWS_WITH_AS(stein_seeds({&alone, 1}, {0, 1, 2}, 1, 2),
                        doctest::Contains("a first stage of 3 seeds and at most 2; expected 2 or more"), InputError);
-  CHECK_THROWS_WITH_AS(stein_interval(std::vector<double>{1, 2}, 3),
-                       "two-stage interval: 3 of 2 values are the first stage; expected 2 or more", InputError);
 }
 
 TEST_CASE("stein: a first stage without noise gives no interval, unless all values are equal") {
-  CHECK(!stein_interval(std::vector<double>{11, 11, 16, 12, 11}, 2).half_width);
-  CHECK(*stein_interval(std::vector<double>{11, 11, 11}, 2).half_width == 0);
-  CHECK(*stein_interval(std::vector<double>{11, 12, 11}, 2).half_width > 0);
+  CHECK(!staged_interval({{0, 11}, {1, 11}, {2, 16}, {3, 12}, {4, 11}}, {0, 1})->half_width);
+  CHECK(*staged_interval({{0, 11}, {1, 11}, {2, 11}}, {0, 1})->half_width == 0);
+  CHECK(*staged_interval({{0, 11}, {1, 12}, {2, 11}}, {0, 1})->half_width > 0);
+  CHECK(!staged_interval({}, {0, 1}));
 }
 
 TEST_CASE("stein: a half width of 0 is refused") {

@@ -135,7 +135,7 @@ TEST_CASE("table_filter: axes with the same last key are named by their path") {
   const std::vector<std::string> axes{"a.lr", "b.lr", "c.width"};
   CHECK(axis_name(axes, 0) == "a.lr");
   CHECK(axis_name(axes, 2) == "width");
-  const TableFields fields(axes);
+  const FieldNames fields = table_fields(axes);
   CHECK(!fields.find("lr"));
   CHECK(fields.find("b.lr") == 1);
   CHECK(fields.find("width") == 2);

@@ -1,4 +1,4 @@
-#include "experiments/lab/tables/table_groups.h"
+#include "experiments/lab/tables/sweep_table.h"
 
 #include <doctest/doctest.h>
 
