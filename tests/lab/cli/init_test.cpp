@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-class Place {
+class Home {
  public:
   Finished command(const std::string& arguments) const {
     return run_program(folder, arguments, "unset NORMLAB_DATA; cd '" + folder.path().string() + "'; ");
@@ -59,7 +59,7 @@ void write_classes(const fs::path& folder, int classes, int images, int sizes) {
 }  // namespace
 
 TEST_CASE("init: photographs in train and val become a descriptor that trains") {
-  const Place place;
+  const Home place;
   write_classes(place.sets / "my photos" / "train", 3, 10, 3);
   write_classes(place.sets / "my photos" / "val", 3, 4, 3);
   write_file(place.sets / "my photos" / "train" / "class 1" / "cut.png", make_png(20, 20, 5).substr(0, 60));
@@ -75,7 +75,7 @@ TEST_CASE("init: photographs in train and val become a descriptor that trains") 
 }
 
 TEST_CASE("init: an undivided folder of small images becomes a descriptor that trains") {
-  const Place place;
+  const Home place;
   write_classes(place.sets / "icons", 4, 20, 1);
   const nlohmann::json d = place.init("icons");
   CHECK(d["dataset"]["train"] == "train[:80%]");
@@ -87,7 +87,7 @@ TEST_CASE("init: an undivided folder of small images becomes a descriptor that t
 }
 
 TEST_CASE("init: a descriptor that is there already is not overwritten") {
-  const Place place;
+  const Home place;
   write_classes(place.sets / "icons", 4, 20, 1);
   REQUIRE(place.command("init sets/icons").code == 0);
   const std::string written = text_of(place.folder / "icons.json");
@@ -98,14 +98,14 @@ TEST_CASE("init: a descriptor that is there already is not overwritten") {
 }
 
 TEST_CASE("init: -o - prints the descriptor") {
-  const Place place;
+  const Home place;
   write_classes(place.sets / "icons", 4, 20, 1);
   REQUIRE(place.command("init sets/icons").code == 0);
   CHECK(place.command("init sets/icons -o -").out == text_of(place.folder / "icons.json"));
 }
 
 TEST_CASE("init: classes of one image cannot be in training and evaluation") {
-  const Place place;
+  const Home place;
   write_classes(place.sets / "single", 6, 1, 1);
   place.refused("single",
                 "6 of 6 classes have one image (class 0, class 1, class 2, class 3, class 4, ...), so they cannot");
@@ -118,7 +118,7 @@ TEST_CASE("init: classes of one image cannot be in training and evaluation") {
 }
 
 TEST_CASE("init: each class has its share in training and evaluation") {
-  const Place place;
+  const Home place;
   write_classes(place.sets / "pairs", 10, 2, 1);
   const nlohmann::json d = place.init("pairs");
   CHECK(d["dataset"]["stratified"] == true);
@@ -140,7 +140,7 @@ TEST_CASE("init: each class has its share in training and evaluation") {
 TEST_CASE("init: Training and Testing are splits") {
   for (const auto& [train, eval] :
        {std::pair("Training", "Testing"), {"seg_train", "seg_test"}, {"TRAIN", "Validation"}}) {
-    const Place place;
+    const Home place;
     write_classes(place.sets / "kaggle" / train, 3, 8, 1);
     write_classes(place.sets / "kaggle" / eval, 3, 4, 1);
     const nlohmann::json d = place.init("kaggle");
@@ -162,7 +162,7 @@ TEST_CASE("init: Training and Testing are splits") {
 }
 
 TEST_CASE("init: folders that hold the same folders are no classes") {
-  const Place place;
+  const Home place;
   for (const char* name : {"first", "second"}) write_classes(place.sets / "halves" / name, 3, 8, 1);
   place.refused("halves", "its folders first, second all hold the same folders, so they are splits and not classes");
   write_classes(place.sets / "wrapped" / "archive", 3, 8, 1);
@@ -172,7 +172,7 @@ TEST_CASE("init: folders that hold the same folders are no classes") {
 }
 
 TEST_CASE("init: labels beside a folder of images are found") {
-  const Place place;
+  const Home place;
   std::string csv = "file,label\n", with_folder, alone;
   for (int i = 0; i < 60; ++i) {
     for (const char* set : {"csv", "paths", "alone"})
@@ -193,7 +193,7 @@ TEST_CASE("init: labels beside a folder of images are found") {
 }
 
 TEST_CASE("init: equal images in training and evaluation, or under two labels, are named") {
-  const Place place;
+  const Home place;
   write_classes(place.sets / "twins" / "train", 2, 12, 1);
   write_classes(place.sets / "twins" / "val", 2, 12, 1);
   for (int c = 0; c < 2; ++c)
@@ -221,7 +221,7 @@ TEST_CASE("init: equal images in training and evaluation, or under two labels, a
 }
 
 TEST_CASE("init: the share of the most frequent class is told") {
-  const Place place;
+  const Home place;
   write_classes(place.sets / "uneven", 3, 10, 1);
   for (int i = 0; i < 90; ++i)
     write_file(place.sets / "uneven" / "disc" / concat(i, ".png"), make_png(32, 32, static_cast<unsigned>(i)));
@@ -233,7 +233,7 @@ TEST_CASE("init: the share of the most frequent class is told") {
 }
 
 TEST_CASE("init: 16-bit grayscale is told, with advice where it uses few levels") {
-  const Place place;
+  const Home place;
   for (int i = 0; i < 60; ++i)
     for (const char* set : {"scan", "xray"}) {
       const unsigned level = std::string(set) == "scan" ? 300 : 1000 * static_cast<unsigned>(i % 2);
@@ -257,7 +257,7 @@ TEST_CASE("init: 16-bit grayscale is told, with advice where it uses few levels"
 }
 
 TEST_CASE("init: shards under a known data set's name get another name") {
-  const Place place;
+  const Home place;
   Members members;
   for (int i = 0; i < 12; ++i) {
     members.push_back({concat(i, ".png"), make_png(24, 24, static_cast<unsigned>(i))});
@@ -273,7 +273,7 @@ TEST_CASE("init: shards under a known data set's name get another name") {
 }
 
 TEST_CASE("init: a list of labels is found") {
-  const Place place;
+  const Home place;
   std::string labels;
   for (int i = 0; i < 50; ++i) {
     write_file(place.sets / "listed" / concat(i, ".png"), make_png(24, 24, static_cast<unsigned>(i)));
@@ -284,7 +284,7 @@ TEST_CASE("init: a list of labels is found") {
 }
 
 TEST_CASE("init: a list that has two readings is refused until one is given, which the descriptor keeps") {
-  const Place place;
+  const Home place;
   std::string labels;
   for (int i = 0; i < 60; ++i) {
     write_file(place.sets / "two" / concat(i, ".png"), make_png(24, 24, static_cast<unsigned>(i)));
@@ -300,7 +300,7 @@ TEST_CASE("init: a list that has two readings is refused until one is given, whi
 }
 
 TEST_CASE("init: files about the folder and other texts do not make a folder of classes a list") {
-  const Place place;
+  const Home place;
   for (const char* name : {"divided/train", "divided/val", "flat"}) write_classes(place.sets / name, 2, 30, 1);
   for (const char* name : {"divided/README.md", "divided/sizes.csv", "flat/README.md", "flat/LICENSE"})
     write_file(place.sets / name, "About these images.\n");
@@ -314,14 +314,14 @@ TEST_CASE("init: files about the folder and other texts do not make a folder of 
 }
 
 TEST_CASE("init: a folder beside train that is no split is named") {
-  const Place place;
+  const Home place;
   for (const char* name : {"train", "valid", "holdout"}) write_classes(place.sets / "many" / name, 2, 10, 1);
   CHECK(place.init("many")["dataset"]["eval"] == "valid");
   CHECK(has(place.said, "not used: the folder holdout; a split beside train is called val, "));
 }
 
 TEST_CASE("init: what is no data set is refused") {
-  const Place place;
+  const Home place;
   place.refused("nowhere", "no such folder");
   write_file(place.sets / "texts" / "a.txt", "a");
   write_file(place.sets / "texts" / "b.txt", "b");
