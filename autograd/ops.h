@@ -3,9 +3,9 @@
 #pragma once
 
 #include "autograd/tape.h"
+#include "core/collective.h"
 #include "core/kernel_settings.h"
 #include "core/random.h"
-#include "core/ranks/collective.h"
 #include "core/resample.h"
 #include "core/step_state.h"
 

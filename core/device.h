@@ -7,8 +7,8 @@
 #include <string>
 
 #include "core/function_ref.h"
+#include "core/group.h"
 #include "core/memory.h"
-#include "core/ranks/ranks.h"
 #include "core/tensor.h"
 
 namespace normlab {
@@ -44,10 +44,10 @@ class Device {
   virtual void synchronize() {}
   /// Drops the reads that no synchronize() has completed, so that their targets may go.
   virtual void forget_reads() {}
-  /// What moves this device's memory() between ranks, each call after the kernels started before it. All ranks call it;
-  /// the first call with a group may wait for the others. EnvironmentError, the same in all ranks, if it cannot connect
-  /// them. `ranks` must outlive the device, or its next call.
-  virtual Exchange& exchange(Ranks& ranks) { return ranks; }
+  /// What moves this device's memory() between the processes of `group`, each call after the kernels started before it.
+  /// All processes call it; the first call with a group may wait for the others. EnvironmentError, the same in all, if
+  /// it cannot connect them. `group` must outlive the device, or its next call.
+  virtual Exchange& exchange(Group& group) { return group; }
   /// Records the kernels that `work` starts instead of running them. Returns null without calling `work` on a device
   /// where starting a kernel costs next to nothing. `work` must not wait, upload or read, and should have run once
   /// before, so that it allocates nothing. A recording is stale once thread_memory() has changed.

@@ -8,13 +8,13 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/collective.h"
 #include "core/error.h"
 #include "core/gradient.h"
 #include "core/host_device.h"
 #include "core/kernel_settings.h"
 #include "core/places.h"
 #include "core/random.h"
-#include "core/ranks/collective.h"
 #include "core/resample.h"
 #include "core/step_state.h"
 #include "core/tensor.h"

@@ -44,24 +44,24 @@ class ShardPool::Shard final : public Collective {
   int size() const override { return pool_.shared_ ? pool_.shared_->all() : pool_.total_; }
   int place() const override { return place_; }
 
-  void meet(Bytes bytes, void* own, Combine how) override {
+  void meet(Bytes bytes, void* own, Combine combine_all) override {
     if (pool_.total_ == 1) {
       pool_.contributions_[0] = bytes;
       pool_.own_[0] = own;
-      return pool_.combine(how);
+      return pool_.combine(combine_all);
     }
     if (!pool_.lockstep_)
       throw InputError("collective: shards can only exchange values in a run that keeps them in lockstep");
     contribution = bytes;
     object = own;
-    combine = &how;
+    combine = &combine_all;
     fiber->pause();
     if (called_off) throw Aborted();
   }
 
-  std::byte* kept(std::size_t bytes) override {
-    kept_.resize(std::max(kept_.size(), bytes));
-    return kept_.data();
+  std::byte* memory(std::size_t bytes) override {
+    memory_.resize(std::max(memory_.size(), bytes));
+    return memory_.data();
   }
 
   void begin() {
@@ -103,10 +103,10 @@ class ShardPool::Shard final : public Collective {
 
   ShardPool& pool_;
   const int place_;
-  std::vector<std::byte> kept_;
+  std::vector<std::byte> memory_;
 };
 
-ShardPool::ShardPool(int threads) : count_(threads) {
+ShardPool::ShardPool(int threads, Group& group) : count_(threads), group_(group) {
   if (threads < 1) throw InputError(concat("threads: ", threads, " is below 1; use at least 1"));
   flush_denormals();
 }
@@ -208,9 +208,9 @@ void ShardPool::arrive(std::unique_lock<std::mutex>& lock, Shard& shard) {
   changed();
 }
 
-void ShardPool::combine(Collective::Combine how) {
+void ShardPool::combine(Collective::Combine combine) {
   const std::span<const Collective::Bytes> here(contributions_.data(), static_cast<std::size_t>(total_));
-  how(shared_ ? shared_->exchange(here) : here, {own_.data(), here.size()});
+  combine(shared_ ? shared_->exchange(here) : here, {own_.data(), here.size()});
 }
 
 void ShardPool::call_off() {

@@ -13,12 +13,13 @@
 #include <thread>
 #include <vector>
 
+#include "core/collective.h"
 #include "core/fiber.h"
-#include "core/ranks/collective.h"
+#include "core/group.h"
 
 namespace normlab {
 
-/// The shards of a run that several ranks share. In a process's own numbering its shards are 0, 1, ...
+/// The shards of a run that the processes of a group share. In a process's own numbering its shards are 0, 1, ...
 class SharedShards {
  public:
   virtual ~SharedShards() = default;
@@ -30,17 +31,19 @@ class SharedShards {
 
 class ShardPool {
  public:
-  /// `threads` >= 1: how many shards run at a time. Throws InputError below 1.
-  explicit ShardPool(int threads);
+  /// `threads` >= 1: how many shards run at a time. Throws InputError below 1. `group`: the processes that share the work
+  /// on a network; it must outlive the pool.
+  explicit ShardPool(int threads, Group& group = group_of_one());
   ~ShardPool();
   ShardPool(const ShardPool&) = delete;
   ShardPool& operator=(const ShardPool&) = delete;
 
   int threads() const { return count_; }
+  Group& group() const { return group_; }
 
   /// Calls `body` once for each shard. `lockstep`: shards may meet in the Collective, so each gets its own fiber.
   /// Returns when all are done; throws the error of the lowest-numbered shard that failed. `shared`: these are the
-  /// shards of this process among those of other ranks.
+  /// shards of this process among those of its group.
   void run(int shards, int lanes, bool lockstep, FunctionRef<void(Collective&)> body, SharedShards* shared = nullptr);
 
   /// Calls `body` once on each thread.
@@ -59,12 +62,13 @@ class ShardPool {
   Shard* next_runnable() const;
   void run_shard(std::unique_lock<std::mutex>& lock, Shard& shard);
   void arrive(std::unique_lock<std::mutex>& lock, Shard& shard);
-  void combine(Collective::Combine how);  // what the shards here, and those elsewhere, contribute
-  void call_off();                        // ends all meetings; the lock is held
-  void changed();                         // wakes waiting threads; the lock is held
+  void combine(Collective::Combine combine);  // what the shards here, and those elsewhere, contribute
+  void call_off();                            // ends all meetings; the lock is held
+  void changed();                             // wakes waiting threads; the lock is held
   void wait_for_change(std::unique_lock<std::mutex>& lock);
 
   const int count_;
+  Group& group_;
   std::mutex mutex_;
   std::condition_variable change_;
   std::vector<std::thread> threads_;

@@ -39,12 +39,12 @@ Tensor CudaBackend::upload(Upload kind, Tensor host) {
   return device_->uploads[static_cast<std::size_t>(kind)].bring(host);
 }
 
-Exchange& CudaBackend::exchange(Ranks& ranks) {
-  if (ranks.alone()) return ranks;
+Exchange& CudaBackend::exchange(Group& group) {
+  if (group.alone()) return group;
   std::unique_ptr<NcclExchange>& made = device_->exchange;
-  if (!made || &made->ranks() != &ranks) {
+  if (!made || &made->group() != &group) {
     made.reset();  // first, since both tell the stream what to look at
-    made = std::make_unique<NcclExchange>(ranks, device_->stream);
+    made = std::make_unique<NcclExchange>(group, device_->stream);
   }
   return *made;
 }

@@ -27,7 +27,7 @@ struct CudaDevice {
   Buffer partial{stream};  // of sums in two stages
   Buffer rounded_weight{stream}, rounded_bias{stream};
   Buffer wide{stream};                     // an intermediate as large as an activation
-  std::unique_ptr<NcclExchange> exchange;  // of several ranks, made on first use
+  std::unique_ptr<NcclExchange> exchange;  // of a group of several processes, made on first use
 };
 
 class CudaBackend final : public SharedKernels<CudaBackend> {
@@ -43,7 +43,7 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   void read(Tensor from, void* to) override { device_->readback.add(from, to); }
   void synchronize() override { device_->readback.wait(); }
   void forget_reads() override { device_->readback.forget(); }
-  Exchange& exchange(Ranks& ranks) override;
+  Exchange& exchange(Group& group) override;
   std::unique_ptr<Recording> record(FunctionRef<void()> work) override;
   std::uint64_t thread_memory() const override { return Buffer::growths(); }
   /// The GPU has native bf16 products only; emulated ones run on the CPU.

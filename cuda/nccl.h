@@ -24,7 +24,7 @@ class Nccl {
   void check(const char* call, int result, Comm comm = nullptr) const;
 
   int (*GetUniqueId)(Id*);
-  int (*CommInitRank)(Comm*, int ranks, Id, int rank);
+  int (*CommInitRank)(Comm*, int size, Id, int number);
   int (*CommAbort)(Comm);
   int (*CommGetAsyncError)(Comm, int* error);
   int (*GroupStart)();

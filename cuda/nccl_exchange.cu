@@ -5,9 +5,9 @@
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-const Nccl& opened(Ranks& ranks) {
+const Nccl& opened(Group& group) {
   const Nccl* nccl = nullptr;
-  ranks.agree([&] {
+  group.agree([&] {
     static const Nccl library;
     nccl = &library;
   });
@@ -16,13 +16,13 @@ const Nccl& opened(Ranks& ranks) {
 
 }  // namespace
 
-NcclExchange::NcclExchange(Ranks& ranks, Stream& stream) : ranks_(ranks), stream_(stream), nccl_(opened(ranks)) {
+NcclExchange::NcclExchange(Group& group, Stream& stream) : group_(group), stream_(stream), nccl_(opened(group)) {
   Nccl::Id id{};
-  ranks.agree([&] {
-    if (ranks.root()) nccl_.check("ncclGetUniqueId", nccl_.GetUniqueId(&id));
+  group.agree([&] {
+    if (group.root()) nccl_.check("ncclGetUniqueId", nccl_.GetUniqueId(&id));
   });
-  id = ranks.shared(id);
-  ranks.agree([&] { nccl_.check("ncclCommInitRank", nccl_.CommInitRank(&comm_, ranks.size(), id, ranks.rank())); });
+  id = group.shared(id);
+  group.agree([&] { nccl_.check("ncclCommInitRank", nccl_.CommInitRank(&comm_, group.size(), id, group.number())); });
   stream_.look_while_waiting([this] { look(); });
 }
 
@@ -32,7 +32,7 @@ NcclExchange::~NcclExchange() {
 }
 
 void NcclExchange::all_to_all(std::span<const Sent> send, std::span<const Received> receive) {
-  const auto own = static_cast<std::size_t>(ranks_.rank());
+  const auto own = static_cast<std::size_t>(group_.number());
   if (!send[own].empty() && send[own].data() != receive[own].data())
     NORMLAB_CUDA_NAMESPACE::check("exchange", cudaMemcpyAsync(receive[own].data(), send[own].data(), send[own].size(),
                                                               cudaMemcpyDeviceToDevice, stream_.handle()));
@@ -57,14 +57,8 @@ void NcclExchange::all_gather(std::span<const Received> parts) {
   });
 }
 
-void NcclExchange::broadcast(Received bytes, int from) {
-  std::vector<Received> parts(static_cast<std::size_t>(ranks_.size()));
-  parts[static_cast<std::size_t>(from)] = bytes;
-  all_gather(parts);
-}
-
 void NcclExchange::as_group(FunctionRef<void()> body) {
-  if (!comm_) throw EnvironmentError("NCCL: an earlier error has ended the connection of this rank");
+  if (!comm_) throw EnvironmentError("NCCL: an earlier error has ended the connection of this process");
   note("ncclGroupStart", nccl_.GroupStart());
   body();
   note("ncclGroupEnd", nccl_.GroupEnd());  // also after an error, or the group would stay open
@@ -91,14 +85,14 @@ void NcclExchange::look() {
   check("ncclCommGetAsyncError", nccl_.CommGetAsyncError(comm_, &error));
   check("an exchange between GPUs", error);
   try {
-    ranks_.look();
+    group_.look();
   } catch (...) {
     end();
     throw;
   }
 }
 
-/// Not ncclCommDestroy(), which may wait for ranks that are gone. Everything asked for is done, or must not go on.
+/// Not ncclCommDestroy(), which may wait for processes that are gone. Everything asked for is done, or must not go on.
 void NcclExchange::end() {
   if (comm_) nccl_.CommAbort(comm_);
   comm_ = nullptr;

@@ -1,7 +1,7 @@
-// Moves GPU memory between ranks that have a GPU each.
+// Moves GPU memory between the processes of a group that have a GPU each.
 #pragma once
 
-#include "core/ranks/ranks.h"
+#include "core/group.h"
 #include "cuda/device.h"
 #include "cuda/nccl.h"
 
@@ -11,16 +11,15 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 /// converts and adds nothing.
 class NcclExchange final : public Exchange {
  public:
-  /// All `ranks` call it at once. Throws the same EnvironmentError in all if one has no NCCL, or if NCCL refuses.
-  NcclExchange(Ranks& ranks, Stream& stream);
+  /// All of `group` call it at once. Throws the same EnvironmentError in all if one has no NCCL, or if NCCL refuses.
+  NcclExchange(Group& group, Stream& stream);
   ~NcclExchange() override;
   NcclExchange(const NcclExchange&) = delete;
   NcclExchange& operator=(const NcclExchange&) = delete;
-  const Ranks& ranks() const { return ranks_; }
+  const Group& group() const { return group_; }
 
   void all_to_all(std::span<const Sent> send, std::span<const Received> receive) override;
   void all_gather(std::span<const Received> parts) override;
-  void broadcast(Received bytes, int from) override;
 
  private:
   /// The calls of `body` as one: none waits for another.
@@ -29,12 +28,12 @@ class NcclExchange final : public Exchange {
   void note(const char* call, int result);
   /// Throws for an error, after end().
   void check(const char* call, int result);
-  /// Throws if NCCL or another rank has failed, after end().
+  /// Throws if NCCL or another process has failed, after end().
   void look();
   /// Ends the work of NCCL that the stream may wait for.
   void end();
 
-  Ranks& ranks_;
+  Group& group_;
   Stream& stream_;
   const Nccl& nccl_;
   Nccl::Comm comm_ = nullptr;  // null after an error

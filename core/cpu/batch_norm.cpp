@@ -112,7 +112,7 @@ void batch_norm_statistics(BatchNormDims d, Collective& shards, const T* x, Para
                            Param<T>* running_var, Acc<T>* mean, Acc<T>* rstd) {
   using A = Acc<T>;
   const std::int64_t image_size = d.rows_per_image * d.cols;
-  double* numbers = reinterpret_cast<double*>(shards.kept(std::size_t(d.images * 2 * d.cols) * sizeof(double)));
+  double* numbers = reinterpret_cast<double*>(shards.memory(std::size_t(d.images * 2 * d.cols) * sizeof(double)));
   for (std::int64_t i = 0; i < d.images; ++i)
     image_statistics(d.rows_per_image, d.cols, x + i * image_size, numbers + i * 2 * d.cols,
                      numbers + (i * 2 + 1) * d.cols);
@@ -182,7 +182,7 @@ void batch_norm_gradients(BatchNormDims d, Collective& shards, const NormBackwar
   // For each image the sums of dy x_hat and of dy, then the means of both.
   const std::int64_t count = d.images * 2 * d.cols;
   double* numbers =
-      reinterpret_cast<double*>(shards.kept(std::size_t(count) * sizeof(double) + std::size_t(2 * m) * sizeof(A)));
+      reinterpret_cast<double*>(shards.memory(std::size_t(count) * sizeof(double) + std::size_t(2 * m) * sizeof(A)));
   A *mean_uph = reinterpret_cast<A*>(numbers + count), *mean_up = mean_uph + m;
   for (std::int64_t i = 0; i < d.images; ++i) {
     const std::int64_t at = (d.first_image + i) / d.group_size() * d.cols;

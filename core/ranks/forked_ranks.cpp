@@ -1,5 +1,4 @@
-#include "core/ranks/forked_ranks.h"
-
+// Ranks that are forked processes of this machine and exchange bytes through shared memory.
 #include <linux/futex.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -17,6 +16,7 @@
 #include <cstring>
 #include <new>
 
+#include "core/group.h"
 #include "core/memory_error.h"
 
 namespace normlab {
@@ -34,16 +34,16 @@ struct Header {
   std::atomic<std::uint32_t> arrived, round;
   std::atomic<int> claimed, failure;  // the first rank to fail writes the text, then the kind of failure
   char text[2048];
-  std::size_t longest[kMostForkedRanks];
+  std::size_t longest[Team::kMostForked];
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-/// Thrown in a rank because another one has failed. Never leaves fork_ranks(). what() is that rank's message.
+/// Thrown in a rank because another one has failed. Never leaves Team::run(). what() is that rank's message.
 struct AnotherFailed : EnvironmentError {
   using EnvironmentError::EnvironmentError;
 };
 
-class ForkedRanks final : public Ranks {
+class ForkedRanks final : public Group {
  public:
   explicit ForkedRanks(int count)
       : size_(count), bytes_(sizeof(Header) + 2 * static_cast<std::size_t>(count) * kBox), boxes_at_(sizeof(Header)) {
@@ -56,7 +56,7 @@ class ForkedRanks final : public Ranks {
   ForkedRanks(const ForkedRanks&) = delete;
   ForkedRanks& operator=(const ForkedRanks&) = delete;
 
-  int rank() const override { return rank_; }
+  int number() const override { return rank_; }
   int size() const override { return size_; }
 
   void all_to_all(std::span<const Sent> send, std::span<const Received> receive) override {
@@ -86,28 +86,6 @@ class ForkedRanks final : public Ranks {
           for (int r = 0; r < size_; ++r)
             if (r != rank_) put(box(r), part_at(parts[index(r)], at, kBox));
         });
-  }
-
-  void broadcast(Received bytes, int from) override {
-    std::vector<Received> parts(index(size_));
-    parts[index(from)] = bytes;
-    all_gather(parts);
-  }
-
-  void barrier() override {
-    const std::uint32_t round = header_->round;
-    if (header_->arrived.fetch_add(1) + 1 == static_cast<std::uint32_t>(size_)) {
-      header_->arrived = 0;
-      wake(round + 1);
-    }
-    const auto until = std::chrono::steady_clock::now() + kPatience;
-    while (header_->round == round && header_->failure == int(Failure::none)) {
-      if (std::chrono::steady_clock::now() < until) continue;
-      const timespec nap{0, kLookNanoseconds};
-      syscall(SYS_futex, &header_->round, FUTEX_WAIT, round, &nap, nullptr, 0);
-      if (rank_ == 0) look_for_dead();
-    }
-    require_no_failure();
   }
 
   void look() override {
@@ -186,6 +164,21 @@ class ForkedRanks final : public Ranks {
   }
 
  private:
+  void barrier() {
+    const std::uint32_t round = header_->round;
+    if (header_->arrived.fetch_add(1) + 1 == static_cast<std::uint32_t>(size_)) {
+      header_->arrived = 0;
+      wake(round + 1);
+    }
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    while (header_->round == round && header_->failure == int(Failure::none)) {
+      if (std::chrono::steady_clock::now() < until) continue;
+      const timespec nap{0, kLookNanoseconds};
+      syscall(SYS_futex, &header_->round, FUTEX_WAIT, round, &nap, nullptr, 0);
+      if (rank_ == 0) look_for_dead();
+    }
+    require_no_failure();
+  }
   void require_no_failure() const {
     if (header_->failure != int(Failure::none)) throw AnotherFailed(header_->text);
   }
@@ -227,7 +220,7 @@ class ForkedRanks final : public Ranks {
     }
   }
   void report_death(int rank, pid_t pid, int status) {
-    tell(Failure::environment, rank_death(rank, size_, pid, status).c_str());
+    tell(Failure::environment, Team::death(rank, size_, pid, status).c_str());
   }
 
   const int size_;
@@ -240,20 +233,20 @@ class ForkedRanks final : public Ranks {
 
 }  // namespace
 
-std::string rank_death(int rank, int count, int process, int status) {
-  const std::string who = concat("rank ", rank, " of ", count, " (process ", process, ") "),
+std::string Team::death(int number, int size, int process, int status) {
+  const std::string who = concat("rank ", number, " of ", size, " (process ", process, ") "),
                     advice = "the same command resumes from the last checkpoint";
   if (!WIFSIGNALED(status)) return concat(who, "ended with code ", WEXITSTATUS(status), "; ", advice);
-  const int number = WTERMSIG(status);
-  return concat(who, "was ended by signal ", number, " (", strsignal(number),
-                number == SIGKILL ? "; memory may have run out" : "", "); ", advice);
+  const int signal = WTERMSIG(status);
+  return concat(who, "was ended by signal ", signal, " (", strsignal(signal),
+                signal == SIGKILL ? "; memory may have run out" : "", "); ", advice);
 }
 
-void fork_ranks(int count, FunctionRef<void(Ranks&)> body) {
-  if (count == 1) return body(single_rank());
-  if (count < 1 || count > kMostForkedRanks)
-    throw InputError(concat("--ranks ", count, ": is not between 1 and ", kMostForkedRanks));
-  ForkedRanks ranks(count);
+void Team::run(FunctionRef<void(Group&)> body) const {
+  if (forked == 1) return body(*group);
+  if (forked < 1 || forked > kMostForked)
+    throw InputError(concat(option, " ", forked, ": is not between 1 and ", kMostForked));
+  ForkedRanks ranks(forked);
   try {
     ranks.fork_others();
     if (ranks.root()) {

@@ -32,8 +32,6 @@ struct Functions {
   int (*Comm_rank)(Handle, int*);
   int (*Comm_size)(Handle, int*);
   int (*Comm_split)(Handle, int, int, Handle*);
-  int (*Barrier)(Handle);
-  int (*Bcast)(void*, int, Handle, int, Handle);
   int (*Allgatherv)(const void*, int, Handle, void*, const int*, const int*, Handle, Handle);
   int (*Alltoallv)(const void*, const int*, const int*, Handle, void*, const int*, const int*, Handle, Handle);
   int (*Get_library_version)(char*, int*);
@@ -45,8 +43,6 @@ struct Functions {
     library.find("MPI_Comm_rank", Comm_rank);
     library.find("MPI_Comm_size", Comm_size);
     library.find("MPI_Comm_split", Comm_split);
-    library.find("MPI_Barrier", Barrier);
-    library.find("MPI_Bcast", Bcast);
     library.find("MPI_Allgatherv", Allgatherv);
     library.find("MPI_Alltoallv", Alltoallv);
     library.find("MPI_Get_library_version", Get_library_version);
@@ -64,13 +60,13 @@ std::string version_of(int (*get)(char*, int*)) {
 
 /// Errors end the job with MPI's own message: that is the default of its communicators.
 template <class Handle>
-class MpiRanks final : public Ranks {
+class MpiRanks final : public Group {
  public:
   MpiRanks(const Functions<Handle>& mpi, Handle byte, Handle group) : mpi_(mpi), byte_(byte), group_(group) {
     mpi_.Comm_rank(group_, &rank_);
     mpi_.Comm_size(group_, &size_);
   }
-  int rank() const override { return rank_; }
+  int number() const override { return rank_; }
   int size() const override { return size_; }
 
   void all_to_all(std::span<const Sent> send, std::span<const Received> receive) override {
@@ -105,11 +101,6 @@ class MpiRanks final : public Ranks {
     }
   }
 
-  void broadcast(Received bytes, int from) override {
-    for (std::size_t at = 0; at < bytes.size(); at += kMostBytes)
-      mpi_.Bcast(bytes.data() + at, static_cast<int>(std::min(kMostBytes, bytes.size() - at)), byte_, from, group_);
-  }
-  void barrier() override { mpi_.Barrier(group_); }
   void fail(const std::exception& why) override {
     std::fprintf(stderr, "normlab: rank %d of %d: %s\n", rank_, size_, why.what());
     std::fflush(nullptr);
@@ -151,11 +142,11 @@ class MpiOf final : public Mpi {
       throw EnvironmentError(concat(version(), ": allows no calls from several threads (MPI_THREAD_SERIALIZED)"));
     world_ = std::make_unique<MpiRanks<Handle>>(mpi_, constants_.byte, constants_.world);
   }
-  Ranks& world() override { return *world_; }
-  std::unique_ptr<Ranks> group(int ranks) override {
-    Handle of{};
-    mpi_.Comm_split(constants_.world, world_->rank() / ranks, world_->rank(), &of);
-    return std::make_unique<MpiRanks<Handle>>(mpi_, constants_.byte, of);
+  Group& world() override { return *world_; }
+  std::unique_ptr<Group> group(int ranks) override {
+    Handle part{};
+    mpi_.Comm_split(constants_.world, world_->number() / ranks, world_->number(), &part);
+    return std::make_unique<MpiRanks<Handle>>(mpi_, constants_.byte, part);
   }
   std::string version() const override { return version_of(mpi_.Get_library_version); }
   void end() override { mpi_.Finalize(); }

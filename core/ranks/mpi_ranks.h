@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "core/ranks/ranks.h"
+#include "core/group.h"
 
 namespace normlab {
 
@@ -23,9 +23,9 @@ std::optional<Launch> find_launch();
 class Mpi {
  public:
   virtual ~Mpi() = default;
-  virtual Ranks& world() = 0;
+  virtual Group& world() = 0;
   /// The ranks of the world whose number divided by `ranks` is that of this one. All of the world call it.
-  virtual std::unique_ptr<Ranks> group(int ranks) = 0;
+  virtual std::unique_ptr<Group> group(int ranks) = 0;
   /// "Open MPI v4.1.4, ..."
   virtual std::string version() const = 0;
   /// Ends MPI in this process, after which no group may be used. All of the world call it.

@@ -28,12 +28,12 @@ AttentionBranch::AttentionBranch(ParameterSet& p, BranchConfig c, const std::opt
 Var AttentionBranch::heads(const Var& h, std::int64_t images, const Shard& shard) const {
   // Drawn by image, so that the cut into shards changes nothing.
   const std::int64_t sequences = h.shape()[0], tokens = h.shape()[1];
-  Tensor keep = shard.mask({images, sequences / images * heads_, tokens, tokens}, dropout_, weights_name_);
-  if (keep) keep = keep.reshape({sequences, heads_, tokens, tokens});
+  Tensor mask = shard.mask({images, sequences / images * heads_, tokens, tokens}, dropout_, weights_name_);
+  if (mask) mask = mask.reshape({sequences, heads_, tokens, tokens});
   const auto attend = [&](const auto&... qkv) {
     shard.tape.at(residual_.name().c_str());
-    if (windows_) return window_attention(qkv..., shard.parameter(bias_table_), heads_, *windows_, keep, dropout_);
-    return attention(qkv..., heads_, keep, dropout_);
+    if (windows_) return window_attention(qkv..., shard.parameter(bias_table_), heads_, *windows_, mask, dropout_);
+    return attention(qkv..., heads_, mask, dropout_);
   };
   if (query_.is_identity() && key_.is_identity() && value_.is_identity()) {
     const Var qkv = qkv_(0, 3, h, shard);
@@ -132,8 +132,8 @@ Var Block::operator()(const Var& x, const Shard& shard) const {
       const Var z = attention(x, here);  // z' = MSA(LN(z)) + z  (2)
       return mlp(z, here);               // z = MLP(LN(z')) + z'  (3)
     };
-    const bool kept = here.tape.recording() || here.step.observers;
-    return kept ? both() : here.tape.value_alone(x, both);
+    const bool seen = here.tape.recording() || here.step.observers;
+    return seen ? both() : here.tape.value_alone(x, both);
   });
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 class Fuser {
  public:
-  /// `before` and `tensors` are the network's, and `placement` has the norms of its blocks. `pads`: zeros are inserted
+  /// `before` and `tensors` are the network's, which match, and `placement` has the norms of its blocks. `pads`: zeros are inserted
   /// between attn.pre and q, k, v, which a merged offset would miss.
   Fuser(const ParameterSet& before, bool pads, Placement& placement, HostTensors& tensors)
       : pads_(pads), placement_(placement), tensors_(tensors) {
@@ -122,25 +122,9 @@ class Fuser {
     return result;
   }
 
-  HostValues& tensor(const std::string& name, const std::string& needed_by) {
-    const auto found = tensors_.find(name);
-    if (found == tensors_.end())
-      throw InputError(concat("fusion: there is no tensor ", name, ", needed by ", needed_by));
-    return found->second;
-  }
-
-  /// The weight [out, in] of a linear layer.
-  HostValues& matrix(const std::string& linear, const std::string& needed_by) {
-    HostValues& weight = tensor(linear + ".weight", needed_by);
-    if (weight.shape.rank() != 2 || weight.shape.size() != static_cast<std::int64_t>(weight.values.size()))
-      throw InputError(concat("fusion: ", linear, ".weight is ", weight.shape.str(), " with ", weight.values.size(),
-                              " values, expected [out, in]"));
-    return weight;
-  }
-
   FrozenNorm take_norm(const std::string& site, double eps) {
     const auto values = [&](const char* name) -> const std::vector<double>& {
-      return tensor(concat(site, ".", name), site).values;
+      return tensors_.at(concat(site, ".", name)).values;
     };
     FrozenNorm norm;
     try {
@@ -154,7 +138,7 @@ class Fuser {
 
   /// Returns whether the linear layer had no bias.
   bool merge(Fusion direction, const FrozenNorm& norm, const std::string& linear, const std::string& site) {
-    HostValues& weight = matrix(linear, site);
+    HostValues& weight = tensors_.at(linear + ".weight");  // [out, in]
     const auto [bias, added] = tensors_.try_emplace(linear + ".bias");
     if (added) bias->second = zeros(weight.shape[0]);
     try {
@@ -169,12 +153,9 @@ class Fuser {
   /// Merges the gain of each head on the output of proj, like a norm without offset, and removes it.
   void absorb_head_scale(const std::string& prefix) {
     const std::string name = prefix + "attn.head_scale", linear = prefix + "attn.proj";
-    const std::vector<double> gains = std::move(tensor(name, prefix + "attn.out").values);
+    const std::vector<double> gains = std::move(tensors_.at(name).values);
     tensors_.erase(name);
-    const std::int64_t width = matrix(linear, name).shape[0];
-    const std::int64_t heads = static_cast<std::int64_t>(gains.size());
-    if (heads == 0 || width % heads != 0)
-      throw InputError(concat(name, ": ", heads, " gains do not divide ", width, " channels"));
+    const std::int64_t width = tensors_.at(linear + ".weight").shape[0], heads = std::ssize(gains);
     FrozenNorm norm;
     for (std::int64_t c = 0; c < width; ++c) norm.scale.push_back(gains[static_cast<std::size_t>(c * heads / width)]);
     norm.offset.assign(norm.scale.size(), 0.0);
@@ -189,7 +170,8 @@ class Fuser {
       if (is_qkv(info->role)) layers.push_back(concat(info->place.prefix(), row_of(info->role).path));
     if (std::none_of(layers.begin(), layers.end(), [&](const auto& l) { return tensors_.contains(l + ".bias"); }))
       return;
-    for (const std::string& layer : layers) tensors_.try_emplace(layer + ".bias", zeros(matrix(layer, layer).shape[0]));
+    for (const std::string& layer : layers)
+      tensors_.try_emplace(layer + ".bias", zeros(tensors_.at(layer + ".weight").shape[0]));
   }
 
   void require_finite() const {
@@ -268,13 +250,10 @@ FusedModel fuse_batch_norms(const ModelConfig& config, HostTensors tensors) {
       return info.role == role && fused.tensors.contains(concat(info.place.prefix(), row_of(role).path, ".bias"));
     });
   };
-  std::visit(
-      [&](auto& c) {
-        fused.sites = Fuser(before, pads, c.placement, fused.tensors).run();
-        c.qkv_bias = has_bias(Role::q);
-        if constexpr (requires { c.reduction_bias; }) c.reduction_bias = has_bias(Role::reduction);
-      },
-      fused.config);
+  NetworkConfig& network_of_fused = network(fused.config);
+  fused.sites = Fuser(before, pads, network_of_fused.placement, fused.tensors).run();
+  network_of_fused.qkv_bias = has_bias(Role::q);
+  if (auto* swin = std::get_if<SwinConfig>(&fused.config)) swin->reduction_bias = has_bias(Role::reduction);
   make_model(after, fused.config);
   require_match(after, fused.tensors);
   return fused;

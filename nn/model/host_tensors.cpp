@@ -25,19 +25,19 @@ void copy_in(const HostValues& from, const Tensor& to) {
 
 HostTensors host_tensors(const ParameterSet& set) {
   HostTensors tensors;
-  for (std::size_t i = 0; i < set.parameters().size(); ++i)
-    copy_out(set.read(static_cast<int>(i)), tensors[set.parameters()[i].name]);
-  for (std::size_t i = 0; i < set.buffers().size(); ++i)
-    copy_out(set.buffer(static_cast<int>(i)), tensors[set.buffers()[i].name]);
+  int number = 0;
+  for (const ParameterInfo& info : set.parameters()) copy_out(set.read(number++), tensors[info.name]);
+  number = 0;
+  for (const ParameterInfo& info : set.buffers()) copy_out(set.buffer(number++), tensors[info.name]);
   return tensors;
 }
 
 void assign(ParameterSet& set, const HostTensors& tensors) {
   require_match(set, tensors);
-  for (std::size_t i = 0; i < set.parameters().size(); ++i)
-    copy_in(tensors.at(set.parameters()[i].name), set.value(static_cast<int>(i)));
-  for (std::size_t i = 0; i < set.buffers().size(); ++i)
-    copy_in(tensors.at(set.buffers()[i].name), set.buffer(static_cast<int>(i)));
+  int number = 0;
+  for (const ParameterInfo& info : set.parameters()) copy_in(tensors.at(info.name), set.value(number++));
+  number = 0;
+  for (const ParameterInfo& info : set.buffers()) copy_in(tensors.at(info.name), set.buffer(number++));
 }
 
 void require_match(const ParameterSet& set, const HostTensors& tensors) {
@@ -54,12 +54,6 @@ void require_match(const ParameterSet& set, const HostTensors& tensors) {
   for (const auto& [name, tensor] : tensors)
     if (set.find(name) < 0 && set.find_buffer(name) < 0)
       throw InputError(concat("tensor ", name, " does not belong to this network"));
-}
-
-std::int64_t count_values(const HostTensors& tensors) {
-  std::int64_t n = 0;
-  for (const auto& [name, tensor] : tensors) n += static_cast<std::int64_t>(tensor.values.size());
-  return n;
 }
 
 }  // namespace normlab

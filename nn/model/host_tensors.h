@@ -23,6 +23,5 @@ void assign(ParameterSet& parameters, const HostTensors& tensors);
 /// Checks that `tensors` are exactly the parameters and buffers that `set` declares; `set` need not be allocated.
 /// Throws InputError with the name of the first that is missing, has another shape or is unknown.
 void require_match(const ParameterSet& set, const HostTensors& tensors);
-std::int64_t count_values(const HostTensors& tensors);
 
 }  // namespace normlab

@@ -13,9 +13,7 @@ namespace {
 /// What lies around each place of a network.
 class Surroundings {
  public:
-  explicit Surroundings(const ModelConfig& config) : config_(config), images_(block_sizes(config)) {
-    if (has_text(config)) texts_ = block_sizes(text_tower(std::get<ViTConfig>(config)));
-  }
+  explicit Surroundings(const ModelConfig& config) : config_(config) {}
   const Placement& placement(const Place& at) const {
     return of_text(at) ? std::get<ViTConfig>(config_).text.placement : placement_of(config_);
   }
@@ -28,7 +26,8 @@ class Surroundings {
  private:
   static bool of_text(const Place& at) { return at.stage == kTextStage; }
   const ModelConfig& config_;
-  std::vector<BlockSizes> images_, texts_;
+  std::vector<BlockSizes> images_ = block_sizes(config_),
+                          texts_ = has_text(config_) ? block_sizes(text_tower(std::get<ViTConfig>(config_))) : images_;
 };
 
 }  // namespace

@@ -22,24 +22,20 @@ inline std::int64_t block_count(const ModelConfig& config) {
   return std::visit([](const auto& c) { return block_count(c); }, config);
 }
 
-/// `model.field` for fields that every model has.
-inline const std::array<std::int64_t, 2>& image_size(const ModelConfig& config) {
-  return std::visit(
-      [](const auto& c) -> const auto& { return c.image_size; }, config);
+/// The settings that every model has.
+inline const NetworkConfig& network(const ModelConfig& config) {
+  return std::visit([](const NetworkConfig& c) -> const NetworkConfig& { return c; }, config);
 }
-inline std::int64_t channels(const ModelConfig& config) {
-  return std::visit([](const auto& c) { return c.channels; }, config);
+inline NetworkConfig& network(ModelConfig& config) {
+  return std::visit([](NetworkConfig& c) -> NetworkConfig& { return c; }, config);
 }
-inline std::int64_t num_classes(const ModelConfig& config) {
-  return std::visit([](const auto& c) { return c.num_classes; }, config);
-}
+inline const std::array<std::int64_t, 2>& image_size(const ModelConfig& config) { return network(config).image_size; }
+inline std::int64_t channels(const ModelConfig& config) { return network(config).channels; }
+inline std::int64_t num_classes(const ModelConfig& config) { return network(config).num_classes; }
+inline const Placement& placement_of(const ModelConfig& config) { return network(config).placement; }
 inline Task task_of(const ModelConfig& config) {
   const auto* vit = std::get_if<ViTConfig>(&config);
   return vit != nullptr ? vit->task : Task::classify;
-}
-inline const Placement& placement_of(const ModelConfig& config) {
-  return std::visit(
-      [](const auto& c) -> const auto& { return c.placement; }, config);
 }
 bool uses_batch_norm(const ModelConfig& config);
 /// Whether there is a text tower.

@@ -12,7 +12,7 @@ namespace normlab {
 namespace {
 // Every tensor starts on a cache line, whatever its type, so that no vector load crosses one.
 constexpr std::int64_t kAlignElements = 16;
-constexpr std::uint8_t kOld = 0, kZero = 2;  // besides kWritten: states of a gradient at the start of a step
+constexpr std::uint8_t kOld = 0;  // besides kWritten: a gradient at the start of a step
 std::int64_t padded(std::int64_t n) { return (n + kAlignElements - 1) / kAlignElements * kAlignElements; }
 
 /// The same stem, block, merging or end of the network, whatever the branch.
@@ -100,9 +100,7 @@ void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy, std
   }
   if (lanes > 0) {
     gradients_ = make_zeroed({lanes, trained_size_}, dtype);
-    const std::size_t flags = static_cast<std::size_t>(lanes) * parameters_.size();
-    written_ = std::make_unique<std::uint8_t[]>(flags);
-    std::fill_n(written_.get(), flags, kZero);
+    written_ = std::make_unique<std::uint8_t[]>(static_cast<std::size_t>(lanes) * parameters_.size());
   }
   // The host fills fresh memory, so that it need not wait for a device to clear it.
   const auto fill = [&](const Tensor& t, auto&& number) {
@@ -121,20 +119,16 @@ void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy, std
   }
 }
 
-void ParameterSet::begin_step(std::int64_t sums) {
-  const std::size_t flags = static_cast<std::size_t>(lanes_) * parameters_.size();
-  std::replace(written_.get(), written_.get() + flags, kWritten, kOld);
-  std::fill_n(written_.get(), static_cast<std::size_t>(sums) * parameters_.size(), kOld);
+void ParameterSet::begin_step() {  // a lane may hold a sum of lanes
+  std::fill_n(written_.get(), static_cast<std::size_t>(lanes_) * parameters_.size(), kOld);
 }
 
 void ParameterSet::end_step() {
   for (std::int64_t lane = 0; lane < lanes_; ++lane)
     for (int p = 0; p < static_cast<int>(parameters_.size()); ++p) {
-      std::uint8_t& flag = written(lane, p, 1)[0];
-      if (flag != kOld || is_frozen(p)) continue;
+      if (written(lane, p, 1)[0] == kWritten || is_frozen(p)) continue;
       const Tensor g = gradient(lane, p);
       device_memory_.clear(g.raw(), g.bytes());
-      flag = kZero;
     }
 }
 

@@ -85,8 +85,7 @@ class ParameterSet {
 
   /// In a step the first shard of a lane assigns gradients and the others add, so they need no clearing. Call
   /// begin_step() before the shards run and end_step() after them, which zeroes gradients that no shard has written.
-  /// `sums`: the first lanes, in which sums of lanes may lie.
-  void begin_step(std::int64_t sums = 1);
+  void begin_step();
   void end_step();
   /// The flags of `count` parameters from `first` on, for Tape::parameter().
   std::span<std::uint8_t> written(std::int64_t lane, int first, int count) const {
@@ -109,10 +108,8 @@ class ParameterSet {
   DType dtype() const { return dtype_; }
   /// A zeroed tensor in the layout of the flat buffer; `view_flat` returns its slices.
   Tensor make_flat() { return make_zeroed({flat_size_}, dtype_); }
-  /// The same for optimiser state: of trained parameters only.
-  Tensor make_trained(DType dtype) { return make_zeroed({trained_size_}, dtype); }
-  /// That layout with values first to first + count zeroed. The others are undefined, and take no memory of the host
-  /// until they are used.
+  /// The same for optimiser state, of trained parameters only, with values first to first + count zeroed. The others are
+  /// undefined, and take no memory of the host until they are used.
   Tensor make_trained(DType dtype, std::int64_t first, std::int64_t count);
   /// A zeroed tensor in the same memory.
   Tensor make_zeroed(const Shape& shape, DType dtype);

@@ -58,7 +58,7 @@ Var Residual::path(const Activation& inner, const Shard& shard) const {
   return two_streams_ ? concat_tokens(to_x_(z, shard), z) : z;
 }
 
-Var Residual::sum(const Var& x, const Shard& shard, Tokens tokens, Inner inner, const Tensor& keep) const {
+Var Residual::sum(const Var& x, const Shard& shard, Tokens tokens, Inner inner, const Tensor& mask) const {
   const Activation z = inner(x, shard);
   const Var residual = shortcut(x, shard, tokens);
   if (adds_in_product(shard)) {
@@ -70,7 +70,7 @@ Var Residual::sum(const Var& x, const Shard& shard, Tokens tokens, Inner inner, 
   const Var branch = path(z, shard);
   shard.show(&Observers::branch, name_, [&] { return branch; });
   shard.tape.at(name_.c_str());
-  return keep ? dropout_add(branch, keep, drop_path_, residual) : add(residual, branch);
+  return mask ? dropout_add(branch, mask, drop_path_, residual) : add(residual, branch);
 }
 
 Var Residual::operator()(const Var& before, const Shard& shard, Tokens tokens, Inner inner) const {
@@ -78,9 +78,9 @@ Var Residual::operator()(const Var& before, const Shard& shard, Tokens tokens, I
   const Var x = !begins_with_post
                     ? before
                     : concat_tokens(post_(ResidualStreams::one(before, 0), shard), ResidualStreams::one(before, 1));
-  const Tensor keep = shard.mask({x.shape()[0]}, drop_path_, path_name_);
-  const Var y = keep && skips_dropped(shard.tape.backend()) ? sum_of_kept(x, shard, tokens, inner, keep)
-                                                            : sum(x, shard, tokens, inner, keep);
+  const Tensor mask = shard.mask({x.shape()[0]}, drop_path_, path_name_);
+  const Var y = mask && skips_dropped(shard.tape.backend()) ? sum_of_passing(x, shard, tokens, inner, mask)
+                                                            : sum(x, shard, tokens, inner, mask);
   return shard.show(name_, two_streams_ ? y : post_(y, shard));
 }
 

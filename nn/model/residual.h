@@ -10,10 +10,14 @@
 
 namespace normlab {
 
+/// Drop-path rate of block i: timm's linspace(0, rate, depth), so that a single block has none.
+inline double drop_path_rate(double rate, std::int64_t i, std::int64_t depth) {
+  return depth > 1 ? rate * double(i) / double(depth - 1) : 0.0;
+}
+
 /// The settings of a block at `place`, whose branch the branches fill in, from those of its network of `depth` blocks.
 struct BranchConfig {
-  template <class Config>
-  BranchConfig(const Config& c, const Place& place_of, const BlockSizes& sizes_of, std::int64_t blocks)
+  BranchConfig(const NetworkConfig& c, const Place& place_of, const BlockSizes& sizes_of, std::int64_t blocks)
       : place(place_of),
         sizes(sizes_of),
         depth(blocks),
@@ -21,7 +25,7 @@ struct BranchConfig {
         gelu(c.gelu),
         dropout(c.dropout),
         attention_dropout(c.attention_dropout),
-        drop_path(c.drop_path_rate(place.layer - 1)),
+        drop_path(drop_path_rate(c.drop_path, place.layer - 1, blocks)),
         qkv_bias(c.qkv_bias),
         short_forms(c.short_forms) {}
   Norm norm(ParameterSet& parameters, SiteMember site) const { return {parameters, place, site, placement, sizes}; }
@@ -89,9 +93,9 @@ class Residual {
 
  private:
   /// x + branch, from the input of the last product.
-  Var sum(const Var& x, const Shard& shard, Tokens tokens, Inner inner, const Tensor& keep) const;
+  Var sum(const Var& x, const Shard& shard, Tokens tokens, Inner inner, const Tensor& mask) const;
   /// The same where only the images that drop-path keeps pass through the branch (short_forms.cpp).
-  Var sum_of_kept(const Var& x, const Shard& shard, Tokens tokens, Inner inner, const Tensor& keep) const;
+  Var sum_of_passing(const Var& x, const Shard& shard, Tokens tokens, Inner inner, const Tensor& mask) const;
   /// What the branch is added to.
   Var shortcut(const Var& x, const Shard& shard, Tokens tokens) const;
   /// The input of drop-path, from that of the last product.

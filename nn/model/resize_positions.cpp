@@ -14,7 +14,8 @@ ResizedPositions resize_positions(std::span<const float> table, std::int64_t dim
   if (static_cast<std::int64_t>(table.size()) != (prefix + from.size()) * dim)
     throw InputError(concat("positions: a table of ", table.size(), " values is not ", prefix, " prefix tokens and a ",
                             to_string(from), " grid of width ", dim));
-  const std::string kept = prefix == 0 ? "" : concat(", ", prefix, " prefix token", prefix > 1 ? "s" : "", " kept");
+  const std::string prefix_words =
+      prefix == 0 ? "" : concat(", ", prefix, " prefix token", prefix > 1 ? "s" : "", " kept");
   if (from == to) return {{table.begin(), table.end()}, concat("positions ", to_string(from), " as they are")};
 
   const auto head = table.begin() + prefix * dim;
@@ -22,8 +23,9 @@ ResizedPositions resize_positions(std::span<const float> table, std::int64_t dim
   const ResampleDims dims{1, from.height, from.width, dim, to.height, to.width, how};
   cpu_backend().resample(dims, Tensor(image.data(), {from.size(), dim}, DType::f64),
                          Tensor(resized.data(), {to.size(), dim}, DType::f64));
-  ResizedPositions result{{table.begin(), head},
-                          concat("positions ", to_string(from), " -> ", to_string(to), " by ", to_string(how), kept)};
+  ResizedPositions result{
+      {table.begin(), head},
+      concat("positions ", to_string(from), " -> ", to_string(to), " by ", to_string(how), prefix_words)};
   for (const double value : resized) result.table.push_back(static_cast<float>(value));
   return result;
 }

@@ -63,10 +63,10 @@ bool Residual::skips_dropped(Backend& backend) const {
   return short_forms_ && drop_path_ > 0 && backend.memory().on_host();
 }
 
-Var Residual::sum_of_kept(const Var& x, const Shard& shard, Tokens tokens, Inner inner, const Tensor& keep) const {
-  if (shard.step.rehearses) std::fill_n(keep.data<std::uint8_t>(), keep.size(), std::uint8_t{1});
-  const std::int64_t kept = kept_images(keep);
-  if (kept == keep.size() && !shard.step.rehearses) return sum(x, shard, tokens, inner, keep);
+Var Residual::sum_of_passing(const Var& x, const Shard& shard, Tokens tokens, Inner inner, const Tensor& mask) const {
+  if (shard.step.rehearses) std::fill_n(mask.data<std::uint8_t>(), mask.size(), std::uint8_t{1});
+  const std::int64_t passing = kept_images(mask);
+  if (passing == mask.size() && !shard.step.rehearses) return sum(x, shard, tokens, inner, mask);
   Step quiet = shard.step;
   if (quiet.observers) {  // they see the branches of all images
     const Tape::Unrecorded values_alone(shard.tape);
@@ -74,18 +74,18 @@ Var Residual::sum_of_kept(const Var& x, const Shard& shard, Tokens tokens, Inner
     shard.show(&Observers::branch, name_, [&] { return branch; });
     quiet.observers = nullptr;
   }
-  if (kept == 0) return shortcut(x, shard, tokens);
-  Shard some{.step = quiet, .tape = shard.tape, .lane = shard.lane, .slice = shard.slice, .kept = keep};
-  some.slice.images = kept;
+  if (passing == 0) return shortcut(x, shard, tokens);
+  Shard some{.step = quiet, .tape = shard.tape, .lane = shard.lane, .slice = shard.slice, .image_mask = mask};
+  some.slice.images = passing;
   Var branch;
   {
-    const Tape::RoomForAll room(shard.tape, {kept, keep.size()});
+    const Tape::RoomForAll room(shard.tape, {passing, mask.size()});
     shard.tape.at(name_.c_str());
-    branch = path(inner(gather_images(x, keep), some), some);
+    branch = path(inner(gather_images(x, mask), some), some);
   }
   const Var residual = shortcut(x, shard, tokens);
   shard.tape.at(name_.c_str());
-  return scatter_add_images(branch, keep, drop_path_, residual);
+  return scatter_add_images(branch, mask, drop_path_, residual);
 }
 
 }  // namespace normlab

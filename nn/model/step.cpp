@@ -14,18 +14,19 @@ Var Shard::bias(int first, int count) const {
 Tensor Shard::mask(const Shape& shape, double rate, const std::string& site) const {
   if (!step.drops(rate)) return {};
   if (!step.masks)
-    return draw_mask(tape, shape, rate, {stream_key(step.drop_seed, "drop", site), first_image(), step.state}, kept);
+    return draw_mask(tape, shape, rate, {stream_key(step.drop_seed, "drop", site), first_image(), step.state},
+                     image_mask);
   const auto found = step.masks->find(site);
   if (found == step.masks->end()) throw InputError(concat("mask ", site, " is not among the given masks"));
   return given_mask(found->second, shape);
 }
 
 Tensor Shard::given_mask(const Tensor& mask, const Shape& shape) const {
-  if (!kept) return mask.slice(slice.first_image, slice.images);
-  const Tensor all = mask.slice(slice.first_image, kept.size()), subset = tape.empty(shape, DType::u8);
+  if (!image_mask) return mask.slice(slice.first_image, slice.images);
+  const Tensor all = mask.slice(slice.first_image, image_mask.size()), subset = tape.empty(shape, DType::u8);
   const std::int64_t image = shape.size() / slice.images;
-  const Tensor from = all.reshape({kept.size(), image}), to = subset.reshape({slice.images, image});
-  for_image_runs(kept, [&](const ImageRun& run) {
+  const Tensor from = all.reshape({image_mask.size(), image}), to = subset.reshape({slice.images, image});
+  for_image_runs(image_mask, [&](const ImageRun& run) {
     const Tensor images = from.slice(run.first, run.count);
     if (run.kept) std::memcpy(to.slice(run.at, run.count).raw(), images.raw(), images.bytes());
   });
@@ -33,8 +34,8 @@ Tensor Shard::given_mask(const Tensor& mask, const Shape& shape) const {
 }
 
 Var Shard::dropout(const Var& x, double rate, const std::string& site) const {
-  const Tensor keep = mask(x.shape(), rate, site);
-  return keep ? normlab::dropout(x, keep, rate) : x;
+  const Tensor drawn = mask(x.shape(), rate, site);
+  return drawn ? normlab::dropout(x, drawn, rate) : x;
 }
 
 }  // namespace normlab

@@ -73,7 +73,7 @@ struct Shard {
   BatchSlice slice{};      // this shard's images of the part, which shares batch statistics
   /// u8, one value per image of this shard: inside a branch that skips the images dropped by drop-path, marks those
   /// that are kept; `slice` then counts only these. Empty: all images pass through.
-  Tensor kept{};
+  Tensor image_mask{};
 
   /// The place of its first image in the step, and the images of the step.
   std::int64_t first_image() const { return step.part_begin + slice.first_image; }
@@ -110,7 +110,7 @@ struct Shard {
     evaluation.training = false;
     std::optional<Tape::Unrecorded> values_alone;
     if (!x || !x.needs_grad()) values_alone.emplace(tape);
-    return body(Shard{.step = evaluation, .tape = tape, .slice = slice, .kept = kept});
+    return body(Shard{.step = evaluation, .tape = tape, .slice = slice, .image_mask = image_mask});
   }
   /// Dropout at the site named `site`; the identity in evaluation and at rate 0.
   Var dropout(const Var& x, double rate, const std::string& site) const;

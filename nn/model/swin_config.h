@@ -10,73 +10,45 @@
 
 namespace normlab {
 
-struct SwinConfig {
-  std::array<std::int64_t, 2> image_size{32, 32};  // height, width
-  std::int64_t channels = 3;
-  std::int64_t patch_size = 4;
+struct SwinConfig : NetworkConfig {
   std::int64_t window = 7;
   WindowPadding window_padding = WindowPadding::before_shift;
-  std::int64_t embed_dim = 96;
   std::vector<std::int64_t> depths{2, 2, 6, 2};
   std::vector<std::int64_t> num_heads{3, 6, 12, 24};
   std::int64_t mlp_ratio = 4;
-  std::int64_t num_classes = 10;
-  bool qkv_bias = true;
   bool reduction_bias = false;  // of patch merging; needed once a batch norm is merged into the reduction
-  GeluForm gelu = GeluForm::erf;
-  DropoutRates dropout{};
-  double attention_dropout = 0.0;
-  double drop_path = 0.0;  // rate of the last block; grows linearly from 0 at the first, over all stages
-  bool short_forms = true;
-  double head_bias_init = 0.0;
-  Placement placement{};
   /// Read from results of earlier versions, in which a grid with one side of at most a window did not shift along the
   /// other either. Such a network has the same cost and an id, but is not computed any more. No key of a descriptor.
   bool one_side_unshifted = false;
 
+  SwinConfig() { embed_dim = 96; }
   std::int64_t stages() const { return std::int64_t(depths.size()); }
   /// Blocks of all stages: the depth that LayerScale and Sub-LN use.
   std::int64_t depth() const;
-  std::int64_t patch_pixels() const { return patch_size * patch_size * channels; }
-  /// Drop-path rate of block i, counted through all stages: timm's linspace(0, drop_path, depth()), so that a single
-  /// block has none.
-  double drop_path_rate(std::int64_t i) const {
-    return depth() > 1 ? drop_path * double(i) / double(depth() - 1) : 0.0;
-  }
   bool operator==(const SwinConfig&) const = default;
 };
 template <std::same_as<SwinConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{
-      field("image_size", &T::image_size, "pixels per side, or [height, width]; the dataset's if omitted",
-            limits::sizes(limits::kSide)),
-      field("channels", &T::channels, "channels of an image; the dataset's if omitted",
-            limits::sizes(limits::kChannels)),
-      field("patch_size", &T::patch_size, "pixels per side", limits::sizes(limits::kSide)),
-      field("window", &T::window, "tokens per side; at most the shorter side of a stage",
-            limits::sizes(limits::kWindow)),
-      field("window_padding", &T::window_padding,
-            "when a shifted grid that windows do not divide is padded: before the shift, as in "
-            "torchvision, or after it, as in timm, so that opposite edges see each other"),
-      field("embed_dim", &T::embed_dim, "width of the first stage; doubles with each stage",
-            limits::sizes(limits::kWidth)),
-      field("depths", &T::depths, "number of blocks of each stage", limits::sizes(limits::kDepth)),
-      field("num_heads", &T::num_heads, "attention heads of each stage", limits::sizes(limits::kWidth)),
-      field("mlp_ratio", &T::mlp_ratio, "width of the hidden layer / width of the stage",
-            limits::sizes(limits::kMlpRatio)),
-      field("num_classes", &T::num_classes, "number of classes; the dataset's if omitted",
-            limits::sizes(limits::kClasses)),
-      field("qkv_bias", &T::qkv_bias, "query, key and value have biases"),
-      field("reduction_bias", &T::reduction_bias, "the linear layer of patch merging has a bias"),
-      field("gelu", &T::gelu, "form of the GELU"),
-      field("dropout", &T::dropout, kDropoutDoc, kRate),
-      field("attention_dropout", &T::attention_dropout, "rate on the attention weights", kRate),
-      field("drop_path", &T::drop_path,
-            "rate of the last block; rises linearly from 0 at the first, so a single block has none", kRate),
-      field("short_forms", &T::short_forms, "do not compute branches that drop_path drops")
-          .when({[](const T& c) { return c.drop_path > 0; }, "without drop_path there is nothing to skip"}),
-      field("head_bias_init", &T::head_bias_init, "initial value of the head's bias"),
-      field("placement", &T::placement, "the name of a placement, or its sites")};
+  return std::tuple_cat(
+      kImageRows,
+      std::tuple{field("window", &T::window, "tokens per side; at most the shorter side of a stage",
+                       limits::sizes(limits::kWindow)),
+                 field("window_padding", &T::window_padding,
+                       "when a shifted grid that windows do not divide is padded: before the shift, as in "
+                       "torchvision, or after it, as in timm, so that opposite edges see each other"),
+                 field("embed_dim", &T::embed_dim, "width of the first stage; doubles with each stage",
+                       limits::sizes(limits::kWidth)),
+                 field("depths", &T::depths, "number of blocks of each stage", limits::sizes(limits::kDepth)),
+                 field("num_heads", &T::num_heads, "attention heads of each stage", limits::sizes(limits::kWidth)),
+                 field("mlp_ratio", &T::mlp_ratio, "width of the hidden layer / width of the stage",
+                       limits::sizes(limits::kMlpRatio))},
+      kClassRows, kBiasRows,
+      std::tuple{field("reduction_bias", &T::reduction_bias, "the linear layer of patch merging has a bias")},
+      kRateRows,
+      std::tuple{field("short_forms", &T::short_forms, "do not compute branches that drop_path drops")
+                     .when({[](const NetworkConfig& c) { return c.drop_path > 0; },
+                            "without drop_path there is nothing to skip"})},
+      kLastRows);
 }
 
 /// A stage with its computed sizes. `height` and `width` are its token grid, half of the previous stage's, rounded up.

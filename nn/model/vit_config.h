@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/field.h"
@@ -25,30 +26,57 @@ constexpr auto stated_words(Pool) { return words<Pool>("token", "gap"); }
 enum class PosEmbed : std::uint8_t { learned, sincos2d };
 constexpr auto stated_words(PosEmbed) { return words<PosEmbed>("learned", "sincos2d"); }
 
-struct ViTConfig {
+/// What every network has.
+struct NetworkConfig {
   std::array<std::int64_t, 2> image_size{32, 32};  // height, width
   std::int64_t channels = 3;
   std::int64_t patch_size = 4;
   std::int64_t embed_dim = 192;
-  std::int64_t depth = 12;
-  std::int64_t num_heads = 3;
-  std::int64_t mlp_dim = 768;  // default in a descriptor: 4 embed_dim
   std::int64_t num_classes = 10;
-  Task task = Task::classify;
-  Pool pool = Pool::gap;
-  PosEmbed pos_embed = PosEmbed::learned;
-  bool pos_embed_class = false;  // the class token has a learned position (original ViT, DeiT, timm)
-  bool distill_token = false;
   bool qkv_bias = true;
-  std::int64_t rep_size = 0;
   GeluForm gelu = GeluForm::erf;
   DropoutRates dropout{};
   double attention_dropout = 0.0;
   double drop_path = 0.0;
   bool short_forms = true;
-  InitConfig init{};
   double head_bias_init = 0.0;  // Big Vision sets -6.9 for the sigmoid loss
   Placement placement{};
+
+  std::int64_t patch_pixels() const { return patch_size * patch_size * channels; }
+  bool operator==(const NetworkConfig&) const = default;
+};
+// Its rows, in groups of neighbours in the table of each network. Each has its own row for embed_dim and short_forms.
+inline constexpr std::tuple kImageRows{
+    field("image_size", &NetworkConfig::image_size, "pixels per side, or [height, width]; the dataset's if omitted",
+          limits::sizes(limits::kSide)),
+    field("channels", &NetworkConfig::channels, "channels of an image; the dataset's if omitted",
+          limits::sizes(limits::kChannels)),
+    field("patch_size", &NetworkConfig::patch_size, "pixels per side", limits::sizes(limits::kSide))};
+inline constexpr std::tuple kClassRows{field("num_classes", &NetworkConfig::num_classes,
+                                             "number of classes; the dataset's if omitted",
+                                             limits::sizes(limits::kClasses))};
+inline constexpr std::tuple kBiasRows{field("qkv_bias", &NetworkConfig::qkv_bias, "query, key and value have biases")};
+inline constexpr std::tuple kRateRows{
+    field("gelu", &NetworkConfig::gelu, "form of the GELU"),
+    field("dropout", &NetworkConfig::dropout, kDropoutDoc, kRate),
+    field("attention_dropout", &NetworkConfig::attention_dropout, "rate on the attention weights", kRate),
+    field("drop_path", &NetworkConfig::drop_path,
+          "rate of the last block; rises linearly from 0 at the first, so a single block has none", kRate)};
+inline constexpr std::tuple kLastRows{
+    field("head_bias_init", &NetworkConfig::head_bias_init, "initial value of the head's bias"),
+    field("placement", &NetworkConfig::placement, "the name of a placement, or its sites")};
+
+struct ViTConfig : NetworkConfig {
+  std::int64_t depth = 12;
+  std::int64_t num_heads = 3;
+  std::int64_t mlp_dim = 768;  // default in a descriptor: 4 embed_dim
+  Task task = Task::classify;
+  Pool pool = Pool::gap;
+  PosEmbed pos_embed = PosEmbed::learned;
+  bool pos_embed_class = false;  // the class token has a learned position (original ViT, DeiT, timm)
+  bool distill_token = false;
+  std::int64_t rep_size = 0;
+  InitConfig init{};
   TextConfig text{};
 
   std::int64_t patches() const { return image_size[0] / patch_size * (image_size[1] / patch_size); }
@@ -57,58 +85,49 @@ struct ViTConfig {
   std::int64_t tokens() const { return patches() + prefix(); }
   /// Width of the features, the head's inputs.
   std::int64_t feature_width() const { return rep_size > 0 ? rep_size : embed_dim; }
-  std::int64_t patch_pixels() const { return patch_size * patch_size * channels; }
   /// Whether the class token (and the distillation token) has its own position.
   bool class_position() const { return pool == Pool::token && pos_embed == PosEmbed::learned && pos_embed_class; }
-  /// Drop-path rate of block i: timm's linspace(0, drop_path, depth), so that a single block has none.
-  double drop_path_rate(std::int64_t i) const { return depth > 1 ? drop_path * double(i) / double(depth - 1) : 0.0; }
   bool operator==(const ViTConfig&) const = default;
 };
 template <std::same_as<ViTConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{
-      field("image_size", &T::image_size, "pixels per side, or [height, width]; the dataset's if omitted",
-            limits::sizes(limits::kSide)),
-      field("channels", &T::channels, "channels of an image; the dataset's if omitted",
-            limits::sizes(limits::kChannels)),
-      field("patch_size", &T::patch_size, "pixels per side", limits::sizes(limits::kSide)),
-      field("embed_dim", &T::embed_dim, "width of a token", limits::sizes(limits::kWidth)),
-      field("depth", &T::depth, "number of blocks", limits::sizes(limits::kDepth)),
-      field("num_heads", &T::num_heads, "attention heads", limits::sizes(limits::kWidth)),
-      field("mlp_dim", &T::mlp_dim, "width of the hidden layer; 4 embed_dim if omitted", limits::sizes(limits::kMlp)),
-      field("num_classes", &T::num_classes, "number of classes; the dataset's if omitted",
-            limits::sizes(limits::kClasses)),
-      field("task", &T::task,
-            "classify: the class of an image; segment: the class of each pixel, by the head on every patch "
-            "token, whose logits are resized to the image; contrast: which of a batch's texts belongs to an "
-            "image, by a text tower in place of the head"),
-      field("pool", &T::pool, "the class token, or the mean over all tokens"),
-      field("pos_embed", &T::pos_embed, "kind of position embedding"),
-      field("pos_embed_class", &T::pos_embed_class, "pool token, learned positions: the class token has a position")
-          .when({[](const T& c) { return c.pool == Pool::token && c.pos_embed == PosEmbed::learned; },
-                 "only a class token (pool token) with learned positions can have one"}),
-      field("distill_token", &T::distill_token,
-            "pool token: DeiT's second token, with its own head; logits are the mean of both heads")
-          .when({[](const T& c) { return c.pool == Pool::token; },
-                 "a distillation token needs a class token; set pool to \"token\""}),
-      field("qkv_bias", &T::qkv_bias, "query, key and value have biases"),
-      field("rep_size", &T::rep_size, "width of a dense + tanh layer before the head; 0: no such layer",
-            limits::sizes(limits::kWidth, 0)),
-      field("gelu", &T::gelu, "form of the GELU"),
-      field("dropout", &T::dropout, kDropoutDoc, kRate),
-      field("attention_dropout", &T::attention_dropout, "rate on the attention weights", kRate),
-      field("drop_path", &T::drop_path,
-            "rate of the last block; rises linearly from 0 at the first, so a single block has none", kRate),
-      field("short_forms", &T::short_forms,
-            "do not compute branches that drop_path drops and, with pool token, compute only the "
-            "class token in the last block")
-          .when({[](const T& c) { return c.drop_path > 0 || c.pool == Pool::token; },
-                 "without drop_path or a class token (pool token) there is nothing to skip"}),
-      field("init", &T::init, "code base whose initial values are used, or an object that changes parts of them"),
-      field("head_bias_init", &T::head_bias_init, "initial value of the head's bias"),
-      field("placement", &T::placement, "the name of a placement, or its sites"),
-      field("text", &T::text, "a text tower, which takes the place of the head: image-text training")
-          .when({[](const T& c) { return c.task == Task::contrast; }, "only task contrast has a text tower"})};
+  return std::tuple_cat(
+      kImageRows,
+      std::tuple{field("embed_dim", &T::embed_dim, "width of a token", limits::sizes(limits::kWidth)),
+                 field("depth", &T::depth, "number of blocks", limits::sizes(limits::kDepth)),
+                 field("num_heads", &T::num_heads, "attention heads", limits::sizes(limits::kWidth)),
+                 field("mlp_dim", &T::mlp_dim, "width of the hidden layer; 4 embed_dim if omitted",
+                       limits::sizes(limits::kMlp))},
+      kClassRows,
+      std::tuple{
+          field("task", &T::task,
+                "classify: the class of an image; segment: the class of each pixel, by the head on every patch "
+                "token, whose logits are resized to the image; contrast: which of a batch's texts belongs to an "
+                "image, by a text tower in place of the head"),
+          field("pool", &T::pool, "the class token, or the mean over all tokens"),
+          field("pos_embed", &T::pos_embed, "kind of position embedding"),
+          field("pos_embed_class", &T::pos_embed_class, "pool token, learned positions: the class token has a position")
+              .when({[](const T& c) { return c.pool == Pool::token && c.pos_embed == PosEmbed::learned; },
+                     "only a class token (pool token) with learned positions can have one"}),
+          field("distill_token", &T::distill_token,
+                "pool token: DeiT's second token, with its own head; logits are the mean of both heads")
+              .when({[](const T& c) { return c.pool == Pool::token; },
+                     "a distillation token needs a class token; set pool to \"token\""})},
+      kBiasRows,
+      std::tuple{field("rep_size", &T::rep_size, "width of a dense + tanh layer before the head; 0: no such layer",
+                       limits::sizes(limits::kWidth, 0))},
+      kRateRows,
+      std::tuple{
+          field<T, bool>("short_forms", &T::short_forms,
+                         "do not compute branches that drop_path drops and, with pool token, compute only the "
+                         "class token in the last block")
+              .when({[](const T& c) { return c.drop_path > 0 || c.pool == Pool::token; },
+                     "without drop_path or a class token (pool token) there is nothing to skip"}),
+          field("init", &T::init, "code base whose initial values are used, or an object that changes parts of them")},
+      kLastRows,
+      std::tuple{
+          field("text", &T::text, "a text tower, which takes the place of the head: image-text training")
+              .when({[](const T& c) { return c.task == Task::contrast; }, "only task contrast has a text tower"})});
 }
 inline ViTConfig defaults_beside(const ViTConfig& model) {
   ViTConfig out;

@@ -5,30 +5,16 @@
 #include <numeric>
 
 #include "core/backend.h"
-#include "core/for_type.h"
 #include "nn/model/sites.h"
 
 namespace normlab {
 namespace {
 
-/// Calls f with a pointer to the values, whatever their type.
-template <class F>
-void with_values(const Tensor& t, F&& f) {
-  for_type("probe", t.dtype(), [&](auto type) { f(t.data<typename decltype(type)::type>()); });
-}
-
-template <class T>
-double wide(T value) {
-  return double(Acc<T>(value));
-}
-
 double square(double value) { return value * value; }
 
 double sum_of_squares(const Tensor& t) {
   double sum = 0.0;
-  with_values(t, [&](const auto* v) {
-    for (std::int64_t i = 0, n = t.size(); i < n; ++i) sum += square(wide(v[i]));
-  });
+  for (std::int64_t i = 0; i < t.size(); ++i) sum += square(number_at(t, i));
   return sum;
 }
 
@@ -44,6 +30,17 @@ std::vector<std::string> layers_of(const ParameterInfo& info) {
 
 }  // namespace
 
+double number_at(const Tensor& t, std::int64_t i) {
+  switch (t.dtype()) {
+    case DType::f64:
+      return t.data<double>()[i];
+    case DType::bf16:
+      return double(float(t.data<bf16>()[i]));
+    default:
+      return double(t.data<float>()[i]);
+  }
+}
+
 ProbeAxis probe_axis(const Placement& p) {
   for (const NormSpec* site : {&p.attn.pre, &p.mlp.pre, &p.attn.post, &p.mlp.post, &p.attn.out, &p.mlp.out, &p.final})
     if (site->kind != NormKind::none)
@@ -52,82 +49,60 @@ ProbeAxis probe_axis(const Placement& p) {
 }
 
 FeatureStatistics::FeatureStatistics(std::int64_t images, std::int64_t channels)
-    : channels_(channels),
-      positions_(static_cast<std::size_t>(images)),
-      images_sums_(static_cast<std::size_t>(images * 2)),
-      channels_sums_(static_cast<std::size_t>(images * 2 * channels)) {}
+    : positions_(images, 1), sums_(images, 2), channel_sums_(images, 2 * channels) {}
 
 TokenDims FeatureStatistics::dims_of(const Tensor& features, std::int64_t first_image) {
-  const std::int64_t count = features.shape()[0];
-  if (features.shape().back() != channels_ || first_image + count > static_cast<std::int64_t>(positions_.size()))
+  const std::int64_t count = features.shape()[0], channels = channel_sums_.width() / 2;
+  if (features.shape().back() != channels || first_image + count > positions_.images())
     throw InputError(concat("probe: features are ", features.shape().str(), ", from image ", first_image,
-                            " on; expected ", channels_, " channels of ", positions_.size(), " images"));
+                            " on; expected ", channels, " channels of ", positions_.images(), " images"));
   const std::int64_t positions = features.shape().rows() / count;
-  std::fill_n(positions_.begin() + first_image, count, positions);
-  return {count, positions, channels_};
+  std::fill_n(positions_.row(first_image), count, double(positions));
+  return {count, positions, channels};
 }
 
 void FeatureStatistics::see(const Tensor& features, std::int64_t first_image) {
   const TokenDims dims = dims_of(features, first_image);
-  cpu_backend().feature_statistics(dims, features,
-                                   Tensor(images_sums_.data() + 2 * first_image, {dims.batch, 2}, DType::f64),
-                                   Tensor(mean(first_image), {dims.batch, 2, channels_}, DType::f64));
+  cpu_backend().feature_statistics(dims, features, Tensor(sums_.row(first_image), {dims.batch, 2}, DType::f64),
+                                   Tensor(channel_sums_.row(first_image), {dims.batch, 2, dims.cols}, DType::f64));
 }
 
 void FeatureStatistics::see(const Var& features, std::int64_t first_image) {
   const TokenDims dims = dims_of(features.value(), first_image);
   Tape& tape = features.tape();
-  const Tensor of_images = tape.empty({dims.batch, 2}, DType::f64),
-               of_channels = tape.empty({dims.batch, 2, channels_}, DType::f64);
-  tape.backend().feature_statistics(dims, features.value(), of_images, of_channels);
-  tape.backend().read(of_images, images_sums_.data() + 2 * first_image);
-  tape.backend().read(of_channels, mean(first_image));
-}
-
-void FeatureStatistics::gather(Ranks& ranks) {
-  const std::int64_t images = ranks.shared(this->images()), all_channels = ranks.shared(channels_);
-  if (this->images() == 0) *this = FeatureStatistics(images, all_channels);  // this rank saw none of them
-  const auto channels = static_cast<std::size_t>(2 * channels_);
-  for (int r = 0; r < ranks.size(); ++r) {
-    std::vector<std::int64_t> positions = positions_;
-    std::vector<double> images_sums = images_sums_, channels_sums = channels_sums_;
-    ranks.share(positions, r);
-    ranks.share(images_sums, r);
-    ranks.share(channels_sums, r);
-    for (std::size_t i = 0; i < positions.size(); ++i) {
-      if (positions[i] == 0) continue;
-      positions_[i] = positions[i];
-      std::copy_n(&images_sums[2 * i], 2, &images_sums_[2 * i]);
-      std::copy_n(&channels_sums[channels * i], channels, &channels_sums_[channels * i]);
-    }
-  }
+  const Tensor sums = tape.empty({dims.batch, 2}, DType::f64),
+               channel_sums = tape.empty({dims.batch, 2, dims.cols}, DType::f64);
+  tape.backend().feature_statistics(dims, features.value(), sums, channel_sums);
+  tape.backend().read(sums, sums_.row(first_image));
+  tape.backend().read(channel_sums, channel_sums_.row(first_image));
 }
 
 FeatureMoments FeatureStatistics::moments(ProbeAxis axis) const {
   FeatureMoments out;
+  const std::int64_t images = positions_.images(), channels = channel_sums_.width() / 2;
   if (axis == ProbeAxis::position) {
-    std::int64_t positions = 0;
-    for (std::size_t i = 0; i < positions_.size(); ++i) {
-      out.afsm += images_sums_[2 * i];
-      out.afv += images_sums_[2 * i + 1];
-      positions += positions_[i];
+    double positions = 0.0;
+    for (std::int64_t i = 0; i < images; ++i) {
+      out.afsm += sums_.row(i)[0];
+      out.afv += sums_.row(i)[1];
+      positions += *positions_.row(i);
     }
-    return {out.afsm / double(positions), out.afv / double(positions)};
+    return {out.afsm / positions, out.afv / positions};
   }
   // Chan, Golub and LeVeque: combines two means and sums of squared deviations without a difference of large sums.
-  for (std::int64_t c = 0; c < channels_; ++c) {
+  for (std::int64_t c = 0; c < channels; ++c) {
     double count = 0.0, centre = 0.0, deviations = 0.0;
-    for (std::size_t i = 0; i < positions_.size(); ++i) {
-      const double* of_image = mean(static_cast<std::int64_t>(i));
-      const double n = double(positions_[i]), total = count + n, shift = of_image[c] - centre;
+    for (std::int64_t i = 0; i < images; ++i) {
+      const double* sums = channel_sums_.row(i);
+      const double n = *positions_.row(i), total = count + n, shift = sums[c] - centre;
       centre += shift * n / total;
-      deviations += of_image[channels_ + c] + square(shift) * count * n / total;
+      deviations += sums[channels + c] + square(shift) * count * n / total;
       count = total;
     }
     out.afsm += square(centre);
     out.afv += deviations / count;
   }
-  return {out.afsm / double(channels_), out.afv / double(channels_)};
+  return {out.afsm / double(channels), out.afv / double(channels)};
 }
 
 void SignalProbe::observe(Observers& observers) {
@@ -143,15 +118,6 @@ void SignalProbe::observe(Observers& observers) {
   };
 }
 
-void SignalProbe::gather(Ranks& ranks) {
-  if (ranks.alone()) return;
-  points_.share_names(ranks);
-  for (const auto& point : points_) {
-    point->record.stream.gather(ranks);
-    point->record.branch.gather(ranks);
-  }
-}
-
 std::vector<SignalProbe::Layer> SignalProbe::layers() const {
   std::vector<Layer> out;
   for (const auto& point : points_) {
@@ -162,10 +128,6 @@ std::vector<SignalProbe::Layer> SignalProbe::layers() const {
     }
   }
   return out;
-}
-
-double gradient_norm(const ParameterSet& parameters, int parameter) {
-  return std::sqrt(sum_of_squares(parameters.gradient(0, parameter)));
 }
 
 namespace {
@@ -203,12 +165,9 @@ std::vector<GradientNorm> gradient_norms(const ParameterSet& parameters, ShardPo
 
 UpdateProbe::UpdateProbe(const ParameterSet& parameters) {
   for (std::size_t p = 0; p < parameters.parameters().size(); ++p) {
+    const Tensor now = parameters.read(static_cast<int>(p));
     std::vector<double>& values = before_.emplace_back();
-    with_values(parameters.read(static_cast<int>(p)), [&](const auto* v) {
-      const auto n = static_cast<std::size_t>(parameters.read(static_cast<int>(p)).size());
-      values.resize(n);
-      for (std::size_t i = 0; i < n; ++i) values[i] = wide(v[i]);
-    });
+    for (std::int64_t i = 0; i < now.size(); ++i) values.push_back(number_at(now, i));
   }
 }
 
@@ -216,9 +175,8 @@ std::vector<GradientNorm> UpdateProbe::ratios(const ParameterSet& parameters, Sh
   const auto values = [&](int p) -> const std::vector<double>& { return before_[static_cast<std::size_t>(p)]; };
   std::vector<GradientNorm> updates = norms_by_layer(parameters, pool, [&](int p) {
     double sum = 0.0;
-    with_values(parameters.read(p), [&](const auto* v) {
-      for (std::size_t i = 0; i < values(p).size(); ++i) sum += square(wide(v[i]) - values(p)[i]);
-    });
+    const Tensor now = parameters.read(p);
+    for (std::int64_t i = 0; i < now.size(); ++i) sum += square(number_at(now, i) - values(p)[std::size_t(i)]);
     return sum;
   });
   const std::vector<GradientNorm> weights = norms_by_layer(parameters, pool, [&](int p) {

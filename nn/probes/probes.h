@@ -5,6 +5,7 @@
 // threads changes a bit.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@
 namespace normlab {
 
 struct TokenDims;
+
+/// Element i of a tensor of f32, f64 or bf16, in host memory.
+double number_at(const Tensor& t, std::int64_t i);
 
 /// The axis along which statistics stay separate. channel: one mean and variance per channel, over images and
 /// positions, as batch norm sees features. position: one per position of each image, over channels, as layer norm
@@ -40,27 +44,20 @@ struct FeatureMoments {
 class FeatureStatistics {
  public:
   FeatureStatistics(std::int64_t images = 0, std::int64_t channels = 0);
-  std::int64_t images() const { return std::ssize(positions_); }
-  std::int64_t channels() const { return channels_; }
   /// Adds features [n, ..., C] (f32, f64 or bf16) of the images first_image .. first_image + n, in host memory or on a
   /// tape. Threads may add different images concurrently. Throws InputError for another number of channels or images
   /// out of range.
   void see(const Tensor& features, std::int64_t first_image);
   void see(const Var& features, std::int64_t first_image);
-  /// Takes over the images that other ranks have added.
-  void gather(Ranks& ranks);
+  std::array<ImageRows*, 3> rows() { return {&positions_, &sums_, &channel_sums_}; }
   /// Only after all images were added and the tape's device has synchronised.
   FeatureMoments moments(ProbeAxis axis) const;
 
  private:
   TokenDims dims_of(const Tensor& features, std::int64_t first_image);
-  double* mean(std::int64_t image) { return channels_sums_.data() + image * 2 * channels_; }
-  const double* mean(std::int64_t image) const { return channels_sums_.data() + image * 2 * channels_; }
 
-  std::int64_t channels_;
-  std::vector<std::int64_t> positions_;  // of each image
-  std::vector<double> images_sums_;      // [images, 2], and
-  std::vector<double> channels_sums_;    // [images, 2, C]: as from Backend::feature_statistics()
+  ImageRows positions_;            // their number
+  ImageRows sums_, channel_sums_;  // [2] and [2, C]: as from Backend::feature_statistics()
 };
 
 /// The signal of one batch through a network: give its observers to the step, and read it after the batch.
@@ -75,14 +72,19 @@ class SignalProbe {
 
   /// Sets the observers of values and branches, which must not outlive the probe.
   void observe(Observers& observers);
-  /// After the shards of this rank: takes over those of the others. All ranks call it.
-  void gather(Ranks& ranks);
+  /// After the shards here: takes over those of other processes. All call it.
+  void gather(Group& group) { points_.gather(group); }
   /// After all shards: every layer. AFSM and AFV of the paper are `stream`, AFVR is `branch[..].afv`.
   std::vector<Layer> layers() const;
 
  private:
   struct Point {
     FeatureStatistics stream, branch;
+    std::array<ImageRows*, 6> rows() {
+      const auto [a, b, c] = stream.rows();
+      const auto [d, e, f] = branch.rows();
+      return {a, b, c, d, e, f};
+    }
   };
   NamedRecords<Point> points_;
 };
@@ -99,9 +101,6 @@ struct GradientNorm {
 /// all. In the order of the parameters. Squares are added in double, in the order of each parameter's values, then
 /// of the parameters.
 std::vector<GradientNorm> gradient_norms(const ParameterSet& parameters, ShardPool& pool);
-
-/// The same for one parameter.
-double gradient_norm(const ParameterSet& parameters, int parameter);
 
 /// Norms of the update of one step, divided by the norms of the weights before it. Layers as in gradient_norms().
 class UpdateProbe {

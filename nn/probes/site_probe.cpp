@@ -47,31 +47,29 @@ void NormProbe::observe(Observers& observers) {
     const std::int64_t first = shard.first_image(), images = shard.slice.images;
     Backend& backend = shard.tape.backend();
     Record& site = records_.at(name, [&] {
-      Record empty;
-      empty.images.resize(static_cast<std::size_t>(shard.step_images()));
-      return empty;
+      return Record{ImageRows(shard.step_images(), std::int64_t(7 + kActivationBins)),
+                    ImageRows(kMappedImages, 4 * kMappedPoints)};
     });
     const std::vector<double> x = values_of(backend, seen.x.value());
     const std::size_t each = x.size() / static_cast<std::size_t>(images);
-    std::array<std::int64_t, kActivationBins + 1> bins{};
     for (std::int64_t i = 0; i < images; ++i) {
-      Sums sums;
-      sums.count = static_cast<std::int64_t>(each);
+      double powers[4] = {}, lowest = HUGE_VAL, highest = -HUGE_VAL;
+      std::array<std::int64_t, kActivationBins + 1> bins{};
       for (std::size_t k = 0; k < each; ++k) {
         const double v = x[static_cast<std::size_t>(i) * each + k], squared = v * v;
-        sums.s1 += v;
-        sums.s2 += squared;
-        sums.s3 += squared * v;
-        sums.s4 += squared * squared;
-        sums.lowest = std::min(sums.lowest, v);
-        sums.highest = std::max(sums.highest, v);
+        powers[0] += v;
+        powers[1] += squared;
+        powers[2] += squared * v;
+        powers[3] += squared * squared;
+        lowest = std::min(lowest, v);
+        highest = std::max(highest, v);
         ++bins[activation_bin(v)];
       }
-      site.images[static_cast<std::size_t>(first + i)] = sums;
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      for (std::size_t b = 0; b < kActivationBins; ++b) site.bins[b] += bins[b];
+      double* const row = std::copy(std::begin(powers), std::end(powers), site.sums.row(first + i));
+      row[0] = lowest;
+      row[1] = highest;
+      row[2] = double(each);
+      std::copy_n(bins.begin(), kActivationBins, row + 3);
     }
     if (!points_ || first >= kMappedImages) return;
     const std::vector<double> y = values_of(backend, seen.y.value());
@@ -79,7 +77,7 @@ void NormProbe::observe(Observers& observers) {
     const std::vector<double> beta = seen.beta ? values_of(backend, seen.beta.value()) : std::vector<double>();
     const auto width = static_cast<std::size_t>(seen.x.shape().back());
     for (std::int64_t i = 0; i < std::min(images, kMappedImages - first); ++i) {
-      std::vector<MappedPoint>& points = site.points[static_cast<std::size_t>(first + i)];
+      double* point = site.points.row(first + i);
       for (std::int64_t k = 0; k < std::min<std::int64_t>(kMappedPoints, static_cast<std::int64_t>(each)); ++k) {
         // Steps of the golden ratio spread over tokens and channels.
         const double turn = double(k) * 0.6180339887498949;
@@ -87,35 +85,11 @@ void NormProbe::observe(Observers& observers) {
         const std::size_t index = static_cast<std::size_t>(i) * each + at, channel = at % width;
         const double gain = gamma.empty() ? 1.0 : gamma[channel], shift = beta.empty() ? 0.0 : beta[channel];
         if (gain == 0.0) continue;
-        points.push_back({x[index], (y[index] - shift) / gain, static_cast<std::int64_t>(at / width),
-                          static_cast<std::int64_t>(channel)});
+        for (const double value : {x[index], (y[index] - shift) / gain, double(at / width), double(channel)})
+          *point++ = value;
       }
     }
   };
-}
-
-void NormProbe::gather(Ranks& ranks) {
-  if (ranks.alone()) return;
-  records_.share_names(ranks);
-  for (const auto& named : records_) {
-    Record& record = named->record;
-    const Record before = record;
-    record.bins = {};
-    for (int r = 0; r < ranks.size(); ++r) {
-      std::vector<Sums> images = before.images;
-      ranks.share(images, r);
-      record.images.resize(std::max(record.images.size(), images.size()));
-      for (std::size_t i = 0; i < images.size(); ++i)
-        if (images[i].count > 0) record.images[i] = images[i];
-      const auto bins = ranks.shared(before.bins, r);
-      for (std::size_t b = 0; b < bins.size(); ++b) record.bins[b] += bins[b];
-      for (std::size_t i = 0; i < before.points.size(); ++i) {
-        std::vector<MappedPoint> points = before.points[i];
-        ranks.share(points, r);
-        if (!points.empty()) record.points[i] = points;
-      }
-    }
-  }
 }
 
 std::vector<NormProbe::Site> NormProbe::sites() const {
@@ -125,27 +99,26 @@ std::vector<NormProbe::Site> NormProbe::sites() const {
     Site& site = out.emplace_back();
     site.name = named->name;
     ActivationMoments& m = site.moments;
-    m.bins = record.bins;
-    Sums all;
-    for (const Sums& image : record.images) {
-      all.s1 += image.s1;
-      all.s2 += image.s2;
-      all.s3 += image.s3;
-      all.s4 += image.s4;
-      all.lowest = std::min(all.lowest, image.lowest);
-      all.highest = std::max(all.highest, image.highest);
-      all.count += image.count;
+    m.lowest = HUGE_VAL;
+    m.highest = -HUGE_VAL;
+    double powers[4] = {};
+    for (std::int64_t i = 0; i < record.sums.images(); ++i) {
+      const double* const row = record.sums.row(i);
+      for (int power = 0; power < 4; ++power) powers[power] += row[power];
+      m.lowest = std::min(m.lowest, row[4]);
+      m.highest = std::max(m.highest, row[5]);
+      m.count += std::int64_t(row[6]);
+      for (std::size_t b = 0; b < kActivationBins; ++b) m.bins[b] += std::int64_t(row[7 + b]);
     }
-    const double n = double(all.count), mean = all.s1 / n;
-    const double second = all.s2 / n, third = all.s3 / n, fourth = all.s4 / n;
-    m.count = all.count;
+    const double n = double(m.count), mean = powers[0] / n;
+    const double second = powers[1] / n, third = powers[2] / n, fourth = powers[3] / n;
     m.mean = mean;
     m.variance = std::max(0.0, second - mean * mean);
     const double central = fourth - 4 * mean * third + 6 * mean * mean * second - 3 * mean * mean * mean * mean;
     m.kurtosis = m.variance > 0 ? central / (m.variance * m.variance) : 0;
-    m.lowest = all.lowest;
-    m.highest = all.highest;
-    for (const auto& points : record.points) site.points.insert(site.points.end(), points.begin(), points.end());
+    for (std::int64_t i = 0; i < kMappedImages; ++i)
+      for (const double* p = record.points.row(i); p < record.points.row(i + 1) && !std::isnan(p[2]); p += 4)
+        site.points.push_back({p[0], p[1], std::int64_t(p[2]), std::int64_t(p[3])});
   }
   return out;
 }
@@ -155,7 +128,7 @@ void AttentionProbe::observe(Observers& observers) {
     const std::int64_t first = shard.first_image(), images = shard.slice.images;
     if (first >= kAttendedImages) return;
     Backend& backend = shard.tape.backend();
-    Record& layer = records_.at(name, [] { return Record(); });
+    Record& layer = records_.at(name, [] { return Record{ImageRows(kAttendedImages, 3)}; });
     const bool joined = &seen.q == &seen.k || seen.q.value().raw() == seen.k.value().raw();
     const std::vector<double> q = values_of(backend, seen.q.value());
     const std::vector<double> k = joined ? std::vector<double>() : values_of(backend, seen.k.value());
@@ -197,29 +170,12 @@ void AttentionProbe::observe(Observers& observers) {
             largest = std::max(largest, top);
           }
         }
-      const auto at = static_cast<std::size_t>(first + i);
-      layer.entropy[at] = entropy;
-      layer.largest[at] = largest;
-      layer.queries[at] = each * seen.heads * tokens;
+      double* const row = layer.images.row(first + i);
+      row[0] = entropy;
+      row[1] = largest;
+      row[2] = double(each * seen.heads * tokens);
     }
   };
-}
-
-void AttentionProbe::gather(Ranks& ranks) {
-  if (ranks.alone()) return;
-  records_.share_names(ranks);
-  for (const auto& named : records_) {
-    Record& record = named->record;
-    const auto queries = ranks.gathered(record.queries);
-    const auto entropy = ranks.gathered(record.entropy), largest = ranks.gathered(record.largest);
-    for (std::size_t r = 0; r < queries.size(); ++r)
-      for (std::size_t i = 0; i < queries[r].size(); ++i) {
-        if (queries[r][i] == 0) continue;
-        record.queries[i] = queries[r][i];
-        record.entropy[i] = entropy[r][i];
-        record.largest[i] = largest[r][i];
-      }
-  }
 }
 
 std::vector<AttentionProbe::Layer> AttentionProbe::layers() const {
@@ -229,14 +185,15 @@ std::vector<AttentionProbe::Layer> AttentionProbe::layers() const {
     Layer& layer = out.emplace_back();
     layer.name = named->name;
     layer.largest_logit = -std::numeric_limits<double>::infinity();
-    std::int64_t queries = 0;
-    for (std::size_t i = 0; i < record.queries.size(); ++i) {
-      if (record.queries[i] == 0) continue;
-      layer.entropy += record.entropy[i];
-      queries += record.queries[i];
-      layer.largest_logit = std::max(layer.largest_logit, record.largest[i]);
+    double queries = 0;
+    for (std::int64_t i = 0; i < kAttendedImages; ++i) {
+      const double* const row = record.images.row(i);
+      if (std::isnan(row[2])) continue;
+      layer.entropy += row[0];
+      queries += row[2];
+      layer.largest_logit = std::max(layer.largest_logit, row[1]);
     }
-    layer.entropy /= double(queries);
+    layer.entropy /= queries;
   }
   return out;
 }

@@ -6,8 +6,6 @@
 #pragma once
 
 #include <array>
-#include <limits>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -53,24 +51,18 @@ class NormProbe {
     ActivationMoments moments;
     std::vector<MappedPoint> points;  // in the order of the images
   };
-  /// After the shards of this rank: takes over those of the others. All ranks call it.
-  void gather(Ranks& ranks);
+  /// After the shards here: takes over those of other processes. All call it.
+  void gather(Group& group) { records_.gather(group); }
   /// After all shards, in the order of the network.
   std::vector<Site> sites() const;
 
  private:
-  struct Sums {
-    double s1 = 0, s2 = 0, s3 = 0, s4 = 0;
-    double lowest = std::numeric_limits<double>::infinity(), highest = -std::numeric_limits<double>::infinity();
-    std::int64_t count = 0;
-  };
   struct Record {
-    std::vector<Sums> images;
-    std::array<std::int64_t, kActivationBins> bins{};  // behind mutex_
-    std::array<std::vector<MappedPoint>, std::size_t(kMappedImages)> points;
+    ImageRows sums;    // of the first to fourth powers, the lowest and highest value, their number; and the bins
+    ImageRows points;  // in, out, token and channel of each
+    std::array<ImageRows*, 2> rows() { return {&sums, &points}; }
   };
   bool points_;
-  std::mutex mutex_;
   NamedRecords<Record> records_;
 };
 
@@ -84,15 +76,15 @@ class AttentionProbe {
     std::string name;  // "blocks.0.attn"
     double entropy = 0, largest_logit = 0;
   };
-  /// After the shards of this rank: takes over those of the others. All ranks call it.
-  void gather(Ranks& ranks);
+  /// After the shards here: takes over those of other processes. All call it.
+  void gather(Group& group) { records_.gather(group); }
   /// After all shards, in the order of the network.
   std::vector<Layer> layers() const;
 
  private:
   struct Record {
-    std::array<double, std::size_t(kAttendedImages)> entropy{}, largest{};
-    std::array<std::int64_t, std::size_t(kAttendedImages)> queries{};
+    ImageRows images;  // entropy, largest logit, queries
+    std::array<ImageRows*, 1> rows() { return {&images}; }
   };
   NamedRecords<Record> records_;
 };

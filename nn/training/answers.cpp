@@ -11,17 +11,6 @@ std::string NonFiniteAnswer::text() const {
                    : concat("the logit of class ", logit, " is ", nonfinite_word(value));
 }
 
-double number_at(const Tensor& t, std::int64_t i) {
-  switch (t.dtype()) {
-    case DType::f64:
-      return t.data<double>()[i];
-    case DType::bf16:
-      return double(float(t.data<bf16>()[i]));
-    default:
-      return double(t.data<float>()[i]);
-  }
-}
-
 std::optional<NonFiniteAnswer> write_answers(const Tensor& logits, const Tensor& losses, std::span<double> to_losses,
                                              std::span<std::int32_t> to_predictions, std::span<double> to_logits) {
   const std::int64_t batch = logits.shape()[0], classes = logits.shape()[1];

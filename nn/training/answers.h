@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "core/tensor.h"
+#include "nn/probes/probes.h"
 
 namespace normlab {
 
@@ -23,8 +23,5 @@ struct NonFiniteAnswer {
 /// such image gets the prediction -1.
 std::optional<NonFiniteAnswer> write_answers(const Tensor& logits, const Tensor& losses, std::span<double> to_losses,
                                              std::span<std::int32_t> to_predictions, std::span<double> to_logits);
-
-/// Element i of a tensor of f32, f64 or bf16.
-double number_at(const Tensor& t, std::int64_t i);
 
 }  // namespace normlab

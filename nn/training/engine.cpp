@@ -47,12 +47,16 @@ std::vector<RunningStatistic> running_statistics(const ModelConfig& config, cons
 
 }  // namespace
 
-Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings,
-               Ranks& ranks)
+Backend& in_precision(Backend& backend, Precision p) {
+  if (p == Precision::tf32) return backend.with_tf32();
+  if (!is_bf16(p)) return backend;
+  return backend.with_bf16(p == Precision::bf16 ? Bf16Products::native : Bf16Products::emulated);
+}
+
+Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings)
     : backend_(in_precision(backend, settings.precision)),
-      one_thread_(1),
+      one_thread_(1, pool.group()),
       pool_(backend.whole_batch() ? one_thread_ : pool),
-      ranks_(ranks),
       settings_(settings),
       config_(config),
       task_(row_of(task_of(config))),
@@ -67,15 +71,12 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
            backend_.whole_batch() ? settings.device_shards : 0},
       runner_(backend_, pool_),
       recordings_(backend_) {
-  const std::int64_t lanes = cut_.training(cut_.part_images(settings.max_batch)).lanes;
-  const std::int64_t rank_lanes = share_of(lanes, ranks.rank(), ranks.size()).size();
-  const bool repeats = !ranks.alone() && shards_meet(config);  // then a lane's gradients go nowhere, see RankShards
-  parameters_.allocate(acc_of(dtype()), std::max<std::int64_t>(1, rank_lanes + repeats), dtype() == DType::bf16,
-                       backend_.panel_rows(dtype()));
+  parameters_.allocate(acc_of(dtype()), ShardShare::lanes_here(group(), step_lanes(), shards_meet(config)),
+                       dtype() == DType::bf16, backend_.panel_rows(dtype()));
   optimizer_ = std::make_unique<Optimizer>(
       backend_, parameters_, settings.optimizer,
       update_factors(config, parameters_.parameters(), settings.optimizer.layer_decay, settings.optimizer.multipliers),
-      settings.clip_form, ranks, lanes);
+      settings.clip_form, group(), step_lanes());
   if (settings.ema.decay > 0)
     average_ = std::make_unique<WeightAverage>(
         backend_, parameters_, settings.ema,
@@ -94,32 +95,30 @@ void Engine::prepare(std::int64_t batch) {
   if (batch % images != 0) model_->prepare(backend_, batch % images, dtype());
 }
 
-std::optional<RankShards> Engine::shards_of_rank(const ShardPlan& plan, std::int64_t images, Pass pass) {
-  if (ranks_.alone() || pass == Pass::rehearsal) return std::nullopt;
-  const bool evaluates = pass == Pass::evaluation;
-  const std::int64_t lanes = evaluates ? plan.lanes : cut_.training(cut_.part_images(settings_.max_batch)).lanes;
-  return std::optional<RankShards>(std::in_place, ranks_, plan, images, lanes, !evaluates && shards_meet(config_));
+ShardShare Engine::share_of_part(const ShardPlan& plan, std::int64_t images, Pass pass) {
+  const bool evaluates = pass == Pass::evaluation, rehearses = pass == Pass::rehearsal;
+  return {rehearses ? group_of_one() : group(), plan, images, evaluates ? plan.lanes : step_lanes(),
+          !evaluates && !rehearses && shards_meet(config_)};
 }
 
 std::vector<bool> Engine::images_read(std::int64_t images, bool training) {
-  std::vector<bool> read(static_cast<std::size_t>(images), ranks_.alone());
-  if (ranks_.alone()) return read;
+  std::vector<bool> read(static_cast<std::size_t>(images));
   const std::int64_t part = training ? cut_.part_images(images) : images;
   for (std::int64_t first = 0; first < images; first += part) {
     const std::int64_t count = std::min(part, images - first);
     const ShardPlan plan = training ? cut_.training(count) : cut_.evaluation(count);
-    shards_of_rank(plan, count, training ? Pass::training : Pass::evaluation)->mark_images(read.begin() + first);
+    share_of_part(plan, count, training ? Pass::training : Pass::evaluation).mark_images(read.begin() + first);
   }
   return read;
 }
 
-std::optional<RankShards> Engine::run_part(
-    const Part& part, const ShardPlan& plan, Pass pass,
-    FunctionRef<void(Workspace&, const BatchSlice&, const Var&, const Var&)> then, const Observers* observers) {
+ShardShare Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
+                            FunctionRef<void(Workspace&, const BatchSlice&, const Var&, const Var&)> then,
+                            const Observers* observers) {
   const std::int64_t images = part.images.shape()[0];
-  std::optional<RankShards> rank_shards = shards_of_rank(plan, images, pass);
+  ShardShare share = share_of_part(plan, images, pass);
   const bool training = pass != Pass::evaluation;
-  const bool seen = !rank_shards || !rank_shards->repeats();  // each image once among all ranks
+  const bool seen = !share.repeats();  // each image once among all processes
   if (observers_ && seen && (pass == Pass::training || pass == Pass::search)) observers = &observers_;
   const Step step{.parameters = parameters_,
                   .training = training,
@@ -137,8 +136,7 @@ std::optional<RankShards> Engine::run_part(
     if (!training) values_alone.emplace(w.tape);
     if (pass == Pass::search) w.tape.guard();
     Shard shard{.step = step, .tape = w.tape, .slice = slice};
-    const int number = slice.shards->rank();
-    if (training) shard.lane = rank_shards ? rank_shards->lane(number) : number % plan.lanes;
+    if (training) shard.lane = share.lane(slice.shards->rank());
     const Var input = w.tape.input(of_shard(part.images));
     const Var outputs =
         shard.show("outputs", part.images.dtype() == DType::i32
@@ -155,8 +153,8 @@ std::optional<RankShards> Engine::run_part(
                                      .weight = part.weight})
                      : Var());
   };
-  runner_.run(plan, images, run_shard, rank_shards ? &*rank_shards : nullptr);
-  return rank_shards;
+  runner_.run(plan, images, run_shard, share);
+  return share;
 }
 
 Tensor Engine::backward(Tape& tape, const Var& losses) const {
@@ -181,33 +179,30 @@ void Engine::train_part(const Part& part, NonFinite* search) {
   const ShardPlan plan = cut_.training(images);
   const Pass pass = search ? Pass::search : Pass::training;
   std::vector<NonFinite> findings(search ? static_cast<std::size_t>(plan.shards) : 0);
-  const std::optional<RankShards> rank_shards =
+  const ShardShare share =
       run_part(part, plan, pass, [&](Workspace& w, const BatchSlice& slice, const Var& logits, const Var& losses) {
         backend_.copy_gradient(losses.value(), {step_losses_.slice(part.begin + slice.first_image, slice.images)});
         const Tensor seed = backward(w.tape, losses);
         w.addresses = {logits.value().raw(), losses.value().raw(), seed.raw(), w.tape.empty({1}, DType::f32).raw()};
         if (search) findings[static_cast<std::size_t>(slice.shards->rank())] = w.tape.nonfinite();
       });
-  if (rank_shards)
-    rank_shards->share_rows(step_losses_.slice(part.begin, images).raw(), size_of(step_losses_.dtype()),
-                            backend_.exchange(ranks_));
+  share.share_rows(step_losses_.slice(part.begin, images).raw(), size_of(step_losses_.dtype()),
+                   backend_.exchange(group()));
   if (search && !*search) *search = first_finding(findings);
 }
 
 NonFinite Engine::first_finding(const std::vector<NonFinite>& findings) {
   const auto found = std::find_if(findings.begin(), findings.end(), [](const NonFinite& f) { return bool(f); });
-  const auto mine = found - findings.begin();
-  const std::vector<std::int64_t> all = ranks_.gathered(std::int64_t(mine));
+  const std::vector<std::int64_t> all = group().gathered(std::int64_t(found - findings.begin()));
   const auto first = std::min_element(all.begin(), all.end());
   if (*first == std::ssize(findings)) return {};
   const int from = int(first - all.begin());
   const NonFinite here = found != findings.end() ? *found : NonFinite();
-  if (ranks_.alone()) return here;
-  found_op_ = ranks_.shared_text(here.op ? here.op : "", from);
-  found_site_ = ranks_.shared_text(here.site ? here.site : "", from);
-  const bool has_site = ranks_.shared(here.site != nullptr, from);
-  return {found_op_.c_str(), has_site ? found_site_.c_str() : nullptr, ranks_.shared(here.in_backward, from),
-          ranks_.shared(here.value, from)};
+  found_op_ = group().shared_text(here.op ? here.op : "", from);
+  found_site_ = group().shared_text(here.site ? here.site : "", from);
+  const bool has_site = group().shared(here.site != nullptr, from);
+  return {found_op_.c_str(), has_site ? found_site_.c_str() : nullptr, group().shared(here.in_backward, from),
+          group().shared(here.value, from)};
 }
 
 void Engine::begin_step(const DeviceBatch& batch, std::int64_t steps_done) {
@@ -225,7 +220,7 @@ void Engine::begin_step(const DeviceBatch& batch, std::int64_t steps_done) {
 void Engine::run_batch(const DeviceBatch& batch, NonFinite* search) {
   const std::int64_t part = cut_.part_images(step_images_);
   rehearse(batch);  // what this leaves in a lane is overwritten
-  parameters_.begin_step(ranks_.alone() ? 1 : parameters_.lanes());
+  parameters_.begin_step();
   for (std::int64_t first = 0; first < step_images_; first += part) {
     const std::int64_t count = std::min(part, step_images_ - first);
     train_part({batch.images.slice(first, count), batch.labels.slice(first, count), first, step_images_, step_weight_},
@@ -258,11 +253,6 @@ double Engine::forward_backward(Tensor images, Tensor labels) {
   begin_step(batch, state_.host.step);
   run_batch(batch);
   return mean_loss();
-}
-
-void Engine::sum_gradients() {
-  optimizer_->sum_gradients(pool_);
-  backend_.synchronize();
 }
 
 void Engine::start_step(const DeviceBatch& batch) {
@@ -311,7 +301,7 @@ std::optional<NonFiniteAnswer> Engine::evaluate(Tensor images, Tensor labels, st
   const Part part{backend_.upload(Upload::evaluated_images, images),
                   labels ? backend_.upload(Upload::evaluated_targets, labels) : Tensor(), 0, batch};
   const ShardPlan plan = cut_.evaluation(batch);
-  const std::optional<RankShards> rank_shards =
+  const ShardShare share =
       run_part(part, plan, Pass::evaluation,
                [&](Workspace&, const BatchSlice& slice, const Var& some_logits, const Var& some_losses) {
                  const auto of_shard = [&](const Tensor& t) { return t.slice(slice.first_image, slice.images).raw(); };
@@ -319,15 +309,10 @@ std::optional<NonFiniteAnswer> Engine::evaluate(Tensor images, Tensor labels, st
                  if (some_losses) backend_.read(some_losses.value(), of_shard(all_losses));
                });
   backend_.synchronize();
-  if (rank_shards)
-    rank_shards->share_rows(all_logits.raw(), static_cast<std::size_t>(classes) * size_of(dtype()), ranks_);
-  if (rank_shards && labels) rank_shards->share_rows(all_losses.raw(), size_of(all_losses.dtype()), ranks_);
+  share.share_rows(all_logits.raw(), static_cast<std::size_t>(classes) * size_of(dtype()), group());
+  if (labels) share.share_rows(all_losses.raw(), size_of(all_losses.dtype()), group());
   return write_answers(all_logits, all_losses, losses, predictions, logits);
 }
-
-void Engine::features(Tensor images, std::vector<double>& out) { read_values(images, "pre_logits", out); }
-
-void Engine::outputs(Tensor images, std::vector<double>& out) { read_values(images, "outputs", out); }
 
 void Engine::read_values(Tensor images, std::string_view wanted, std::vector<double>& out) {
   const std::int64_t batch = images.shape()[0];
@@ -348,11 +333,10 @@ void Engine::read_values(Tensor images, std::string_view wanted, std::vector<dou
     for (std::int64_t i = 0; i < of_shard.size(); ++i)
       out[static_cast<std::size_t>(slice.first_image * width + i)] = number_at(of_shard, i);
   };
-  const std::optional<RankShards> rank_shards = run_part(
+  const ShardShare share = run_part(
       part, cut_.evaluation(batch), Pass::evaluation, [](auto&&...) {}, &observers);
-  if (!rank_shards) return;
-  out.resize(ranks_.shared(out.size()));  // rank 0 has a shard of every batch
-  rank_shards->share_rows(out.data(), out.size() / static_cast<std::size_t>(batch) * sizeof(double), ranks_);
+  out.resize(group().shared(out.size()));  // process 0 has a shard of every batch
+  share.share_rows(out.data(), out.size() / static_cast<std::size_t>(batch) * sizeof(double), group());
 }
 
 bool Engine::state_is_finite() {
@@ -370,7 +354,7 @@ bool Engine::state_is_finite() {
     check(average_->buffers());
   }
   backend_.synchronize();
-  const std::vector<std::int32_t> flags = ranks_.gathered(*nonfinite_flag_.data<std::int32_t>());
+  const std::vector<std::int32_t> flags = group().gathered(*nonfinite_flag_.data<std::int32_t>());
   return std::all_of(flags.begin(), flags.end(), [](std::int32_t flag) { return flag == 0; });
 }
 

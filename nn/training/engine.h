@@ -26,10 +26,9 @@ class Engine {
  public:
   /// Parameters are zero until initialise() or a checkpoint fills them. `pool` and `backend` must outlive the engine.
   /// Throws EnvironmentError if `backend` has no instructions for the products in `settings`.
-  /// On several `ranks`, all make the same calls with the same arguments, which give the same results in each, with the
-  /// bits of a single process. They divide shards and updates; `ranks` must outlive the engine.
-  Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings,
-         Ranks& ranks = single_rank());
+  /// All processes of the pool's group make the same calls with the same arguments, which give the same results in each,
+  /// with the bits of a single process. They divide shards and updates.
+  Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings);
   /// After a step that threw, forgets what its probes were to read.
   ~Engine();
 
@@ -61,7 +60,7 @@ class Engine {
   double forward_backward(Tensor images, Tensor labels);
   /// The first image with a non-finite loss in the last step or forward_backward().
   std::optional<std::int64_t> first_nonfinite_loss() const { return first_nonfinite_loss_; }
-  void sum_gradients();
+  void sum_gradients() { optimizer_->sum_gradients(pool_); }
   /// After a non-finite step: repeats it with the same masks, checks every value, and returns where the first
   /// non-finite value appeared.
   NonFinite find_nonfinite(Tensor images, Tensor labels);
@@ -75,13 +74,13 @@ class Engine {
                                                         std::span<double> logits = {});
   /// The inputs of the head for B images, as in evaluation: after pooling, its norm and the representation layer.
   /// Writes [B, width]. For texts i32 [B, length] the vectors of the text tower.
-  void features(Tensor images, std::vector<double>& out);
+  void features(Tensor images, std::vector<double>& out) { read_values(images, "pre_logits", out); }
   /// What the network makes of B images in evaluation: its logits, image by image.
-  void outputs(Tensor images, std::vector<double>& out);
+  void outputs(Tensor images, std::vector<double>& out) { read_values(images, "outputs", out); }
   /// Whether everything that the next step reads is finite: parameters, running statistics, moments, weight average.
   bool state_is_finite();
-  Ranks& ranks() { return ranks_; }
-  /// Which of the images of a step, or of an evaluation, this rank reads; all in a single process.
+  Group& group() { return pool_.group(); }
+  /// Which of the images of a step, or of an evaluation, this process reads.
   std::vector<bool> images_read(std::int64_t images, bool training);
 
   ParameterSet& parameters() { return parameters_; }
@@ -118,14 +117,14 @@ class Engine {
   using Workspace = ShardRunner::Workspace;
   /// Runs the network and the loss on each shard of a part, then calls `then` with logits [images, classes] and losses
   /// [images] (Var() without labels). `observers`: null for those of
-  /// use_probe() in training. Returns this rank's shards.
-  std::optional<RankShards> run_part(
-      const Part& part, const ShardPlan& plan, Pass pass,
-      FunctionRef<void(Workspace&, const BatchSlice&, const Var& logits, const Var& losses)> then,
-      const Observers* observers = nullptr);
-  /// This rank's shards of a part; none in a single process, which runs all.
-  std::optional<RankShards> shards_of_rank(const ShardPlan& plan, std::int64_t images, Pass pass);
-  /// The first finding of all ranks, by shard.
+  /// use_probe() in training. Returns the shards that ran here.
+  ShardShare run_part(const Part& part, const ShardPlan& plan, Pass pass,
+                      FunctionRef<void(Workspace&, const BatchSlice&, const Var& logits, const Var& losses)> then,
+                      const Observers* observers = nullptr);
+  /// The lanes of a step of max_batch images.
+  std::int64_t step_lanes() const { return cut_.training(cut_.part_images(settings_.max_batch)).lanes; }
+  ShardShare share_of_part(const ShardPlan& plan, std::int64_t images, Pass pass);
+  /// The first finding of all processes, by shard.
   NonFinite first_finding(const std::vector<NonFinite>& findings);
   /// Runs the backward pass of a shard's losses, whose mean over the whole step is the step's loss. Returns the
   /// gradient that it starts from.
@@ -145,7 +144,6 @@ class Engine {
   Backend& backend_;
   ShardPool one_thread_;  // starts the kernels of a device, which keep the order of their calls
   ShardPool& pool_;
-  Ranks& ranks_;
   EngineSettings settings_;
   const ModelConfig config_;
   const TaskRow& task_;
@@ -167,7 +165,7 @@ class Engine {
   std::int64_t rehearsed_ = 0;       // images per shard
   Observers observers_;
   std::int64_t without_layer_ = 0;
-  std::string found_op_, found_site_;  // of another rank's finding
+  std::string found_op_, found_site_;  // of the last finding, maybe of another process
 };
 
 }  // namespace normlab

@@ -32,21 +32,17 @@ std::int64_t moment_bytes(const OptimizerSettings& settings, DType parameters) {
 }
 
 Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const OptimizerSettings& settings,
-                     std::span<const UpdateFactors> factors, ClipForm clip_form, Ranks& ranks, std::int64_t lanes)
-    : backend_(backend), parameters_(parameters), settings_(settings), clip_form_(clip_form) {
-  const std::int64_t n = parameters.trained_size();
-  chunk_ = backend.whole_batch() ? device_chunk(n, std::max<std::int64_t>(1, lanes)) : kChunk;
+                     std::span<const UpdateFactors> factors, ClipForm clip_form, Group& group, std::int64_t lanes)
+    : backend_(backend),
+      parameters_(parameters),
+      settings_(settings),
+      clip_form_(clip_form),
+      chunk_(backend.whole_batch() ? device_chunk(parameters.trained_size(), std::max<std::int64_t>(1, lanes))
+                                   : kChunk),
+      decay_(parameters.make_zeroed({parameters.trained_size()}, DType::u8)),
+      squares_(parameters.make_zeroed({cut_into_pieces(factors)}, DType::f64)),
+      share_(group, backend, parameters, lanes, chunk_, squares_.size(), find_matrices(factors)) {
   for (const ParameterInfo& p : parameters.parameters()) decaying_.push_back(p.decays || !settings.decay_matrices_only);
-  by_muon_.resize(decaying_.size());
-  if (settings_.is_muon()) find_matrices(factors);
-  cut_into_pieces(factors);
-  decay_ = parameters.make_trained(DType::u8);
-  squares_ = parameters.make_zeroed({static_cast<std::int64_t>(begins_.size()) - 1}, DType::f64);
-  if (!ranks.alone()) {
-    std::vector<Stretch> whole;
-    for (const Piece& matrix : matrices_) whole.push_back({matrix.first, matrix.first + matrix.count});
-    share_ = std::make_unique<GradientShare>(ranks, backend, parameters, lanes, chunk_, squares_.size(), whole);
-  }
   const auto make_moment = [&](const char* name, DType dtype) {
     const Stretch own = updated_here();
     moments_.push_back({name, parameters.make_trained(dtype, own.begin, own.size())});
@@ -60,23 +56,28 @@ Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const Optimizer
   backend.synchronize();  // zeroed memory is writable from here on
   for (std::size_t p = 0; p < decaying_.size(); ++p) {
     if (parameters.is_frozen(static_cast<int>(p))) continue;
-    const Tensor of = parameters.view_flat(decay_, static_cast<int>(p));
-    std::fill_n(of.data<std::uint8_t>(), of.size(), decaying_[p]);
+    const Tensor marks = parameters.view_flat(decay_, static_cast<int>(p));
+    std::fill_n(marks.data<std::uint8_t>(), marks.size(), decaying_[p]);
   }
   if (ratios_) std::fill_n(ratios_.data<double>(), ratios_.size(), 1.0);
 }
 
-void Optimizer::find_matrices(std::span<const UpdateFactors> factors) {
+std::vector<Stretch> Optimizer::find_matrices(std::span<const UpdateFactors> factors) {
   const std::vector<ParameterInfo>& all = parameters_.parameters();
+  std::vector<Stretch> ranges;
+  by_muon_.resize(all.size());
+  if (!settings_.is_muon()) return ranges;
   for (std::size_t p = 0; p < all.size(); ++p) {
     by_muon_[p] = !all[p].frozen && is_linear(all[p].role) && all[p].place.block >= 0 && all[p].shape.rank() == 2;
     if (!by_muon_[p]) continue;
     matrices_.push_back({all[p].offset, all[p].shape.size(), factors.empty() ? UpdateFactors{} : factors[p], p});
+    ranges.push_back({all[p].offset, all[p].offset + all[p].shape.size()});
     if (parameters_.update().copy) backend_.prepare_muon(all[p].shape[0], all[p].shape[1]);
   }
+  return ranges;
 }
 
-void Optimizer::cut_into_pieces(std::span<const UpdateFactors> factors) {
+std::int64_t Optimizer::cut_into_pieces(std::span<const UpdateFactors> factors) {
   const std::vector<ParameterInfo>& all = parameters_.parameters();
   if (!factors.empty() && factors.size() != all.size())
     throw InputError(concat("optimizer: ", factors.size(), " factors for ", all.size(), " parameters"));
@@ -101,6 +102,7 @@ void Optimizer::cut_into_pieces(std::span<const UpdateFactors> factors) {
     }
   }
   begins_.push_back(pieces_.size());
+  return std::ssize(begins_) - 1;
 }
 
 std::span<const Optimizer::Piece> Optimizer::pieces_of(std::int64_t chunk) const {
@@ -121,24 +123,22 @@ Tensor Optimizer::chunk_of(const Tensor& flat, std::int64_t b) const {
 }
 
 void Optimizer::sum_gradients(ShardPool& pool) {
-  sum_lanes(pool);
+  share_.sum(pool, squares_.data<double>());
   gather_gradient();
 }
 
 void Optimizer::gather_gradient() {
-  if (!share_) return;
-  share_->gather_gradient();
+  share_.gather_gradient();
   backend_.synchronize();
 }
 
 void Optimizer::gather_moments() {
-  if (!share_) return;
-  for (const Moment& moment : moments_) share_->gather_in_root(moment.flat);
+  for (const Moment& moment : moments_) share_.gather_in_root(moment.flat);
   backend_.synchronize();
 }
 
 bool Optimizer::uses(const Tensor& tensor) const {
-  if (!share_ || share_->ranks().root()) return true;
+  if (share_.in_root()) return true;
   const auto* begin = static_cast<const char*>(tensor.raw());
   const auto lies_in = [&](const Tensor& other) {
     const auto* at = static_cast<const char*>(other.raw());
@@ -147,14 +147,6 @@ bool Optimizer::uses(const Tensor& tensor) const {
   const Stretch own = updated_here();
   return std::none_of(moments_.begin(), moments_.end(), [&](const Moment& moment) {
     return lies_in(moment.flat) && !lies_in(moment.flat.slice(own.begin, own.size()));
-  });
-}
-
-void Optimizer::sum_lanes(ShardPool& pool) {
-  if (share_) return share_->sum(pool, squares_.data<double>());
-  const Tensor lane0 = parameters_.flat_lane(0);
-  pool.for_blocks(squares_.size(), [&](std::int64_t b) {
-    backend_.sum_lanes(parameters_.lanes(), lane0.size(), chunk_of(lane0, b), squares_.data<double>() + b);
   });
 }
 
@@ -172,7 +164,8 @@ void Optimizer::for_pieces(ShardPool& pool, const F& f, const Done& done) {
 void Optimizer::step(ShardPool& pool, StepState* state) {
   const ParameterSet::Update to = parameters_.update();
   const auto round = [&](std::int64_t b) { backend_.round_to_bf16(chunk_of(to.values, b), chunk_of(to.copy, b)); };
-  sum_lanes(pool);
+  const bool updates_all = updated_here().size() == parameters_.trained_size();
+  share_.sum(pool, squares_.data<double>());
   backend_.clip(clip_form_, squares_.size(), squares_.data<double>(), state);
   if (settings_.name == OptimizerName::lamb) update_lamb(pool, state);
   update_muon(pool, state);
@@ -182,11 +175,10 @@ void Optimizer::step(ShardPool& pool, StepState* state) {
         if (!by_muon_[piece.parameter]) backend_.update(rule(piece), update_of(piece, state));
       },
       [&](std::int64_t b) {
-        if (to.copy && !share_) round(b);  // still in a cache
+        if (to.copy && updates_all) round(b);  // still in a cache
       });
-  if (!share_) return;
-  share_->gather(to.values);
-  if (to.copy) pool.for_blocks(squares_.size(), round);
+  share_.gather(to.values);
+  if (to.copy && !updates_all) pool.for_blocks(squares_.size(), round);
 }
 
 ParameterUpdate Optimizer::update_of(const Piece& piece, const StepState* state) const {
@@ -243,18 +235,14 @@ void Optimizer::update_lamb(ShardPool& pool, const StepState* state) {
                               squares_of(static_cast<std::size_t>(&piece - pieces_.data())));
       },
       [](std::int64_t) {});
-  if (share_) {
-    std::vector<Ranks::Received> parts;
-    const auto at = [&](std::int64_t value) {  // the first piece from there on
-      return std::lower_bound(pieces_.begin(), pieces_.end(), value,
-                              [](const Piece& piece, std::int64_t v) { return piece.first < v; }) -
-             pieces_.begin();
+  share_.gather_parts([&](const Stretch& values) {
+    const auto squares_from = [&](std::int64_t value) {
+      const auto piece = std::lower_bound(pieces_.begin(), pieces_.end(), value,
+                                          [](const Piece& p, std::int64_t v) { return p.first < v; });
+      return squares_of(static_cast<std::size_t>(piece - pieces_.begin()));
     };
-    for (const Stretch& values : share_->all_values())
-      parts.push_back(std::as_writable_bytes(
-          std::span(squares_of(std::size_t(at(values.begin))), squares_of(std::size_t(at(values.end))))));
-    share_->exchange().all_gather(parts);
-  }
+    return std::as_writable_bytes(std::span(squares_from(values.begin), squares_from(values.end)));
+  });
   for (std::size_t i = 0; i < pieces_.size();) {
     const Piece& first = pieces_[i];
     const std::size_t begin = i;

@@ -8,7 +8,7 @@
 #include "core/shards.h"
 #include "core/update_settings.h"
 #include "nn/model/parameters.h"
-#include "nn/training/gradient_share.h"
+#include "nn/training/shares.h"
 #include "nn/training/train_settings.h"
 
 namespace normlab {
@@ -18,30 +18,30 @@ std::int64_t moment_bytes(const OptimizerSettings& settings, DType parameters = 
 
 class Optimizer {
  public:
-  /// Allocates zeroed moment buffers. `factors`: one per parameter, or empty if all are 1. `lanes`: of all `ranks`
-  /// together, of which `parameters` has those of this one.
+  /// Allocates zeroed moment buffers. `factors`: one per parameter, or empty if all are 1. `lanes`: of all processes of
+  /// `group` together, of which `parameters` has those here; all of them make the same calls.
   Optimizer(Backend& backend, ParameterSet& parameters, const OptimizerSettings& settings,
             std::span<const UpdateFactors> factors = {}, ClipForm clip_form = ClipForm::torch,
-            Ranks& ranks = single_rank(), std::int64_t lanes = 0);
+            Group& group = group_of_one(), std::int64_t lanes = 0);
 
   /// Writes what follows from state.step alone, the bias corrections. Call it before the state goes to the device.
   void begin_step(StepState& state) const;
   /// Sums the lanes, writes grad_norm, clip_factor and nonfinite to `state`, which is in the backend's memory, and
   /// updates the parameters. Uses the state's lr and clip_norm and, for Big Vision's optimisers, its schedule. A
-  /// non-finite norm leaves parameters and moments unchanged. Lane 0 then holds the unclipped gradient, of which a rank
-  /// has a part: see gather_gradient(). Does not wait for the device.
+  /// non-finite norm leaves parameters and moments unchanged. Lane 0 then holds the unclipped gradient, of which a
+  /// process has a part: see gather_gradient(). Does not wait for the device.
   void step(ShardPool& pool, StepState* state);
 
   /// Only the sum: lane 0 then holds the gradient.
   void sum_gradients(ShardPool& pool);
-  /// Ranks update parts of the parameters, and each keeps the moments of its part. These give all ranks the whole
-  /// gradient in lane 0, and rank 0 all moments. Nothing to do in a single process.
+  /// A process updates a part of the parameters, and keeps the moments of its part. These give all processes the whole
+  /// gradient in lane 0, and process 0 all moments.
   void gather_gradient();
   void gather_moments();
-  /// Whether this rank uses a tensor of the state. It needs no memory for the moments of other ranks.
+  /// Whether this process uses a tensor of the state. It needs no memory for the moments of others.
   bool uses(const Tensor& tensor) const;
   /// The values whose moments are current here.
-  Stretch updated_here() const { return share_ ? share_->values() : Stretch{0, parameters_.trained_size()}; }
+  const Stretch& updated_here() const { return share_.values(); }
 
   /// Flat moments by name for checkpoints: "m" and, for adamw, big_vision_adam, lamb and muon, "v".
   struct Moment {
@@ -63,14 +63,14 @@ class Optimizer {
     UpdateFactors factors;
     std::size_t parameter;
   };
-  /// Sums the lanes of all ranks where this one needs it.
-  void sum_lanes(ShardPool& pool);
-  /// Calls f(piece) for the pieces that this rank updates, and then done(chunk), chunk by chunk.
+  /// Calls f(piece) for the pieces that are updated here, and then done(chunk), chunk by chunk.
   template <class F, class Done>
   void for_pieces(ShardPool& pool, const F& f, const Done& done);
   bool per_parameter() const { return settings_.name == OptimizerName::lamb || settings_.is_muon(); }
-  void find_matrices(std::span<const UpdateFactors> factors);
-  void cut_into_pieces(std::span<const UpdateFactors> factors);
+  /// The ranges of values that one process updates alone.
+  std::vector<Stretch> find_matrices(std::span<const UpdateFactors> factors);
+  /// The number of chunks.
+  std::int64_t cut_into_pieces(std::span<const UpdateFactors> factors);
   std::span<const Piece> pieces_of(std::int64_t chunk) const;
   Tensor chunk_of(const Tensor& flat, std::int64_t chunk) const;
   ParameterUpdate update_of(const Piece& piece, const StepState* state) const;
@@ -86,18 +86,18 @@ class Optimizer {
   const OptimizerSettings settings_;
   const ClipForm clip_form_;
   std::vector<Moment> moments_;
-  std::int64_t chunk_ = 0;                // values
-  std::vector<Piece> pieces_;             // chunk by chunk
-  std::vector<std::size_t> begins_;       // first piece of each chunk, and the end
-  std::vector<std::uint8_t> decaying_;    // per parameter: 1 if it decays
-  std::vector<Piece> matrices_;           // Muon's: those of blocks, whole
-  std::vector<bool> by_muon_;             // per parameter
-  std::unique_ptr<GradientShare> share_;  // null in a single process
+  const std::int64_t chunk_;            // values
+  std::vector<Piece> pieces_;           // chunk by chunk
+  std::vector<std::size_t> begins_;     // first piece of each chunk, and the end
+  std::vector<std::uint8_t> decaying_;  // per parameter: 1 if it decays
+  std::vector<Piece> matrices_;         // Muon's: those of blocks, whole
+  std::vector<bool> by_muon_;           // per parameter
   // In the backend's memory:
   Tensor decay_;         // u8 per value: 1 if it decays
   Tensor squares_;       // f64 [chunks], of the gradient
   Tensor lamb_squares_;  // f64 [pieces, 2]
   Tensor ratios_;        // f64 [parameters]
+  GradientShare share_;
 };
 
 }  // namespace normlab

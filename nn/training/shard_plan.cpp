@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kCacheBytes = std::int64_t{2} << 20, kCacheBytesBf16 = std::int64_t{3} << 20;
 // Shards are few, so their number is a multiple of this, which a multiple of threads finishes together.
 constexpr std::int64_t kShardMultiple = 16, kShardMultipleBf16 = 4;
-// Lanes limit how many threads, or ranks, a step can use, and each takes the memory of a gradient. Their number is
+// Lanes limit how many threads, or processes, a step can use, and each takes the memory of a gradient. Their number is
 // halved if all together would exceed these bytes. Twice as many lanes cost a small network 4% of a step.
 constexpr std::int64_t kMostLaneBytes = std::int64_t{1} << 30;
 
@@ -50,12 +50,12 @@ ShardPlan BatchCut::training(std::int64_t images) const {
     plan.shards = plan.lanes = std::max<std::int64_t>(1, (images + plan.images - 1) / plan.images);
   } else {
     plan = plan_shards(config, images, parameters, bytes_per_value);
-  }
-  if (device_shards == 0 && images_per_shard > 0) {
-    plan.images = std::min(images, images_per_shard);
-    plan.shards = (images + plan.images - 1) / plan.images;
-    plan.lanes = std::min(plan.lanes, plan.shards);
-    plan.lockstep = shards_meet(config) && plan.shards > 1;
+    if (images_per_shard > 0) {
+      plan.images = std::min(images, images_per_shard);
+      plan.shards = (images + plan.images - 1) / plan.images;
+      plan.lanes = std::min(plan.lanes, plan.shards);
+      plan.lockstep = shards_meet(config) && plan.shards > 1;
+    }
   }
   const std::int64_t largest = part_images(max_batch);
   if (images != largest) plan.lanes = std::min(plan.lanes, training(largest).lanes);

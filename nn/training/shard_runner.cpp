@@ -9,9 +9,8 @@ namespace normlab {
 ShardRunner::Workspace::Workspace(Backend& backend) : arena(backend.memory()), tape(backend, arena) {}
 
 void ShardRunner::run(const ShardPlan& plan, std::int64_t images, FunctionRef<void(Workspace&, const BatchSlice&)> body,
-                      RankShards* own) {
-  const int count = own ? own->count() : static_cast<int>(plan.shards);
-  const int lanes = own ? own->lanes() : static_cast<int>(plan.lanes);
+                      ShardShare& share) {
+  const int count = share.count(), lanes = share.lanes();
   if (count == 0) return;
   const auto at_once = static_cast<std::size_t>(plan.lockstep ? count : std::min(lanes, pool_.threads()));
   while (workspaces_.size() < at_once) {
@@ -30,7 +29,7 @@ void ShardRunner::run(const ShardPlan& plan, std::int64_t images, FunctionRef<vo
     else
       run_in(*Lease(*this).workspace);
   };
-  pool_.run(count, lanes, plan.lockstep, run_shard, own);
+  pool_.run(count, lanes, plan.lockstep, run_shard, &share);
   if (!plan.lockstep) {
     const auto largest = std::max_element(workspaces_.begin(), workspaces_.end(), [](const auto& a, const auto& b) {
       return a->arena.reserved() < b->arena.reserved();

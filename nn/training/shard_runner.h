@@ -8,8 +8,8 @@
 
 #include "autograd/ops.h"
 #include "core/shards.h"
-#include "nn/training/rank_shards.h"
 #include "nn/training/shard_plan.h"
+#include "nn/training/shares.h"
 
 namespace normlab {
 
@@ -28,10 +28,9 @@ class ShardRunner {
     explicit Workspace(Backend& backend);
   };
   /// Calls `body` for each shard of `images` images, with an empty tape. Afterwards every workspace and thread has as
-  /// much memory as the largest, since it is chance which of them gets which shard next. `own`: only the shards of this
-  /// rank; null: all.
+  /// much memory as the largest, since it is chance which of them gets which shard next. `share`: those that run here.
   void run(const ShardPlan& plan, std::int64_t images, FunctionRef<void(Workspace&, const BatchSlice&)> body,
-           RankShards* own = nullptr);
+           ShardShare& share);
 
   void set_profiling(bool on);
   bool profiling() const { return profiling_; }
@@ -44,7 +43,7 @@ class ShardRunner {
   struct Lease {
     ShardRunner& runner;
     Workspace* workspace;
-    explicit Lease(ShardRunner& of) : runner(of) {
+    explicit Lease(ShardRunner& lender) : runner(lender) {
       const std::lock_guard lock(runner.free_mutex_);
       workspace = runner.free_.back();
       runner.free_.pop_back();

@@ -43,18 +43,18 @@ void WeightAverage::step(ShardPool& pool, std::int64_t done, const StepState* st
 Tensor WeightAverage::statistics(std::int64_t done) {
   const Tensor biased = parameters_.flat_buffers();
   constexpr double kVanished = 1e-9;  // below the rounding of a float
-  const auto share = [&](const RunningStatistic& r) { return std::pow(r.kept, double(done * r.updates)); };
+  const auto share = [&](const RunningStatistic& r) { return std::pow(r.decay, double(done * r.updates)); };
   if (std::none_of(running_.begin(), running_.end(), [&](const auto& r) { return share(r) > kVanished; }))
     return biased;
   backend_.synchronize();
   std::memcpy(unbiased_.raw(), biased.raw(), biased.bytes());
   for (const RunningStatistic& r : running_) {
     const double initial = share(r) * r.initial, rest = 1 - share(r);
-    const Tensor of = parameters_.view_flat_buffer(unbiased_, r.buffer);
-    for_param_type("average", of.dtype(), [&]<class P>(Type<P>) {
-      P* const x = of.data<P>();
+    const Tensor statistic = parameters_.view_flat_buffer(unbiased_, r.buffer);
+    for_param_type("average", statistic.dtype(), [&]<class P>(Type<P>) {
+      P* const x = statistic.data<P>();
       // Rounding makes no variance negative.
-      for (std::int64_t i = 0; i < of.size(); ++i)
+      for (std::int64_t i = 0; i < statistic.size(); ++i)
         x[i] = P(std::max((double(x[i]) - initial) / rest, r.initial > 0 ? 0.0 : -HUGE_VAL));
     });
   }

@@ -10,10 +10,10 @@
 
 namespace normlab {
 
-/// A running statistic that training moves: after n updates it is kept^n initial + what the batches gave.
+/// A running statistic that training moves: after n updates it is decay^n initial + what the batches gave.
 struct RunningStatistic {
   int buffer;  // its number
-  double kept, initial;
+  double decay, initial;
   std::int64_t updates;  // in a step
 };
 
@@ -30,7 +30,7 @@ class WeightAverage {
   void start_from_statistics() { running_.clear(); }
   /// Call after an update; `done` counts updates so far. If it is a multiple of every_steps,
   /// average = decay average + (1 - decay) value, also for running statistics of batch norms. Those enter without the
-  /// share of their initial value, (x - kept^n initial) / (1 - kept^n) as Adam's moments, and their average begins with
+  /// share of their initial value, (x - decay^n initial) / (1 - kept^n) as Adam's moments, and their average begins with
   /// the first of these: the statistics of the initial network, as it begins with the initial weights. Does nothing
   /// after a skipped update. `state` is in the backend's memory.
   void step(ShardPool& pool, std::int64_t done, const StepState* state);

@@ -18,6 +18,27 @@
 
 using namespace normlab;
 
+namespace {
+
+void barrier(Collective& c) {
+  c.meet({}, nullptr, [](auto, auto) {});
+}
+
+/// The sum of the values of all shards, added in the order in which a meeting shows them.
+double sum(Collective& c, double value) {
+  const double* const mine = &value;
+  double total = 0;
+  c.meet(std::as_bytes(std::span(mine, 1)), &total,
+         [](std::span<const Collective::Bytes> all, std::span<void* const> here) {
+           double of_all = 0;
+           for (const Collective::Bytes& bytes : all) of_all += *reinterpret_cast<const double*>(bytes.data());
+           for (void* own : here) *static_cast<double*>(own) = of_all;
+         });
+  return total;
+}
+
+}  // namespace
+
 TEST_CASE("shards: each lane takes its shards in order for any number of threads") {
   for (const int threads : {1, 2, 3, 7})
     for (const bool lockstep : {false, true}) {
@@ -29,7 +50,7 @@ TEST_CASE("shards: each lane takes its shards in order for any number of threads
       pool.run(kShards, kLanes, lockstep, [&](Collective& c) {
         order[static_cast<std::size_t>(c.rank() % kLanes)].push_back(c.rank());
         if (lockstep) {
-          c.barrier();
+          barrier(c);
           order[static_cast<std::size_t>(c.rank() % kLanes)].push_back(100 + c.rank());
         }
       });
@@ -58,36 +79,23 @@ TEST_CASE("shards: in lockstep, no more shards run at a time than threads") {
         enter();
         std::this_thread::sleep_for(std::chrono::microseconds(50));
         --running;
-        c.barrier();
+        barrier(c);
       }
     });
     CHECK(most <= threads);
   }
 }
 
-TEST_CASE("collective: all_reduce adds in shard order") {
+TEST_CASE("collective: a meeting shows what all contribute in shard order") {
   ShardPool pool(3);
   std::vector<double> sums(9);
   pool.run(9, 4, true, [&](Collective& c) {
     // 1e16 + 1 - 1e16 depends on the order: in shard order the ones after the cancellation survive.
-    double value[1] = {c.rank() == 0 ? 1e16 : c.rank() == 4 ? -1e16 : 1.0};
-    c.all_reduce(value);
-    sums[static_cast<std::size_t>(c.rank())] = value[0];
+    sums[static_cast<std::size_t>(c.rank())] = sum(c, c.rank() == 0 ? 1e16 : c.rank() == 4 ? -1e16 : 1.0);
   });
   double expected = 1e16;
   for (int s = 1; s < 9; ++s) expected += s == 4 ? -1e16 : 1.0;
   CHECK(sums == std::vector<double>(9, expected));
-}
-
-TEST_CASE("collective: broadcast copies the values of its root") {
-  ShardPool pool(3);
-  std::vector<double> copies(9);
-  pool.run(9, 4, true, [&](Collective& c) {
-    double copy[1] = {double(c.rank())};
-    c.broadcast(copy, 5);
-    copies[static_cast<std::size_t>(c.rank())] = copy[0];
-  });
-  CHECK(copies == std::vector<double>(9, 5.0));
 }
 
 TEST_CASE("shards: an error of one shard ends those that wait for it") {
@@ -97,12 +105,12 @@ TEST_CASE("shards: an error of one shard ends those that wait for it") {
     std::atomic<int> went_on{0};
     CHECK_THROWS_WITH_AS(pool.run(10, 4, true,
                                   [&](Collective& c) {
-                                    c.barrier();
+                                    barrier(c);
                                     // Both are in lane 3, so shard 7 would come after shard 3.
                                     if (c.rank() == 3 || c.rank() == 7) throw InputError(concat("shard ", c.rank()));
-                                    c.barrier();
+                                    barrier(c);
                                     ++went_on;
-                                    c.barrier();
+                                    barrier(c);
                                   }),
                          "shard 3", InputError);
     CHECK(went_on == 0);
@@ -115,14 +123,14 @@ TEST_CASE("shards: after an error the pool runs again") {
     ShardPool pool(threads);
     CHECK_THROWS_WITH_AS(pool.run(10, 4, true,
                                   [&](Collective& c) {
-                                    c.barrier();
+                                    barrier(c);
                                     if (c.rank() == 3) throw InputError("shard 3");
-                                    c.barrier();
+                                    barrier(c);
                                   }),
                          "shard 3", InputError);
     std::atomic<int> ran{0};
     pool.run(10, 4, true, [&](Collective& c) {
-      c.barrier();
+      barrier(c);
       ++ran;
     });
     CHECK(ran == 10);
@@ -132,7 +140,7 @@ TEST_CASE("shards: after an error the pool runs again") {
 TEST_CASE("shards: a meeting outside lockstep is refused") {
   for (const int threads : {1, 2, 5}) {
     ShardPool pool(threads);
-    CHECK_THROWS_WITH_AS(pool.run(4, 4, false, [&](Collective& c) { c.barrier(); }),
+    CHECK_THROWS_WITH_AS(pool.run(4, 4, false, [&](Collective& c) { barrier(c); }),
                          "collective: shards can only exchange values in a run that keeps them in lockstep",
                          InputError);
   }
@@ -174,9 +182,9 @@ TEST_CASE("shards: what a shard keeps outlives a meeting") {
   ShardPool pool(3);
   std::vector<double> seen(20);
   pool.run(20, 8, true, [&](Collective& c) {
-    auto* kept = reinterpret_cast<double*>(c.kept(sizeof(double)));
+    auto* kept = reinterpret_cast<double*>(c.memory(sizeof(double)));
     *kept = double(c.rank());
-    c.barrier();
+    barrier(c);
     seen[static_cast<std::size_t>(c.rank())] = *kept;
   });
   for (int s = 0; s < 20; ++s) CHECK(seen[static_cast<std::size_t>(s)] == double(s));
@@ -203,9 +211,7 @@ TEST_CASE("shards: forty shards on few threads meet 500 times with right sums") 
     pool.run(40, 8, true, [&](Collective& c) {
       double total = 0;
       for (int round = 0; round < 500; ++round) {
-        double value[1] = {double(c.rank() + round)};
-        c.all_reduce(value);
-        total += value[0];
+        total += sum(c, double(c.rank() + round));
       }
       sums[static_cast<std::size_t>(c.rank())] = total;
     });
@@ -245,7 +251,7 @@ struct StarvedPool {
   void run(int shards) {
     pool.run(shards, std::min(shards, 8), true, [this](Collective& c) {
       ++calls;
-      c.barrier();
+      barrier(c);
     });
   }
   ShardPool pool{3};

@@ -87,7 +87,7 @@ class ResultsFolder {
     const std::optional<Claim> claim = folder.claim();
     TrialOptions options;
     options.stop_at = steps;
-    run_trial(trial.config, trial.id, load_dataset(trial.config.dataset, std::nullopt, 1), folder, *claim, options);
+    run_trial(trial.config, trial.id, load_dataset(trial.config.dataset, std::nullopt, 1), folder, &*claim, options);
   }
 
   std::filesystem::path folder_;

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "core/backend.h"
-#include "core/ranks/forked_ranks.h"
+#include "core/group.h"
 #include "tests/cuda_emulation/heap.h"
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/nccl/fake.h"
@@ -48,9 +48,9 @@ struct Fresh {
 };
 
 /// A group that calls `body` with a backend for each rank, as one for each GPU.
-inline void on_gpus(int ranks, FunctionRef<void(Backend&, Ranks&)> body) {
+inline void on_gpus(int ranks, FunctionRef<void(Backend&, Group&)> body) {
   fake();
-  fork_ranks(ranks, [&](Ranks& group) {
+  Team{.forked = ranks}.run([&](Group& group) {
     const std::unique_ptr<Backend> backend = cuda_emulated::make_backend(0);
     body(*backend, group);
   });

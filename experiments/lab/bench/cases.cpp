@@ -114,12 +114,8 @@ EngineSettings BenchOptions::settings(std::int64_t images) const {
 }
 
 ModelConfig BenchOptions::in_forms(ModelConfig config) const {
-  std::visit(
-      [this](auto& c) {
-        c.drop_path = drop_path;
-        c.short_forms = !full_forms;
-      },
-      config);
+  network(config).drop_path = drop_path;
+  network(config).short_forms = !full_forms;
   return config;
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/arena.h"
+#include "core/collective.h"
 #include "core/devices.h"
-#include "core/ranks/collective.h"
 #include "core/shards.h"
 
 namespace normlab {

@@ -254,10 +254,8 @@ struct Preview {
   void add_step(const BatchSource& source, std::int64_t step, const ImageSet& set, BatchBuffer& buffer,
                 ImageScratch& scratch, std::vector<PreviewCell>& cells) const {
     const std::vector<BatchSample> samples = source.samples(step);
-    const BatchSource::Batch batch =
-        source.training(step, buffer, [&](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) {
-          parallel_items(blocks, 1, static_cast<int>(threads), [&](std::size_t, std::int64_t block) { body(block); });
-        });
+    ShardPool pool(static_cast<int>(threads));
+    const BatchSource::Batch batch = source.training(step, buffer, pool);
     const Shape& shape = batch.images.shape();
     const std::int64_t values = shape[1] * shape[2] * shape[3];
     for (std::size_t i = 0; i < samples.size() && static_cast<std::int64_t>(cells.size()) < images; ++i) {

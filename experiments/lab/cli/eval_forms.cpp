@@ -198,7 +198,7 @@ void FewShotForm::print(WeightsSource& weights, const EvalSource& source, bool t
   if (trained && config.dataset.std.empty()) data.train.channel_std = trained->std;
   require_shots(config, data.train, "--shots");
   config.model = network;
-  std::visit([&](auto& c) { c.num_classes = data.train.num_classes; }, config.model);
+  normlab::network(config.model).num_classes = data.train.num_classes;
   if (auto* vit = std::get_if<ViTConfig>(&config.model)) vit->task = Task::classify;  // the images need no text
   EngineSettings settings = engine_settings(config);
   settings.ema = {};

@@ -76,7 +76,7 @@ void print_formulas(const ModelConfig& model, std::size_t indent) {
 }
 
 /// Dropout rates, which apply only in training, or "".
-std::string drops(const auto& model) {
+std::string drops(const NetworkConfig& model) {
   std::string out;
   const auto add = [&](const char* what, double rate) {
     if (rate > 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", what, rate);
@@ -128,7 +128,7 @@ void print_row(const Experiment& experiment, const Cell& row) {
     bare.placement = {};
     for (const std::string& site : site_changes(bare, tower)) print_wrapped("", kIndent, site);
   }
-  const std::string rates = std::visit([](const auto& c) { return drops(c); }, model);
+  const std::string rates = drops(network(model));
   if (!rates.empty()) print_wrapped("training", kIndent, rates);
   std::string init = init_word(model);
   const std::int64_t depth = block_count(model);

@@ -2,7 +2,6 @@
 #include <chrono>
 
 #include "core/cpu/blas.h"
-#include "core/ranks/forked_ranks.h"
 #include "experiments/lab/base/build_info.h"
 #include "experiments/lab/base/first_wins.h"
 #include "experiments/lab/base/terminal.h"
@@ -41,12 +40,12 @@ struct RunCommand {
     options.retry_diverged = std::count(retry.begin(), retry.end(), "diverged") > 0;
     if (!share.empty()) options.part.share = read_share(share);
     if (!options.json_progress.empty()) require_output(options.json_progress, descriptor.inputs(&experiment));
-    std::optional<LaunchedRun> launched;
+    LaunchedRanks launched;
     if (const auto launch = find_launch()) {
-      std::unique_ptr<Mpi> mpi = start_mpi(*launch);
-      const bool tells = mpi->world().root();
+      launched.mpi = start_mpi(*launch);
+      const bool tells = launched.mpi->world().root();
       try {
-        launched.emplace(std::move(mpi), *launch, experiment, options, ranks_per_trial);
+        launched.divide(*launch, experiment, options, ranks_per_trial);
       } catch (const Error& error) {
         if (tells) throw;
         return static_cast<int>(error.code());  // all ranks have the same error
@@ -59,26 +58,26 @@ struct RunCommand {
     const bool on_gpus = options.device != DeviceKind::cpu;
     if (options.gpu_shards > 0 && !on_gpus)
       throw InputError("--gpu-shards: cuts the batches of GPUs; add --device cuda, or leave it out");
-    if (options.gpu_shards == 0)
-      options.gpu_shards = options.group ? options.group->size() : on_gpus ? options.ranks : 1;
-    if (launched && launched->serves()) {
+    if (options.gpu_shards == 0) options.gpu_shards = on_gpus ? options.team.size() : 1;
+    if (launched.serves()) {
       serve_trials(options, experiment);
       return 0;
     }
-    if (on_gpus && options.ranks > 1) return run_on_gpus(experiment);
-    return run(experiment, launched ? launched->words() : "");
+    if (on_gpus && options.team.forked > 1) return run_on_gpus(experiment);
+    return run(experiment, launched.words);
   }
 
   /// On ranks that are forked once, for all trials, since a process that has used CUDA cannot pass it on.
   int run_on_gpus(const Experiment& experiment) {
     if (options.workers > 1)
       throw InputError(fmt::format("--workers {}: {} ranks on GPUs train one trial at a time; leave it out",
-                                   options.workers, options.ranks));
-    if (options.threads == 0) options.threads = std::max(1, available_cores() / options.ranks);
+                                   options.workers, options.team.size()));
+    if (options.threads == 0) options.threads = std::max(1, available_cores() / options.team.size());
     int code = 0;
-    fork_ranks(options.ranks, [&](Ranks& group) {
-      options.group = &group;
-      options.gpu = group.rank();
+    const Team team = options.team;
+    team.run([&](Group& group) {
+      options.team = {.group = &group};
+      options.gpu = group.number();
       group.agree([&] { require_device(options.device, {}, options.gpu); });
       if (!group.root()) return serve_trials(options, experiment);
       code = run(experiment, "");
@@ -164,10 +163,10 @@ void add_run(Command& app) {
       "cores per trial, or per rank; does not change results (default: the cores divided among the workers and ranks)",
       1, 1024);
   command.add_number(
-      "--ranks", run.options.ranks,
+      "--ranks", run.options.team.forked,
       "processes that train each trial together, on this machine; with --device cuda, on a GPU each; does not change "
       "results (on GPUs: for equal --gpu-shards)",
-      1, kMostForkedRanks);
+      1, Team::kMostForked);
   command.add_bounded(
       "--ranks-per-trial", run.ranks_per_trial,
       "under mpirun or srun: ranks that train each trial together (default: all, or 1 if there are at least as many "

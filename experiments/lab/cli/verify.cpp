@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "core/error.h"
-#include "core/ranks/forked_ranks.h"
 #include "core/ranks/mpi_ranks.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/base/text_layout.h"
@@ -15,7 +14,7 @@
 #include "experiments/lab/sweep/runner.h"
 #include "experiments/lab/sweep/start_weights.h"
 #include "experiments/lab/sweep/verify_files.h"
-#include "experiments/lab/train/verify_archived.h"
+#include "experiments/lab/train/verify.h"
 #include "experiments/lab/trials/store.h"
 #include "experiments/lab/trials/trial_files.h"
 
@@ -61,14 +60,14 @@ struct Verify {
           "verify: {} has started several processes, and each would do the same; start it without, with --ranks for "
           "ranks on this machine",
           launch->by));
-    if (device != DeviceKind::cpu && options.ranks > 1)
+    if (device != DeviceKind::cpu && options.team.forked > 1)
       throw InputError("--ranks: with --device cuda, one GPU repeats the bits of several; give their --gpu-shards");
   }
 
   void prepare(const ComputeDevice& computer) {
     options.backend = &computer.backend();
     if (from_step >= 0) options.from = from_step;
-    if (options.threads == 0) options.threads = std::max(1, available_cores() / options.ranks);
+    if (options.threads == 0) options.threads = std::max(1, available_cores() / options.team.forked);
   }
 
   /// The weights that the trial starts from: of --start, or of `results`.
@@ -194,8 +193,8 @@ void add_verify(Command& app) {
   command.add_option("--data", verify.data, "folder of the data sets (default: NORMLAB_DATA, else ./data)");
   command.add_bounded("--threads", verify.options.threads,
                       "how many cores to use; does not change results (default: all)", 0, 1024);
-  command.add_number("--ranks", verify.options.ranks,
-                     "processes that train together, on this machine; does not change results", 1, kMostForkedRanks);
+  command.add_number("--ranks", verify.options.team.forked,
+                     "processes that train together, on this machine; does not change results", 1, Team::kMostForked);
   add_device(command, verify.device);
   add_gpu_shards(command, verify.options.gpu_shards, "shards of a batch on GPUs, as in the training");
   verify.different_bits_option = command.add_flag("--allow-different-bits", verify.options.allow_different_bits,

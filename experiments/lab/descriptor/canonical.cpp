@@ -136,7 +136,7 @@ std::string placement_name(const ModelConfig& model) {
   const std::string canonical = canonical_model_json(model);
   ModelConfig named = model;
   for (const NamedPlacement& row : named_placements()) {
-    std::visit([&](auto& config) { config.placement = row.placement; }, named);
+    network(named).placement = row.placement;
     if (canonical_model_json(named) == canonical) return std::string(row.name);
   }
   return "";

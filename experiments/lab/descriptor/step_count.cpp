@@ -37,7 +37,7 @@ void visit_batch_norms(ModelConfig& model, Visitor&& see) {
   const auto see_spec = [&](const SiteRow&, NormSpec& spec) {
     if (spec.kind == NormKind::batch_norm) see(spec);
   };
-  std::visit([&](auto& config) { visit_all_sites(config.placement, see_spec); }, model);
+  visit_all_sites(network(model).placement, see_spec);
   if (auto* vit = std::get_if<ViTConfig>(&model)) visit_all_sites(vit->text.placement, see_spec);
 }
 

@@ -222,7 +222,7 @@ std::vector<Chart> draw_stem_scale(const FigureInput& input) {
       }
       if (seeds == 0) continue;
       const TrialConfig& config = config_of(input, row);
-      const std::int64_t side = std::visit([](const auto& model) { return model.patch_size; }, config.model);
+      const std::int64_t side = network(config.model).patch_size;
       const std::int64_t colours = channels(config.model);
       ChartPanel& panel = chart.panels.emplace_back();
       panel.heading = label_of(input, row) + ", " + what;

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/ranks/forked_ranks.h"
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/system_calls.h"
 #include "experiments/lab/sweep/shared_gpu.h"
@@ -56,7 +55,7 @@ Dispatcher::Dispatcher(const WorkerSettings& settings, const std::vector<std::si
       log_(log),
       log_file_(worker_log(*settings.store, getpid())) {
   const int wanted = options_.workers > 0                 ? options_.workers
-                     : options_.device == DeviceKind::cpu ? std::max(1, cores_ / options_.ranks)
+                     : options_.device == DeviceKind::cpu ? std::max(1, cores_ / options_.team.forked)
                                                           : 1;
   worker_count_ = std::min<std::size_t>(static_cast<std::size_t>(wanted), pending.size());
   summary_.workers = std::max(summary_.workers, worker_count_);
@@ -151,7 +150,7 @@ void Dispatcher::assign() {
     ++summary_.begun;
     const std::size_t left = queue_.size() + running();
     const int sharing = static_cast<int>(std::clamp<std::size_t>(left, 1, worker_count_));
-    const int threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / sharing / options_.ranks);
+    const int threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / sharing / options_.team.forked);
     if (send_assignment(w.process.socket, {w.trial, threads})) continue;
     // A worker that has ended since its last report has not started the trial.
     queue_.push_front(static_cast<std::size_t>(std::exchange(w.trial, -1)));
@@ -285,20 +284,20 @@ void Dispatcher::end_trial(std::size_t t, pid_t worker, WorkerEvent event, const
 }
 
 /// A worker that ended without a report. Its trial is marked as failed, and a new worker replaces it. If it was the
-/// first rank of a trial, the run ends instead, as it does for every other rank.
+/// first of a trial's processes, the run ends instead, as it does for every other one.
 void Dispatcher::worker_died(Worker& w) {
   const pid_t pid = w.process.pid;
   const WorkerEnd end = end_of(w);
   const auto t = std::exchange(w.trial, -1);
   if (t >= 0 && !stopping_ && !stop_requested()) {
-    const bool rank = options_.ranks > 1;
+    const bool of_team = options_.team.forked > 1;
     const std::string message = end.by_cpu_limit ? kCpuLimitWords
-                                : rank           ? rank_death(0, options_.ranks, pid, end.status)
+                                : of_team        ? Team::death(0, options_.team.forked, pid, end.status)
                                                  : words_of(end.status);
     // A worker that was told to stop exits normally, and may have been sent a trial in between.
     const bool in_order = WIFEXITED(end.status) && WEXITSTATUS(end.status) == 0;
     const auto index = static_cast<std::size_t>(t);
-    end_trial(index, pid, in_order ? WorkerEvent::stopped : death(index, pid, message, !end.by_cpu_limit && !rank),
+    end_trial(index, pid, in_order ? WorkerEvent::stopped : death(index, pid, message, !end.by_cpu_limit && !of_team),
               message);
   }
   if (!stopping_) begin(w);

@@ -7,7 +7,6 @@
 #include <map>
 #include <set>
 
-#include "core/ranks/ranks.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/data/dataset_place.h"
 #include "experiments/lab/descriptor/canonical.h"
@@ -22,7 +21,6 @@
 #include "experiments/lab/train/batches.h"
 #include "experiments/lab/train/few_shot.h"
 #include "experiments/lab/train/provenance.h"
-#include "experiments/lab/train/trial_ranks.h"
 #include "experiments/lab/trials/event_file.h"
 #include "experiments/lab/trials/store.h"
 #include "experiments/lab/trials/trial_files.h"
@@ -134,14 +132,13 @@ static DataSets checked_data(const Experiment& experiment, const ResultStore& st
                              const std::vector<std::size_t>& pending, const RunOptions& options) {
   std::set<Precision> precisions;
   for (const std::size_t t : pending) precisions.insert(experiment.trials[t].config.train.precision);
-  // The ranks of a group have done this for their GPUs, before one of them used its own, after which a forked process
-  // could not.
-  if (options.group == nullptr || options.device == DeviceKind::cpu)
+  // The processes of a group have done this for their GPUs, before one of them used its own, after which a forked
+  // process could not.
+  if (options.team.group->alone() || options.device == DeviceKind::cpu)
     require_device(options.device, precisions, options.gpu);
   for (const std::size_t t : pending)
-    require_ranks(options.group ? options.group->size() : options.ranks,
-                  options.group && options.ranks == 1 ? "--ranks-per-trial" : "--ranks", experiment.trials[t].config,
-                  options.device == DeviceKind::cpu ? 0 : options.gpu_shards);
+    require_divisible(options.team, experiment.trials[t].config,
+                      options.device == DeviceKind::cpu ? 0 : options.gpu_shards);
   check_start_files(experiment, pending);
   DataSets data;
   for (const std::size_t t : pending) {

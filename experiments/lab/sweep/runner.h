@@ -10,26 +10,20 @@
 #include "experiments/lab/descriptor/experiment.h"
 #include "experiments/lab/sweep/part.h"
 #include "experiments/lab/train/device.h"
-#include "experiments/lab/train/work_times.h"
+#include "experiments/lab/train/trial.h"
 #include "experiments/lab/trials/lease.h"
 
 namespace normlab {
 
-class Ranks;
-
-struct RunOptions {
+/// threads: 0: shared among workers and processes, so that the last trials use all cores.
+struct RunOptions : TrainingOptions {
+  RunOptions() { threads = 0; }
   std::filesystem::path out = "results";
   std::optional<std::filesystem::path> data;
   DeviceKind device = DeviceKind::cpu;
-  int workers = 0;         // concurrent trials; 0: one per core, or one on a GPU, but no more than there are trials
-  int threads = 0;         // cores per rank; 0: shared among workers and ranks, so that the last trials use all cores
-  int ranks = 1;           // processes that a worker forks for a trial
-  Ranks* group = nullptr;  // ranks of a launcher, of which this is the first, that train each trial together
-  int gpu = 0;             // of this process: its number among those that it sees
-  std::int64_t gpu_shards = 1;  // see TrialOptions
-  bool quiet = false;           // another process of the same launcher tells and shows everything
-  bool allow_different_bits = false;
-  int data_threads = 0;                  // extra threads per trial to prepare the next batches; 0: none
+  int workers = 0;     // concurrent trials; 0: one per core, or one on a GPU, but no more than there are trials
+  int gpu = 0;         // of this process: its number among those that it sees
+  bool quiet = false;  // another process of the same launcher tells and shows everything
   double lease_seconds = kLeaseSeconds;  // a trial whose counter stands still for this time is taken over
   bool retry_failed = false;             // train failed trials again, from their last checkpoint
   bool retry_diverged = false;           // train diverged trials again, from the first step

@@ -20,7 +20,6 @@
 
 #include "core/backend.h"
 #include "core/memory_error.h"
-#include "core/ranks/ranks.h"
 #include "core/start_thread.h"
 #include "experiments/lab/base/build_info.h"
 #include "experiments/lab/base/files.h"
@@ -29,7 +28,6 @@
 #include "experiments/lab/descriptor/fields.h"
 #include "experiments/lab/sweep/signals.h"
 #include "experiments/lab/sweep/start_weights.h"
-#include "experiments/lab/train/trial_ranks.h"
 #include "experiments/lab/trials/trial_files.h"
 
 namespace normlab {
@@ -50,6 +48,12 @@ bool receive_record(int socket, Record& record) {
   }
 }
 
+/// What the first process of a group tells the others of a trial, after its folder.
+struct TrialBegin {
+  bool opens = false;   // it is the first on the worker's device
+  bool probes = false;  // measures the descriptor's
+};
+
 /// An amount per second, averaged over about the last ten seconds.
 class Rate {
  public:
@@ -69,18 +73,14 @@ class Rate {
   double mean_ = 0, weight_ = 0;
 };
 
-class TrialWork {
- public:
-  /// `device`: the worker's device, opened for its first trial.
-  TrialWork(const WorkerSettings& settings, std::optional<ComputeDevice>& device, WorkClock& clock,
-            const Assignment& assignment, int socket)
-      : settings_(settings),
-        device_(device),
-        clock_(clock),
-        assignment_(assignment),
-        socket_(socket),
-        trial_(settings.experiment->trials[static_cast<std::size_t>(assignment.trial)]),
-        folder_(settings.store->trial(trial_.id)) {}
+struct TrialWork {
+  const WorkerSettings& settings_;
+  std::optional<ComputeDevice>& device_;  // of the worker, opened for its first trial
+  WorkClock& clock_;
+  const Assignment& assignment_;
+  const int socket_;
+  const Trial& trial_ = settings_.experiment->trials[static_cast<std::size_t>(assignment_.trial)];
+  const TrialFolder folder_ = settings_.store->trial(trial_.id);
 
   Report run() {
     try {
@@ -139,10 +139,9 @@ class TrialWork {
   Report train(const Claim& claim) {
     const bool opens = !device_;
     if (opens) device_.emplace(settings_.options->device, settings_.options->gpu);
-    TrialOptions options;
+    TrialOptions options{*settings_.options};
     options.backend = &device_->backend();
     options.threads = assignment_.threads;
-    options.gpu_shards = settings_.options->gpu_shards;
     options.checkpoint = settings_.experiment->checkpoint;
     if (trial_.purpose == Purpose::start) {
       if (options.checkpoint.keep == KeepCheckpoint::none) options.checkpoint.keep = KeepCheckpoint::weights;
@@ -150,8 +149,6 @@ class TrialWork {
       options.probes = settings_.experiment->probes;
     }
     options.start = [this] { return start_weights(trial_.config.start, *settings_.store); };
-    options.allow_different_bits = settings_.options->allow_different_bits;
-    options.data_threads = settings_.options->data_threads;
     if (!settings_.options->tensorboard.empty())
       options.tensorboard = events_folder(*settings_.experiment, trial_, settings_.options->tensorboard);
     options.stop = &stop_flag();
@@ -171,7 +168,12 @@ class TrialWork {
       send(socket_, &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
     };
     const DataPair& data = settings_.data->at(data_key(trial_.config.dataset));
-    switch (run(claim, data, options, opens)) {
+    if (Group& group = *options.team.group; !group.alone()) {  // to serve_trials()
+      group.shared_text(folder_.path().string());
+      group.shared(TrialBegin{opens, !options.probes.empty()});
+      group.agree([] {});
+    }
+    switch (run_trial(trial_.config, trial_.id, data, folder_, &claim, options)) {
       case TrialOutcome::done:
         return answer(WorkerEvent::done);
       case TrialOutcome::diverged:
@@ -182,19 +184,6 @@ class TrialWork {
         break;
     }
     return answer(WorkerEvent::busy);
-  }
-
-  /// `opened`: this is the first trial on this worker's device.
-  TrialOutcome run(const Claim& claim, const DataPair& data, TrialOptions& options, bool opened) const {
-    Ranks* const group = settings_.options->group;
-    if (group == nullptr)
-      return run_trial_on(settings_.options->ranks, trial_.config, trial_.id, data, folder_, claim, options);
-    group->shared_text(folder_.path().string());  // to serve_trials()
-    group->shared(opened);
-    group->shared(!options.probes.empty());
-    group->agree([] {});
-    options.ranks = group;
-    return run_trial(trial_.config, trial_.id, data, folder_, claim, options);
   }
 
   /// The result from before this run that is to be replaced, if it is still there.
@@ -217,14 +206,6 @@ class TrialWork {
     if (result.status == TrialEnd::failed) return answer(WorkerEvent::failed_there, result.message.value_or(""));
     return answer(WorkerEvent::finished);
   }
-
-  const WorkerSettings& settings_;
-  std::optional<ComputeDevice>& device_;
-  WorkClock& clock_;
-  const Assignment& assignment_;
-  const int socket_;
-  const Trial& trial_;
-  const TrialFolder folder_;
 };
 
 /// If memory runs out, the system should kill a worker, not the process that hands out trials. If it ignores this
@@ -241,7 +222,7 @@ void work_on_trials(const WorkerSettings& settings, WorkClock clock, int socket)
   std::optional<ComputeDevice> device;
   while (!stop_requested() && receive_record(socket, assignment) && assignment.trial >= 0) {
     clock.enter(WorkPart::start);
-    Report report = TrialWork(settings, device, clock, assignment, socket).run();
+    Report report = TrialWork{settings, device, clock, assignment, socket}.run();
     clock.enter(WorkPart::waiting);
     report.times = clock.times();
     if (!send_record(socket, report)) break;
@@ -294,7 +275,7 @@ WorkerProcess start_worker(const WorkerSettings& settings) {
     throw EnvironmentError(fmt::format("cannot start a worker: {}", std::strerror(errno)));
   const pid_t parent = getpid();
   const WorkClock clock;
-  if (settings.options->group != nullptr)
+  if (!settings.options->team.group->alone())
     return {parent, sockets[0], start_thread([&settings, clock, socket = sockets[1]] {
               work_on_trials(settings, clock, socket);
               close(socket);
@@ -314,20 +295,16 @@ WorkerProcess start_worker(const WorkerSettings& settings) {
 }
 
 void serve_trials(const RunOptions& options, const Experiment& experiment) {
-  Ranks& group = *options.group;
-  catch_stop_signals();  // which reach all ranks; the first one decides
+  Group& group = *options.team.group;
+  catch_stop_signals();  // which reach all processes; the first one decides
   const ResultStore store(options.out);
   std::optional<ComputeDevice> device;
   DataSets data;
   for (std::string path; !(path = group.shared_text("")).empty();) {
-    TrialOptions own;
-    own.ranks = &group;
-    own.threads = options.threads;
-    own.gpu_shards = options.gpu_shards;
-    own.data_threads = options.data_threads;
-    own.allow_different_bits = options.allow_different_bits;
-    if (group.shared(false)) device.reset();  // all connect new ones, since the first one has a worker for each stage
-    if (group.shared(false)) own.probes = experiment.probes;
+    TrialOptions own{options};
+    const TrialBegin begin = group.shared(TrialBegin{});
+    if (begin.opens) device.reset();  // all connect new ones, since the first one has a worker for each stage
+    if (begin.probes) own.probes = experiment.probes;
     const TrialFolder folder{path};
     std::optional<TrialConfig> config;
     const DataPair* pair = nullptr;
@@ -341,13 +318,13 @@ void serve_trials(const RunOptions& options, const Experiment& experiment) {
         pair = &data.at(key);
       });
       own.start = [&] { return start_weights(config->start, store); };
-      join_trial(*config, folder.path().filename().string(), *pair, folder, own);
-    } catch (const Error&) {  // all ranks have it, and the first one reports it
+      run_trial(*config, folder.path().filename().string(), *pair, folder, nullptr, own);
+    } catch (const Error&) {  // all have it, and the first one reports it
     }
   }
 }
 
-void end_serving(Ranks& group) { group.shared_text(""); }
+void end_serving(Group& group) { group.shared_text(""); }
 
 std::filesystem::path worker_log(const ResultStore& store, pid_t pid) {
   return store.out() / "logs" / fmt::format("{}-{}.log", host_name(), pid);

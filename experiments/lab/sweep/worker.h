@@ -11,8 +11,6 @@
 
 #include "core/words.h"
 #include "experiments/lab/sweep/runner.h"
-#include "experiments/lab/train/trial.h"
-#include "experiments/lab/train/work_times.h"
 
 namespace normlab {
 
@@ -74,8 +72,8 @@ void log_line(const std::filesystem::path& log, const std::string& text);
 /// Publishes a failed result with the reason, for the table; false if another result exists.
 bool publish_failure(const TrialFolder& folder, const Trial& trial, const std::string& message);
 
-/// Forks a worker. `socket` is this side's end of the connection. With RunOptions::group, starts a thread of this
-/// process instead, since MPI belongs to the process that started it.
+/// Forks a worker. `socket` is this side's end of the connection. If this process is in a group, starts a thread
+/// of it instead, since MPI belongs to the process that started it.
 struct WorkerProcess {
   pid_t pid = -1;
   int socket = -1;
@@ -83,10 +81,10 @@ struct WorkerProcess {
 };
 WorkerProcess start_worker(const WorkerSettings& settings);
 
-/// In the other ranks of a group: takes part in each trial that the first one begins, until it ends them.
+/// In the other processes of a group: takes part in each trial that the first one begins, until it ends them.
 void serve_trials(const RunOptions& options, const Experiment& experiment);
-/// In the first rank: ends them.
-void end_serving(Ranks& group);
+/// In the first process: ends them.
+void end_serving(Group& group);
 
 /// One complete record. False at the end of the connection.
 bool send_assignment(int socket, const Assignment& assignment);

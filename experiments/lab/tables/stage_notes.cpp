@@ -39,13 +39,8 @@ constexpr Hyperparameter kHyperparameters[] = {
        if (s.warmup_steps > 0) return "warm-up of " + plural(std::to_string(s.warmup_steps), "step");
        return s.warmup_epochs > 0 ? "warm-up of " + plural(text_of(s.warmup_epochs), "epoch") : "no warm-up";
      }},
-    {"model.dropout",
-     [](const TrialConfig& c) {
-       return "dropout " + std::visit([](const auto& model) { return dropout_text(model.dropout); }, c.model);
-     }},
-    {"model.drop_path", [](const TrialConfig& c) {
-       return "drop-path " + std::visit([](const auto& model) { return text_of(model.drop_path); }, c.model);
-     }}};
+    {"model.dropout", [](const TrialConfig& c) { return "dropout " + dropout_text(network(c.model).dropout); }},
+    {"model.drop_path", [](const TrialConfig& c) { return "drop-path " + text_of(network(c.model).drop_path); }}};
 
 /// The settings that all rows share.
 std::string shared_settings(const Experiment& e) {

@@ -10,9 +10,6 @@
 
 namespace normlab {
 
-AttemptFiles::AttemptFiles(const TrialFolder& folder, std::int64_t attempt, Ranks& ranks)
-    : folder_(folder), attempt_(attempt), writes_(ranks.root()) {}
-
 void AttemptFiles::log(const std::string& text) {
   if (writes_) LineFile(folder_.log(attempt_)).append(utc_time() + " " + text);
 }
@@ -29,9 +26,11 @@ void AttemptFiles::open(const std::filesystem::path& tensorboard) {
   if (!tensorboard.empty()) events_.emplace(tensorboard, read_metrics(folder_.metrics(attempt_)));
 }
 
-void AttemptFiles::write(const MetricsLine& line) {
-  if (metrics_) metrics_->append(line);
-  if (events_) events_->append(line);
+void AttemptFiles::write(const std::vector<MetricsLine>& lines) {
+  for (const MetricsLine& line : lines) {
+    if (metrics_) metrics_->append(line);
+    if (events_) events_->append(line);
+  }
 }
 
 std::optional<MetricsLine> AttemptFiles::last_metrics() const {

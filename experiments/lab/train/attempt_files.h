@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "core/ranks/ranks.h"
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/train/checkpoint.h"
 #include "experiments/lab/trials/correctness_file.h"
@@ -14,10 +13,11 @@
 
 namespace normlab {
 
-/// Only rank 0 of a trial writes. In other ranks the calls do nothing, or take part in an exchange between the ranks.
+/// Only the first process of a group writes. In others the calls do nothing, or take part in an exchange.
 class AttemptFiles {
  public:
-  AttemptFiles(const TrialFolder& folder, std::int64_t attempt, Ranks& ranks);
+  AttemptFiles(const TrialFolder& folder, std::int64_t attempt, bool writes)
+      : folder_(folder), attempt_(attempt), writes_(writes) {}
   std::int64_t attempt() const { return attempt_; }
 
   /// A line with the time.
@@ -26,14 +26,14 @@ class AttemptFiles {
   void copy_metrics(const ResumePoint& from);
   /// Creates the files that grow during the training. `tensorboard`: folder for an event file; empty: none.
   void open(const std::filesystem::path& tensorboard);
-  void write(const MetricsLine& line);
+  void write(const std::vector<MetricsLine>& lines);
   void write(const EpochTime& time);
-  /// The last line of the metrics; none in other ranks.
+  /// The last line of the metrics; none where nothing is written.
   std::optional<MetricsLine> last_metrics() const;
   void write(const Correctness& right);
-  /// Records the state and returns the hash of all tensors. All ranks call it.
+  /// Records the state and returns the hash of all tensors. All processes call it.
   std::string record(Engine& engine);
-  /// Writes a checkpoint with `info`, and sets what it says about files. All ranks call it.
+  /// Writes a checkpoint with `info`, and sets what it says about files. All processes call it.
   void save(Engine& engine, CheckpointInfo& info);
   /// Lists the attempt's files in the result and publishes it, after both they and their directory entries are on disk.
   /// False if another process published a result first, which is then kept.

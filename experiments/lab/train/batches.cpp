@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/for_type.h"
 #include "experiments/lab/data/sample_order.h"
 #include "experiments/lab/data/tokeniser.h"
 #include "experiments/lab/descriptor/step_count.h"
@@ -16,9 +17,9 @@ namespace {
 
 constexpr std::int64_t kImages = 16;  // smallest unit of work for a thread
 template <class Work>
-void for_images(std::int64_t count, BatchSource::Blocks blocks, Work&& work) {
-  blocks((count + kImages - 1) / kImages,
-         [&](std::int64_t block) { work(block * kImages, std::min(count, (block + 1) * kImages)); });
+void for_images(std::int64_t count, ShardPool& pool, Work&& work) {
+  pool.for_blocks((count + kImages - 1) / kImages,
+                  [&](std::int64_t block) { work(block * kImages, std::min(count, (block + 1) * kImages)); });
 }
 
 void copy(const Tensor& from, const Tensor& to) { std::memcpy(to.raw(), from.raw(), from.bytes()); }
@@ -28,14 +29,6 @@ T* typed(std::vector<std::byte>& memory, std::int64_t values) {
   const std::size_t bytes = static_cast<std::size_t>(values) * sizeof(T);
   if (memory.size() < bytes) memory.resize(bytes);
   return reinterpret_cast<T*>(memory.data());
-}
-
-/// Calls f(T{}) with the type of a batch's values.
-template <class F>
-void with_type(DType dtype, F&& f) {
-  if (dtype == DType::f32) f(float{});
-  if (dtype == DType::f64) f(double{});
-  if (dtype == DType::bf16) f(bf16{});
 }
 
 /// Calls make(to) with values in the type used for image computations, and rounds them into `out` if its type differs.
@@ -153,7 +146,7 @@ void BatchSource::write_targets(const ImageSet& set, const Batch& batch, ImageOf
 }
 
 template <class T>
-void BatchSource::fill_training(std::int64_t step, Batch& batch, BatchBuffer& buffer, Blocks blocks,
+void BatchSource::fill_training(std::int64_t step, Batch& batch, BatchBuffer& buffer, ShardPool& pool,
                                 const std::vector<bool>& wanted) const {
   using A = Acc<T>;
   const std::int64_t count = batch.images.shape()[0], values = batch.images.shape().size() / count;
@@ -168,7 +161,7 @@ void BatchSource::fill_training(std::int64_t step, Batch& batch, BatchBuffer& bu
   T* images = batch.images.data<T>();
   const MixConfig& mix = config_.train.augment.mix;
   if (!mixes(mix)) {
-    for_images(count, blocks, [&](std::int64_t first, std::int64_t end) {
+    for_images(count, pool, [&](std::int64_t first, std::int64_t end) {
       const ScratchPool::Lease scratch(scratch_);
       std::vector<A> wide;
       for (std::int64_t i = first; i < end; ++i)
@@ -183,12 +176,12 @@ void BatchSource::fill_training(std::int64_t step, Batch& batch, BatchBuffer& bu
   for (std::int64_t i = 0; i < count; ++i)
     if (wanted[static_cast<std::size_t>(i)])
       mixed_in[static_cast<std::size_t>(mixings[static_cast<std::size_t>(i)].partner)] = true;
-  for_images(count, blocks, [&](std::int64_t first, std::int64_t end) {
+  for_images(count, pool, [&](std::int64_t first, std::int64_t end) {
     const ScratchPool::Lease scratch(scratch_);
     for (std::int64_t i = first; i < end; ++i)
       if (mixed_in[static_cast<std::size_t>(i)]) make(i, *scratch, unmixed + i * values);
   });
-  for_images(count, blocks, [&](std::int64_t first, std::int64_t end) {
+  for_images(count, pool, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t i = first; i < end; ++i) {
       if (!wanted[static_cast<std::size_t>(i)]) continue;
       const Mixing& mixing = mixings[static_cast<std::size_t>(i)];
@@ -203,9 +196,9 @@ void BatchSource::fill_training(std::int64_t step, Batch& batch, BatchBuffer& bu
   batch.targets = Tensor(targets, {count, classes}, Storage<A>::dtype);
 }
 
-BatchSource::Batch BatchSource::training(std::int64_t step, BatchBuffer& buffer, Blocks blocks) const {
+BatchSource::Batch BatchSource::training(std::int64_t step, BatchBuffer& buffer, ShardPool& pool) const {
   buffer.samples_ = samples(step);
-  return of_samples(step, buffer, blocks, wanted(std::ssize(buffer.samples_), true));
+  return of_samples(step, buffer, pool, wanted(std::ssize(buffer.samples_), true));
 }
 
 std::vector<bool> BatchSource::wanted(std::int64_t images, bool training) const {
@@ -213,7 +206,7 @@ std::vector<bool> BatchSource::wanted(std::int64_t images, bool training) const 
   return all ? std::vector<bool>(static_cast<std::size_t>(images), true) : wanted_(images, training);
 }
 
-BatchSource::Batch BatchSource::of_samples(std::int64_t step, BatchBuffer& buffer, Blocks blocks,
+BatchSource::Batch BatchSource::of_samples(std::int64_t step, BatchBuffer& buffer, ShardPool& pool,
                                            const std::vector<bool>& wanted) const {
   const std::size_t count = buffer.samples_.size();
   Batch batch = batch_of(std::int64_t(count), buffer, train_features_.get());
@@ -223,18 +216,19 @@ BatchSource::Batch BatchSource::of_samples(std::int64_t step, BatchBuffer& buffe
       copy(train_features_->all().slice(buffer.samples_[i].image, 1), batch.images.slice(std::int64_t(i), 1));
     return batch;
   }
-  with_type(dtype_, [&](auto type) { fill_training<decltype(type)>(step, batch, buffer, blocks, wanted); });
+  for_type("batch", dtype_,
+           [&](auto type) { fill_training<typename decltype(type)::type>(step, batch, buffer, pool, wanted); });
   return batch;
 }
 
 template <class T>
-void BatchSource::fill_evaluation(std::int64_t first_image, const Batch& batch, Blocks blocks) const {
+void BatchSource::fill_evaluation(std::int64_t first_image, const Batch& batch, ShardPool& pool) const {
   using A = Acc<T>;
   const std::int64_t count = batch.images.shape()[0], values = batch.images.shape().size() / count;
   const PixelTable<A>& table = transform_.tables().in<A>();
   const bool stored = !eval_.encoded && config_.train.eval_transform.crop == EvalCrop::none;
   const std::vector<bool> made = wanted(count, false);
-  for_images(count, blocks, [&](std::int64_t first, std::int64_t end) {
+  for_images(count, pool, [&](std::int64_t first, std::int64_t end) {
     const ScratchPool::Lease scratch(scratch_);
     std::vector<A> wide;
     for (std::int64_t i = first; i < end; ++i) {
@@ -249,40 +243,27 @@ void BatchSource::fill_evaluation(std::int64_t first_image, const Batch& batch, 
 }
 
 BatchSource::Batch BatchSource::evaluation(std::int64_t first, std::int64_t count, BatchBuffer& buffer,
-                                           Blocks blocks) const {
+                                           ShardPool& pool) const {
   const Batch batch = batch_of(count, buffer, eval_features_.get());
   write_targets(eval_, batch, [&](std::int64_t i) { return first + i; });
   if (eval_features_) {
     copy(eval_features_->all().slice(first, count), batch.images);
     return batch;
   }
-  with_type(dtype_, [&](auto type) { fill_evaluation<decltype(type)>(first, batch, blocks); });
+  for_type("batch", dtype_, [&](auto type) { fill_evaluation<typename decltype(type)::type>(first, batch, pool); });
   return batch;
 }
 
 BatchSource::Batch BatchSource::unshuffled(std::int64_t first, std::int64_t count, ShardPool& pool) {
   buffer_.samples_.clear();
   for (std::int64_t i = first; i < first + count; ++i) buffer_.samples_.push_back({i, 0});
-  const auto on_pool = [&](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) {
-    pool.for_blocks(blocks, body);
-  };
-  return of_samples(0, buffer_, on_pool, std::vector<bool>(static_cast<std::size_t>(count), true));
+  return of_samples(0, buffer_, pool, std::vector<bool>(static_cast<std::size_t>(count), true));
 }
 
 void BatchSource::use_features(std::shared_ptr<const StoredFeatures> train,
                                std::shared_ptr<const StoredFeatures> eval) {
   train_features_ = std::move(train);
   eval_features_ = std::move(eval);
-}
-
-BatchSource::Batch BatchSource::training(std::int64_t step, ShardPool& pool) {
-  return training(step, buffer_,
-                  [&](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) { pool.for_blocks(blocks, body); });
-}
-
-BatchSource::Batch BatchSource::evaluation(std::int64_t first, std::int64_t count, ShardPool& pool) {
-  return evaluation(first, count, buffer_,
-                    [&](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) { pool.for_blocks(blocks, body); });
 }
 
 }  // namespace normlab

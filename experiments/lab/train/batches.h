@@ -8,7 +8,6 @@
 #include <optional>
 #include <vector>
 
-#include "core/function_ref.h"
 #include "core/shards.h"
 #include "experiments/lab/data/dataset.h"
 #include "experiments/lab/data/mix.h"
@@ -56,10 +55,6 @@ class BatchSource {
   /// as require_classes().
   BatchSource(const TrialConfig& config, const ImageSet& train, const ImageSet& eval, DType dtype);
 
-  /// A function blocks(n, call) that calls `call` once with each of 0 to n - 1, on any threads, and returns when all
-  /// calls have returned: ShardPool::for_blocks, or a loop.
-  using Blocks = FunctionRef<void(std::int64_t, FunctionRef<void(std::int64_t)>)>;
-
   /// Views of a BatchBuffer, valid until the buffer is filled again.
   struct Batch {
     Tensor images;   // [B, H, W, C], normalised; or stored features [B, width]
@@ -76,20 +71,22 @@ class BatchSource {
   /// adjacent, where mixing would pair them.
   std::vector<BatchSample> samples(std::int64_t step) const;
   /// The batch of `step`. Thread-safe if each thread has its own buffer.
-  Batch training(std::int64_t step, BatchBuffer& buffer, Blocks blocks) const;
+  Batch training(std::int64_t step, BatchBuffer& buffer, ShardPool& pool) const;
   /// Evaluation images first .. first + count, in order.
-  Batch evaluation(std::int64_t first, std::int64_t count, BatchBuffer& buffer, Blocks blocks) const;
+  Batch evaluation(std::int64_t first, std::int64_t count, BatchBuffer& buffer, ShardPool& pool) const;
 
-  /// From now on batches have pixels only in the images that `of` marks, given the number of images and whether it is a
-  /// training step: those that a rank reads. Targets are complete.
+  /// From now on batches have pixels only in the images that `marks` says, given the number of images and whether it is a
+  /// training step: those that this process reads. Targets are complete.
   using Images = std::function<std::vector<bool>(std::int64_t images, bool training)>;
-  void make_only(Images of) { wanted_ = std::move(of); }
+  void make_only(Images marks) { wanted_ = std::move(marks); }
   /// From now on batches hold these features of the slices instead of images. Either may be null.
   void use_features(std::shared_ptr<const StoredFeatures> train, std::shared_ptr<const StoredFeatures> eval);
 
-  /// The same on the threads of a pool, in a buffer that the next call reuses.
-  Batch training(std::int64_t step, ShardPool& pool);
-  Batch evaluation(std::int64_t first, std::int64_t count, ShardPool& pool);
+  /// The same in a buffer that the next call reuses.
+  Batch training(std::int64_t step, ShardPool& pool) { return training(step, buffer_, pool); }
+  Batch evaluation(std::int64_t first, std::int64_t count, ShardPool& pool) {
+    return evaluation(first, count, buffer_, pool);
+  }
   /// Training images first .. first + count in the order of the slice, as in the first epoch.
   Batch unshuffled(std::int64_t first, std::int64_t count, ShardPool& pool);
 
@@ -97,12 +94,12 @@ class BatchSource {
   using Order = std::shared_ptr<const std::vector<std::int64_t>>;
   Order order(std::int64_t epoch) const;
   template <class T>
-  void fill_training(std::int64_t step, Batch& batch, BatchBuffer& buffer, Blocks blocks,
+  void fill_training(std::int64_t step, Batch& batch, BatchBuffer& buffer, ShardPool& pool,
                      const std::vector<bool>& wanted) const;
   template <class T>
-  void fill_evaluation(std::int64_t first, const Batch& batch, Blocks blocks) const;
+  void fill_evaluation(std::int64_t first, const Batch& batch, ShardPool& pool) const;
   Batch batch_of(std::int64_t count, BatchBuffer& buffer, const StoredFeatures* features) const;
-  Batch of_samples(std::int64_t step, BatchBuffer& buffer, Blocks blocks, const std::vector<bool>& wanted) const;
+  Batch of_samples(std::int64_t step, BatchBuffer& buffer, ShardPool& pool, const std::vector<bool>& wanted) const;
   std::vector<bool> wanted(std::int64_t images, bool training) const;
   template <class ImageOf>
   void write_targets(const ImageSet& set, const Batch& batch, ImageOf&& image_of) const;

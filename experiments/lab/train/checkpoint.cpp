@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <gnu/libc-version.h>
 
+#include <cmath>
 #include <cstring>
 #include <sstream>
 #include <stdexcept>
@@ -28,31 +29,16 @@ namespace {
 constexpr const char *kFirstLossKey = "normlab.first_loss", *kLossesKey = "normlab.losses";
 
 const char* dtype_word(const Tensor& t) {
-  switch (t.dtype()) {
-    case DType::f64:
-      return "F64";
-    case DType::bf16:
-      return "BF16";
-    default:
-      return "F32";
-  }
+  return t.dtype() == DType::f64 ? "F64" : t.dtype() == DType::bf16 ? "BF16" : "F32";
 }
-
-std::string exact(double value) { return fmt::format("{:a}", value); }
 
 std::string exact(const std::deque<double>& values) { return fmt::format("{:a}", fmt::join(values, " ")); }
 
 /// std::logic_error for a text that exact() does not write.
 std::deque<double> losses_of(const std::string& text) {
-  std::deque<double> losses;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    std::size_t end = 0;
-    losses.push_back(std::stod(word, &end));
-    if (end != word.size()) throw std::invalid_argument("a loss");
-  }
+  const std::vector<double> losses = exact_numbers(text);
   if (std::ssize(losses) > TrainingLoss::kWindow) throw std::invalid_argument("more losses than are averaged");
-  return losses;
+  return {losses.begin(), losses.end()};
 }
 
 std::vector<std::uint64_t> dims_of(const Tensor& t) {
@@ -62,6 +48,19 @@ std::vector<std::uint64_t> dims_of(const Tensor& t) {
 }
 
 }  // namespace
+
+std::string exact(const std::optional<double>& value) { return value ? fmt::format("{:a}", *value) : "none"; }
+
+std::vector<double> exact_numbers(const std::string& text) {
+  std::vector<double> numbers;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    std::size_t end = word.size();
+    numbers.push_back(word == "none" ? std::nan("") : std::stod(word, &end));
+    if (end != word.size()) throw std::invalid_argument(word);
+  }
+  return numbers;
+}
 
 void for_each_state_tensor(Engine& engine, const std::function<void(const std::string&, const Tensor&)>& see) {
   ParameterSet& set = engine.parameters();
@@ -99,7 +98,7 @@ void save_checkpoint(const std::filesystem::path& path, Engine& engine, const Ch
                                               {"normlab.wall_seconds", exact(info.wall_seconds)},
                                               {"normlab.resumed", std::to_string(info.resumed)},
                                               {"normlab.different_bits", info.different_bits ? "true" : "false"}};
-  if (info.loss.first) metadata[kFirstLossKey] = exact(*info.loss.first);
+  if (info.loss.first) metadata[kFirstLossKey] = exact(info.loss.first);
   if (!info.trained_on.empty()) metadata[kTrainedOnKey] = info.trained_on;
   if (!info.held_probes.empty()) metadata["normlab.held_probes"] = info.held_probes;
   if (!info.products.empty()) metadata["normlab.products"] = info.products;
@@ -108,7 +107,8 @@ void save_checkpoint(const std::filesystem::path& path, Engine& engine, const Ch
   save_sealed_safetensors(path, std::move(metadata), std::move(tensors));
 }
 
-CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& expected) {
+CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& expected,
+                               bool allow_different_bits) {
   const SafetensorsFile file = SafetensorsFile::read(path);
   require_sealed_safetensors(file, path);
   const auto value = [&](const char* key) {
@@ -127,8 +127,7 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   if (info.trial_id != expected.trial_id)
     throw InputError(fmt::format("{}: is a checkpoint of trial {}, not of {}; remove it to restart this trial",
                                  path.string(), info.trial_id, expected.trial_id));
-  // Checkpoints of older versions lack some keys. The field `bits` decides whether to resume another
-  // program's checkpoint.
+  // Checkpoints of older versions lack some keys.
   const auto value_or = [&](const char* key, const std::string& otherwise) {
     const auto found = file.metadata().find(key);
     return found == file.metadata().end() ? otherwise : found->second;
@@ -152,7 +151,6 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
     throw InputError(
         fmt::format("{}: holds {} tensors, but this model has {}", path.string(), file.tensors().size(), known));
   try {
-    info.bits = value("normlab.bits");
     info.step = std::stoll(value("normlab.step"));
     info.metrics_bytes = std::stoull(value(kMetricsBytesKey));
     info.loss.last = losses_of(value_or(kLossesKey, ""));
@@ -162,11 +160,19 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   } catch (const std::logic_error&) {  // thrown by std::sto…
     throw InputError(fmt::format("{}: a number in its metadata cannot be read", path.string()));
   }
-  info.products = value_or("normlab.products", "");
   info.held_probes = value_or("normlab.held_probes", "");
   info.collapse = value_or("normlab.collapse", expected.collapse);
   info.early_stop = value_or("normlab.early_stop", expected.early_stop);
-  info.different_bits = value("normlab.different_bits") == "true";
+  const std::string bits = value("normlab.bits");
+  if (bits == expected.bits) info.products = value_or("normlab.products", "");
+  if (bits != expected.bits && !allow_different_bits)
+    throw InputError(
+        fmt::format("{}: was written by another program, so resuming would not give the bits of an uninterrupted run:\n"
+                    "  it:   {}\n  this: {}\nUse that program, remove the trial's folder to restart it, or resume with "
+                    "--allow-different-bits, which marks the result",
+                    path.string(), bits, expected.bits));
+  info.bits = expected.bits;
+  info.different_bits = bits != expected.bits || value("normlab.different_bits") == "true";
   engine.state().step = info.step;
   return info;
 }

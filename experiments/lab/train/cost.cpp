@@ -8,9 +8,9 @@
 namespace normlab {
 namespace {
 
-/// Values per image that a network keeps for its backward pass: inputs and outputs of norms and linears, and the
+/// Values per image that a network stores for its backward pass: inputs and outputs of norms and linears, and the
 /// attention weights.
-double kept_values(const ModelConfig& config) {
+double stored_values(const ModelConfig& config) {
   double sum = 0;
   for (const BlockSizes& s : block_sizes(config))
     sum +=
@@ -66,7 +66,7 @@ TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes) {
   const double values = double(out.model.parameters) * (train.ema.decay > 0 ? 2 : 1);
   out.weights_bytes = 4 * values;
   out.checkpoint_bytes = out.weights_bytes + double(trained) * double(moment_bytes(train.optimizer));
-  out.shard_bytes = double(bytes) * double(out.shards.images) * kept_values(config.model);
+  out.shard_bytes = double(bytes) * double(out.shards.images) * stored_values(config.model);
   const std::array<std::int64_t, 2>& size = image_size(config.model);
   out.batch_bytes = double(bytes) * double(train.batch_size * size[0] * size[1] * channels(config.model));
   return out;

@@ -4,63 +4,25 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/lab/descriptor/tasks.h"
+#include "experiments/lab/train/checkpoint.h"
 #include "experiments/lab/trials/trial_result.h"
 
 namespace normlab {
 namespace {
 
-std::string exact(double value) { return fmt::format("{:a}", value); }
-std::string exact(const std::optional<double>& value) { return value ? exact(*value) : "none"; }
-
-/// Reads the words of a state in order.
-class StateReader {
- public:
-  StateReader(const char* what, const std::string& text) : what_(what), text_(text), words_(text) {}
-  std::int64_t integer() {
-    return converted<std::int64_t>(next(),
-                                   [](const std::string& word, std::size_t* end) { return std::stoll(word, end); });
+/// The `count` numbers of a rule's state.
+std::vector<double> numbers_of(const char* rule, const std::string& text, std::size_t count) {
+  try {
+    if (std::vector<double> numbers = exact_numbers(text); numbers.size() == count) return numbers;
+  } catch (const std::logic_error&) {
   }
-  double real() { return real_of(next()); }
-  std::optional<double> optional_real() {
-    const std::string word = next();
-    return word == "none" ? std::nullopt : std::optional(real_of(word));
-  }
-  void finish() {
-    std::string rest;
-    if (words_ >> rest) fail();
-  }
-
- private:
-  std::string next() {
-    std::string word;
-    if (!(words_ >> word)) fail();
-    return word;
-  }
-  double real_of(const std::string& word) {
-    return converted<double>(word, [](const std::string& text, std::size_t* end) { return std::stod(text, end); });
-  }
-  template <class T, class Convert>
-  T converted(const std::string& word, Convert&& convert) {
-    try {
-      std::size_t end = 0;
-      const T value = convert(word, &end);
-      if (end == word.size()) return value;
-    } catch (const std::logic_error&) {  // thrown by std::sto…
-    }
-    fail();
-  }
-  [[noreturn]] void fail() const {
-    throw InputError(concat("the state of the ", what_, " rule ", in_quotes(text_), " cannot be read"));
-  }
-  const char* what_;
-  const std::string& text_;
-  std::istringstream words_;
-};
+  throw InputError(concat("the state of the ", rule, " rule ", in_quotes(text), " cannot be read"));
+}
+std::optional<double> if_number(double value) { return std::isnan(value) ? std::nullopt : std::optional(value); }
 
 }  // namespace
 
@@ -115,14 +77,13 @@ std::string CollapseWatch::state() const {
 }
 
 void CollapseWatch::set_state(const std::string& text) {
-  StateReader reader("collapse", text);
-  steps_ = reader.integer();
-  count_ = reader.integer();
-  above_ = reader.integer();
-  sum_ = reader.real();
-  mean_ = reader.real();
-  level_ = reader.optional_real();
-  reader.finish();
+  const std::vector<double> numbers = numbers_of("collapse", text, 6);
+  steps_ = std::int64_t(numbers[0]);
+  count_ = std::int64_t(numbers[1]);
+  above_ = std::int64_t(numbers[2]);
+  sum_ = numbers[3];
+  mean_ = numbers[4];
+  level_ = if_number(numbers[5]);
 }
 
 EarlyStop::EarlyStop(const EarlyStopConfig& config)
@@ -146,10 +107,9 @@ std::string EarlyStop::words() const {
 std::string EarlyStop::state() const { return fmt::format("{} {}", since_best_, exact(best_)); }
 
 void EarlyStop::set_state(const std::string& text) {
-  StateReader reader("early_stop", text);
-  since_best_ = reader.integer();
-  best_ = reader.optional_real();
-  reader.finish();
+  const std::vector<double> numbers = numbers_of("early_stop", text, 2);
+  since_best_ = std::int64_t(numbers[0]);
+  best_ = if_number(numbers[1]);
 }
 
 }  // namespace normlab

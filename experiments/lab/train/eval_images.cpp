@@ -7,17 +7,23 @@
 #include <cmath>
 #include <span>
 
+#include "core/error.h"
 #include "core/nonfinite.h"
+#include "core/visible_text.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/data/augment.h"
 #include "experiments/lab/data/class_order.h"
 #include "experiments/lab/data/data_source.h"
-#include "experiments/lab/train/plain_folder.h"
+#include "experiments/lab/data/dataset.h"
+#include "experiments/lab/data/dataset_place.h"
+#include "experiments/lab/data/image_files.h"
 #include "experiments/lab/weights/npy.h"
 #include "nn/training/nonfinite.h"
 
 namespace normlab {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct NamedNormalization {
   std::string_view word;
@@ -70,6 +76,15 @@ std::optional<Normalization> stated_normalization(const EvalSource& source, std:
                        "given"};
 }
 
+Normalization required_normalization(const EvalSource& source, std::int64_t channels, bool of_bytes,
+                                     const std::optional<TrainedOn>& trained, const char* measured = "") {
+  if (auto stated = stated_normalization(source, channels, of_bytes, trained)) return *stated;
+  throw InputError(
+      fmt::format("{}: the normalisation of the training is unknown; give --normalize imagenet, half or none, or "
+                  "--mean and --std{}",
+                  source.data, measured));
+}
+
 std::vector<std::int32_t> read_labels(const std::string& path, std::int64_t images, std::int64_t classes) {
   const HostTensor tensor = read_npy(path);
   const bool integers = tensor.dtype == "I64" || tensor.dtype == "I32" || tensor.dtype == "U8";
@@ -108,6 +123,79 @@ std::vector<std::string> numbers_to(std::size_t count) {
   return numbers;
 }
 
+/// The folder that --data names, as DataSource finds it; none for a file, or what is not there.
+std::optional<fs::path> folder_of(const EvalSource& source) {
+  const fs::path given = fs::absolute(fs::path(source.data) / "").lexically_normal().parent_path();
+  if (!source.root && is_folder(given)) return given;
+  std::error_code error;
+  const fs::path root = source.root ? fs::path(*source.root) : fs::path();
+  if (source.root && is_folder(root / source.data)) return root / source.data;
+  return std::nullopt;
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 5;
+  std::string out;
+  for (std::size_t i = 0; i < names.size() && i < kShown; ++i) out += concat(i == 0 ? "" : ", ", in_quotes(names[i]));
+  return names.size() > kShown ? concat(out, " and ", names.size() - kShown, " more") : out;
+}
+
+/// Whether the folders in `folder` are classes.
+bool are_classes(const fs::path& folder, const std::vector<std::string>& names, std::int64_t classes,
+                 const std::optional<TrainedOn>& trained) {
+  if (!trained) return std::ssize(names) == classes;
+  std::vector<std::string> others;
+  for (const std::string& name : names)
+    if (std::find(trained->class_names.begin(), trained->class_names.end(), name) == trained->class_names.end())
+      others.push_back(name);
+  if (others.empty() || others.size() == names.size()) return others.empty();
+  throw InputError(concat(folder.string(), ": some of its folders are classes of the training, others are not: ",
+                          list_of(others), "; rename these, or give --layout image_folder to compare all names"));
+}
+
+/// What a folder holds whose layout is not given. plain: images without classes. Otherwise how they are laid out, if that is not known already, and the slice to
+/// evaluate, if the command line names none.
+struct FolderKind {
+  bool plain = false;
+  std::filesystem::path path;
+  std::optional<DatasetLayout> layout{};
+  std::string slice;
+};
+
+/// A folder has classes if it has splits (train, val, test, ...), or the layout of a known kind of data set, or if its
+/// folders are classes of the training; without a record of the training, if it has as many folders as the network has
+/// classes. Images in the folder itself, and nested ones in other folders, have none. Not of data sets known by name,
+/// nor with --layout or --labels. InputError for a folder without images, and for one in which only some folders are
+/// classes of the training.
+FolderKind folder_kind(const EvalSource& source, std::int64_t classes, const std::optional<TrainedOn>& trained) {
+  FolderKind kind;
+  if (source.data.empty() || source.layout != DatasetLayout::known || source.labels || find_dataset(source.data))
+    return kind;
+  const std::optional<fs::path> folder = folder_of(source);
+  if (!folder) return kind;
+  kind.path = *folder;
+  const FolderContent content = folder_content(*folder);
+  if (std::any_of(content.files.begin(), content.files.end(), has_image_extension)) {
+    kind.plain = true;
+    return kind;
+  }
+  const auto [layout, labels] = recognised_layout(*folder);
+  if (layout == DatasetLayout::image_list)
+    throw InputError(
+        concat(folder->string(), ": images and a file of labels; give --layout image_list --labels ", labels));
+  const DatasetPlace place{layout, *folder};
+  const std::vector<std::string> splits = dataset_splits(place);
+  const bool divided = layout != DatasetLayout::image_folder || is_folder(*folder / splits.front());
+  if (!divided && !are_classes(*folder, content.folders, classes, trained)) {
+    kind.plain = true;
+    return kind;
+  }
+  kind.layout = layout;
+  if (!source.slice_given)
+    kind.slice = std::find(splits.begin(), splits.end(), source.slice) == splits.end() ? splits.back() : source.slice;
+  return kind;
+}
+
 ImageSize size_of_model(const ModelConfig& model) { return {image_size(model)[0], image_size(model)[1]}; }
 
 }  // namespace
@@ -126,6 +214,9 @@ EvalImages::EvalImages(const EvalSource& source, const ModelConfig& model, const
     read_plain_folder(folder.path, source, model, trained);
   else
     read_dataset_images(as_found, model, trained);
+  if (set_.encoded && !resizes_)
+    throw InputError(fmt::format(
+        "{}: its images differ in size; resize them to the model's with --crop center or --crop stretch", source_));
   const auto classes = static_cast<std::size_t>(num_classes(model));
   if (!plain_folder_) labels_ = set_.labels;
   if (!labels_.empty() && set_.class_names.size() == classes)
@@ -164,13 +255,7 @@ void EvalImages::read_npy_images(const EvalSource& source, const ModelConfig& mo
   set_.height = extent(1);
   set_.width = extent(2);
   set_.channels = extent(3);
-  const auto normalization = stated_normalization(source, set_.channels, is_bytes, trained);
-  if (!normalization)
-    throw InputError(
-        fmt::format("{}: the normalisation of the training is unknown; give --normalize imagenet, half or none, or "
-                    "--mean and --std",
-                    source.data));
-  normalization_ = *normalization;
+  normalization_ = required_normalization(source, set_.channels, is_bytes, trained);
   if (is_bytes) {
     const auto* begin = reinterpret_cast<const std::uint8_t*>(tensor.data.data());
     set_.pixels.assign(begin, begin + tensor.data.size());
@@ -216,10 +301,7 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
   } else {
     ImageSet train = from.read(opened, dataset_splits(opened.place).front(), {}, false, false);
     if (train.encoded)
-      throw InputError(
-          fmt::format("{}: the normalisation of the training is unknown; give --normalize imagenet, half or none, or "
-                      "--mean and --std (`normlab data info` measures them)",
-                      source_));
+      required_normalization(source, channels(model), true, trained, " (`normlab data info` measures them)");
     finish_image_set(train);
     normalization_ = {train.channel_mean, train.channel_std, "those of its training images"};
     class_names = std::move(train.class_names);
@@ -229,9 +311,6 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
   if (set_.num_classes != num_classes(model))
     throw InputError(
         fmt::format("{}: has {} classes, but this model has {}", source_, set_.num_classes, num_classes(model)));
-  if (set_.encoded && !resizes_)
-    throw InputError(fmt::format(
-        "{}: its images differ in size; resize them to the model's with --crop center or --crop stretch", source_));
   count_ = set_.size();
   known_copy_ = jpeg_copy(opened.config.name, set_);
   if (!trained || source.other_class_names) tell_order(opened, set_.class_names);
@@ -243,17 +322,15 @@ void EvalImages::read_plain_folder(const std::filesystem::path& folder, const Ev
     throw InputError(fmt::format(
         "--slice: {} holds images without classes, and all of them are evaluated; leave it out", source.data));
   plain_folder_ = true;
-  const auto normalization = stated_normalization(source, channels(model), true, trained);
-  if (!normalization)
+  normalization_ = required_normalization(source, channels(model), true, trained);
+  StrayFiles others;
+  std::vector<std::string> images = find_images(folder, others);
+  other_files_ = others.text();
+  if (images.empty())
     throw InputError(
-        fmt::format("{}: the normalisation of the training is unknown; give --normalize imagenet, half or none, or "
-                    "--mean and --std",
-                    source_));
-  normalization_ = *normalization;
-  PlainImages found = find_plain_images(folder);
-  other_files_ = std::move(found.others);
+        concat(folder.string(), ": holds no image (.jpg, .jpeg or .png), neither itself nor in its folders"));
   ImageIndex index{"folder", folder, {}, numbers_to(static_cast<std::size_t>(num_classes(model))), {}, {}};
-  for (std::string& image : found.images) {
+  for (std::string& image : images) {
     ImageEntry& entry = index.entries.emplace_back();
     entry.key = std::move(image);
     entry.label = 0;  // not shown: labels() is empty
@@ -264,9 +341,6 @@ void EvalImages::read_plain_folder(const std::filesystem::path& folder, const Ev
   request.skip_bad = true;
   request.threads = source.threads;
   set_ = load_images(std::move(index), request);
-  if (set_.encoded && !resizes_)
-    throw InputError(fmt::format(
-        "{}: its images differ in size; resize them to the model's with --crop center or --crop stretch", source_));
   count_ = set_.size();
 }
 

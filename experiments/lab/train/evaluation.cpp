@@ -11,6 +11,8 @@
 #include "experiments/lab/train/checkpoint.h"
 #include "experiments/lab/train/tasks.h"
 #include "experiments/lab/train/trial.h"
+#include "experiments/lab/weights/convert.h"
+#include "experiments/lab/weights/convert_files.h"
 #include "nn/training/engine.h"
 #include "nn/training/nonfinite.h"
 
@@ -18,11 +20,6 @@ namespace normlab {
 
 namespace {
 constexpr const char* kTrain = "train/";
-
-void make_only_images_read(BatchSource& batches, Engine& engine) {
-  if (engine.ranks().alone()) return;
-  batches.make_only([&engine](std::int64_t images, bool training) { return engine.images_read(images, training); });
-}
 }  // namespace
 
 std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batches, const ImageSet& images,
@@ -31,35 +28,17 @@ std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batche
   return training_of(task_of(engine.config())).evaluate({engine, batches, images, pool, prefix, right, facts});
 }
 
-std::map<std::string, double> evaluate_without_each_block(const TrialConfig& config, const ImageSet& images,
-                                                          Engine& engine, BatchSource& batches, ShardPool& pool,
-                                                          const std::function<void(const std::string&)>& log) {
-  std::map<std::string, double> metrics;
-  for (std::int64_t block = 0; block < block_count(config.model); ++block) {
-    engine.leave_out_block(block);
-    try {
-      for (const auto& [name, value] : evaluate_slice(engine, batches, images, pool, ""))
-        if (requested_by(name) != EvalMetric::per_class)
-          metrics[fmt::format("without_block.{}/{}", name, block)] = value;
-    } catch (const NonFiniteError& error) {
-      log(fmt::format("without block {}: {}", block, error.what()));
-    }
-  }
-  engine.leave_out_block({});
-  return metrics;
-}
-
 void require_finite_state(Engine& engine) {
   if (engine.state_is_finite()) return;
   engine.optimizer().gather_moments();
   NonFiniteWeight first;
-  if (engine.ranks().root())
+  if (engine.group().root())
     for_each_state_tensor(engine, [&](const std::string& name, const Tensor& t) {
       if (!first.tensor.empty()) return;
       if (const auto found = first_nonfinite(t)) first = {name, found->index, found->value};
     });
-  const std::string text = engine.ranks().shared_text(first.tensor.empty() ? "" : first.text());
-  if (!text.empty()) throw NonFiniteError(text, engine.ranks().shared(first.value));
+  const std::string text = engine.group().shared_text(first.tensor.empty() ? "" : first.text());
+  if (!text.empty()) throw NonFiniteError(text, engine.group().shared(first.value));
 }
 
 TrialEvaluation::TrialEvaluation(const TrialConfig& config, const DataPair& data, Engine& engine, BatchSource& batches,
@@ -67,11 +46,12 @@ TrialEvaluation::TrialEvaluation(const TrialConfig& config, const DataPair& data
     : config_(config), data_(data), engine_(engine), batches_(batches), pool_(pool) {
   if (data.minival) others_.emplace_back("minival/", config, data.train, *data.minival, engine.dtype());
   if (config.eval.train_images > 0) {
-    of_train_ = picked_images(data.train, evenly_spaced(data.train.size(), config.eval.train_images));
-    others_.emplace_back(kTrain, config, data.train, of_train_, engine.dtype());
+    some_of_train_ = picked_images(data.train, evenly_spaced(data.train.size(), config.eval.train_images));
+    others_.emplace_back(kTrain, config, data.train, some_of_train_, engine.dtype());
   }
-  make_only_images_read(batches, engine);
-  for (Other& other : others_) make_only_images_read(other.batches, engine);
+  const auto read = [&engine](std::int64_t images, bool training) { return engine.images_read(images, training); };
+  batches.make_only(read);
+  for (Other& other : others_) other.batches.make_only(read);
   if (!config.eval.fewshot.shots.empty()) few_shot_.emplace(config, data, engine.dtype());
 }
 
@@ -90,7 +70,7 @@ bool TrialEvaluation::store_features(const TrialOptions& options, const std::fun
       using Part = FeatureSlice;
       const auto store = [&](BatchSource& batches, Part slice, const ImageSet& images) {
         return normlab::store_features(engine_, batches, slice, images, part, pool_, [&] {
-          return engine_.ranks().shared(options.stop != nullptr && options.stop->load());
+          return engine_.group().shared(options.stop != nullptr && options.stop->load());
         });
       };
       const auto of_train = store(batches_, Part::training, data_.train);
@@ -111,15 +91,32 @@ bool TrialEvaluation::store_features(const TrialOptions& options, const std::fun
 
 void TrialEvaluation::measure() {
   metrics_.clear();
-  measure_as("", &right_);
+  measure_as("");
   if (engine_.average() != nullptr) {
     const WeightAverage::InUse in_use(*engine_.average());
-    measure_as("ema_", nullptr);
+    measure_as("ema_");
   }
   require_finite_state(engine_);
 }
 
-void TrialEvaluation::measure_as(const std::string& prefix, Correctness* right) {
+std::map<std::string, double> TrialEvaluation::without_each_block(const std::function<void(const std::string&)>& log) {
+  std::map<std::string, double> metrics;
+  for (std::int64_t block = 0; block < block_count(config_.model); ++block) {
+    engine_.leave_out_block(block);
+    try {
+      for (const auto& [name, value] : evaluate_slice(engine_, batches_, data_.eval, pool_, ""))
+        if (requested_by(name) != EvalMetric::per_class)
+          metrics[fmt::format("without_block.{}/{}", name, block)] = value;
+    } catch (const NonFiniteError& error) {
+      log(fmt::format("without block {}: {}", block, error.what()));
+    }
+  }
+  engine_.leave_out_block({});
+  return metrics;
+}
+
+void TrialEvaluation::measure_as(const std::string& prefix) {
+  Correctness* const right = prefix.empty() ? &right_ : nullptr;  // of the weights alone
   metrics_.merge(evaluate_slice(engine_, batches_, data_.eval, pool_, "eval/" + prefix, right, &slices_["eval"]));
   for (Other& other : others_) {
     EvaluatedSlice& facts = slices_[other.prefix.substr(0, other.prefix.size() - 1)];
@@ -131,6 +128,39 @@ void TrialEvaluation::measure_as(const std::string& prefix, Correctness* right) 
     metrics_.merge(found);
   }
   if (few_shot_) metrics_.merge(few_shot_->measure(engine_, batches_, pool_, "eval/" + prefix));
+}
+
+std::map<std::string, double> evaluate_again(const TrialConfig& config, const WeightFile& file, const DataPair& data,
+                                             int threads, Backend& backend, EvaluatedSlice* eval) {
+  TrialConfig trial = config;
+  trial.train.ema = {};         // averaged weights are evaluated as weights
+  trial.eval.train_images = 0;  // a sign of progress, no result
+  const auto metadata = [&](const char* key) {
+    const auto found = file.metadata.find(key);
+    return found == file.metadata.end() ? std::string() : found->second;
+  };
+  const bool same = metadata("normlab.bits") == bits_identity(backend, config.train.precision);
+  backend.choose_products(same ? metadata("normlab.products") : "");
+  ShardPool pool(threads);
+  Engine engine(backend, pool, trial.model, engine_settings(trial));
+  BatchSource batches(trial, data.train, data.eval, engine.dtype());
+  TrialEvaluation evaluation(trial, data, engine, batches, pool);
+  const auto measure = [&](const Tensors& tensors, const std::string& prefix) {
+    ConversionReport report;
+    import_weights(tensors, NameScheme::normlab, config.model, {}, engine.parameters(), report);
+    evaluation.measure_as(prefix);
+    require_finite_state(engine);
+  };
+  measure(file.tensors, "");
+  const bool averaged = std::any_of(file.tensors.begin(), file.tensors.end(),
+                                    [](const HostTensor& tensor) { return tensor.name.starts_with(kAveragePrefix); });
+  if (averaged) {
+    WeightFile average = file;
+    take_average(average, file.tensors.source());
+    measure(average.tensors, "ema_");
+  }
+  if (eval != nullptr) *eval = evaluation.slices().at("eval");
+  return evaluation.metrics();
 }
 
 }  // namespace normlab

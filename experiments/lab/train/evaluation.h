@@ -17,6 +17,7 @@ namespace normlab {
 
 class Engine;
 struct TrialOptions;
+struct WeightFile;
 
 /// Evaluates all `images`, the evaluation slice of `batches`, for the network's task. Returns the task's metrics
 /// (TaskRules): PREFIXaccuracy, a share, and PREFIXloss, the mean. `right`, if given, receives which images are
@@ -25,12 +26,6 @@ struct TrialOptions;
 std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batches, const ImageSet& images,
                                              ShardPool& pool, const std::string& prefix, Correctness* right = nullptr,
                                              EvaluatedSlice* facts = nullptr);
-
-/// The metrics of a trained network without one of its blocks, which passes its input on unchanged, for each block:
-/// "without_block.loss/3". A block without which they are not finite is left out and logged.
-std::map<std::string, double> evaluate_without_each_block(const TrialConfig& config, const ImageSet& images,
-                                                          Engine& engine, BatchSource& batches, ShardPool& pool,
-                                                          const std::function<void(const std::string&)>& log);
 
 /// NonFiniteError names the first tensor of the engine's state that is not finite. Such a network may still give finite
 /// outputs, since tanh of infinity is 1.
@@ -45,6 +40,11 @@ class TrialEvaluation {
                   ShardPool& pool);
   /// NonFiniteError if a result, or the state it was measured in, is not finite; metrics() is then invalid.
   void measure();
+  /// The same of the weights that the network has, with this prefix, such as "ema_", added to measurements of others.
+  void measure_as(const std::string& prefix);
+  /// The metrics of the evaluation slice without one of the blocks, which passes its input on unchanged, for each block:
+  /// "without_block.loss/3". A block without which they are not finite is left out and logged.
+  std::map<std::string, double> without_each_block(const std::function<void(const std::string&)>& log);
   /// If feature_plan() says so, replaces the images of all batches by features, computed with the current weights.
   /// False if options.stop was set meanwhile. `log` gets what is done, or why not.
   bool store_features(const TrialOptions& options, const std::function<void(const std::string&)>& log);
@@ -56,7 +56,6 @@ class TrialEvaluation {
   const Correctness& right() const { return right_; }
 
  private:
-  void measure_as(const std::string& prefix, Correctness* right);
   const TrialConfig& config_;
   const DataPair& data_;
   Engine& engine_;
@@ -67,15 +66,22 @@ class TrialEvaluation {
     std::string prefix;
     const ImageSet& images;
     BatchSource batches;
-    Other(std::string of, const TrialConfig& config, const ImageSet& train, const ImageSet& slice, DType dtype)
-        : prefix(std::move(of)), images(slice), batches(config, train, slice, dtype) {}
+    Other(std::string name, const TrialConfig& config, const ImageSet& train, const ImageSet& slice, DType dtype)
+        : prefix(std::move(name)), images(slice), batches(config, train, slice, dtype) {}
   };
-  ImageSet of_train_;
+  ImageSet some_of_train_;
   std::list<Other> others_;
   std::optional<FewShotEvaluation> few_shot_;
   std::map<std::string, double> metrics_;
   EvaluatedSlices slices_;
   Correctness right_;
 };
+
+/// Evaluates `file`, which has normlab's names, as in the training of `config`: same slices, transform and precision,
+/// and also its averaged weights, if any. Returns "eval/accuracy", "minival/ema_loss" and so on, with the same bits
+/// as that training under the same binary; `eval` receives the evaluation slice. InputError for tensors of another
+/// network than config.model; NonFiniteError as evaluate_slice().
+std::map<std::string, double> evaluate_again(const TrialConfig& config, const WeightFile& file, const DataPair& data,
+                                             int threads, Backend& backend, EvaluatedSlice* eval = nullptr);
 
 }  // namespace normlab

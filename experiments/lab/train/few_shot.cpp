@@ -29,6 +29,14 @@ std::vector<std::size_t> all_chosen(const FewShotConfig& config, const ImageSet&
 
 }  // namespace
 
+void require_finite(const std::vector<double>& features, std::size_t width,
+                    FunctionRef<std::string(std::int64_t row)> name) {
+  const auto found = std::find_if(features.begin(), features.end(), [](double value) { return !std::isfinite(value); });
+  if (found == features.end()) return;
+  const auto at = static_cast<std::size_t>(found - features.begin());
+  throw NonFiniteError(fmt::format("{}: feature {} is {}", name(std::int64_t(at / width)), at % width, *found), *found);
+}
+
 Features features_of(Engine& engine, BatchSource& batches, const ImageSet& images, ShardPool& pool) {
   Features all;
   std::vector<double> some;
@@ -36,12 +44,7 @@ Features features_of(Engine& engine, BatchSource& batches, const ImageSet& image
     const std::int64_t count = std::min(kEvaluatedAtOnce, images.size() - first);
     engine.features(batches.evaluation(first, count, pool).images, some);
     all.width = some.size() / static_cast<std::size_t>(count);
-    for (std::size_t i = 0; i < some.size(); ++i)
-      if (!std::isfinite(some[i]))
-        throw NonFiniteError(
-            fmt::format("{}: feature {} is {}", numbered_image(images, first + std::int64_t(i / all.width)),
-                        i % all.width, some[i]),
-            some[i]);
+    require_finite(some, all.width, [&](std::int64_t row) { return numbered_image(images, first + row); });
     all.values.insert(all.values.end(), some.begin(), some.end());
   }
   return all;

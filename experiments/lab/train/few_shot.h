@@ -6,12 +6,17 @@
 #include <string_view>
 #include <vector>
 
+#include "core/function_ref.h"
 #include "experiments/lab/metrics/few_shot.h"
 #include "experiments/lab/train/batches.h"
 
 namespace normlab {
 
 class Engine;
+
+/// NonFiniteError for the first value of rows of features that is not finite, with the name of its row.
+void require_finite(const std::vector<double>& features, std::size_t width,
+                    FunctionRef<std::string(std::int64_t row)> name);
 
 /// The inputs of the head for the evaluation images of `batches`. NonFiniteError names the first image with a value
 /// that is not finite.

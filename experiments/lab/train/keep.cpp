@@ -25,10 +25,6 @@ void add(std::vector<Removal>& removals, const fs::path& path) {
   if (!error) removals.push_back({path, bytes});
 }
 
-void append(std::vector<Removal>& removals, std::vector<Removal> more) {
-  removals.insert(removals.end(), more.begin(), more.end());
-}
-
 /// The attempt whose checkpoint is kept: the result's, or without one there, the last that has one.
 std::optional<std::int64_t> kept_attempt(const TrialFolder& trial, std::int64_t of_result) {
   if (fs::exists(trial.checkpoint(of_result))) return of_result;
@@ -39,13 +35,12 @@ std::optional<std::int64_t> kept_attempt(const TrialFolder& trial, std::int64_t 
 }
 
 std::vector<Removal> files_of(const TrialFolder& trial, KeepCheckpoint keep) {
-  std::vector<Removal> removals;
+  std::vector<Removal> removals = temporary_files(trial.path());
   const std::optional<TrialResult> result = trial.load_result();
   const std::optional<std::int64_t> kept = kept_attempt(trial, result ? result_attempt(trial, *result) : 0);
-  append(removals, temporary_files(trial.path()));
   for (const std::int64_t attempt : attempts_in(trial.path())) {
     const fs::path folder = attempt_folder(trial.path(), attempt);
-    append(removals, temporary_files(folder));
+    for (Removal& file : temporary_files(folder)) removals.push_back(std::move(file));
     if (keep != KeepCheckpoint::last || attempt != kept) add(removals, trial.checkpoint(attempt));
     if (keep == KeepCheckpoint::none) add(removals, folder / kWeightsFile);
   }

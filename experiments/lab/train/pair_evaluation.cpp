@@ -1,4 +1,4 @@
-#include "experiments/lab/train/pair_evaluation.h"
+#include "experiments/lab/train/tasks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,6 @@
 #include "experiments/lab/data/tokeniser.h"
 #include "experiments/lab/descriptor/metric_names.h"
 #include "experiments/lab/metrics/zero_shot.h"
-#include "experiments/lab/train/class_metrics.h"
 #include "experiments/lab/train/few_shot.h"
 #include "nn/training/engine.h"
 #include "nn/training/nonfinite.h"
@@ -29,11 +28,8 @@ Features vectors_of(Engine& engine, const Tokeniser& tokeniser, const std::vecto
                       in_quotes(texts[first + i]));
     engine.features(Tensor(words.data(), {std::int64_t(count), length}, DType::i32), some);
     all.width = some.size() / count;
-    for (std::size_t i = 0; i < some.size(); ++i)
-      if (!std::isfinite(some[i]))
-        throw NonFiniteError(
-            concat("the text ", in_quotes(texts[first + i / all.width]), ": value ", i % all.width, " is ", some[i]),
-            some[i]);
+    require_finite(some, all.width,
+                   [&](std::int64_t row) { return concat("the text ", in_quotes(texts[first + std::size_t(row)])); });
     all.values.insert(all.values.end(), some.begin(), some.end());
   }
   make_unit(all);

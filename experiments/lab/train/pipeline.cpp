@@ -1,5 +1,6 @@
 #include "experiments/lab/train/pipeline.h"
 
+#include "core/error.h"
 #include "core/start_thread.h"
 
 namespace normlab {
@@ -19,7 +20,6 @@ BatchPipeline::~BatchPipeline() {
 
 void BatchPipeline::produce(int threads) {
   ShardPool pool(threads);
-  const auto blocks = [&](std::int64_t count, FunctionRef<void(std::int64_t)> body) { pool.for_blocks(count, body); };
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] {
@@ -33,7 +33,7 @@ void BatchPipeline::produce(int threads) {
     lock.unlock();
     to.error = nullptr;
     try {
-      to.batch = source_.training(step, to.buffer, blocks);
+      to.batch = source_.training(step, to.buffer, pool);
     } catch (...) {
       to.error = std::current_exception();
     }
@@ -45,11 +45,7 @@ void BatchPipeline::produce(int threads) {
 }
 
 BatchSource::Batch BatchPipeline::training(std::int64_t step, ShardPool& pool) {
-  if (!producer_.joinable()) {
-    return source_.training(step, slots_[0].buffer, [&](std::int64_t count, FunctionRef<void(std::int64_t)> body) {
-      pool.for_blocks(count, body);
-    });
-  }
+  if (!producer_.joinable()) return source_.training(step, slots_[0].buffer, pool);
   std::unique_lock lock(mutex_);
   if (!started_ || step < used_ || step > made_) {
     changed_.wait(lock, [&] { return !making_; });
@@ -62,6 +58,36 @@ BatchSource::Batch BatchPipeline::training(std::int64_t step, ShardPool& pool) {
   const Slot& ready = slot(step);
   if (ready.error) std::rethrow_exception(ready.error);
   return ready.batch;
+}
+
+UploadedBatches::UploadedBatches(const BatchSource& source, int data_threads, Engine& engine, ShardPool& pool,
+                                 WorkClock* clock)
+    : pipeline_(source, data_threads), engine_(engine), pool_(pool), clock_(clock) {}
+
+void UploadedBatches::upload(std::int64_t step) {
+  const WorkScope scope(clock_, WorkPart::data);
+  const BatchSource::Batch batch = pipeline_.training(step, pool_);
+  batch_ = engine_.upload(batch.images, batch.wanted());
+  prepared_ = step;
+}
+
+const Engine::DeviceBatch& UploadedBatches::take(std::int64_t step) {
+  if (prepared_ != step) upload(step);
+  prepared_ = -1;
+  return batch_;
+}
+
+void UploadedBatches::prepare(std::int64_t step) {
+  try {
+    upload(step);
+  } catch (const InputError&) {  // take() meets it again
+  }
+}
+
+NonFinite UploadedBatches::find_nonfinite(std::int64_t step) {
+  prepared_ = -1;
+  const BatchSource::Batch batch = pipeline_.training(step, pool_);
+  return engine_.find_nonfinite(batch.images, batch.wanted());
 }
 
 }  // namespace normlab

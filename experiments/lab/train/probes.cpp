@@ -1,10 +1,12 @@
 #include "experiments/lab/train/probes.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <span>
 
 #include "experiments/lab/data/eval_transform.h"
 #include "experiments/lab/descriptor/metric_names.h"
@@ -23,9 +25,8 @@ namespace {
 
 std::string steps_text(std::string_view what, const std::vector<std::int64_t>& steps) {
   constexpr std::size_t kShown = 3;
-  std::string text = fmt::format("{} at ", what);
-  for (std::size_t i = 0; i < std::min(kShown, steps.size()); ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", steps[i]);
+  std::string text =
+      fmt::format("{} at {}", what, fmt::join(std::span(steps).first(std::min(kShown, steps.size())), ", "));
   if (steps.size() > kShown) text += fmt::format(" and {} more", steps.size() - kShown);
   return text;
 }
@@ -82,7 +83,7 @@ void read_stem_scale(const ParameterSet& parameters, const TrialConfig& config, 
   read("stem.patch_in.beta", bias);
   if (gain.empty()) return;
   // The gain weights the pixels [p, p, colours] of a patch.
-  const auto side = std::visit([](const auto& model) { return std::size_t(model.patch_size); }, config.model);
+  const auto side = std::size_t(network(config.model).patch_size);
   const std::size_t colours = gain.size() / (side * side);
   double marked = 0, rest = 0;
   std::size_t marks = 0;
@@ -98,12 +99,6 @@ void read_stem_scale(const ParameterSet& parameters, const TrialConfig& config, 
   line.values["stem_scale/rest"] = rest / double(std::max<std::size_t>(gain.size() - marks, 1));
   line.lists["stem_scale.gain"] = std::move(gain);
   if (!bias.empty()) line.lists["stem_scale.bias"] = std::move(bias);
-}
-
-std::optional<double> first_nonfinite(const ProbeReading& reading) {
-  for (const auto& [name, value] : reading.values())
-    if (!std::isfinite(value)) return value;
-  return std::nullopt;
 }
 
 NonFiniteError nonfinite_batch(Engine& engine, const BatchSource& batches, const BatchSource::Batch& batch,
@@ -140,49 +135,44 @@ std::map<std::string, double> ProbeReading::values() const {
 
 void TrialProbes::begin(Engine& engine, std::int64_t step) {
   const auto wanted = [&](ProbeKind kind) { return probes_.at(kind, step); };
-  if (wanted(ProbeKind::signal)) signal_ = std::make_unique<SignalProbe>();
-  if (wanted(ProbeKind::activations) || wanted(ProbeKind::mapping))
-    norms_ = std::make_unique<NormProbe>(wanted(ProbeKind::mapping));
-  if (wanted(ProbeKind::attention)) attention_ = std::make_unique<AttentionProbe>();
-  if (wanted(ProbeKind::updates)) updates_ = std::make_unique<UpdateProbe>(engine.parameters());
   if (wanted(ProbeKind::stem_scale)) read_stem_scale(engine.parameters(), config_, stem_scale_);
+  const bool sees_norms = wanted(ProbeKind::activations) || wanted(ProbeKind::mapping);
+  if (!sees_norms && !wanted(ProbeKind::signal) && !wanted(ProbeKind::attention) && !wanted(ProbeKind::updates)) return;
+  now_.reset(new StepProbes{.norms = NormProbe(wanted(ProbeKind::mapping))});
   Observers observers;
-  if (signal_) signal_->observe(observers);
-  if (norms_) norms_->observe(observers);
-  if (attention_) attention_->observe(observers);
+  if (wanted(ProbeKind::signal)) now_->signal.observe(observers);
+  if (sees_norms) now_->norms.observe(observers);
+  if (wanted(ProbeKind::attention)) now_->attention.observe(observers);
+  if (wanted(ProbeKind::updates)) now_->updates.emplace(engine.parameters());
   engine.use_probe(observers);
 }
 
 std::array<MetricsLine, kProbes> TrialProbes::read(Engine& engine, ShardPool& pool, std::int64_t step) {
   std::array<MetricsLine, kProbes> readings;
   const auto reading = [&](ProbeKind kind) -> MetricsLine& { return readings[static_cast<std::size_t>(kind)]; };
-  engine.use_probe({});
-  if (signal_) signal_->gather(engine.ranks());
-  if (norms_) norms_->gather(engine.ranks());
-  if (attention_) attention_->gather(engine.ranks());
-  if (signal_) reading(ProbeKind::signal).values = ProbeReading{signal_->layers(), {}}.values();
+  reading(ProbeKind::stem_scale) = std::exchange(stem_scale_, {});
   if (probes_.at(ProbeKind::gradients, step)) {
     engine.optimizer().gather_gradient();
     reading(ProbeKind::gradients).values = ProbeReading{{}, gradient_norms(engine.parameters(), pool)}.values();
   }
-  if (updates_)
-    for (const GradientNorm& layer : updates_->ratios(engine.parameters(), pool))
+  const std::unique_ptr<StepProbes> seen = std::exchange(now_, nullptr);
+  if (!seen) return readings;
+  engine.use_probe({});
+  seen->signal.gather(engine.group());
+  seen->norms.gather(engine.group());
+  seen->attention.gather(engine.group());
+  reading(ProbeKind::signal).values = ProbeReading{seen->signal.layers(), {}}.values();
+  if (seen->updates)
+    for (const GradientNorm& layer : seen->updates->ratios(engine.parameters(), pool))
       reading(ProbeKind::updates).values["update/" + layer.layer] = layer.norm;
-  if (attention_)
-    for (const AttentionProbe::Layer& layer : attention_->layers()) {
-      reading(ProbeKind::attention).values["attention.entropy/" + layer.name] = layer.entropy;
-      reading(ProbeKind::attention).values["attention.largest_logit/" + layer.name] = layer.largest_logit;
-    }
-  if (norms_)
-    for (const NormProbe::Site& site : norms_->sites()) {
-      if (probes_.at(ProbeKind::activations, step)) put_activations(site, reading(ProbeKind::activations));
-      if (probes_.at(ProbeKind::mapping, step)) put_mapping(site, config_, reading(ProbeKind::mapping));
-    }
-  reading(ProbeKind::stem_scale) = std::exchange(stem_scale_, {});
-  signal_.reset();
-  norms_.reset();
-  attention_.reset();
-  updates_.reset();
+  for (const AttentionProbe::Layer& layer : seen->attention.layers()) {
+    reading(ProbeKind::attention).values["attention.entropy/" + layer.name] = layer.entropy;
+    reading(ProbeKind::attention).values["attention.largest_logit/" + layer.name] = layer.largest_logit;
+  }
+  for (const NormProbe::Site& site : seen->norms.sites()) {
+    if (probes_.at(ProbeKind::activations, step)) put_activations(site, reading(ProbeKind::activations));
+    if (probes_.at(ProbeKind::mapping, step)) put_mapping(site, config_, reading(ProbeKind::mapping));
+  }
   return readings;
 }
 
@@ -359,12 +349,13 @@ ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std:
   Observers observers;
   signal.observe(observers);
   engine.use_probe(observers);
-  const double loss = engine.forward_backward(batch.images, batch.wanted());
+  double broken = engine.forward_backward(batch.images, batch.wanted());
   engine.sum_gradients();
   engine.use_probe({});
   ProbeReading reading{signal.layers(), gradient_norms(engine.parameters(), pool)};
-  const std::optional<double> broken = std::isfinite(loss) ? first_nonfinite(reading) : loss;
-  if (broken) throw nonfinite_batch(engine, batches, batch, data.train, *broken);
+  for (const auto& [name, value] : reading.values())
+    if (std::isfinite(broken)) broken = value;
+  if (!std::isfinite(broken)) throw nonfinite_batch(engine, batches, batch, data.train, broken);
   return reading;
 }
 

@@ -51,11 +51,15 @@ class TrialProbes {
   };
   const ProbeConfig& probes_;
   const TrialConfig& config_;
-  std::unique_ptr<SignalProbe> signal_;
-  std::unique_ptr<NormProbe> norms_;
-  std::unique_ptr<AttentionProbe> attention_;
-  std::unique_ptr<UpdateProbe> updates_;
-  MetricsLine stem_scale_;  // before the step
+  /// Of one step; those that are not wanted observe nothing.
+  struct StepProbes {
+    SignalProbe signal{};
+    NormProbe norms;
+    AttentionProbe attention{};
+    std::optional<UpdateProbe> updates{};
+  };
+  std::unique_ptr<StepProbes> now_;  // null if none is wanted
+  MetricsLine stem_scale_;           // before the step
   std::vector<Held> held_;
 };
 

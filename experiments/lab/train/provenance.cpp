@@ -1,6 +1,7 @@
 #include "experiments/lab/train/provenance.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include "core/backend.h"
 #include "core/cpu/blas.h"
@@ -10,29 +11,47 @@
 
 namespace normlab {
 
-std::map<std::string, std::string> provenance(const TrialOptions& options, const std::string& dataset,
-                                              const DataPair& data, const CheckpointInfo& info,
-                                              const std::string& started) {
-  std::map<std::string, std::string> known = {{"version", build_version()},
-                                              {"flags", build_flags()},
-                                              {"bits", info.bits},
-                                              {"blas_core", blas_info().core},
-                                              {"blas_config", blas_info().config},
-                                              {"cpu", cpu_model()},
-                                              {"arithmetic", std::to_string(kArithmetic)},
-                                              {kEvalLossMeaning, kPlainLoss},
-                                              {"data_hash", info.data_hash},
-                                              {"data", data.train.provenance},
-                                              {"threads", std::to_string(options.threads)},
-                                              {"data_threads", std::to_string(options.data_threads)},
-                                              {"device", options.backend->name()},
-                                              {"host", host_name()},
-                                              {"started", started}};
-  if (const std::string copy = jpeg_copy(dataset, data); !copy.empty()) known[kJpegCopy] = copy;
+TrialResult result_so_far(const TrialConfig& config, const TrialOptions& options, const DataPair& data,
+                          const CheckpointInfo& info, const std::string& started) {
+  TrialResult r;
+  r.bad_images = describe_bad_images(data);
+  r.id = info.trial_id;
+  r.seed = config.seed;
+  r.wall_seconds = info.wall_seconds;
+  r.resumed = info.resumed;
+  r.different_bits = info.different_bits;
+  if (info.loss.first) r.metrics[kFirstLoss] = *info.loss.first;
+  std::map<std::string, std::string>& known = r.provenance;
+  known = {{"version", build_version()},
+           {"flags", build_flags()},
+           {"bits", info.bits},
+           {"blas_core", blas_info().core},
+           {"blas_config", blas_info().config},
+           {"cpu", cpu_model()},
+           {"arithmetic", std::to_string(kArithmetic)},
+           {kEvalLossMeaning, kPlainLoss},
+           {"data_hash", info.data_hash},
+           {"data", data.train.provenance},
+           {"threads", std::to_string(options.threads)},
+           {"data_threads", std::to_string(options.data_threads)},
+           {"device", options.backend->name()},
+           {"host", host_name()},
+           {"started", started}};
+  if (const std::string copy = jpeg_copy(config.dataset.name, data); !copy.empty()) known[kJpegCopy] = copy;
   if (options.backend->whole_batch() && options.gpu_shards > 1)
     known["gpu_shards"] = std::to_string(options.gpu_shards);
   known.merge(options.backend->provenance());
-  return known;
+  if (!config.dataset.labels.empty()) known[kLabelsKey] = "names first";
+  return r;
+}
+
+std::vector<std::string> remarks_on(const DatasetConfig& config, const DataPair& data) {
+  std::vector<std::string> lines;
+  if (const std::vector<std::string> bad = describe_bad_images(data); !bad.empty())
+    lines.push_back(fmt::format("{} images cannot be decoded and are left out: {}", bad.size(), fmt::join(bad, "; ")));
+  if (const std::string note = gray16_note(data); !note.empty()) lines.push_back(note.substr(1));
+  if (const std::string copy = jpeg_copy(config.name, data); !copy.empty()) lines.push_back(copy + kNotPublished);
+  return lines;
 }
 
 std::string gray16_note(const DataPair& data) {

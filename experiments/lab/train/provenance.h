@@ -1,4 +1,4 @@
-// The provenance in a trial's result.
+// What a trial's result says besides its metrics, and remarks on its data.
 #pragma once
 
 #include <map>
@@ -11,14 +11,16 @@
 
 namespace normlab {
 
-/// Program, machine, device and data (of the name `dataset`) of a trial that began at `started` (utc_time()); see
-/// TrialResult::provenance.
-std::map<std::string, std::string> provenance(const TrialOptions& options, const std::string& dataset,
-                                              const DataPair& data, const CheckpointInfo& info,
-                                              const std::string& started);
+/// The result of a trial that began at `started` (utc_time()), without metrics: what `info` knows, and program, machine,
+/// device and data.
+TrialResult result_so_far(const TrialConfig& config, const TrialOptions& options, const DataPair& data,
+                          const CheckpointInfo& info, const std::string& started);
 
 /// "train 00017.jpg: not a JPEG": all images of any slice that cannot be decoded, with the reason.
 std::vector<std::string> describe_bad_images(const DataPair& data);
+
+/// What a trial's log should say of its data, a line each.
+std::vector<std::string> remarks_on(const DatasetConfig& config, const DataPair& data);
 
 /// "" without 16-bit grayscale images; else a line feed and a sentence that says how older programs read them.
 std::string gray16_note(const DataPair& data);

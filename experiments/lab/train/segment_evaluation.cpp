@@ -1,10 +1,11 @@
-#include "experiments/lab/train/segment_evaluation.h"
+#include "experiments/lab/train/tasks.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "core/for_type.h"
 #include "core/nonfinite.h"
 #include "experiments/lab/data/segment_transform.h"
 #include "experiments/lab/data/sliding_windows.h"
@@ -27,15 +28,15 @@ struct Pending {
   std::int64_t windows() const { return std::ssize(rows) * std::ssize(columns); }
 };
 
-class Evaluation {
- public:
-  explicit Evaluation(const SliceCall& call)
-      : call_(call),
-        config_(call.batches.config()),
-        window_{image_size(config_.model)[0], image_size(config_.model)[1]},
-        channels_(normlab::channels(config_.model)),
-        classes_(num_classes(config_.model)),
-        confusion_(classes_) {}
+struct Evaluation {
+  const SliceCall& call_;
+  const TrialConfig& config_ = call_.batches.config();
+  const ImageSize window_{image_size(config_.model)[0], image_size(config_.model)[1]};
+  const std::int64_t channels_ = normlab::channels(config_.model), classes_ = num_classes(config_.model);
+  ConfusionMatrix confusion_{classes_};
+  ScratchPool scratch_{};
+  std::vector<std::byte> pixels_{};
+  std::vector<float> logits_{};  // [windows of the chunk, grid, classes]
 
   std::map<std::string, double> measure(const SeePrediction& see) {
     const std::int64_t n = call_.images.size();
@@ -144,14 +145,10 @@ class Evaluation {
     const std::int64_t row = box.width * channels_;
     for (std::int64_t y = 0; y < box.height; ++y) {
       const float* from = image.pixels.data() + ((box.top + y) * image.resized.width + box.left) * channels_;
-      for (std::int64_t i = 0; i < row; ++i) {
-        if (to.dtype() == DType::f64)
-          to.data<double>()[y * row + i] = from[i];
-        else if (to.dtype() == DType::bf16)
-          to.data<bf16>()[y * row + i] = bf16(from[i]);
-        else
-          to.data<float>()[y * row + i] = from[i];
-      }
+      for_type("window", to.dtype(), [&](auto type) {
+        using T = typename decltype(type)::type;
+        std::transform(from, from + row, to.data<T>() + y * row, [](float value) { return T(value); });
+      });
     }
   }
 
@@ -177,21 +174,12 @@ class Evaluation {
   }
 
   std::int64_t patch() const { return std::get<ViTConfig>(config_.model).patch_size; }
-
-  const SliceCall& call_;
-  const TrialConfig& config_;
-  const ImageSize window_;
-  const std::int64_t channels_, classes_;
-  ConfusionMatrix confusion_;
-  ScratchPool scratch_;
-  std::vector<std::byte> pixels_;
-  std::vector<float> logits_;  // [windows of the chunk, grid, classes]
 };
 
 }  // namespace
 
 std::map<std::string, double> evaluate_segmentation(const SliceCall& call, const SeePrediction& see) {
-  return Evaluation(call).measure(see);
+  return Evaluation{call}.measure(see);
 }
 
 }  // namespace normlab

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -215,41 +216,34 @@ std::vector<std::optional<StepTime>> measure_all(const std::vector<Sample>& samp
 class TimeCache {
  public:
   explicit TimeCache(int cores) {
-    const char* const cache = std::getenv("XDG_CACHE_HOME");
-    const char* const home = std::getenv("HOME");
-    if (cache != nullptr && *cache != '\0')
-      file_ = std::filesystem::path(cache) / "normlab" / "step_times.json";
-    else if (home != nullptr && *home != '\0')
-      file_ = std::filesystem::path(home) / ".cache" / "normlab" / "step_times.json";
-    if (file_.empty()) return;
+    for (const auto& [variable, below] : {std::pair("XDG_CACHE_HOME", ""), {"HOME", ".cache"}})
+      if (const char* const folder = std::getenv(variable); file_.empty() && folder != nullptr && *folder != '\0')
+        file_ = std::filesystem::path(folder) / below / "normlab" / "step_times.json";
     try {
       machine_ =
           fmt::format("{}, {} cores, {}", cpu_model(), cores, sha256_hex(read_file("/proc/self/exe")).substr(0, 16));
-    } catch (const EnvironmentError&) {  // without /proc, machines cannot be distinguished
-      file_.clear();
-      return;
-    }
-    try {
-      if (const std::optional<std::string> text = read_file_if_there(file_)) known_ = nlohmann::json::parse(*text);
-      if (!known_.is_object() || known_.value("machine", "") != machine_) known_ = nlohmann::json::object();
-    } catch (const std::exception&) {  // a damaged file is ignored
-      known_ = nlohmann::json::object();
+      if (const std::optional<std::string> text = read_file_if_there(file_)) {
+        nlohmann::json found = nlohmann::json::parse(*text);
+        if (found.at("machine") == machine_) known_ = std::move(found);
+      }
+    } catch (const std::exception&) {  // a damaged file is ignored; without /proc, machines cannot be distinguished
     }
   }
 
   std::optional<StepTime> find(const std::string& key) const {
-    const auto found = known_.find(key);
-    if (found == known_.end() || !found->is_array() || found->size() != 3 ||
-        !std::all_of(found->begin(), found->end(), [](const nlohmann::json& value) { return value.is_number(); }))
+    try {
+      const auto [training, evaluation, making] = known_.at(key).get<std::array<double, 3>>();
+      return StepTime{training, evaluation, making};
+    } catch (const nlohmann::json::exception&) {
       return std::nullopt;
-    return StepTime{(*found)[0].get<double>(), (*found)[1].get<double>(), (*found)[2].get<double>()};
+    }
   }
   void add(const std::string& key, const StepTime& time) {
     known_[key] = {time.training, time.evaluation, time.making};
   }
   /// Ignores write errors: the next call then measures again.
   void save() {
-    if (file_.empty()) return;
+    if (file_.empty() || machine_.empty()) return;
     known_["machine"] = machine_;
     try {
       make_folders(file_.parent_path());
@@ -341,20 +335,14 @@ std::optional<MakingTime> measured_making(const TrialConfig& config, const Image
       return MakingTime{};
     const BatchSource batches(own, some, some, dtype_of(own.train.precision));
     BatchBuffer buffer;
-    const auto in_turn = [](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) {
-      for (std::int64_t block = 0; block < blocks; ++block) body(block);
-    };
-    const auto per_image = [&](auto&& make) {
-      make(0);
-      const Clock::time_point begin = Clock::now();
-      std::int64_t made = 0;
-      for (; made == 0 || (made * count < kImages && seconds_since(begin) < kSeconds); ++made) make(made);
-      return seconds_since(begin) / double(made * count);
-    };
+    ShardPool alone(1);
+    std::int64_t step = 0;
     MakingTime time;
-    time.training = per_image([&](std::int64_t step) { batches.training(step, buffer, in_turn); });
-    time.evaluation = per_image(
-        [&](std::int64_t step) { batches.evaluation(step % (some.size() / count) * count, count, buffer, in_turn); });
+    time.training = median_time(kSeconds, [&] { batches.training(step++, buffer, alone); }) / double(count);
+    time.evaluation =
+        median_time(kSeconds,
+                    [&] { batches.evaluation(step++ % (some.size() / count) * count, count, buffer, alone); }) /
+        double(count);
     return time;
   } catch (const InputError&) {  // the training reports it
     return std::nullopt;

@@ -8,6 +8,7 @@
 #include "core/for_type.h"
 #include "experiments/lab/data/eval_transform.h"
 #include "experiments/lab/train/batches.h"
+#include "experiments/lab/train/few_shot.h"
 #include "nn/model/freeze.h"
 #include "nn/model/text_tower.h"
 #include "nn/training/engine.h"
@@ -112,12 +113,7 @@ std::shared_ptr<const StoredFeatures> store_features(Engine& engine, BatchSource
     engine.features((training ? batches.unshuffled(first, count, pool) : batches.evaluation(first, count, pool)).images,
                     some);
     const std::int64_t width = std::int64_t(some.size()) / count;
-    for (std::size_t i = 0; i < some.size(); ++i)
-      if (!std::isfinite(some[i]))
-        throw NonFiniteError(
-            fmt::format("{}: feature {} is {}", numbered_image(images, first + std::int64_t(i) / width),
-                        std::int64_t(i) % width, some[i]),
-            some[i]);
+    require_finite(some, std::size_t(width), [&](std::int64_t row) { return numbered_image(images, first + row); });
     if (!stored) stored = std::make_shared<StoredFeatures>(n, width, engine.dtype());
     stored->put(first, some);
   }

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/lab/data/eval_transform.h"
 #include "experiments/lab/data/tokeniser.h"
 #include "experiments/lab/descriptor/metric_names.h"
-#include "experiments/lab/train/class_metrics.h"
-#include "experiments/lab/train/pair_evaluation.h"
-#include "experiments/lab/train/segment_evaluation.h"
 #include "nn/training/engine.h"
 #include "nn/training/nonfinite.h"
 
@@ -55,20 +54,36 @@ std::map<std::string, double> evaluate_classes(const SliceCall& call) {
 /// Nothing: the transform of a training image makes its labels, and the evaluation reads its own.
 void write_no_mask(const ImageSet&, std::int64_t, std::span<std::int32_t>) {}
 
-std::map<std::string, double> evaluate_pixels(const SliceCall& call) { return evaluate_segmentation(call); }
-
 /// The text of an image, as numbers.
 void write_text(const ImageSet& images, std::int64_t image, std::span<std::int32_t> target) {
   images.tokeniser->write(images.captions[static_cast<std::size_t>(image)], target, images.key(image));
 }
 
 /// In the order of Task.
-constexpr TaskTraining kTasks[] = {{Task::classify, write_class, evaluate_classes},
-                                   {Task::segment, write_no_mask, evaluate_pixels},
-                                   {Task::contrast, write_text, evaluate_pairs}};
+constexpr TaskTraining kTasks[] = {
+    {Task::classify, write_class, evaluate_classes},
+    {Task::segment, write_no_mask, [](const SliceCall& call) { return evaluate_segmentation(call); }},
+    {Task::contrast, write_text, evaluate_pairs}};
 static_assert(std::size(kTasks) == kWords<Task>.size());
 
 }  // namespace
+
+std::map<std::string, double> class_metrics(const ClassScores& scores, const TrialConfig& trial, const ImageSet& images,
+                                            const std::string& prefix) {
+  std::map<std::string, double> metrics{{prefix + "accuracy", scores.accuracy()}};
+  if (measures(trial, EvalMetric::balanced_accuracy))
+    metrics[prefix + "balanced_accuracy"] = scores.balanced_accuracy();
+  if (measures(trial, EvalMetric::top5_accuracy)) metrics[prefix + "top5_accuracy"] = scores.top5_accuracy();
+  if (!measures(trial, EvalMetric::per_class)) return metrics;
+  for (std::size_t c = 0; c < images.class_names.size(); ++c) {
+    const std::optional<double> accuracy = scores.accuracy_of(c);
+    if (!accuracy) continue;
+    const std::string name = concat(prefix, "class_accuracy/", visible_line(images.class_names[c]));
+    // Two names may look the same once they are spelt out.
+    if (!metrics.try_emplace(name, *accuracy).second) metrics[concat(name, " (class ", c, ')')] = *accuracy;
+  }
+  return metrics;
+}
 
 const TaskTraining& training_of(Task task) { return kTasks[static_cast<std::size_t>(task)]; }
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "core/devices.h"
-#include "core/ranks/ranks.h"
+#include "core/group.h"
 #include "experiments/lab/data/dataset.h"
 #include "experiments/lab/descriptor/probes.h"
 #include "experiments/lab/train/batches.h"
@@ -23,15 +23,19 @@ struct TrialProgress {
   std::int64_t images = 0;  // trained on since the last report
 };
 
-struct TrialOptions {
-  int threads = 1;
-  int data_threads = 0;  // extra threads that prepare the next batches; 0: prepared in the step
+/// What a command says of all its trainings.
+struct TrainingOptions {
+  int threads = 1;              // of each process
+  int data_threads = 0;         // extra threads that prepare the next batches; 0: prepared in the step
+  Team team{};                  // processes that train a trial together
+  std::int64_t gpu_shards = 1;  // of a batch on GPUs, which affect the bits; see EngineSettings
+  bool allow_different_bits = false;
+};
+
+struct TrialOptions : TrainingOptions {
   CheckpointConfig checkpoint{};
   ProbeConfig probes{};  // measurements written to metrics.jsonl
-  bool allow_different_bits = false;
   Backend* backend = &cpu_backend();
-  Ranks* ranks = &single_rank();                   // processes that train this trial together
-  std::int64_t gpu_shards = 1;                     // of a batch on GPUs, which affect the bits; see EngineSettings
   const std::atomic<bool>* stop = nullptr;         // set by a signal: ends at the next step, with a checkpoint
   std::int64_t stop_at = 0;                        // the same after this many steps; 0: never
   std::set<std::int64_t> record_at{};              // additional steps after which the state is recorded
@@ -49,13 +53,15 @@ inline EngineSettings engine_settings(const TrialConfig& config, std::int64_t gp
 }
 
 /// Trains and publishes the result, or writes a checkpoint if it is stopped. `claim` is this process's right to the
-/// trial. InputError and EnvironmentError leave existing files unchanged. With several ranks all call it; rank 0 alone
-/// writes files, reports and decides when to stop.
+/// trial. InputError and EnvironmentError leave existing files unchanged. All processes of a team's group call it; the
+/// first one alone has the claim, writes files, reports and decides when to stop. The others give null.
 TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
-                       const TrialFolder& folder, const Claim& claim, const TrialOptions& options);
+                       const TrialFolder& folder, const Claim* claim, const TrialOptions& options);
 
-/// What the other ranks of run_trial() call.
-TrialOutcome join_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
-                        const TrialFolder& folder, const TrialOptions& options);
+/// InputError if a team cannot divide a trial among its processes. `gpu_shards`: 0 on CPUs.
+void require_divisible(const Team& team, const TrialConfig& config, std::int64_t gpu_shards);
+
+/// InputError, the same in all processes, unless `here`, the value of `what`, is that of the first one everywhere.
+void require_equal(Group& group, const std::string& what, const std::string& here);
 
 }  // namespace normlab

@@ -14,7 +14,6 @@
 #include "experiments/lab/base/safetensors.h"
 #include "experiments/lab/descriptor/metric_names.h"
 #include "experiments/lab/train/checkpoint.h"
-#include "experiments/lab/train/trial_ranks.h"
 #include "experiments/lab/trials/loss_meaning.h"
 #include "experiments/lab/trials/trial_files.h"
 #include "nn/training/engine.h"
@@ -71,14 +70,6 @@ Records find_records(const TrialFolder& trial, std::optional<std::string>& diffe
 }
 
 using Metrics = std::map<std::int64_t, MetricsLine>;
-/// Lines of training steps; lines of probes depend on the descriptor that requested them.
-Metrics of_training(const std::vector<MetricsLine>& lines) {
-  Metrics metrics;
-  for (const MetricsLine& line : lines)
-    if (line.values.contains("train/loss")) metrics[line.step] = line;
-  return metrics;
-}
-
 /// The trial's record. InputError if a result's metrics are missing or damaged, unless they were left out on purpose.
 Metrics find_metrics(const TrialFolder& trial, const std::optional<TrialResult>& result) {
   if (result && result->status != TrialEnd::failed)
@@ -90,22 +81,20 @@ Metrics find_metrics(const TrialFolder& trial, const std::optional<TrialResult>&
 bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (std::isnan(a) && std::isnan(b));
 }
-class Verification {
- public:
-  Verification(const TrialConfig& config, const TrialFolder& trial, const DataPair& data, const VerifyOptions& options)
-      : config_(config),
-        trial_(trial),
-        data_(data),
-        options_(options),
-        starts_(find_starts(trial)),
-        records_(find_records(trial, report_.difference)),
-        result_(trial.load_result()),
-        metrics_(find_metrics(trial, result_)) {
-    for (const auto& [step, line] : metrics_) request(line.values);
-    if (result_) request(result_->metrics);
-  }
+struct Verification {
+  TrialConfig config_;
+  const TrialFolder& trial_;
+  const DataPair& data_;
+  const VerifyOptions& options_;
+  VerifyReport report_{};
+  const std::vector<Start> starts_ = find_starts(trial_);
+  const Records records_ = find_records(trial_, report_.difference);
+  const std::optional<TrialResult> result_ = trial_.load_result();
+  const Metrics metrics_ = find_metrics(trial_, result_);
 
   VerifyReport run() {
+    for (const auto& [step, line] : metrics_) request(line.values);
+    if (result_) request(result_->metrics);
     const Start start = choose();
     report_.from = report_.to = start.step;
     report_.start = start.attempt == 0 ? fmt::format("the initial values of seed {}", config_.seed)
@@ -190,13 +179,8 @@ class Verification {
 
   void train_again(const Start& start, const TrialFolder& scratch) {
     make_folders(attempt_folder(scratch.path(), 1));
-    TrialOptions options;
-    options.backend = options_.backend;
-    options.threads = options_.threads;
-    options.gpu_shards = options_.gpu_shards;
-    options.start = options_.start;
+    TrialOptions options = options_;
     options.allow_different_bits = true;  // checked in require_same_program()
-    options.checkpoint.seconds = std::numeric_limits<double>::infinity();
     for (const auto& [step, record] : records_)
       if (step > start.step && step <= last_step(start)) options.record_at.insert(step);
     if (start.attempt > 0) {
@@ -207,20 +191,13 @@ class Verification {
       if (error) throw_system_error("copy the metrics to", scratch.metrics(1), error.value());
     } else if (options_.steps > 1) {  // so that it resumes from a checkpoint as well
       options.stop_at = options_.steps / 2;
-      train(scratch, options);
+      train_in_scratch(config_, scratch, data_, options);
     }
     options.stop_at = last_step(start);
-    train(scratch, options);
+    train_in_scratch(config_, scratch, data_, options);
     const std::optional<TrialResult> now = scratch.load_result();
     report_.to = now ? now->steps : last_step(start);
     compare(start, scratch, now);
-  }
-
-  void train(const TrialFolder& scratch, const TrialOptions& options) {
-    if (scratch.finished()) return;  // it finished in the first half
-    const std::optional<Claim> claim = Claim::acquire(scratch.path());
-    if (!claim) throw EnvironmentError(scratch.path().string() + ": another process is using this scratch folder");
-    run_trial_on(options_.ranks, config_, trial_.path().filename().string(), data_, scratch, *claim, options);
   }
 
   void compare(const Start& start, const TrialFolder& scratch, const std::optional<TrialResult>& result_now) {
@@ -298,19 +275,25 @@ class Verification {
     else
       report_.result = true;
   }
-
-  TrialConfig config_;
-  const TrialFolder& trial_;
-  const DataPair& data_;
-  const VerifyOptions& options_;
-  VerifyReport report_;
-  const std::vector<Start> starts_;
-  const Records records_;
-  const std::optional<TrialResult> result_;
-  const Metrics metrics_;
 };
 
 }  // namespace
+
+void train_in_scratch(const TrialConfig& config, const TrialFolder& folder, const DataPair& data,
+                      TrialOptions options) {
+  if (folder.finished()) return;
+  options.checkpoint.seconds = std::numeric_limits<double>::infinity();
+  const std::optional<Claim> claim = Claim::acquire(folder.path());
+  if (!claim) throw EnvironmentError(folder.path().string() + ": another process is using this scratch folder");
+  run_trial(config, folder.path().filename().string(), data, folder, &*claim, options);
+}
+
+std::map<std::int64_t, MetricsLine> of_training(const std::vector<MetricsLine>& lines) {
+  Metrics metrics;
+  for (const MetricsLine& line : lines)
+    if (line.values.contains(kTrainLoss)) metrics[line.step] = line;
+  return metrics;
+}
 
 std::string first_difference(const std::map<std::string, double>& record, const std::map<std::string, double>& now) {
   for (const auto& [name, value] : record) {
@@ -328,7 +311,7 @@ std::string first_difference(const std::map<std::string, double>& record, const 
 
 VerifyReport verify_trial(const TrialConfig& config, const TrialFolder& trial, const DataPair& data,
                           const VerifyOptions& options) {
-  return Verification(config, trial, data, options).run();
+  return Verification{config, trial, data, options}.run();
 }
 
 }  // namespace normlab

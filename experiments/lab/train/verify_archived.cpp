@@ -1,10 +1,9 @@
-#include "experiments/lab/train/verify_archived.h"
+#include "experiments/lab/train/verify.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/error.h"
 #include "experiments/lab/base/files.h"
@@ -13,7 +12,6 @@
 #include "experiments/lab/descriptor/tasks.h"
 #include "experiments/lab/statistics/student.h"
 #include "experiments/lab/train/checkpoint.h"
-#include "experiments/lab/train/trial_ranks.h"
 #include "experiments/lab/trials/correctness_file.h"
 #include "experiments/lab/trials/trial_files.h"
 
@@ -91,16 +89,13 @@ void compare_bits(const ExportedTrial& there, const TrialFolder& folder, const T
     return;
   }
   if (there.metrics && has_curve(folder, here)) {
-    std::map<std::int64_t, MetricsLine> again;
-    for (const MetricsLine& line : read_result_metrics(folder, here))
-      if (line.values.contains(kTrainLoss)) again[line.step] = line;
-    for (const MetricsLine& line : *there.metrics) {
-      if (!line.values.contains(kTrainLoss)) continue;
-      const auto same = again.find(line.step);
+    const auto again = of_training(read_result_metrics(folder, here));
+    for (const auto& [step, line] : of_training(*there.metrics)) {
+      const auto same = again.find(step);
       const std::string difference =
           same == again.end() ? "is not written now" : difference_of_common(line.values, same->second.values);
       if (!difference.empty()) {
-        report.bit_difference = fmt::format("step {}: {}", line.step, difference);
+        report.bit_difference = fmt::format("step {}: {}", step, difference);
         return;
       }
       ++report.lines;
@@ -126,7 +121,7 @@ std::optional<bool> ArchivedReport::within() const {
 }
 
 ArchivedReport verify_archived(const ExportedResults& archive, const std::string& id, const DataPair& data,
-                               const VerifyOptions& options) {
+                               const TrialOptions& options) {
   const ExportedTrial& trial = archive.trials.at(id);
   const TrialResult& there = *trial.result;
   if (there.status == TrialEnd::failed)
@@ -137,16 +132,7 @@ ArchivedReport verify_archived(const ExportedResults& archive, const std::string
   const TemporaryFolderBeside scratch(std::filesystem::temp_directory_path() / "normlab-verify");
   const TrialFolder folder(scratch.path() / "trials" / id);
   make_folders(folder.path());
-  TrialOptions training;
-  training.backend = options.backend;
-  training.threads = options.threads;
-  training.gpu_shards = options.gpu_shards;
-  training.start = options.start;
-  training.report = options.report;
-  training.checkpoint.seconds = std::numeric_limits<double>::infinity();
-  const std::optional<Claim> claim = Claim::acquire(folder.path());
-  if (!claim) throw EnvironmentError(folder.path().string() + ": another process is using this scratch folder");
-  run_trial_on(options.ranks, trial.config, id, data, folder, *claim, training);
+  train_in_scratch(trial.config, folder, data, options);
   const std::optional<TrialResult> here = folder.load_result();
   if (!here) throw EnvironmentError(folder.path().string() + ": the training was stopped");
 

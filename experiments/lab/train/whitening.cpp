@@ -43,7 +43,7 @@ void fit_whitening(const TrialConfig& config, const ImageSet& train, ParameterSe
   const Tensor weight = parameters.value(parameters.find("stem.patch_in.weight"));
   const Tensor bias = parameters.value(parameters.find("stem.patch_in.bias"));
   const auto width = static_cast<std::size_t>(bias.size());
-  const std::int64_t side = std::visit([](const auto& c) { return c.patch_size; }, config.model);
+  const std::int64_t side = network(config.model).patch_size;
   const ImageSet sample = picked_images(train, evenly_spaced(train.size(), spec.sample));
   BatchSource batches(config, train, sample, DType::f64);
   Moments moments(width);

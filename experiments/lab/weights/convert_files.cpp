@@ -33,20 +33,17 @@ bool is_npz(const std::filesystem::path& path) {
 /// Removes settings without effect in evaluation, so that networks compare equal whatever their training.
 ModelConfig in_evaluation(ModelConfig config) {
   if (auto* vit = std::get_if<ViTConfig>(&config)) vit->init = ViTConfig{}.init;
-  std::visit(
-      [](auto& c) {
-        c.dropout = c.attention_dropout = c.drop_path = 0.0;
-        c.head_bias_init = 0.0;
-        c.placement.init_gain = {};
-        c.placement.layer_scale = {.kind = c.placement.layer_scale.kind};
-        visit_sites(c.placement, [](std::string_view, NormSpec& spec) {
-          NormSpec kept = norm_of(spec.kind);
-          std::tie(kept.eps, kept.groups, kept.phi, kept.shift, kept.kappa) =
-              std::tie(spec.eps, spec.groups, spec.phi, spec.shift, spec.kappa);
-          spec = kept;
-        });
-      },
-      config);
+  NetworkConfig& c = network(config);
+  c.dropout = c.attention_dropout = c.drop_path = 0.0;
+  c.head_bias_init = 0.0;
+  c.placement.init_gain = {};
+  c.placement.layer_scale = {.kind = c.placement.layer_scale.kind};
+  visit_sites(c.placement, [](std::string_view, NormSpec& spec) {
+    NormSpec kept = norm_of(spec.kind);
+    std::tie(kept.eps, kept.groups, kept.phi, kept.shift, kept.kappa) =
+        std::tie(spec.eps, spec.groups, spec.phi, spec.shift, spec.kappa);
+    spec = kept;
+  });
   return config;
 }
 
@@ -146,7 +143,7 @@ ModelConfig stated_model(const WeightFile& file, const std::optional<std::string
   const auto* swin = std::get_if<SwinConfig>(&stored);
   ModelConfig wanted = read_model_option(*given, swin != nullptr ? swin->window_padding : WindowPadding{});
   ModelConfig a = in_evaluation(stored), b = in_evaluation(wanted);
-  if (resizes_positions) std::visit([&](auto& c) { c.image_size = image_size(b); }, a);
+  if (resizes_positions) network(a).image_size = image_size(b);
   if (auto* resized = std::get_if<SwinConfig>(&a); resized != nullptr && !pads_shifted(*resized))
     resized->window_padding = {};
   if (!(a == b))

@@ -109,8 +109,7 @@ std::vector<std::string> scheme_advice(NameScheme scheme, const ModelConfig& con
       if (spec.kind != NormKind::none && spec.kind != NormKind::layer_norm)
         say(site, " is ", to_string(spec.kind), ": timm's network needs such a module there");
     });
-    if (std::visit([](const auto& c) { return c.gelu; }, config) == GeluForm::tanh)
-      say("gelu is tanh: timm needs act_layer=\"gelu_tanh\"");
+    if (network(config).gelu == GeluForm::tanh) say("gelu is tanh: timm needs act_layer=\"gelu_tanh\"");
     if (vit != nullptr && vit->pool == Pool::token && !vit->class_position())
       say("the class token has no position: timm needs no_embed_class=True");
     if (placement_of(config).stem.posembed_out.kind != NormKind::none)

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/ranks/forked_ranks.h"
+#include "core/group.h"
 #include "cuda/backend.h"
 #include "experiments/lab/sweep/worker.h"
 #include "tests/lab/base/child_process.h"
@@ -34,12 +34,12 @@ TEST_CASE("dispatcher: a group of forked ranks trains all trials, as for GPUs") 
     ::alarm(60);
     const Experiment experiment = two_trials(folder);
     RunSummary summary;
-    fork_ranks(3, [&](Ranks& group) {
+    Team{.forked = 3}.run([&](Group& group) {
       RunOptions options;
       options.out = folder / "out";
       options.threads = options.workers = 1;
       options.json_progress = (folder / "progress").string();
-      options.group = &group;
+      options.team.group = &group;
       if (!group.root()) return serve_trials(options, experiment);
       summary = run_experiment(experiment, options);
       end_serving(group);
@@ -72,14 +72,14 @@ TEST_CASE("dispatcher: a group on GPUs goes on with trials that start from those
     cuda_backend_maker = emulated_gpu;
     const Experiment experiment = load_experiment((folder / "second.json").string());
     RunSummary summary;
-    fork_ranks(2, [&](Ranks& group) {
+    Team{.forked = 2}.run([&](Group& group) {
       RunOptions options;
       options.out = folder / "out";
       options.threads = options.workers = 1;
       options.json_progress = (folder / "progress").string();
       options.device = DeviceKind::cuda;
       options.gpu_shards = 2;
-      options.group = &group;
+      options.team.group = &group;
       group.agree([&] { require_device(options.device, {}, options.gpu); });
       if (!group.root()) return serve_trials(options, experiment);
       summary = run_experiment(experiment, options);

@@ -1,5 +1,5 @@
 // Metrics that evaluations measure on request, in whole trials.
-#include "experiments/lab/train/class_metrics.h"
+#include "experiments/lab/train/tasks.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,6 @@
 // A trial on ranks with an emulated GPU each.
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/train/checkpoint.h"
-#include "experiments/lab/train/trial_ranks.h"
 #include "tests/lab/train/small_trial.h"
 #include "tests/nccl/on_gpus.h"
 
@@ -10,13 +9,13 @@ using namespace normlab;
 namespace {
 
 void run_on_gpus(const SmallTrial& trial, const std::filesystem::path& out, int ranks, TrialOptions options) {
-  on_gpus(ranks, [&](Backend& backend, Ranks& group) {
+  on_gpus(ranks, [&](Backend& backend, Group& group) {
     options.backend = &backend;
-    options.ranks = &group;
+    options.team.group = &group;
     if (group.root())
       trial.run(out, options);
     else
-      join_trial(trial.config, trial.id, trial.data, trial.folder(out), options);
+      run_trial(trial.config, trial.id, trial.data, trial.folder(out), nullptr, options);
   });
 }
 
@@ -54,16 +53,16 @@ TEST_CASE("trial on GPUs: any number of ranks, also after a stop, has the bits o
 
 TEST_CASE("trial on GPUs: what ranks cannot divide is refused") {
   TrialConfig c = SmallTrial::settings();
-  CHECK_NOTHROW(require_ranks(2, "--ranks", c, 2));
+  CHECK_NOTHROW(require_divisible({.forked = 2}, c, 2));
   CHECK_THROWS_WITH_AS(
-      require_ranks(3, "--ranks", c, 2),
+      require_divisible({.forked = 3}, c, 2),
       "--ranks 3: GPUs divide the 2 shards of a batch, and each rank needs one; use fewer ranks, or up "
       "to 8 --gpu-shards",
       InputError);
-  CHECK_THROWS_AS(require_ranks(9, "--ranks", c, 9), InputError);
+  CHECK_THROWS_AS(require_divisible({.forked = 9}, c, 9), InputError);
   std::get<ViTConfig>(c.model).placement = find_placement("bn")->placement;
-  CHECK_NOTHROW(require_ranks(1, "--ranks", c, 1));
-  CHECK_THROWS_WITH_AS(require_ranks(1, "--ranks", c, 2),
+  CHECK_NOTHROW(require_divisible({.forked = 1}, c, 1));
+  CHECK_THROWS_WITH_AS(require_divisible({.forked = 1}, c, 2),
                        "--gpu-shards 2: batch norm and image-text training need the whole batch on one GPU; train with "
                        "one rank and --gpu-shards 1",
                        InputError);

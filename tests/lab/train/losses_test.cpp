@@ -9,7 +9,6 @@
 #include "experiments/lab/base/safetensors.h"
 #include "experiments/lab/sweep/verify_files.h"
 #include "experiments/lab/train/checkpoint.h"
-#include "experiments/lab/train/training_loss.h"
 #include "experiments/lab/trials/loss_meaning.h"
 #include "experiments/lab/trials/metrics_log.h"
 #include "experiments/lab/trials/trial_files.h"

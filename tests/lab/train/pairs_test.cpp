@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "experiments/lab/base/files.h"
-#include "experiments/lab/train/evaluate_again.h"
+#include "experiments/lab/train/evaluation.h"
 #include "experiments/lab/train/stored_features.h"
 #include "experiments/lab/train/verify.h"
 #include "experiments/lab/weights/convert_files.h"

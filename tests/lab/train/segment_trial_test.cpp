@@ -6,7 +6,7 @@
 #include "core/ignored_label.h"
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/metrics/mean_iou.h"
-#include "experiments/lab/train/segment_evaluation.h"
+#include "experiments/lab/train/tasks.h"
 #include "experiments/lab/trials/correctness_file.h"
 #include "experiments/lab/trials/metrics_log.h"
 #include "nn/model/init.h"

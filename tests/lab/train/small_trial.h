@@ -47,7 +47,7 @@ struct SmallTrial {
     folder.write_config(full_json(config));
     const std::optional<Claim> claim = folder.claim();
     if (!claim) throw std::runtime_error("the trial cannot be claimed");
-    return run_trial(config, id, data, folder, *claim, options);
+    return run_trial(config, id, data, folder, &*claim, options);
   }
   TrialFolder folder(const std::filesystem::path& out) const { return ResultStore(out).trial(id); }
   /// Stops after `step` steps, with a checkpoint.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nn/model/model.h"
+#include "nn/model/residual.h"
 
 using namespace normlab;
 
@@ -138,7 +139,7 @@ TEST_CASE("swin_config: blocks are counted over the stages") {
 TEST_CASE("swin_config: the drop-path rate grows over the blocks of all stages") {
   SwinConfig c = named("Swin-T", "pre_pre");
   c.drop_path = 0.11;
-  CHECK(c.drop_path_rate(swin_stages(c)[2].first_block + 1) == doctest::Approx(0.05));
+  CHECK(drop_path_rate(c.drop_path, swin_stages(c)[2].first_block + 1, c.depth()) == doctest::Approx(0.05));
 }
 
 TEST_CASE("swin_config: a stage that windows do not divide is padded") {

@@ -15,10 +15,10 @@ namespace {
 void check_gpus(Case c, std::int64_t shards) {
   const Fresh fresh;
   c.settings.device_shards = shards;
-  const std::vector<std::byte> alone = trained(c, *cuda_emulated::make_backend(0), single_rank(), 1);
+  const std::vector<std::byte> alone = trained(c, *cuda_emulated::make_backend(0), group_of_one(), 1);
   for (int ranks = 1; ranks <= shards; ++ranks) {
     CAPTURE(ranks);
-    on_gpus(ranks, [&](Backend& backend, Ranks& group) {
+    on_gpus(ranks, [&](Backend& backend, Group& group) {
       const long before = emulation::graphs_launched();
       const std::vector<std::byte> here = trained(c, backend, group, 2);
       const bool equal =
@@ -41,20 +41,18 @@ Case small_case() {
 }
 
 /// The ranks of another group in the same processes.
-class OtherGroup final : public Ranks {
+class OtherGroup final : public Group {
  public:
-  explicit OtherGroup(Ranks& of) : of_(of) {}
-  int rank() const override { return of_.rank(); }
+  explicit OtherGroup(Group& of) : of_(of) {}
+  int number() const override { return of_.number(); }
   int size() const override { return of_.size(); }
   void all_to_all(std::span<const Sent> send, std::span<const Received> receive) override {
     of_.all_to_all(send, receive);
   }
   void all_gather(std::span<const Received> parts) override { of_.all_gather(parts); }
-  void broadcast(Received bytes, int from) override { of_.broadcast(bytes, from); }
-  void barrier() override { of_.barrier(); }
 
  private:
-  Ranks& of_;
+  Group& of_;
 };
 
 std::string message_of(FunctionRef<void()> body) {
@@ -107,12 +105,12 @@ TEST_CASE("ranks on GPUs: the fewest images, and frozen parameters") {
 
 TEST_CASE("ranks on GPUs: each exchange is one group of calls with sizes that agree") {
   const Fresh fresh;
-  on_gpus(3, [](Backend& backend, Ranks& group) {
+  on_gpus(3, [](Backend& backend, Group& group) {
     Arena memory(backend.memory());
     const Tensor bytes = memory.empty({30}, DType::u8);
     backend.synchronize();
     auto* const data = static_cast<std::byte*>(bytes.raw());
-    const int own = group.rank();
+    const int own = group.number();
     std::fill_n(data, 30, std::byte(own));
     const auto at = [&](int first, int count) { return Exchange::Received(data + first, std::size_t(count)); };
     Exchange& gpus = backend.exchange(group);
@@ -127,7 +125,7 @@ TEST_CASE("ranks on GPUs: each exchange is one group of calls with sizes that ag
     }
     gpus.all_to_all(send, receive);
     gpus.all_gather(std::vector{at(20, 2), at(22, 0), at(22, 3)});
-    gpus.broadcast(at(26, 3), 1);
+    gpus.all_gather(std::vector{at(0, 0), at(26, 3), at(0, 0)});
     backend.synchronize();
     std::string seen;
     for (int i = 5; i < 30; ++i) {
@@ -159,30 +157,30 @@ TEST_CASE("ranks on GPUs: each exchange is one group of calls with sizes that ag
 
 TEST_CASE("ranks on GPUs: the fake sees calls that do not fit") {
   const Fresh fresh;
-  const auto found = [](FunctionRef<void(Backend&, Exchange&, Ranks&, std::byte*)> body) {
+  const auto found = [](FunctionRef<void(Backend&, Exchange&, Group&, std::byte*)> body) {
     std::string problem;
-    on_gpus(2, [&](Backend& backend, Ranks& group) {
+    on_gpus(2, [&](Backend& backend, Group& group) {
       Arena memory(backend.memory());
       auto* const data = static_cast<std::byte*>(memory.empty({60}, DType::u8).raw());
       body(backend, backend.exchange(group), group, data);
-      group.barrier();
+      group.gathered(0);
       problem = fake().problem();
     });
     return problem;
   };
-  CHECK(found([](Backend&, Exchange& gpus, Ranks& group, std::byte* data) {
+  CHECK(found([](Backend&, Exchange& gpus, Group& group, std::byte* data) {
           const std::size_t bytes = group.root() ? 3 : 4;  // rank 0 receives less than rank 1 sends
           gpus.all_to_all(std::vector<Exchange::Sent>(2, {data, bytes}),
                           std::vector<Exchange::Received>(2, {data + 8, bytes}));
         }).find(" bytes of rank ") != std::string::npos);
-  CHECK(found([](Backend&, Exchange& gpus, Ranks& group, std::byte* data) {
+  CHECK(found([](Backend&, Exchange& gpus, Group& group, std::byte* data) {
           const auto bytes = [&](int r) { return std::size_t(group.root() && r == 1 ? 2 : 0); };  // nobody receives
           gpus.all_to_all(std::vector<Exchange::Sent>{{data, bytes(0)}, {data, bytes(1)}},
                           std::vector<Exchange::Received>(2));
         }) == "rank 1: does not receive 2 bytes of rank 0");
-  CHECK(found([](Backend&, Exchange& gpus, Ranks&, std::byte*) {
+  CHECK(found([](Backend&, Exchange& gpus, Group&, std::byte*) {
           std::byte here[4] = {};
-          gpus.broadcast(here, 0);
+          gpus.all_gather(std::vector<Exchange::Received>{here, {}});
         }) == "ncclBroadcast: 4 bytes that are not the device's");
 }
 
@@ -192,11 +190,11 @@ TEST_CASE("ranks on GPUs: what NCCL refuses ends all ranks with its words") {
     CAPTURE(call);
     fake().failing = call;
     const std::string said = message_of([&] {
-      on_gpus(2, [&](Backend& backend, Ranks& group) {
+      on_gpus(2, [&](Backend& backend, Group& group) {
         Arena memory(backend.memory());
         auto* const data = static_cast<std::byte*>(memory.empty({60}, DType::u8).raw());
         Exchange& gpus = backend.exchange(group);
-        gpus.broadcast({data, 4}, 0);
+        gpus.all_gather(std::vector<Exchange::Received>{{data, 4}, {}});
         gpus.all_to_all(std::vector<Exchange::Sent>(2, {data, 4}), std::vector<Exchange::Received>(2, {data + 8, 4}));
         CHECK(false);
       });
@@ -210,7 +208,7 @@ TEST_CASE("ranks on GPUs: what NCCL refuses ends all ranks with its words") {
 TEST_CASE("ranks on GPUs: an error that comes later ends a rank that waits") {
   const Fresh fresh;
   const std::string said = message_of([&] {
-    on_gpus(2, [&](Backend& backend, Ranks& group) {
+    on_gpus(2, [&](Backend& backend, Group& group) {
       Exchange& gpus = backend.exchange(group);
       backend.synchronize();
       if (group.root()) emulation::set_endless_work(true);  // it waits for the other
@@ -220,7 +218,7 @@ TEST_CASE("ranks on GPUs: an error that comes later ends a rank that waits") {
         backend.synchronize();
       } catch (const EnvironmentError&) {
         CHECK(fake().aborted);
-        CHECK(message_of([&] { gpus.broadcast({}, 0); }).find("an earlier error") != std::string::npos);
+        CHECK(message_of([&] { gpus.all_gather({}); }).find("an earlier error") != std::string::npos);
         throw;
       }
     });
@@ -231,7 +229,7 @@ TEST_CASE("ranks on GPUs: an error that comes later ends a rank that waits") {
 TEST_CASE("ranks on GPUs: a rank of a later group that waits sees an error, too") {
   const Fresh fresh;
   const std::string said = message_of([&] {
-    on_gpus(2, [&](Backend& backend, Ranks& group) {
+    on_gpus(2, [&](Backend& backend, Group& group) {
       backend.exchange(group);
       OtherGroup later(group);
       backend.exchange(later);
@@ -247,11 +245,11 @@ TEST_CASE("ranks on GPUs: a rank of a later group that waits sees an error, too"
 TEST_CASE("ranks on GPUs: a killed rank ends those that wait for their GPU") {
   const Fresh fresh;
   const std::string said = message_of([] {
-    on_gpus(3, [](Backend& backend, Ranks& group) {
+    on_gpus(3, [](Backend& backend, Group& group) {
       backend.exchange(group);
-      group.barrier();
+      group.gathered(0);
       emulation::set_endless_work(true);
-      if (group.rank() == 2) kill(getpid(), SIGKILL);
+      if (group.number() == 2) kill(getpid(), SIGKILL);
       backend.synchronize();
     });
   });

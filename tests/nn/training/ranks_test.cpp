@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/ranks/forked_ranks.h"
+#include "core/group.h"
 #include "nn/model/init.h"
 #include "nn/probes/probes.h"
 #include "nn/probes/site_probe.h"
@@ -20,12 +20,12 @@ using namespace normlab;
 namespace {
 
 void check_ranks(const Case& c) {
-  const std::vector<std::byte> alone = trained(c, cpu_backend(), single_rank(), 1);
+  const std::vector<std::byte> alone = trained(c, cpu_backend(), group_of_one(), 1);
   for (const int ranks : {1, 2, 3, 4, 5, 8})
     for (const int threads : {1, 2}) {
       CAPTURE(ranks);
       CAPTURE(threads);
-      fork_ranks(ranks, [&](Ranks& group) {
+      Team{.forked = ranks}.run([&](Group& group) {
         const std::vector<std::byte> here = trained(c, cpu_backend(), group, threads);
         const bool equal =
             std::equal(here.begin(), here.end(), alone.begin()) && (!group.root() || here.size() == alone.size());
@@ -113,9 +113,9 @@ TEST_CASE("ranks: probes see each image once") {
     const ViTConfig model = small_vit(placement);
     EngineSettings settings;
     settings.max_batch = 20;
-    const auto probed = [&](Ranks& ranks, std::int64_t images) {
-      ShardPool pool(2);
-      Engine engine(cpu_backend(), pool, model, settings, ranks);
+    const auto probed = [&](Group& ranks, std::int64_t images) {
+      ShardPool pool(2, ranks);
+      Engine engine(cpu_backend(), pool, model, settings);
       initialise(engine.parameters(), model, 3);
       const Batch data(model, images);
       SignalProbe signal;
@@ -146,11 +146,11 @@ TEST_CASE("ranks: probes see each image once") {
       return all;
     };
     for (const std::int64_t images : {20, 3}) {
-      const std::vector<double> alone = probed(single_rank(), images);
+      const std::vector<double> alone = probed(group_of_one(), images);
       CHECK(alone.size() > 200);
       for (const int ranks : {2, 3, 8}) {
         CAPTURE(ranks);
-        fork_ranks(ranks, [&](Ranks& group) {
+        Team{.forked = ranks}.run([&](Group& group) {
           const std::vector<char> equal = group.gathered(char(probed(group, images) == alone));
           CHECK(equal == std::vector<char>(equal.size(), 1));
         });
@@ -163,9 +163,9 @@ TEST_CASE("ranks: the first non-finite value is found in any rank") {
   const ViTConfig model = small_vit("pre_pre");
   EngineSettings settings;
   settings.max_batch = 20;
-  const auto found = [&](Ranks& ranks) {
-    ShardPool pool(1);
-    Engine engine(cpu_backend(), pool, model, settings, ranks);
+  const auto found = [&](Group& ranks) {
+    ShardPool pool(1, ranks);
+    Engine engine(cpu_backend(), pool, model, settings);
     initialise(engine.parameters(), model, 3);
     Batch data(model, 20);
     data.images.data<float>()[data.images.size() - 1] = std::numeric_limits<float>::infinity();
@@ -176,9 +176,9 @@ TEST_CASE("ranks: the first non-finite value is found in any rank") {
     CHECK(std::equal(before.begin(), before.end(), engine.parameters().update().values.data<float>()));
     return engine.find_nonfinite(data.images, data.labels).words();
   };
-  const std::string alone = found(single_rank());
+  const std::string alone = found(group_of_one());
   for (const int ranks : {2, 3, 8})
-    fork_ranks(ranks, [&](Ranks& group) {
+    Team{.forked = ranks}.run([&](Group& group) {
       const std::string here = found(group);
       CHECK(group.shared_text(here, ranks - 1) == alone);
       CHECK(here == alone);
@@ -187,37 +187,36 @@ TEST_CASE("ranks: the first non-finite value is found in any rank") {
 
 TEST_CASE("ranks: a text of any length is shared") {
   const std::string text(10'000'000, 'x');  // more than the ranks show each other at a time
-  fork_ranks(3, [&](Ranks& ranks) {
-    CHECK(ranks.shared_text(ranks.rank() == 2 ? text : "", 2) == text);
+  Team{.forked = 3}.run([&](Group& ranks) {
+    CHECK(ranks.shared_text(ranks.number() == 2 ? text : "", 2) == text);
     CHECK(ranks.shared_text(text, 0).size() == text.size());
   });
 }
 
 TEST_CASE("ranks: the error of a rank ends all, with its kind") {
   const auto run = [](auto&& fail) {
-    fork_ranks(3, [&](Ranks& ranks) {
-      ranks.barrier();
-      if (ranks.rank() == 1) fail();
-      ranks.barrier();
+    Team{.forked = 3}.run([&](Group& ranks) {
+      ranks.gathered(0);
+      if (ranks.number() == 1) fail();
+      ranks.gathered(0);
     });
   };
   CHECK_THROWS_WITH_AS(run([] { throw InputError("the input"); }), "the input", InputError);
   CHECK_THROWS_WITH_AS(run([] { throw EnvironmentError("the disk"); }), "rank 1 of 3: the disk", EnvironmentError);
-  CHECK_THROWS_WITH_AS(fork_ranks(3,
-                                  [](Ranks& ranks) {
-                                    if (ranks.root()) throw InputError("of rank 0");
-                                    ranks.barrier();
-                                  }),
+  CHECK_THROWS_WITH_AS(Team{.forked = 3}.run([](Group& ranks) {
+    if (ranks.root()) throw InputError("of rank 0");
+    ranks.gathered(0);
+  }),
                        "of rank 0", InputError);
 }
 
 TEST_CASE("ranks: a killed rank ends all with a message") {
   std::string message;
   try {
-    fork_ranks(4, [](Ranks& ranks) {
-      ranks.barrier();
-      if (ranks.rank() == 2) kill(getpid(), SIGKILL);
-      ranks.barrier();
+    Team{.forked = 4}.run([](Group& ranks) {
+      ranks.gathered(0);
+      if (ranks.number() == 2) kill(getpid(), SIGKILL);
+      ranks.gathered(0);
     });
   } catch (const EnvironmentError& error) {
     message = error.what();
@@ -230,10 +229,10 @@ TEST_CASE("ranks: a killed rank ends all with a message") {
 TEST_CASE("ranks: a rank that ends by itself while others wait ends all") {
   const auto message = [](bool waits) -> std::string {
     try {
-      fork_ranks(3, [&](Ranks& ranks) {
-        ranks.barrier();
-        if (ranks.rank() == 1) _exit(3);  // as where memory runs out and nothing may be thrown
-        if (waits) ranks.barrier();
+      Team{.forked = 3}.run([&](Group& ranks) {
+        ranks.gathered(0);
+        if (ranks.number() == 1) _exit(3);  // as where memory runs out and nothing may be thrown
+        if (waits) ranks.gathered(0);
       });
     } catch (const EnvironmentError& error) {
       return error.what();
@@ -247,5 +246,5 @@ TEST_CASE("ranks: a rank that ends by itself while others wait ends all") {
 }
 
 TEST_CASE("ranks: too many are refused") {
-  CHECK_THROWS_WITH_AS(fork_ranks(0, [](Ranks&) {}), "--ranks 0: is not between 1 and 256", InputError);
+  CHECK_THROWS_WITH_AS(Team{.forked = 0}.run([](Group&) {}), "--ranks 0: is not between 1 and 256", InputError);
 }

@@ -36,7 +36,7 @@ void append(std::vector<std::byte>& all, const std::vector<T>& values) {
 
 /// Everything that a training leaves: losses, gradient norms, weights, running statistics, averages, answers; last, in
 /// rank 0, moments.
-inline std::vector<std::byte> trained(const Case& c, Backend& backend, Ranks& ranks, int threads) {
+inline std::vector<std::byte> trained(const Case& c, Backend& backend, Group& ranks, int threads) {
   SmallTraining training(c.model, c.settings, threads, backend, ranks);
   auto& [pool, engine, data] = training;
   std::vector<std::byte> all;

@@ -14,8 +14,8 @@ struct SmallTraining {
   Engine engine;
   Batch data;
   SmallTraining(const ModelConfig& c, const EngineSettings& settings, int threads,
-                Backend& backend = current_device().backend, Ranks& ranks = single_rank())
-      : pool(threads), engine(backend, pool, c, settings, ranks), data(c, settings.max_batch, engine.dtype()) {
+                Backend& backend = current_device().backend, Group& group = group_of_one())
+      : pool(threads, group), engine(backend, pool, c, settings), data(c, settings.max_batch, engine.dtype()) {
     initialise(engine.parameters(), c, 3);
   }
 };

@@ -11,8 +11,8 @@
 
 namespace normlab {
 
-/// The shards of a step, in this process and in other ranks, or a single one. Every shard makes the same calls in the
-/// same order.
+/// The shards of a step, in all processes of a group, or a single one. Every shard makes the same calls in the same
+/// order.
 class Collective {
  public:
   using Bytes = std::span<const std::byte>;
@@ -29,13 +29,7 @@ class Collective {
   /// such as scratch() across the call.
   virtual void meet(Bytes bytes, void* own, Combine combine) = 0;
   /// Memory of this shard that survives meetings, aligned for double, contents undefined. Valid until the next call.
-  virtual std::byte* kept(std::size_t bytes) = 0;
-
-  /// Replaces `values` in every shard by their sum, added in double in shard order.
-  void all_reduce(std::span<double> values);
-  /// Copies `values` of shard `root` to all shards.
-  void broadcast(std::span<double> values, int root);
-  void barrier();
+  virtual std::byte* memory(std::size_t bytes) = 0;
 };
 
 /// The collective of a single shard, which never waits.
@@ -45,13 +39,13 @@ class SingleShard final : public Collective {
   int size() const override { return 1; }
   int place() const override { return 0; }
   void meet(Bytes bytes, void* own, Combine combine) override { combine({&bytes, 1}, {&own, 1}); }
-  std::byte* kept(std::size_t bytes) override {
-    kept_.resize(std::max(kept_.size(), bytes));
-    return kept_.data();
+  std::byte* memory(std::size_t bytes) override {
+    memory_.resize(std::max(memory_.size(), bytes));
+    return memory_.data();
   }
 
  private:
-  std::vector<std::byte> kept_;
+  std::vector<std::byte> memory_;
 };
 
 }  // namespace normlab

@@ -1,4 +1,4 @@
-#include "core/ranks/ranks.h"
+#include "core/group.h"
 
 #include <algorithm>
 
@@ -7,27 +7,26 @@
 namespace normlab {
 namespace {
 
-class SingleRank final : public Ranks {
+class GroupOfOne final : public Group {
  public:
-  int rank() const override { return 0; }
+  int number() const override { return 0; }
   int size() const override { return 1; }
   void all_to_all(std::span<const Sent> send, std::span<const Received> receive) override {
     std::copy(send[0].begin(), send[0].end(), receive[0].begin());
   }
   void all_gather(std::span<const Received>) override {}
-  void broadcast(Received, int) override {}
-  void barrier() override {}
 };
 
 }  // namespace
 
-std::string Ranks::shared_text(std::string text, int from) {
-  text.resize(shared(text.size(), from));
-  broadcast(std::as_writable_bytes(std::span(text)), from);
-  return text;
+void Group::broadcast(Received bytes, int from) {
+  if (alone()) return;
+  std::vector<Received> parts(static_cast<std::size_t>(size()));
+  parts[static_cast<std::size_t>(from)] = bytes;
+  all_gather(parts);
 }
 
-void Ranks::agree(FunctionRef<void()> body) {
+void Group::agree(FunctionRef<void()> body) {
   int code = 0;
   std::string mine;
   std::exception_ptr thrown;
@@ -40,7 +39,7 @@ void Ranks::agree(FunctionRef<void()> body) {
     thrown = std::current_exception();
   }
   const std::vector<int> codes = gathered(code);
-  const auto first = std::find_if(codes.begin(), codes.end(), [](int of) { return of != 0; });
+  const auto first = std::find_if(codes.begin(), codes.end(), [](int found) { return found != 0; });
   if (first == codes.end()) return;
   const auto from = int(first - codes.begin());
   const std::string text = shared_text(mine, from);
@@ -49,8 +48,8 @@ void Ranks::agree(FunctionRef<void()> body) {
   throw EnvironmentError(concat("rank ", from, " of ", size(), ": ", text));
 }
 
-Ranks& single_rank() {
-  static SingleRank alone;
+Group& group_of_one() {
+  static GroupOfOne alone;
   return alone;
 }
 
