@@ -65,7 +65,9 @@ TEST_CASE("pairs: a resumed training has the same bits, and can be verified") {
   REQUIRE(trial.run(halves.path(), SmallTrial::until(7)) == TrialOutcome::stopped);
   REQUIRE(trial.run(halves.path()) == TrialOutcome::done);
   CHECK(metrics(trial, whole) == metrics(trial, halves));
-  const VerifyReport report = verify_trial(trial.config, trial.folder(whole.path()), trial.data, {.from = 0});
+  VerifyOptions from_start;
+  from_start.from = 0;
+  const VerifyReport report = verify_trial(trial.config, trial.folder(whole.path()), trial.data, from_start);
   CHECK_FALSE(report.difference);
   CHECK(report.result);
 }

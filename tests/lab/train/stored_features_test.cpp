@@ -89,7 +89,9 @@ TEST_CASE("stored features: resumed trainings have the same bits") {
   REQUIRE(trial.run(halves.path(), SmallTrial::until(7)) == TrialOutcome::stopped);
   REQUIRE(trial.run(halves.path()) == TrialOutcome::done);
   CHECK(trial.folder(whole.path()).load_result()->metrics == trial.folder(halves.path()).load_result()->metrics);
-  const VerifyReport report = verify_trial(trial.config, trial.folder(whole.path()), trial.data, {.from = 0});
+  VerifyOptions from_start;
+  from_start.from = 0;
+  const VerifyReport report = verify_trial(trial.config, trial.folder(whole.path()), trial.data, from_start);
   CHECK_FALSE(report.difference);
   CHECK(report.result);
 }
