@@ -53,23 +53,21 @@ void NormProbe::observe(Observers& observers) {
     const std::vector<double> x = values_of(backend, seen.x.value());
     const std::size_t each = x.size() / static_cast<std::size_t>(images);
     for (std::int64_t i = 0; i < images; ++i) {
-      double powers[4] = {}, lowest = HUGE_VAL, highest = -HUGE_VAL;
+      double s1 = 0, s2 = 0, s3 = 0, s4 = 0, lowest = HUGE_VAL, highest = -HUGE_VAL;
       std::array<std::int64_t, kActivationBins + 1> bins{};
       for (std::size_t k = 0; k < each; ++k) {
         const double v = x[static_cast<std::size_t>(i) * each + k], squared = v * v;
-        powers[0] += v;
-        powers[1] += squared;
-        powers[2] += squared * v;
-        powers[3] += squared * squared;
+        s1 += v;
+        s2 += squared;
+        s3 += squared * v;
+        s4 += squared * squared;
         lowest = std::min(lowest, v);
         highest = std::max(highest, v);
         ++bins[activation_bin(v)];
       }
-      double* const row = std::copy(std::begin(powers), std::end(powers), site.sums.row(first + i));
-      row[0] = lowest;
-      row[1] = highest;
-      row[2] = double(each);
-      std::copy_n(bins.begin(), kActivationBins, row + 3);
+      const double sums[] = {s1, s2, s3, s4, lowest, highest, double(each)};
+      double* const row = std::copy(std::begin(sums), std::end(sums), site.sums.row(first + i));
+      std::copy_n(bins.begin(), kActivationBins, row);
     }
     if (!points_ || first >= kMappedImages) return;
     const std::vector<double> y = values_of(backend, seen.y.value());
@@ -101,17 +99,20 @@ std::vector<NormProbe::Site> NormProbe::sites() const {
     ActivationMoments& m = site.moments;
     m.lowest = HUGE_VAL;
     m.highest = -HUGE_VAL;
-    double powers[4] = {};
+    double s1 = 0, s2 = 0, s3 = 0, s4 = 0;
     for (std::int64_t i = 0; i < record.sums.images(); ++i) {
       const double* const row = record.sums.row(i);
-      for (int power = 0; power < 4; ++power) powers[power] += row[power];
+      s1 += row[0];
+      s2 += row[1];
+      s3 += row[2];
+      s4 += row[3];
       m.lowest = std::min(m.lowest, row[4]);
       m.highest = std::max(m.highest, row[5]);
       m.count += std::int64_t(row[6]);
       for (std::size_t b = 0; b < kActivationBins; ++b) m.bins[b] += std::int64_t(row[7 + b]);
     }
-    const double n = double(m.count), mean = powers[0] / n;
-    const double second = powers[1] / n, third = powers[2] / n, fourth = powers[3] / n;
+    const double n = double(m.count), mean = s1 / n;
+    const double second = s2 / n, third = s3 / n, fourth = s4 / n;
     m.mean = mean;
     m.variance = std::max(0.0, second - mean * mean);
     const double central = fourth - 4 * mean * third + 6 * mean * mean * second - 3 * mean * mean * mean * mean;

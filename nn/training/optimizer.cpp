@@ -18,7 +18,7 @@ DType moment_dtype(const OptimizerSettings& s, DType parameters) {
   return s.is_big_vision() && s.bf16_moment ? DType::bf16 : parameters;
 }
 
-/// A device works on few large chunks: one for each rank that there may be.
+/// A device works on few large chunks: one for each process that there may be.
 std::int64_t device_chunk(std::int64_t n, std::int64_t lanes) {
   constexpr std::int64_t kAligned = 128;  // values, so that a chunk begins with a whole vector
   return std::max<std::int64_t>(1, (n + lanes * kAligned - 1) / (lanes * kAligned)) * kAligned;

@@ -7,14 +7,12 @@
 #include <cmath>
 #include <span>
 
-#include "core/error.h"
 #include "core/nonfinite.h"
 #include "core/visible_text.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/data/augment.h"
 #include "experiments/lab/data/class_order.h"
 #include "experiments/lab/data/data_source.h"
-#include "experiments/lab/data/dataset.h"
 #include "experiments/lab/data/dataset_place.h"
 #include "experiments/lab/data/image_files.h"
 #include "experiments/lab/weights/npy.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/lab/data/eval_transform.h"
 #include "experiments/lab/data/tokeniser.h"

@@ -82,6 +82,9 @@ bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (std::isnan(a) && std::isnan(b));
 }
 struct Verification {
+  Verification(const TrialConfig& config, const TrialFolder& trial, const DataPair& data, const VerifyOptions& options)
+      : config_(config), trial_(trial), data_(data), options_(options) {}
+
   TrialConfig config_;
   const TrialFolder& trial_;
   const DataPair& data_;
@@ -311,7 +314,7 @@ std::string first_difference(const std::map<std::string, double>& record, const 
 
 VerifyReport verify_trial(const TrialConfig& config, const TrialFolder& trial, const DataPair& data,
                           const VerifyOptions& options) {
-  return Verification{config, trial, data, options}.run();
+  return Verification(config, trial, data, options).run();
 }
 
 }  // namespace normlab
