@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "nn/model/residual.h"
+
 namespace normlab::reference {
 namespace {
 
