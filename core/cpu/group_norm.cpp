@@ -14,7 +14,7 @@ struct Strip {
 };
 
 /// Into the second-level cache, while the results of this strip go to memory.
-[[gnu::always_inline]] inline void prefetch_next(const void* p) { __builtin_prefetch(p, 0, 3); }
+[[gnu::always_inline]] inline void prefetch_next(const void* p) noexcept { __builtin_prefetch(p, 0, 3); }
 
 /// Calls f(strip) for the parts of an image of `tensors` tensors.
 template <class T, class F>

@@ -132,7 +132,7 @@ class RowAdder {
 /// Asks for what a loop over long rows reads half a page later. A long computation between loads hides too few of them
 /// by itself.
 template <class... P>
-[[gnu::always_inline]] static inline void prefetch_ahead(const P*... p) {
+[[gnu::always_inline]] static inline void prefetch_ahead(const P*... p) noexcept {
   (__builtin_prefetch(reinterpret_cast<const char*>(p) + 2048), ...);
 }
 

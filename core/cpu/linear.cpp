@@ -23,7 +23,7 @@ Product<T> forward_product(LinearDims d, const Tensor& x, const Tensor& w, const
 
 /// Prefetches the next tile for writing, which is not in any cache yet.
 template <class T>
-void prefetch_tile(const T* tile, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+void prefetch_tile(const T* tile, std::int64_t rows, std::int64_t columns, std::int64_t stride) noexcept {
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t i = 0; i < columns; i += kLanes<T>) __builtin_prefetch(tile + r * stride + i, 1);
 }

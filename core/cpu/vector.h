@@ -72,7 +72,7 @@ template <class A, int kBytes = kRowBytes, class F>
 namespace detail {
 /// bf16(float) lane by lane.
 template <int kBytes>
-static Vector<std::uint16_t, kBytes / 2> narrow(const Vector<float, kBytes>& v) {
+static Vector<std::uint16_t, kBytes / 2> narrow(const Vector<float, kBytes>& v) noexcept {
 #if defined(__AVX512BF16__)
   // The same except that denormals become zero; threads that compute have none.
   if constexpr (kBytes == 64) return (Vector<std::uint16_t, kBytes / 2>)_mm512_cvtneps_pbh((__m512)v);
@@ -85,14 +85,17 @@ static Vector<std::uint16_t, kBytes / 2> narrow(const Vector<float, kBytes>& v) 
   return __builtin_convertvector((rounded & ~is_nan) | (quiet & is_nan), Vector<std::uint16_t, kBytes / 2>);
 }
 template <class T, class L>
-static std::size_t bytes_of(L lanes) {
+static std::size_t bytes_of(L lanes) noexcept {
   return static_cast<std::size_t>(lanes.count()) * sizeof(T);
 }
 }  // namespace detail
 
+// These are noexcept: in a scope that releases memory, g++ ends a block of code at a call that may throw, such as an
+// intrinsic or a prefetch, and fuses no product before it with a sum after it.
+
 /// The values at p; bf16 is widened.
 template <class T, int kBytes, bool kAll>
-static Vector<Acc<T>, kBytes> load(const T* p, Lanes<Acc<T>, kBytes, kAll> lanes) {
+static Vector<Acc<T>, kBytes> load(const T* p, Lanes<Acc<T>, kBytes, kAll> lanes) noexcept {
   using A = Acc<T>;
   if constexpr (!std::is_same_v<T, A>) {
     Vector<std::uint16_t, kBytes / 2> half{};
@@ -111,13 +114,13 @@ static Vector<Acc<T>, kBytes> load(const T* p, Lanes<Acc<T>, kBytes, kAll> lanes
   }
 }
 template <class T>
-static Vector<Acc<T>> load(const T* p) {
+static Vector<Acc<T>> load(const T* p) noexcept {
   return load(p, AllLanes<Acc<T>>{});
 }
 
 /// Stores v at p, rounded if p is bf16.
 template <class T, int kBytes, bool kAll>
-static void store(T* p, const Vector<Acc<T>, kBytes>& v, Lanes<Acc<T>, kBytes, kAll> lanes) {
+static void store(T* p, const Vector<Acc<T>, kBytes>& v, Lanes<Acc<T>, kBytes, kAll> lanes) noexcept {
   if constexpr (!std::is_same_v<T, Acc<T>>) {
     const auto half = detail::narrow<kBytes>(v);
     std::memcpy(static_cast<void*>(p), &half, detail::bytes_of<T>(lanes));
@@ -132,26 +135,26 @@ static void store(T* p, const Vector<Acc<T>, kBytes>& v, Lanes<Acc<T>, kBytes, k
   }
 }
 template <class T>
-static void store(T* p, const Vector<Acc<T>>& v) {
+static void store(T* p, const Vector<Acc<T>>& v) noexcept {
   store(p, v, AllLanes<Acc<T>>{});
 }
 
 /// Writes v or adds it to what is there: for the lanes of a vector, and for a single value.
 template <bool kAdd, class T, int kBytes, bool kAll>
-static void put(T* p, const Vector<Acc<T>, kBytes>& v, Lanes<Acc<T>, kBytes, kAll> lanes) {
+static void put(T* p, const Vector<Acc<T>, kBytes>& v, Lanes<Acc<T>, kBytes, kAll> lanes) noexcept {
   if constexpr (kAdd)
     store(p, load(p, lanes) + v, lanes);
   else
     store(p, v, lanes);
 }
 template <class T, class A>
-static void put(T& to, A value, bool add) {
+static void put(T& to, A value, bool add) noexcept {
   to = add ? T(Acc<T>(to) + Acc<T>(value)) : T(Acc<T>(value));
 }
 
 /// v with zeros in the lanes that hold no values.
 template <class A, int kBytes, bool kAll>
-static Vector<A, kBytes> first(const Vector<A, kBytes>& v, Lanes<A, kBytes, kAll> lanes) {
+static Vector<A, kBytes> first(const Vector<A, kBytes>& v, Lanes<A, kBytes, kAll> lanes) noexcept {
   if constexpr (kAll) return v;
   Vector<A, kBytes> number;
   for (int i = 0; i < int(kLanes<A, kBytes>); ++i) number[i] = A(i);

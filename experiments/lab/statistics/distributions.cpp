@@ -1,7 +1,6 @@
 #include "experiments/lab/statistics/distributions.h"
 
 // Arguments beyond a distribution give NaN or infinity, as in <cmath>.
-#define BOOST_MATH_PROMOTE_DOUBLE_POLICY false
 #define BOOST_MATH_DOMAIN_ERROR_POLICY ignore_error
 #define BOOST_MATH_OVERFLOW_ERROR_POLICY ignore_error
 #define BOOST_MATH_EVALUATION_ERROR_POLICY ignore_error

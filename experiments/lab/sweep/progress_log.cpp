@@ -31,7 +31,10 @@ std::string line_of(const char* event, const Json& rest) {
 ProgressLog::ProgressLog(const std::string& path) {
   if (const std::filesystem::path folder = std::filesystem::path(path).parent_path(); !folder.empty())
     make_folders(folder);
-  file_.reset(path == "-" ? ::fdopen(::dup(STDERR_FILENO), "a") : std::fopen(path.c_str(), "ae"));
+  if (path == "-")
+    file_ = {stderr, [](std::FILE*) { return 0; }};  // stays open
+  else
+    file_.reset(std::fopen(path.c_str(), "ae"));
   if (!file_) throw_system_error("open", path, errno);
 }
 
