@@ -22,10 +22,17 @@ void layer_norm_forward(NormDims d, const T* x, const Param<T>* gamma, const Par
     const A s = 1 / std::sqrt(v + A(d.eps));
     each_vector<A>(d.cols, [&](auto c, auto n) {
       const Vec<A> x_hat = (load(x + c, n) - m) * s;
-      if constexpr (kGain)
-        store(y + c, load(gamma + c, n) * x_hat + load(beta + c, n), n);
-      else
+      if constexpr (!kGain) {
         store(y + c, x_hat, n);
+      } else {
+        Vec<A> scaled = load(gamma + c, n) * x_hat;
+#if defined(__GNUC__) && !defined(__clang__)
+        // The end of a row in bf16 is not fused: trainings on record have these bits.
+        if constexpr (!std::is_same_v<T, A> && !std::is_same_v<decltype(n), AllLanes<A, kRowBytes>>)
+          scaled = __builtin_assoc_barrier(scaled);
+#endif
+        store(y + c, scaled + load(beta + c, n), n);
+      }
     });
     mean[r] = m;
     rstd[r] = s;
