@@ -8,6 +8,7 @@
 #include <boost/math/distributions/chi_squared.hpp>
 #include <boost/math/distributions/fisher_f.hpp>
 #include <boost/math/distributions/students_t.hpp>
+#include <boost/math/special_functions/beta.hpp>
 #include <boost/math/special_functions/digamma.hpp>
 #include <boost/math/special_functions/trigamma.hpp>
 #include <boost/math/tools/roots.hpp>
@@ -34,7 +35,14 @@ double f_tail(double ratio, double above, double below) {
   return math::cdf(math::complement(math::fisher_f(above, below), ratio));
 }
 
-double student_t_tail(double t, double freedom) { return math::cdf(math::complement(math::students_t(freedom), t)); }
+double student_t_tail(double t, double freedom) {
+  // Boost's distribution loses digits near t = 0.
+  const double t2 = t * t, a = freedom / 2, x = t2 / (freedom + t2);
+  const double both = t2 < 1         ? 1 - math::ibeta(0.5, a, x)
+                      : t2 < freedom ? math::ibetac(0.5, a, x)
+                                     : math::ibeta(a, 0.5, freedom / (freedom + t2));
+  return t < 0 ? 1 - both / 2 : both / 2;
+}
 
 double student_t_two_sided_quantile(double probability, double freedom) {
   return math::quantile(math::complement(math::students_t(freedom), probability / 2));
