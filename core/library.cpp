@@ -15,6 +15,8 @@ Library::Library(std::string name, const std::string& file, std::string advice, 
   if (!handle_) throw EnvironmentError(concat(name_, " cannot be loaded (", dlerror(), "); ", advice_));
 }
 
+void Library::close() { dlclose(handle_); }
+
 void* Library::address(const char* function) const {
   void* const found = address_if_there(function);
   if (!found)

@@ -13,6 +13,8 @@ class Library {
   /// Opens the shared library `file` for the lifetime of the process. Throws EnvironmentError with `name`, the loader's
   /// reason and `advice`.
   Library(std::string name, const std::string& file, std::string advice, Visible visible = Visible::here);
+  /// Closes it before that: nothing of it may be used again.
+  void close();
   /// Sets `to` to that function of the library or of one of its dependencies. Throws EnvironmentError if there is none.
   template <class Function>
   void find(const char* function, Function*& to) const {

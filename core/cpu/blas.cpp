@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/cpu/instruction_set.h"
 #include "core/error.h"
 #include "core/library.h"
 
@@ -45,6 +46,7 @@ std::size_t work_buffers(std::string_view config) {
 }
 
 std::atomic<bool> keep_environment{false};
+constexpr const char* kCore = "OPENBLAS_CORETYPE";
 
 /// Sets the number of threads to one while OpenBLAS is loaded. It would start the other threads at once, and hang if
 /// the address space is too small for them.
@@ -71,10 +73,13 @@ class OneThread {
 Blas open() {
   blas_clear_environment();
 #if defined(NORMLAB_OPENBLAS_CORE)
-  setenv("OPENBLAS_CORETYPE", NORMLAB_OPENBLAS_CORE, 0);  // --blas-env keep may have kept another
+  setenv(kCore, NORMLAB_OPENBLAS_CORE, 0);  // --blas-env keep may have kept another
 #endif
   const OneThread environment;
-  const Library library("OpenBLAS", "libopenblas.so.0", "install it: apt-get install libopenblas0-pthread");
+  const auto open_library = [] {
+    return Library("OpenBLAS", "libopenblas.so.0", "install it: apt-get install libopenblas0-pthread");
+  };
+  Library library = open_library();
   int (*get_parallel)() = nullptr;
   library.find("openblas_get_parallel", get_parallel);
   const int parallel = get_parallel();
@@ -83,17 +88,34 @@ Blas open() {
         "OpenBLAS: the serial build is installed, which gives wrong results when several threads call it; install the "
         "threaded build: apt-get install libopenblas0-pthread && update-alternatives --config "
         "libopenblas.so.0-$(uname -m)-linux-gnu");
+  const auto core = [&] {
+    char* (*get_corename)() = nullptr;
+    library.find("openblas_get_corename", get_corename);
+    return std::string(get_corename());
+  };
   Blas blas;
+  blas.info.core = core();
+  std::vector<const char*> wider;
+  if (!getenv(kCore)) wider = wider_blas_cores(blas.info.core, cpu_has);
+  for (const char* wanted : wider) {
+    library.close();
+    setenv(kCore, wanted, 1);
+    library = open_library();
+    unsetenv(kCore);
+    blas.info.core = core();
+    if (blas.info.core == wanted) break;
+  }
+  if (!wider.empty() && blas.info.core != wider.front()) blas.info.wider = wider.front();
   void (*set_num_threads)(int) = nullptr;
-  char* (*get_config)() = nullptr, *(*get_corename)() = nullptr;
+  char* (*get_config)() = nullptr;
   library.find("openblas_set_num_threads", set_num_threads);
   library.find("openblas_get_config", get_config);
-  library.find("openblas_get_corename", get_corename);
   library.find("cblas_sgemm", blas.sgemm);
   library.find("cblas_dgemm", blas.dgemm);
   if (parallel == 2) library.find("omp_set_num_threads", blas.omp_set_num_threads);
   set_num_threads(1);
-  blas.info = {get_config(), get_corename(), parallel == 2 ? "openmp" : "pthread"};
+  blas.info.config = get_config();
+  blas.info.flavour = parallel == 2 ? "openmp" : "pthread";
   blas.most_threads = work_buffers(blas.info.config);
   return blas;
 }
@@ -152,6 +174,21 @@ int narrow(std::int64_t n) {
 }
 
 }  // namespace
+
+std::vector<const char*> wider_blas_cores(std::string_view core, bool (*has)(const char*)) {
+  struct Kernels {
+    const char *core, *needs;
+  };
+  static constexpr Kernels kKernels[] = {
+      {"Cooperlake", "avx512bf16"}, {"SkylakeX", "avx512vl"}, {"Haswell", "avx2"}, {"Zen", "avx2"},
+      {"Sandybridge", "avx"},       {"Nehalem", "sse4.2"},    {"Prescott", ""}};
+  const auto chosen = std::find_if(std::begin(kKernels), std::end(kKernels), [&](auto& k) { return k.core == core; });
+  std::vector<const char*> wider;
+  if (chosen != std::end(kKernels))
+    for (auto k = std::begin(kKernels); std::string_view(k->needs) != chosen->needs; ++k)
+      if (has(k->needs)) wider.push_back(k->core);
+  return wider;
+}
 
 void blas_keep_environment() { keep_environment = true; }
 

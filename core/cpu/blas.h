@@ -1,17 +1,25 @@
 // The only access to OpenBLAS. It is opened at the first product, after inherited OPENBLAS_* variables are cleared: the
-// library reads them once, when loaded, and a shell may carry a core type that halves the speed.
+// library reads them once, when loaded, and a shell may carry a core type that halves the speed. A CPU that is younger
+// than the library gets its oldest kernels; then it is opened again with the widest that both know.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace normlab {
 
 struct BlasInfo {
   std::string config;   // as OpenBLAS prints it, version first
-  std::string core;     // the kernels it chose: "Haswell", "Cooperlake", ...
+  std::string core;     // the kernels in use: "Haswell", "Cooperlake", ...
   std::string flavour;  // "pthread" or "openmp"
+  std::string wider;    // the kernels for this CPU where the library lacks them, otherwise empty
 };
+
+/// Kernels of OpenBLAS that use wider instructions than those of `core` and that a CPU `has` (GCC's names), the widest
+/// first. None for cores that this table does not know.
+std::vector<const char*> wider_blas_cores(std::string_view core, bool (*has)(const char*));
 
 /// Keeps the inherited variables of OpenBLAS and oneDNN (--blas-env keep). Call before the first product. The number of
 /// threads is one in any case, because a step's shards are the threads.

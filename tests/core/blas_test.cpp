@@ -38,6 +38,24 @@ TEST_CASE("blas: the build of OpenBLAS is safe from several threads") {
 
 TEST_CASE("blas: the core that OpenBLAS chose is known") { CHECK(!blas_info().core.empty()); }
 
+TEST_CASE("blas: a CPU gets the widest kernels that it has instructions for") {
+  using Cores = std::vector<std::string>;
+  const auto wider = [](const char* core, bool (*has)(const char*)) {
+    const auto found = wider_blas_cores(core, has);
+    return Cores(found.begin(), found.end());
+  };
+  const auto all = [](const char*) { return true; };
+  const auto no_avx512 = [](const char* name) {
+    return std::string_view(name).find("avx512") == std::string_view::npos;
+  };
+  CHECK(wider("Prescott", all).front() == "Cooperlake");
+  CHECK(wider("Prescott", no_avx512).front() == "Haswell");
+  CHECK(wider("Haswell", all) == Cores{"Cooperlake", "SkylakeX"});
+  for (const char* same : {"Haswell", "Zen"}) CHECK(wider(same, no_avx512).empty());
+  for (const char* widest : {"Cooperlake", "SapphireRapids", "NeoverseN1"}) CHECK(wider(widest, all).empty());
+  CHECK(wider("Prescott", [](const char*) { return false; }).empty());
+}
+
 TEST_CASE("blas: an inherited OPENBLAS_CORETYPE is removed") { CHECK(getenv("OPENBLAS_CORETYPE") == nullptr); }
 
 TEST_CASE("blas: products are within rounding of sums in double") {

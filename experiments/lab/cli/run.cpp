@@ -100,7 +100,11 @@ struct RunCommand {
       if (options.device == DeviceKind::cpu)
         tell("{}: {}, OpenBLAS {} ({}), {}\n", experiment.stem, plural(planned.trials.size(), "trial"),
              blas_info().core, blas_info().flavour, plural(std::size_t(available_cores()), "core"));
-      else
+      if (options.device == DeviceKind::cpu && !blas_info().wider.empty())
+        tell(
+            "OpenBLAS lacks its {} kernels, which fit this CPU, so large products are slow; a newer version has them\n",
+            blas_info().wider);
+      if (options.device != DeviceKind::cpu)
         tell("{}: {}, on the GPU\n", experiment.stem, plural(planned.trials.size(), "trial"));
       if (const std::string change = describe(plan_change(planned, store), planned); !change.empty())
         tell("{}: {}\n", planned.stem, change);

@@ -92,6 +92,45 @@ TEST_CASE("libraries: a serial OpenBLAS is refused before any trial begins") {
   CHECK(run_program(folder, "check " + small_sweep(folder), prefix).code == 0);
 }
 
+TEST_CASE("libraries: an OpenBLAS that does not know the CPU is asked for the widest kernels that it has") {
+  if (!cpu_has("avx2")) return;
+  const TemporaryFolder folder;
+  const std::string source = R"(#include <stdlib.h>
+#include <string.h>
+static const char* core = "Prescott";
+__attribute__((constructor)) static void choose(void) {
+  const char* wanted = getenv("OPENBLAS_CORETYPE");
+  if (wanted && strcmp(wanted, HAS) == 0) core = HAS;
+}
+int openblas_get_parallel(void) { return 1; }
+void openblas_set_num_threads(int n) {}
+const char* openblas_get_config(void) { return "a stand-in"; }
+const char* openblas_get_corename(void) { return core; }
+void cblas_dgemm(void) { abort(); }
+void cblas_sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b,
+                 int ldb, float beta, float* c, int ldc) {
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < n; ++j) {
+      float sum = 0;
+      for (int l = 0; l < k; ++l) sum += (ta == 112 ? a[l * lda + i] : a[i * lda + l]) * (tb == 112 ? b[j * ldb + l] : b[l * ldb + j]);
+      c[i * ldc + j] = alpha * sum + (beta == 0 ? 0 : beta * c[i * ldc + j]);
+    }
+})";
+  const std::string prefix = with_library(folder, "standin.c", source), lib = (folder / "lib").string();
+  for (const bool has_wide : {true, false}) {
+    CAPTURE(has_wide);
+    REQUIRE(std::system(concat("cc -shared -fPIC -DHAS='\"", has_wide ? "Haswell" : "Barcelona", "\"' -o '", lib,
+                               "/libopenblas.so.0' '", lib, "/standin.c'")
+                            .c_str()) == 0);
+    const Finished run = run_program(
+        folder, "run " + small_sweep(folder) + " --out " + in_folder(folder, has_wide ? "wide" : "old"), prefix);
+    CHECK_MESSAGE(run.code == 0, run.err);
+    CHECK_MESSAGE(has(run.err, has_wide ? "OpenBLAS Haswell (pthread)" : "OpenBLAS Prescott (pthread)"), run.err);
+    const bool is_widest = has_wide && !cpu_has("avx512vl");
+    CHECK_MESSAGE(has(run.err, "OpenBLAS lacks its") == !is_widest, run.err);
+  }
+}
+
 TEST_CASE("libraries: without oneDNN only bf16 is refused") {
   const Done done;
   const std::string without = with_library(done.folder, "libdnnl.so." + std::to_string(DNNL_VERSION_MAJOR), "none");
