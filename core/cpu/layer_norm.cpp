@@ -1,5 +1,5 @@
-// LayerNorm and RMSNorm. Rows are normalised over the last axis. Each kernel passes over memory
-// once: what it reads again of a row is still in the first-level cache.
+// LayerNorm and RMSNorm. Rows are normalised over the last axis. Each kernel passes over memory once: what it reads
+// again of a row is still in the first-level cache.
 #include "core/cpu/kernel.h"
 
 namespace normlab {

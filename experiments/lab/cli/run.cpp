@@ -102,7 +102,7 @@ struct RunCommand {
              blas_info().core, blas_info().flavour, plural(std::size_t(available_cores()), "core"));
       if (options.device == DeviceKind::cpu && !blas_info().wider.empty())
         tell(
-            "OpenBLAS lacks its {} kernels, which fit this CPU, so large products are slow; a newer version has them\n",
+            "this OpenBLAS lacks the {} kernels that fit this CPU, so large products are slow; install a newer version\n",
             blas_info().wider);
       if (options.device != DeviceKind::cpu)
         tell("{}: {}, on the GPU\n", experiment.stem, plural(planned.trials.size(), "trial"));
