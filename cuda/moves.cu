@@ -5,8 +5,9 @@
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-template <class T, class P, class I>
-struct Gather {
+/// Gathers pieces from their places in the whole, or scatters them there. A gathered piece without a place is zero.
+template <class T, class P, class I, bool kGather>
+struct Move {
   P place;
   const T* from;
   T* to;
@@ -15,47 +16,27 @@ struct Gather {
   __device__ void operator()(const Run<V>& run) const {
     run.each([&](std::int64_t i) {
       const I at = place.place(static_cast<I>(i));
+      const bool padding = at == I(kPadding);
+      if (padding && (add || !kGather)) return;
       T values[V];
       Acc<T> moved[V] = {};
-      if (at != I(kPadding)) {
-        load(from + at, values);
+      if (!padding) {
+        load(from + (kGather ? at : i), values);
         for (int k = 0; k < V; ++k) moved[k] = Acc<T>(values[k]);
-      } else if (add) {
-        return;
       }
-      put_all(to + i, moved, add);
-    });
-  }
-};
-template <class T, class P, class I>
-struct Scatter {
-  P place;
-  const T* from;
-  T* to;
-  bool add;
-  template <int V>
-  __device__ void operator()(const Run<V>& run) const {
-    run.each([&](std::int64_t i) {
-      const I at = place.place(static_cast<I>(i));
-      if (at == I(kPadding)) return;
-      T values[V];
-      Acc<T> moved[V];
-      load(from + i, values);
-      for (int k = 0; k < V; ++k) moved[k] = Acc<T>(values[k]);
-      put_all(to + at, moved, add);
+      put_all(to + (kGather ? i : at), moved, add);
     });
   }
 };
 
-/// Runs Move<T, P, I> over the pieces.
-template <template <class, class, class> class Move>
+template <bool kGather>
 void move_all(const char* op, const MoveDims& place, const Tensor& pieces, const Tensor& whole, const Tensor& from,
               const Gradient& to, const Stream& stream) {
   for_type(op, from.dtype(), [&]<class T>(Type<T>) {
     with_place(place, pieces.size(), whole.size(), [&]<class P, class I>(const P& of, I) {
       const bool vectors = aligned({from.raw(), to.to.raw()}) && of.together() % kVector<T> == 0;
       each_vector<T>(op, pieces.size(), vectors, stream,
-                     Move<T, P, I>{of, from.data<T>(), to.to.template data<T>(), adds(to)});
+                     Move<T, P, I, kGather>{of, from.data<T>(), to.to.template data<T>(), adds(to)});
     });
   });
 }
@@ -63,11 +44,11 @@ void move_all(const char* op, const MoveDims& place, const Tensor& pieces, const
 }  // namespace
 
 void CudaBackend::gather(const MoveDims& place, Tensor whole, Gradient y) {
-  if (y) move_all<Gather>("gather", place, y.to, whole, whole, y, stream_);
+  if (y) move_all<true>("gather", place, y.to, whole, whole, y, stream_);
 }
 
 void CudaBackend::scatter(const MoveDims& place, Tensor pieces, Gradient whole) {
-  if (whole) move_all<Scatter>("scatter", place, pieces, whole.to, pieces, whole, stream_);
+  if (whole) move_all<false>("scatter", place, pieces, whole.to, pieces, whole, stream_);
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE
