@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,13 @@ class FailureList : public doctest::IReporter {
   void log_assert(const doctest::AssertData& check) override {
     if (!check.m_failed) return;
     const doctest::String& seen = check.m_threw ? check.m_exception : check.m_decomp;
-    note(check.m_file, check.m_line, seen.size() > 0 ? seen.c_str() : check.m_expr);
+    std::ostringstream what;  // of CHECK_MESSAGE the message first: a comparison of objects shows no values
+    for (int i = 0; i < get_num_active_contexts(); ++i) {
+      get_active_contexts()[i]->stringify(&what);
+      what << ": ";
+    }
+    what << (seen.size() > 0 ? seen.c_str() : check.m_expr);
+    note(check.m_file, check.m_line, what.str());
   }
   void log_message(const doctest::MessageData& message) override {
     if (message.m_severity != doctest::assertType::is_warn)

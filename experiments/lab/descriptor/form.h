@@ -73,7 +73,19 @@ class FieldReader {
 
   template <class T>
   void value(const JsonNode& node, T& out, Range range = {}) {
-    if (range.expected.empty()) return Form<T>::read(*this, node, out, range);
+    if (range.expected.empty())
+      Form<T>::read(*this, node, out, range);
+    else
+      value_as_expected(node, out, range);
+  }
+  void number(const JsonNode& node, std::int64_t& out, Range range);
+  void number(const JsonNode& node, std::uint64_t& out, Range range);
+  void number(const JsonNode& node, double& out, Range range);
+
+ private:
+  /// Reports one problem, in the range's words.
+  template <class T>
+  void value_as_expected(const JsonNode& node, T& out, Range range) {
     Problems details;
     FieldReader reader(rows_, details, kind_, mode_);
     T read = out;
@@ -84,11 +96,7 @@ class FieldReader {
       report(node.at,
              concat("expected ", range.expected, ", got ", describe(node), range.why.empty() ? "" : "; ", range.why));
   }
-  void number(const JsonNode& node, std::int64_t& out, Range range);
-  void number(const JsonNode& node, std::uint64_t& out, Range range);
-  void number(const JsonNode& node, double& out, Range range);
 
- private:
   /// Whether T has keys that only some of a descriptor's trials use.
   template <class T>
   static constexpr bool kMayBeUnused = std::is_same_v<T, SwinConfig> ||

@@ -179,14 +179,14 @@ void Form<ModelConfig>::read(FieldReader& in, const JsonNode& node, ModelConfig&
   if (const JsonMember* given = node.find("kind")) in.value(given->value, kind);
   in.set_kind(kind);
   if (kind == ModelKind::swin) {
-    SwinConfig swin;
-    swin.placement = swin_placement(placement_of(out));
+    const Placement placement = swin_placement(placement_of(out));
+    SwinConfig& swin = out.emplace<SwinConfig>();
+    swin.placement = placement;
     read_model_keys(in, node, swin);
     simplify_blocks(swin.placement, swin.depth());
     drop_idle_drop_path(in, swin);
-    out = swin;
   } else {
-    ViTConfig vit = std::get<ViTConfig>(out);
+    auto& vit = std::get<ViTConfig>(out);
     read_model_keys(in, node, vit);
     if (node.find("mlp_dim") == nullptr) vit.mlp_dim = defaults_beside(vit).mlp_dim;
     // Has no effect without a class token, but would distinguish equal trials.
@@ -196,7 +196,6 @@ void Form<ModelConfig>::read(FieldReader& in, const JsonNode& node, ModelConfig&
     simplify_blocks(vit.placement, vit.depth);
     simplify_blocks(vit.text.placement, vit.text.depth);
     drop_idle_drop_path(in, vit);
-    out = vit;
   }
 }
 

@@ -69,7 +69,7 @@ std::optional<std::string> read_row(Design& design, const Grid& grid, const std:
 }
 
 /// Adds a row with the settings of `first` to it.
-void add_repeated(GridRow row, GridRow& first, GridRows& out) {
+void add_repeated(const GridRow& row, GridRow& first, GridRows& out) {
   const bool same_name = row.cell.label == first.cell.label;
   if (!same_name || row.grid == first.grid)  // not if another grid has the same axis values, to add seeds to them
     out.repeated.push_back(same_name ? concat("row ", in_quotes(row.cell.label), " is given twice; it is trained once")
@@ -81,7 +81,7 @@ void add_repeated(GridRow row, GridRow& first, GridRows& out) {
     else
       ++out.duplicates;
   }
-  first.values.push_back(std::move(row.values.front()));
+  first.values.push_back(row.values.front());
 }
 
 void match_baselines(const Design& design, std::vector<GridRow>& rows) {
@@ -136,14 +136,15 @@ GridRows read_rows(Design& design, StartSources& starts, Problems& problems) {
   GridRows out;
   std::unordered_map<std::string, std::size_t> row_of_identity;
   const auto add = [&](const Grid& grid, const std::vector<std::size_t>& index) {
-    GridRow row;
+    const std::size_t r = out.rows.size();
+    GridRow& row = out.rows.emplace_back();
     std::optional<std::string> identity = read_row(design, grid, index, starts, problems, row);
-    if (!identity) return;
-    const auto [known, added] = row_of_identity.try_emplace(*std::move(identity), out.rows.size());
-    if (added)
-      out.rows.push_back(std::move(row));
-    else
-      add_repeated(std::move(row), out.rows[known->second], out);
+    if (identity) {
+      const auto [known, added] = row_of_identity.try_emplace(*std::move(identity), r);
+      if (added) return;
+      add_repeated(row, out.rows[known->second], out);
+    }
+    out.rows.pop_back();
   };
   if (count_trials(design) > design.max_trials)
     problems.add(design.position_of("sweep"), "/sweep",
