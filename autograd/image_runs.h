@@ -5,7 +5,7 @@
 
 namespace normlab {
 
-/// Consecutive images that are all kept or all dropped: `first` to first + count of all images. Kept ones start at
+/// Consecutive images that are all kept or all dropped: `first` to first + count of all images. Saved ones start at
 /// index `at` among the kept images.
 struct ImageRun {
   bool kept;

@@ -15,7 +15,7 @@ const Tensor& Var::value() const {
 bool Var::needs_grad() const { return state_ && state_->needs_grad; }
 Tensor Var::grad() const { return state_->grad; }
 
-const Tensor& Kept::value() const {
+const Tensor& Saved::value() const {
   Var::State& state = *var_.state_;
   if (!state.value) var_.tape_->remake(state);
   return state.value;
@@ -91,9 +91,9 @@ Tape::Node* Tape::add_node(const char* op, std::initializer_list<Var> inputs, Te
   return node;
 }
 
-Kept Tape::keep(const Var& x) {
+Saved Tape::save(const Var& x) {
   ++x.state_->patient_uses;
-  return Kept(x);
+  return Saved(x);
 }
 
 void Tape::forget(const Var& x) {
@@ -106,7 +106,7 @@ void Tape::forget(const Var& x) {
 void Tape::copy(const Var& from, const Tensor& to) { backend_.copy_gradient(from.value(), {to, Write::assign}); }
 
 void Tape::remake(Var::State& state) {
-  const Tensor value = empty(state.value.shape(), state.value.dtype());
+  const Tensor value = empty_beside(state);
   state.remake(state.remake_closure, backend_, value);
   state.value = value;
   state.remade = true;
@@ -129,7 +129,7 @@ void Tape::backward(const Var& output, Tensor seed) {
     grads.keeps_dy = node->output == output.state_;  // the seed belongs to the caller
     const Tensor dy = node->output->grad;
     // All readers of the value are done, since an operation with a recomputable output does not read it.
-    if (node->output->remade) arena_.release(node->output->value.raw(), node->output->value.bytes());
+    if (node->output->remade) release(node->output->value, node->output->room);
     node->call(node->closure, backend_, dy, grads);
     for (int i = 0; i < node->count; ++i) {
       const auto at = static_cast<std::size_t>(i);

@@ -45,7 +45,7 @@ class Var {
  private:
   friend class Tape;
   friend class Grads;
-  friend class Kept;
+  friend class Saved;
   struct State {
     Tensor value;
     Tensor grad;
@@ -53,7 +53,7 @@ class Var {
     bool needs_grad = false;
     bool is_parameter = false;  // grad is a lane of the flat gradient buffer, shared by shards
     std::span<std::uint8_t> written{};
-    // How to recompute the value, and who may still read it. It can be forgotten only if all readers hold it as Kept.
+    // How to recompute the value, and who may still read it. It can be forgotten only if all readers hold it as Saved.
     void (*remake)(void* closure, Backend&, const Tensor& value) = nullptr;
     void* remake_closure = nullptr;
     int uses = 0, patient_uses = 0;
@@ -65,14 +65,14 @@ class Var {
 };
 
 /// An input captured by a closure, whose value may be forgotten until the backward pass.
-class Kept {
+class Saved {
  public:
   /// Recomputes the value if it was forgotten.
   const Tensor& value() const;
 
  private:
   friend class Tape;
-  explicit Kept(const Var& var) : var_(var) {}
+  explicit Saved(const Var& var) : var_(var) {}
   Var var_;
 };
 
@@ -147,7 +147,7 @@ class Tape {
 
   /// For the closures of an operation that reads `x`: capture the result instead of x's value. An operation whose
   /// closures do not need x's value only has to call it.
-  Kept keep(const Var& x);
+  Saved save(const Var& x);
   /// remake(backend, y) writes the value of `output` into y again, bit for bit. The operation's own backward pass must
   /// not read that value.
   template <class Remake>
@@ -220,7 +220,7 @@ class Tape {
 
  private:
   friend class Grads;
-  friend class Kept;
+  friend class Saved;
   using Call = void (*)(void*, Backend&, const Tensor&, Grads&);
   struct Node {
     Node* previous;
@@ -235,7 +235,7 @@ class Tape {
   Tensor empty(const Shape& shape, DType dtype, Room room) {
     return arena_.empty(shape, dtype, room.bytes_for(shape, dtype));
   }
-  /// Memory for a gradient of it.
+  /// Memory as it was taken for the value: for its gradient, or to compute it again.
   Tensor empty_beside(const Var::State& state) { return empty(state.value.shape(), state.value.dtype(), state.room); }
   void release(const Tensor& t, Room room) { arena_.release(t.raw(), room.bytes_of(t)); }
   Node* add_node(const char* op, std::initializer_list<Var> inputs, Tensor value);

@@ -27,7 +27,7 @@ class Collective {
   /// Contributes `bytes`. Once all shards have, `combine` runs once in each process, on one thread; all shards there
   /// see its writes afterwards. A waiting shard gives up its thread and lane, so it must not keep thread-local memory
   /// such as scratch() across the call.
-  virtual void meet(Bytes bytes, void* own, Combine combine) = 0;
+  virtual void meet(Bytes bytes, void* result, Combine combine) = 0;
   /// Memory of this shard that survives meetings, aligned for double, contents undefined. Valid until the next call.
   virtual std::byte* memory(std::size_t bytes) = 0;
 };
@@ -38,7 +38,7 @@ class SingleShard final : public Collective {
   int rank() const override { return 0; }
   int size() const override { return 1; }
   int place() const override { return 0; }
-  void meet(Bytes bytes, void* own, Combine combine) override { combine({&bytes, 1}, {&own, 1}); }
+  void meet(Bytes bytes, void* result, Combine combine) override { combine({&bytes, 1}, {&result, 1}); }
   std::byte* memory(std::size_t bytes) override {
     memory_.resize(std::max(memory_.size(), bytes));
     return memory_.data();

@@ -27,8 +27,8 @@ struct ContrastRule {
   NORMLAB_HOST_DEVICE A scale() const { return std::exp(*t); }
   NORMLAB_HOST_DEVICE A logit(A cosine) const { return scale() * cosine + (sigmoid ? *b : A(0)); }
   /// Of one pair from the two softmaxes that it is in: half of either cross-entropy.
-  static NORMLAB_HOST_DEVICE A softmax_loss(A own, const A* of_pair) {
-    return A(0.5) * (std::log(of_pair[1]) - (own - of_pair[0]) + std::log(of_pair[3]) - (own - of_pair[2]));
+  static NORMLAB_HOST_DEVICE A softmax_loss(A z, const A* of_pair) {
+    return A(0.5) * (std::log(of_pair[1]) - (z - of_pair[0]) + std::log(of_pair[3]) - (z - of_pair[2]));
   }
   /// The gradient of all losses to the logit `z` of image i and text j.
   NORMLAB_HOST_DEVICE A gradient(std::int64_t i, std::int64_t j, A z) const {
@@ -45,8 +45,9 @@ struct ContrastRule {
 
 /// `statistics` and `up` may be empty.
 template <class A>
-ContrastRule<A> contrast_rule(const ContrastDims& d, const Contrast& of, const Tensor& statistics, const Tensor& up) {
-  return {d.sigmoid, of.t.data<A>(), of.b.data<A>(), statistics.data<A>(), up.data<A>()};
+ContrastRule<A> contrast_rule(const ContrastDims& d, const Contrast& cosines, const Tensor& statistics,
+                              const Tensor& up) {
+  return {d.sigmoid, cosines.t.data<A>(), cosines.b.data<A>(), statistics.data<A>(), up.data<A>()};
 }
 
 }  // namespace normlab

@@ -72,9 +72,9 @@ Fiber::~Fiber() {
   munmap(memory_, kGuard + kStack);
 }
 
-void Fiber::begin(void (*body)(void*), void* of) {
+void Fiber::begin(void (*body)(void*), void* argument) {
   body_ = body;
-  of_ = of;
+  argument_ = argument;
   done_ = false;
   getcontext(&own_);
   own_.uc_stack = {static_cast<char*>(memory_) + kGuard, 0, kStack};
@@ -104,7 +104,7 @@ void Fiber::pause() {
 void Fiber::enter(unsigned low, unsigned high) {
   Fiber& self = *reinterpret_cast<Fiber*>(std::uintptr_t(low) | std::uintptr_t(high) << 32);
   enter_stack(nullptr, &self.resumer_stack_, &self.resumer_stack_bytes_);
-  self.body_(self.of_);
+  self.body_(self.argument_);
   self.done_ = true;
   self.pause();
 }

@@ -20,7 +20,7 @@ class Fiber {
   Fiber& operator=(const Fiber&) = delete;
 
   /// The next resume() calls body(of), which must not throw.
-  void begin(void (*body)(void*), void* of);
+  void begin(void (*body)(void*), void* argument);
   /// Runs the body until it pauses or returns; true once it has returned.
   bool resume();
   /// Returns to the caller of resume(). Call it only on the fiber itself.
@@ -32,7 +32,7 @@ class Fiber {
   ucontext_t own_{}, resumer_{};
   void* memory_ = nullptr;
   void (*body_)(void*) = nullptr;
-  void* of_ = nullptr;
+  void* argument_ = nullptr;
   bool done_ = true;
   /// How a sanitizer knows this stack and the resumer's; unused in other builds.
   void *sanitizer_own_ = nullptr, *sanitizer_resumer_ = nullptr;

@@ -24,11 +24,11 @@ namespace normlab {
 struct LinearDims {
   std::int64_t rows, in, out;
 };
-/// The backward pass of a dense layer. `kept` is the tensor of that name from linear_gelu.
+/// The backward pass of a dense layer. `saved` is the tensor of that name from linear_gelu.
 struct LinearBackward {
   Tensor dy{}, x{}, w{};
   Gradient dx{}, dw{}, db{};
-  Tensor kept{};
+  Tensor saved{};
 };
 struct NormDims {
   std::int64_t rows, cols;
@@ -67,10 +67,10 @@ struct BatchNormDims {
     return left < group_size() ? left : group_size();
   }
   constexpr std::int64_t smallest_group() const { return images_of(groups() - 1); }
-  /// running = kept() running + sum of share(g) times the statistic of group g, over moving_groups(). Over the parts of
+  /// running = carry() running + sum of share(g) times the statistic of group g, over moving_groups(). Over the parts of
   /// a step that adds up to (1 - momentum) running + momentum times the mean of all groups, weighted by their images.
   NORMLAB_HOST_DEVICE constexpr std::int64_t moving_groups() const { return step_images > 0 ? groups() : 1; }
-  NORMLAB_HOST_DEVICE constexpr double kept() const { return step_images > 0 && part_begin > 0 ? 1 : 1 - momentum; }
+  NORMLAB_HOST_DEVICE constexpr double carry() const { return step_images > 0 && part_begin > 0 ? 1 : 1 - momentum; }
   NORMLAB_HOST_DEVICE constexpr double share(std::int64_t group) const {
     return step_images > 0 ? momentum * (double(images_of(group)) / double(step_images)) : momentum;
   }
@@ -110,7 +110,7 @@ struct TokenAttentionBackward {
 };
 struct ResampleDims {
   std::int64_t batch, height, width, channels, out_height, out_width;
-  Resampling how;
+  Resampling method;
 };
 struct TokenDims {
   std::int64_t batch, tokens, cols;
@@ -178,9 +178,9 @@ struct MaskDraw {
   /* is rounded here. dw is float either way. b may be bf16 if rounds_bias(). */                                      \
   KERNEL(linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y))                                 \
   KERNEL(linear_backward(LinearDims, const LinearBackward&))                                                          \
-  /* y = gelu(h), h = x w^T + b. `kept` has y's shape and holds what this device reads in the backward pass, */       \
+  /* y = gelu(h), h = x w^T + b. `saved` has y's shape and holds what this device reads in the backward pass, */      \
   /* gelu'(h) or h. Empty if there is no backward pass. */                                                            \
-  KERNEL(linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor kept, Tensor y))                      \
+  KERNEL(linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor saved, Tensor y))                     \
   KERNEL(linear_gelu_backward(LinearDims, GeluForm, const LinearBackward&))                                           \
                                                                                                                       \
   /* Elementwise, any shape. */                                                                                       \

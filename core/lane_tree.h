@@ -17,12 +17,12 @@ inline constexpr std::int64_t kMostLanes = 8;
 
 /// The sum of of(l) over the lanes kFirst to kFirst + kCount - 1.
 template <int kCount, int kFirst = 0, class F>
-[[gnu::always_inline]] constexpr auto lane_tree(const F& of) {
+[[gnu::always_inline]] constexpr auto lane_tree(const F& leaf) {
   if constexpr (kCount == 1) {
-    return of(kFirst);
+    return leaf(kFirst);
   } else {
     constexpr int kLower = int(std::bit_ceil(unsigned(kCount)) / 2);
-    return lane_tree<kLower, kFirst>(of) + lane_tree<kCount - kLower, kFirst + kLower>(of);
+    return lane_tree<kLower, kFirst>(leaf) + lane_tree<kCount - kLower, kFirst + kLower>(leaf);
   }
 }
 
@@ -37,12 +37,12 @@ void with_lanes(std::int64_t lanes, F&& f) {
 
 /// The same sum for a number of lanes known only at run time. of(l, total) writes lane l's value; T has operator+=.
 template <class T, class F>
-NORMLAB_HOST_DEVICE T lane_tree(std::int64_t lanes, const F& of) {
+NORMLAB_HOST_DEVICE T lane_tree(std::int64_t lanes, const F& leaf) {
   T waiting[4];  // nodes waiting for their right sibling, the largest first
   static_assert(kMostLanes <= 8);
   int count = 0;
   for (std::int64_t l = 0; l < lanes; ++l) {
-    of(l, waiting[count++]);
+    leaf(l, waiting[count++]);
     for (std::int64_t left = l; left & 1; left >>= 1, --count) waiting[count - 2] += waiting[count - 1];
   }
   for (; count > 1; --count) waiting[count - 2] += waiting[count - 1];

@@ -100,11 +100,11 @@ using MoveDims = std::variant<PatchDims, WindowDims, GridDims, PartDims, InPart>
 template <class F>
 void with_place(const MoveDims& place, std::int64_t pieces, std::int64_t whole, F&& f) {
   std::visit(
-      [&](const auto& of) {
+      [&](const auto& places) {
         if (std::max(pieces, whole) < std::numeric_limits<std::int32_t>::max())
-          f(of, std::uint32_t());
+          f(places, std::uint32_t());
         else
-          f(of, std::uint64_t());
+          f(places, std::uint64_t());
       },
       place);
 }

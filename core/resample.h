@@ -21,16 +21,16 @@ enum class Resampling : std::uint8_t {
 constexpr auto stated_words(Resampling) {
   return words<Resampling>("bilinear", "bilinear_antialias", "corners", "bicubic", "bicubic_antialias");
 }
-constexpr std::string_view to_string(Resampling how) {
+constexpr std::string_view to_string(Resampling method) {
   constexpr std::string_view kNames[] = {"bilinear", "bilinear_antialias", "corners", "bicubic", "bicubic_antialias"};
-  return kNames[static_cast<int>(how)];
+  return kNames[static_cast<int>(method)];
 }
 
 /// Number of neighbours weighted per output value; at most `in`. in, out >= 1.
-std::int64_t resample_taps(Resampling how, std::int64_t in, std::int64_t out);
+std::int64_t resample_taps(Resampling method, std::int64_t in, std::int64_t out);
 
 /// Fills first [out] and weights [out, taps], with taps as above. Output o is the sum over t of weights[o, t] times
 /// input first[o] + t; all of these lie inside the input. The weights of one output add up to 1.
-void resample_weights(Resampling how, std::int64_t in, std::int64_t out, std::int64_t* first, double* weights);
+void resample_weights(Resampling method, std::int64_t in, std::int64_t out, std::int64_t* first, double* weights);
 
 }  // namespace normlab

@@ -14,10 +14,10 @@ struct ResampleKernel {
   double support, a;
   bool antialias;
 
-  NORMLAB_HOST_DEVICE static ResampleKernel of(Resampling how) {
-    if (how == Resampling::bicubic) return {2.0, -0.75, false};
-    if (how == Resampling::bicubic_antialias) return {2.0, -0.5, true};
-    return {1.0, 0.0, how == Resampling::bilinear_antialias};
+  NORMLAB_HOST_DEVICE static ResampleKernel of(Resampling method) {
+    if (method == Resampling::bicubic) return {2.0, -0.75, false};
+    if (method == Resampling::bicubic_antialias) return {2.0, -0.5, true};
+    return {1.0, 0.0, method == Resampling::bilinear_antialias};
   }
   NORMLAB_HOST_DEVICE double stretch(std::int64_t in, std::int64_t out) const {
     return antialias && in > out ? double(in) / double(out) : 1.0;
@@ -33,17 +33,18 @@ struct ResampleKernel {
 };
 
 /// The position of output o on the input grid, where point j lies at j.
-NORMLAB_HOST_DEVICE inline double resample_position(Resampling how, std::int64_t in, std::int64_t out, std::int64_t o) {
-  if (how != Resampling::corners) return (double(o) + 0.5) * double(in) / double(out) - 0.5;
+NORMLAB_HOST_DEVICE inline double resample_position(Resampling method, std::int64_t in, std::int64_t out,
+                                                    std::int64_t o) {
+  if (method != Resampling::corners) return (double(o) + 0.5) * double(in) / double(out) - 0.5;
   return out > 1 ? double(o) * double(in - 1) / double(out - 1) : 0.0;
 }
 
 /// Fills row [taps] with the weights of output o and returns the input point of the first.
-NORMLAB_HOST_DEVICE inline std::int64_t resample_row(Resampling how, std::int64_t in, std::int64_t out,
+NORMLAB_HOST_DEVICE inline std::int64_t resample_row(Resampling method, std::int64_t in, std::int64_t out,
                                                      std::int64_t taps, std::int64_t o, double* row) {
-  const ResampleKernel kernel = ResampleKernel::of(how);
+  const ResampleKernel kernel = ResampleKernel::of(method);
   const double stretch = kernel.stretch(in, out), reach = kernel.support * stretch;
-  const double at = resample_position(how, in, out, o);
+  const double at = resample_position(method, in, out, o);
   for (std::int64_t t = 0; t < taps; ++t) row[t] = 0.0;
   // Points beyond a border count as the border point. With antialiasing they are left out, hence the division by
   // the sum.

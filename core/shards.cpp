@@ -44,16 +44,16 @@ class ShardPool::Shard final : public Collective {
   int size() const override { return pool_.shared_ ? pool_.shared_->all() : pool_.total_; }
   int place() const override { return place_; }
 
-  void meet(Bytes bytes, void* own, Combine combine_all) override {
+  void meet(Bytes bytes, void* result, Combine combine_all) override {
     if (pool_.total_ == 1) {
       pool_.contributions_[0] = bytes;
-      pool_.own_[0] = own;
+      pool_.own_[0] = result;
       return pool_.combine(combine_all);
     }
     if (!pool_.lockstep_)
       throw InputError("collective: shards can only exchange values in a run that keeps them in lockstep");
     contribution = bytes;
-    object = own;
+    object = result;
     combine = &combine_all;
     fiber->pause();
     if (called_off) throw Aborted();

@@ -49,13 +49,13 @@ class AdamMoments {
         new2_(P(1 - s.beta2)),
         eps_(P(s.eps)),
         inverse_root_(P(1 / std::sqrt(state.bias_correction2))) {}
-  NORMLAB_HOST_DEVICE void update(const UpdateBuffers<P>& of, std::int64_t i) const {
-    const P grad = of.gradient[i] * clip_;
-    of.m[i] = b1_ * of.m[i] + new1_ * grad;
-    of.v[i] = b2_ * of.v[i] + new2_ * grad * grad;
+  NORMLAB_HOST_DEVICE void update(const UpdateBuffers<P>& buffers, std::int64_t i) const {
+    const P grad = buffers.gradient[i] * clip_;
+    buffers.m[i] = b1_ * buffers.m[i] + new1_ * grad;
+    buffers.v[i] = b2_ * buffers.v[i] + new2_ * grad * grad;
   }
-  NORMLAB_HOST_DEVICE P divisor(const UpdateBuffers<P>& of, std::int64_t i) const {
-    return std::sqrt(of.v[i]) * inverse_root_ + eps_;
+  NORMLAB_HOST_DEVICE P divisor(const UpdateBuffers<P>& buffers, std::int64_t i) const {
+    return std::sqrt(buffers.v[i]) * inverse_root_ + eps_;
   }
 
  private:
@@ -66,20 +66,20 @@ template <class P>
 class Rule<AdamWSettings, P> {
  public:
   NORMLAB_HOST_DEVICE Rule(const AdamWSettings& s, const UpdateFactors& factors, const StepState& state,
-                           const UpdateBuffers<P>& of)
-      : of_(of),
+                           const UpdateBuffers<P>& buffers)
+      : buffers_(buffers),
         moments_(s, state),
         lr_((s.peak < 0 ? state.lr : state.schedule * s.peak) * factors.lr),
         shrink_(P(1 - lr_ * (s.weight_decay * factors.weight_decay))),
         rate_(P(lr_ / state.bias_correction1)) {}
   NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const {
-    moments_.update(of_, i);
-    const P kept = of_.decays[i] ? of_.p[i] * shrink_ : of_.p[i];
-    of_.p[i] = kept - rate_ * of_.m[i] / moments_.divisor(of_, i);
+    moments_.update(buffers_, i);
+    const P decayed = buffers_.decays[i] ? buffers_.p[i] * shrink_ : buffers_.p[i];
+    buffers_.p[i] = decayed - rate_ * buffers_.m[i] / moments_.divisor(buffers_, i);
   }
 
  private:
-  UpdateBuffers<P> of_;
+  UpdateBuffers<P> buffers_;
   AdamMoments<P> moments_;
   double lr_;
   P shrink_, rate_;
@@ -89,21 +89,21 @@ template <class P>
 class Rule<SgdSettings, P> {
  public:
   NORMLAB_HOST_DEVICE Rule(const SgdSettings& s, const UpdateFactors& factors, const StepState& state,
-                           const UpdateBuffers<P>& of)
-      : of_(of),
+                           const UpdateBuffers<P>& buffers)
+      : buffers_(buffers),
         clip_(P(state.clip_factor)),
         momentum_(P(s.momentum)),
         lr_(P(state.lr * factors.lr)),
         wd_(P(s.weight_decay * factors.weight_decay)),
         nesterov_(s.nesterov) {}
   NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const {
-    const P grad = of_.gradient[i] * clip_ + (of_.decays[i] ? wd_ * of_.p[i] : P(0));
-    of_.m[i] = momentum_ * of_.m[i] + grad;
-    of_.p[i] -= lr_ * (nesterov_ ? grad + momentum_ * of_.m[i] : of_.m[i]);
+    const P grad = buffers_.gradient[i] * clip_ + (buffers_.decays[i] ? wd_ * buffers_.p[i] : P(0));
+    buffers_.m[i] = momentum_ * buffers_.m[i] + grad;
+    buffers_.p[i] -= lr_ * (nesterov_ ? grad + momentum_ * buffers_.m[i] : buffers_.m[i]);
   }
 
  private:
-  UpdateBuffers<P> of_;
+  UpdateBuffers<P> buffers_;
   P clip_, momentum_, lr_, wd_;
   bool nesterov_;
 };
@@ -113,8 +113,8 @@ template <class P>
 class Rule<LionSettings, P> {
  public:
   NORMLAB_HOST_DEVICE Rule(const LionSettings& s, const UpdateFactors& factors, const StepState& state,
-                           const UpdateBuffers<P>& of)
-      : of_(of),
+                           const UpdateBuffers<P>& buffers)
+      : buffers_(buffers),
         clip_(P(state.clip_factor)),
         b1_(P(s.beta1)),
         b2_(P(s.beta2)),
@@ -123,16 +123,16 @@ class Rule<LionSettings, P> {
         shrink_(P(1 - state.lr * factors.lr * (s.weight_decay * factors.weight_decay))),
         lr_(P(state.lr * factors.lr)) {}
   NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const {
-    const P grad = of_.gradient[i] * clip_, direction = b1_ * of_.m[i] + new1_ * grad;
-    const P kept = of_.decays[i] ? of_.p[i] * shrink_ : of_.p[i];
+    const P grad = buffers_.gradient[i] * clip_, direction = b1_ * buffers_.m[i] + new1_ * grad;
+    const P decayed = buffers_.decays[i] ? buffers_.p[i] * shrink_ : buffers_.p[i];
     // No step where the direction is exactly 0, as with sign().
     const P step = direction == P(0) ? P(0) : std::copysign(lr_, direction);
-    of_.p[i] = kept - step;
-    of_.m[i] = b2_ * of_.m[i] + new2_ * grad;
+    buffers_.p[i] = decayed - step;
+    buffers_.m[i] = b2_ * buffers_.m[i] + new2_ * grad;
   }
 
  private:
-  UpdateBuffers<P> of_;
+  UpdateBuffers<P> buffers_;
   P clip_, b1_, b2_, new1_, new2_, shrink_, lr_;
 };
 
@@ -141,19 +141,19 @@ template <class P>
 class LambMoments {
  public:
   NORMLAB_HOST_DEVICE LambMoments(const LambSettings& s, const UpdateFactors& factors, const StepState& state,
-                                  const UpdateBuffers<P>& of)
-      : of_(of),
+                                  const UpdateBuffers<P>& buffers)
+      : buffers_(buffers),
         moments_(s.adamw, state),
         scale_(P(1 / state.bias_correction1)),
         wd_(s.decays ? P(s.adamw.weight_decay * factors.weight_decay) : P(0)) {}
-  NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const { moments_.update(of_, i); }
+  NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const { moments_.update(buffers_, i); }
   NORMLAB_HOST_DEVICE P direction(std::int64_t i) const {
-    return scale_ * of_.m[i] / moments_.divisor(of_, i) + wd_ * of_.p[i];
+    return scale_ * buffers_.m[i] / moments_.divisor(buffers_, i) + wd_ * buffers_.p[i];
   }
-  NORMLAB_HOST_DEVICE P& parameter(std::int64_t i) const { return of_.p[i]; }
+  NORMLAB_HOST_DEVICE P& parameter(std::int64_t i) const { return buffers_.p[i]; }
 
  private:
-  UpdateBuffers<P> of_;
+  UpdateBuffers<P> buffers_;
   AdamMoments<P> moments_;
   P scale_, wd_;
 };
@@ -163,8 +163,8 @@ template <class P>
 class Rule<LambSettings, P> {
  public:
   NORMLAB_HOST_DEVICE Rule(const LambSettings& s, const UpdateFactors& factors, const StepState& state,
-                           const UpdateBuffers<P>& of)
-      : moments_(s, factors, state, of), rate_(P(state.lr * factors.lr * *s.trust_ratio)) {}
+                           const UpdateBuffers<P>& buffers)
+      : moments_(s, factors, state, buffers), rate_(P(state.lr * factors.lr * *s.trust_ratio)) {}
   NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const { moments_.parameter(i) -= rate_ * moments_.direction(i); }
 
  private:
@@ -176,17 +176,21 @@ class Rule<LambSettings, P> {
 template <class P>
 class MuonDirection {
  public:
-  NORMLAB_HOST_DEVICE MuonDirection(const MuonSettings& s, const StepState& state, const UpdateBuffers<P>& of)
-      : of_(of), clip_(P(state.clip_factor)), kept_(P(s.momentum)), new_(P(1 - s.momentum)), nesterov_(s.nesterov) {}
+  NORMLAB_HOST_DEVICE MuonDirection(const MuonSettings& s, const StepState& state, const UpdateBuffers<P>& buffers)
+      : buffers_(buffers),
+        clip_(P(state.clip_factor)),
+        momentum_(P(s.momentum)),
+        new_(P(1 - s.momentum)),
+        nesterov_(s.nesterov) {}
   NORMLAB_HOST_DEVICE P operator()(std::int64_t i) const {
-    const P grad = of_.gradient[i] * clip_;
-    of_.m[i] = kept_ * of_.m[i] + new_ * grad;
-    return nesterov_ ? new_ * grad + kept_ * of_.m[i] : of_.m[i];
+    const P grad = buffers_.gradient[i] * clip_;
+    buffers_.m[i] = momentum_ * buffers_.m[i] + new_ * grad;
+    return nesterov_ ? new_ * grad + momentum_ * buffers_.m[i] : buffers_.m[i];
   }
 
  private:
-  UpdateBuffers<P> of_;
-  P clip_, kept_, new_;
+  UpdateBuffers<P> buffers_;
+  P clip_, momentum_, new_;
   bool nesterov_;
 };
 template <class P>
@@ -199,8 +203,8 @@ class MuonStep {
   NORMLAB_HOST_DEVICE P operator()(P p, bool decays, P x) const { return (decays ? p * shrink_ : p) - rate_ * x; }
 
  private:
-  NORMLAB_HOST_DEVICE static double scale(MuonScale how, double rows, double cols) {
-    if (how == MuonScale::match_rms_adamw) return 0.2 * std::sqrt(rows > cols ? rows : cols);
+  NORMLAB_HOST_DEVICE static double scale(MuonScale convention, double rows, double cols) {
+    if (convention == MuonScale::match_rms_adamw) return 0.2 * std::sqrt(rows > cols ? rows : cols);
     return rows > cols ? std::sqrt(rows / cols) : 1.0;
   }
   P shrink_, rate_;
@@ -229,8 +233,8 @@ template <class P, class M, bool kRounded>
 class Rule<BigVisionAdamSettings, P, M, kRounded> {
  public:
   NORMLAB_HOST_DEVICE Rule(const BigVisionAdamSettings& s, const UpdateFactors& factors, const StepState& state,
-                           const UpdateBuffers<P, M>& of)
-      : of_(of),
+                           const UpdateBuffers<P, M>& buffers)
+      : buffers_(buffers),
         stored_(s.beta1, s.product),
         clip_(P(state.clip_factor)),
         b2_(P(s.beta2)),
@@ -241,16 +245,16 @@ class Rule<BigVisionAdamSettings, P, M, kRounded> {
         shrink_(P(state.schedule * (s.weight_decay * factors.weight_decay))),
         inverse_root_(P(1 / std::sqrt(state.bias_correction2))) {}
   NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const {
-    const P grad = of_.gradient[i] * clip_;
-    const P mean = new1_ * grad + stored_.decayed(of_.m[i]);
-    of_.v[i] = b2_ * of_.v[i] + new2_ * grad * grad;
-    of_.m[i] = M(mean);
-    const P update = rate_ * mean / (std::sqrt(of_.v[i]) * inverse_root_ + eps_);
-    of_.p[i] -= update + (of_.decays[i] ? shrink_ * of_.p[i] : P(0));
+    const P grad = buffers_.gradient[i] * clip_;
+    const P mean = new1_ * grad + stored_.decayed(buffers_.m[i]);
+    buffers_.v[i] = b2_ * buffers_.v[i] + new2_ * grad * grad;
+    buffers_.m[i] = M(mean);
+    const P update = rate_ * mean / (std::sqrt(buffers_.v[i]) * inverse_root_ + eps_);
+    buffers_.p[i] -= update + (buffers_.decays[i] ? shrink_ * buffers_.p[i] : P(0));
   }
 
  private:
-  UpdateBuffers<P, M> of_;
+  UpdateBuffers<P, M> buffers_;
   StoredMoment<P, M, kRounded> stored_;
   P clip_, b2_, new1_, new2_, eps_, rate_, shrink_, inverse_root_;
 };
@@ -260,8 +264,8 @@ template <class P, class M, bool kRounded>
 class Rule<MomentumSettings, P, M, kRounded> {
  public:
   NORMLAB_HOST_DEVICE Rule(const MomentumSettings& s, const UpdateFactors& factors, const StepState& state,
-                           const UpdateBuffers<P, M>& of)
-      : of_(of),
+                           const UpdateBuffers<P, M>& buffers)
+      : buffers_(buffers),
         stored_(s.momentum, s.product),
         clip_(P(state.clip_factor)),
         lr_(P(state.lr * factors.lr)),
@@ -269,14 +273,14 @@ class Rule<MomentumSettings, P, M, kRounded> {
         now_(s.nesterov ? P(1) : P(0)),
         shrink_(P(state.schedule * (s.weight_decay * factors.weight_decay))) {}
   NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const {
-    const P grad = of_.gradient[i] * clip_;
-    const P sum = grad + stored_.decayed(of_.m[i]);
-    of_.m[i] = M(sum);
-    of_.p[i] -= lr_ * (now_ * grad + ahead_ * sum) + (of_.decays[i] ? shrink_ * of_.p[i] : P(0));
+    const P grad = buffers_.gradient[i] * clip_;
+    const P sum = grad + stored_.decayed(buffers_.m[i]);
+    buffers_.m[i] = M(sum);
+    buffers_.p[i] -= lr_ * (now_ * grad + ahead_ * sum) + (buffers_.decays[i] ? shrink_ * buffers_.p[i] : P(0));
   }
 
  private:
-  UpdateBuffers<P, M> of_;
+  UpdateBuffers<P, M> buffers_;
   StoredMoment<P, M, kRounded> stored_;
   P clip_, lr_, ahead_, now_, shrink_;
 };

@@ -25,8 +25,8 @@ __global__ void __launch_bounds__(kForwardWarps<Acc<T>, kWidth>* kWarp, kForward
            *const weights = values + L::kTileCols * L::kPitch;
   const AttentionDims& d = work.dims;
   const BlockPart at = part_of_block(d, rows);
-  const std::int64_t in = at.of.begin(d, d.stride), row = at.of.row(d);
-  const auto bias = work.bias.of(at.of.image, at.of.head);
+  const std::int64_t in = at.head.begin(d, d.stride), row = at.head.row(d);
+  const auto bias = work.bias.of(at.head.image, at.head.head);
   const Lane<L> lane;
   load_tile<L>(work.q + in + at.first * d.stride, d.stride, at.rows, dim, work.fours, rows, queries);
 
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kForwardWarps<Acc<T>, kWidth>* kWarp, kForward
     add_weighted_rows(lane, cols, weights, values, sums);
   }
   if (lane.warp_row >= at.rows) return;
-  T* out = y + at.of.begin(d, d.width()) + at.first * d.width();
+  T* out = y + at.head.begin(d, d.width()) + at.first * d.width();
   NORMLAB_UNROLL
   for (int i = 0; i < L::kRows; ++i) {
     const A sum = row_sum<L>(total[i]);

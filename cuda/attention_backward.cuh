@@ -47,8 +47,8 @@ class BackwardTile {
   /// Loads the block's own tile. All threads must call this and against().
   __device__ __forceinline__ void take(const BlockPart& part) {
     part_ = part;
-    row_ = part.of.row(dims_);
-    bias_ = work_.forward.bias.of(part.of.image, part.of.head);
+    row_ = part.head.row(dims_);
+    bias_ = work_.forward.bias.of(part.head.image, part.head.head);
     load<kOwnsKeys>(part.first, part.rows, block_rows<L>(), own, own_up);
     NORMLAB_UNROLL
     for (int i = 0; i < L::kRows; ++i) {
@@ -112,7 +112,7 @@ class BackwardTile {
 
   /// to [B, N, H d], with `stride` from token to token, (+)= factor times the results of the block's own tokens.
   __device__ __forceinline__ void put_rows(const typename L::Result& result, A factor, T* to, bool add) const {
-    to += part_.of.begin(dims_, dims_.stride) + part_.first * dims_.stride;
+    to += part_.head.begin(dims_, dims_.stride) + part_.first * dims_.stride;
     NORMLAB_UNROLL
     for (int i = 0; i < L::kRows; ++i)
       if (lane.row_of(i) < part_.rows)
@@ -128,10 +128,10 @@ class BackwardTile {
     const AttentionWork<T, Bias>& forward = work_.forward;
     const int dim = static_cast<int>(dims_.head_dim);
     const std::int64_t stride = dims_.stride, up_stride = kKeys ? stride : dims_.width();
-    load_tile<L>((kKeys ? forward.k : forward.q) + part_.of.begin(dims_, stride) + first * stride, stride, rows, dim,
+    load_tile<L>((kKeys ? forward.k : forward.q) + part_.head.begin(dims_, stride) + first * stride, stride, rows, dim,
                  forward.fours, fill, tile);
-    load_tile<L>((kKeys ? forward.v : work_.dy) + part_.of.begin(dims_, up_stride) + first * up_stride, up_stride, rows,
-                 dim, forward.fours, fill, up);
+    load_tile<L>((kKeys ? forward.v : work_.dy) + part_.head.begin(dims_, up_stride) + first * up_stride, up_stride,
+                 rows, dim, forward.fours, fill, up);
   }
   __device__ __forceinline__ void look_up(int query, A& lse, A& delta) const {
     lse = work_.lse[row_ + query];
@@ -204,10 +204,10 @@ void run_attention_backward(const char* op, const AttentionBackwardWork<T, Bias>
   launch(op, attention_delta<T>, warp_a_row(d.batch * d.heads * d.tokens), stream, d, work.dy, y, delta);
   for_width<T>(d.head_dim, [&](auto width) {
     constexpr int kWidth = decltype(width)::kWidth;
-    const Launch how = launch_of_heads<Tiling<Acc<T>, kWidth>>(d, 2, 2, kBackwardWarps<Acc<T>, kWidth>);
-    if (dq) launch(op, attention_query_gradient<T, kWidth, Bias>, how, stream, work, dq.to.data<T>(), adds(dq));
+    const Launch grid = launch_of_heads<Tiling<Acc<T>, kWidth>>(d, 2, 2, kBackwardWarps<Acc<T>, kWidth>);
+    if (dq) launch(op, attention_query_gradient<T, kWidth, Bias>, grid, stream, work, dq.to.data<T>(), adds(dq));
     if (dk || dv)
-      launch(op, attention_key_gradients<T, kWidth, Bias>, how, stream, work, dk.to.data<T>(), dv.to.data<T>(),
+      launch(op, attention_key_gradients<T, kWidth, Bias>, grid, stream, work, dk.to.data<T>(), dv.to.data<T>(),
              adds(dk), adds(dv));
   });
 }

@@ -63,8 +63,8 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kForwardWarps* kWarp, MmaTi
   const int dim = static_cast<int>(d.head_dim), tokens = static_cast<int>(d.tokens), warps = block_warps(),
             stride = static_cast<int>(d.stride), tile_values = tile_rows * L::kPitch;
   const BlockPart at = part_of_mma_block<L>(d, tile_rows);
-  const std::int64_t in = at.of.begin(d, d.stride), row = at.of.row(d);
-  const auto bias = work.bias.of(at.of.image, at.of.head);
+  const std::int64_t in = at.head.begin(d, d.stride), row = at.head.row(d);
+  const auto bias = work.bias.of(at.head.image, at.head.head);
   const MmaLane<L> lane;
   bf16 *const own = memory + lane.warp * L::kWarpRows * L::kPitch, *const tiles =
                                                                        memory + warps * L::kWarpRows * L::kPitch;
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kForwardWarps* kWarp, MmaTi
       if (lane.pair == 0 && lane.row_of(i) < rows)
         lse[row + own_first + lane.row_of(i)] = softmax.top[i] * kLn2 + std::log(total);
     }
-    put_rows(lane, softmax.sums, inverse, own, y + at.of.begin(d, d.width()) + own_first * d.width(),
+    put_rows(lane, softmax.sums, inverse, own, y + at.head.begin(d, d.width()) + own_first * d.width(),
              static_cast<int>(d.width()), rows, dim, work.eights, false);
   }
 }

@@ -32,11 +32,11 @@ class MmaBackwardTile {
   /// Starts to load the warp's first rows and the other kind's tokens from `first` on. All threads must call this and
   /// arrive(), after which both are there.
   __device__ __forceinline__ void start(const BlockPart& part, int first) {
-    of_ = part.of;
+    of_ = part.head;
     end_ = part.first + part.rows;
     own_first_ = part.first + lane.warp * L::kWarpRows;
-    row_ = part.of.row(dims_);
-    bias_ = work_.forward.bias.of(part.of.image, part.of.head);
+    row_ = part.head.row(dims_);
+    bias_ = work_.forward.bias.of(part.head.image, part.head.head);
     fetch_own();
     place<!kOwnsKeys>(of_block_, first, next_, next_up_);
     fetch(first, 0);
@@ -348,11 +348,11 @@ void launch_gradients_mma(const char* op, const AttentionBackwardWork<bf16, Bias
     using L = MmaTiling<kWidth>;
     const MmaPlan plan =
         plan_of_mma<L>(static_cast<int>(work.forward.dims.tokens), 2, 2, L::kBackwardWarps, L::kBackwardBlocks);
-    const Launch how = launch_of_mma(work.forward.dims, plan, L::kWarpRows);
-    launch(op, attention_query_gradient_mma<kWidth, Bias, kDrops>, how, stream, work, plan.tile_rows, y, delta,
+    const Launch grid = launch_of_mma(work.forward.dims, plan, L::kWarpRows);
+    launch(op, attention_query_gradient_mma<kWidth, Bias, kDrops>, grid, stream, work, plan.tile_rows, y, delta,
            dq.to.data<bf16>(), adds(dq));
     if (dk || dv)
-      launch(op, attention_key_gradients_mma<kWidth, Bias, kDrops>, how, stream, work, plan.tile_rows,
+      launch(op, attention_key_gradients_mma<kWidth, Bias, kDrops>, grid, stream, work, plan.tile_rows,
              dk.to.data<bf16>(), dv.to.data<bf16>(), adds(dk), adds(dv));
   });
 }

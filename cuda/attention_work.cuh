@@ -49,7 +49,7 @@ struct HeadPart {
 };
 /// A block's part: the grid covers all heads, each cut into tiles of the block's rows.
 struct BlockPart {
-  HeadPart of;
+  HeadPart head;
   int first, rows;
 };
 __device__ inline BlockPart part_of_block(const AttentionDims& d, int rows) {

@@ -65,8 +65,8 @@ __global__ void __launch_bounds__(kColumnThreads) centre(Groups groups, const do
 }
 
 template <class P>
-__device__ void move(P& running, double kept, double by) {
-  running = P(kept * double(running) + by);
+__device__ void move(P& running, double carry, double by) {
+  running = P(carry * double(running) + by);
 }
 /// Mean and rstd of all groups, and the running ones, which need the groups in order. The rounded centre is corrected
 /// by the sum of the centred values. The grid is one row of tiles.
@@ -87,15 +87,15 @@ __global__ void __launch_bounds__(kColumnThreads) statistics(Groups groups, Batc
     new_var += d.share(g) * (m2 / (n - 1));
   }
   if (!at.writes(groups.cols)) return;
-  move(running_mean[at.c], d.kept(), new_mean);
-  move(running_var[at.c], d.kept(), new_var);
+  move(running_mean[at.c], d.carry(), new_mean);
+  move(running_var[at.c], d.carry(), new_var);
 }
 
 /// The means [2, groups, cols] of dy x_hat and dy for each group; their sums over the groups are dgamma and dbeta. The
 /// grid is two rows of tiles.
 template <class P>
 __global__ void __launch_bounds__(kColumnThreads)
-    means_of_terms(Groups groups, const double* partial, P* means, SumsTo<2, P> of) {
+    means_of_terms(Groups groups, const double* partial, P* means, SumsTo<2, P> targets) {
   const TileColumn at(groups.cols);
   const int k = static_cast<int>(at.row);
   double total = 0;
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kColumnThreads)
     if (at.writes(groups.cols)) means[(k * groups.count + g) * groups.cols + at.c] = P(sum / double(groups.size(g)));
     total += sum;
   }
-  const auto one = of.at(at.row);
+  const auto one = targets.at(at.row);
   if (one.to && at.writes(groups.cols)) put(one.to[at.c], P(total), one.add);
 }
 
@@ -178,7 +178,7 @@ void CudaBackend::batch_norm_backward(BatchNormDims d, Collective& shards, const
     launch(op, means_of_terms<A>, {2 * ceil_div(d.cols, kWarp), kColumnThreads}, stream_, groups, partial, means,
            sums_to<A>({n.dgamma, n.dbeta}));
     if (!n.dx) return;
-    const auto mean = [&](A* of) { return Tensor(of, {values}, Storage<A>::dtype); };
+    const auto mean = [&](A* values_at) { return Tensor(values_at, {values}, Storage<A>::dtype); };
     const auto dx = map_of<T>(BatchNormGradient(), d.cols,
                               Operands<2, 5>{.in = {n.dy, n.x},
                                              .columns = {n.gamma, n.mean, n.rstd, mean(means), mean(means + values)},

@@ -108,19 +108,19 @@ struct SumsTo {
 };
 template <class P, int K>
 SumsTo<K, P> sums_to(const Gradient (&to)[K]) {
-  SumsTo<K, P> of{};
+  SumsTo<K, P> targets{};
   for (int k = 0; k < K; ++k)
-    if (to[k]) of.to[k] = to[k].to.template data<P>(), of.add[k] = adds(to[k]);
-  return of;
+    if (to[k]) targets.to[k] = to[k].to.template data<P>(), targets.add[k] = adds(to[k]);
+  return targets;
 }
 
 /// Writes the sums of all chunks to their destinations, or to `sums` [K, cols] if they are grouped. The grid is K rows
 /// of tiles.
 template <int K, class P>
 __global__ void __launch_bounds__(kColumnThreads)
-    finish_chunks(std::int64_t chunks, std::int64_t cols, const double* partial, double* sums, SumsTo<K, P> of) {
+    finish_chunks(std::int64_t chunks, std::int64_t cols, const double* partial, double* sums, SumsTo<K, P> targets) {
   const TileColumn at(cols);
-  const auto [to, add, grouped] = of.at(at.row);
+  const auto [to, add, grouped] = targets.at(at.row);
   if (!to) return;  // a whole block
   const double total = sum_of_chunks(chunks, cols, partial + at.row * chunks * cols + at.c, at.c < cols);
   if (!at.writes(cols)) return;
@@ -147,14 +147,15 @@ inline constexpr std::int64_t kUngrouped[K]{};
 template <int K, class P>
 void finish_sums(const char* op, std::int64_t chunks, std::int64_t cols, double* partial, const Gradient (&to)[K],
                  const Stream& stream, const std::int64_t (&groups)[K] = kUngrouped<K>) {
-  SumsTo<K, P> of = sums_to<P>(to);
-  for (int k = 0; k < K; ++k) of.grouped[k] = groups[k] > 1;
+  SumsTo<K, P> targets = sums_to<P>(to);
+  for (int k = 0; k < K; ++k) targets.grouped[k] = groups[k] > 1;
   double* sums = partial + K * chunks * cols;
-  launch(op, finish_chunks<K, P>, {K * ceil_div(cols, kWarp), kColumnThreads}, stream, chunks, cols, partial, sums, of);
+  launch(op, finish_chunks<K, P>, {K * ceil_div(cols, kWarp), kColumnThreads}, stream, chunks, cols, partial, sums,
+         targets);
   for (int k = 0; k < K; ++k)
-    if (of.to[k] && of.grouped[k])
-      launch(op, add_columns<P>, {cols / groups[k], kColumnThreads}, stream, groups[k], sums + k * cols, of.to[k],
-             of.add[k]);
+    if (targets.to[k] && targets.grouped[k])
+      launch(op, add_columns<P>, {cols / groups[k], kColumnThreads}, stream, groups[k], sums + k * cols, targets.to[k],
+             targets.add[k]);
 }
 template <std::size_t K>
 bool any_wanted(const Gradient (&to)[K]) {

@@ -10,16 +10,16 @@ template <class A>
 __global__ void contrast_gradient(ContrastDims d, ContrastRule<A> rule, A* rows, A* cols, A* partial) {
   const std::int64_t i = row_of_warp();
   if (i >= d.images) return;
-  const std::int64_t own = d.first + i;
+  const std::int64_t pair = d.first + i;
   A *row = rows + i * d.batch, *col = cols + i * d.batch;
   const A scale = rule.scale();
   A of_t = 0, of_b = 0;
   for (std::int64_t j = threadIdx.x % kWarp; j < d.batch; j += kWarp) {
-    const A g = rule.gradient(own, j, rule.logit(row[j]));
+    const A g = rule.gradient(pair, j, rule.logit(row[j]));
     of_t += g * scale * row[j];
     of_b += g;
     row[j] = g * scale;
-    col[j] = rule.gradient(j, own, rule.logit(col[j])) * scale;
+    col[j] = rule.gradient(j, pair, rule.logit(col[j])) * scale;
   }
   of_t = warp_sum(of_t);
   of_b = warp_sum(of_b);
@@ -54,11 +54,12 @@ __global__ void embed_gradient(std::int64_t rows, std::int64_t cols, const T* dy
 
 }  // namespace
 
-void CudaBackend::contrast_backward(ContrastDims d, const Contrast& of, Tensor statistics, Tensor dlosses,
+void CudaBackend::contrast_backward(ContrastDims d, const Contrast& cosines, Tensor statistics, Tensor dlosses,
                                     Tensor partial, Gradient dt, Gradient db) {
   for_param_type("contrast", dlosses.dtype(), [&]<class A>(Type<A>) {
     launch("contrast_backward", contrast_gradient<A>, warp_a_row(d.images), stream_, d,
-           contrast_rule<A>(d, of, statistics, dlosses), of.rows.data<A>(), of.cols.data<A>(), partial.data<A>());
+           contrast_rule<A>(d, cosines, statistics, dlosses), cosines.rows.data<A>(), cosines.cols.data<A>(),
+           partial.data<A>());
     launch("contrast_backward", sum_partial<A>, {1, kWarp}, stream_, d.images, d.sigmoid, partial.data<A>(),
            dt.to.data<A>(), adds(dt), db.to.data<A>(), adds(db));
   });

@@ -71,7 +71,7 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   // linear.cu, for storage types T
   /// `dy`: the gradient of the product, whatever of.dy is.
   template <class T>
-  void input_and_weight_gradients(LinearDims, const LinearBackward& of, const T* dy, const Gradient& dx);
+  void input_and_weight_gradients(LinearDims, const LinearBackward& args, const T* dy, const Gradient& dx);
   bool multiply_lt(const char* op, LtProduct, const LtOperands&);
   void multiply(const char* op, LtProduct, const void* a, const void* b, void* c);
   // optimizer.cu: X [rows, cols] of Muon, whose squared norm is on the device. work has rows cols + 2 n n values and

@@ -49,27 +49,28 @@ struct Launch {
 /// zero blocks. Throws InputError beyond 2^31 - 1 blocks, 1,024 threads or the device's shared memory, and
 /// EnvironmentError if CUDA refuses.
 template <class... Parameters, class... Arguments>
-void launch(const char* op, void (*kernel)(Parameters...), Launch how, const Stream& stream, Arguments&&... arguments) {
-  if (how.blocks == 0) return;
-  check_launch(op, how.blocks, how.threads, how.shared);
+void launch(const char* op, void (*kernel)(Parameters...), Launch grid, const Stream& stream,
+            Arguments&&... arguments) {
+  if (grid.blocks == 0) return;
+  check_launch(op, grid.blocks, grid.threads, grid.shared);
   std::tuple<Parameters...> values(std::forward<Arguments>(arguments)...);
-  const auto blocks = static_cast<unsigned>(how.blocks), threads = static_cast<unsigned>(how.threads);
+  const auto blocks = static_cast<unsigned>(grid.blocks), threads = static_cast<unsigned>(grid.threads);
 #ifdef NORMLAB_CUDA_EMULATED
   using Call = std::pair<void (*)(Parameters...), std::tuple<Parameters...>>;
   Call call{kernel, values};
-  emulation::run(op, dim3(blocks), dim3(threads), how.shared, &call, sizeof call, [](void* of) {
+  emulation::run(op, dim3(blocks), dim3(threads), grid.shared, &call, sizeof call, [](void* of) {
     const Call& the = *static_cast<const Call*>(of);
     std::apply(the.first, the.second);
   });
 #else
   const auto* function = reinterpret_cast<const void*>(kernel);
-  if (how.shared > kSharedWithoutAsking - kSharedOfArrays)
+  if (grid.shared > kSharedWithoutAsking - kSharedOfArrays)
     check(op,
-          cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(how.shared)));
+          cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared)));
   std::apply(
       [&](auto&... value) {
         void* pointers[] = {static_cast<void*>(&value)..., nullptr};
-        check(op, cudaLaunchKernel(function, dim3(blocks), dim3(threads), pointers, how.shared, stream.handle()));
+        check(op, cudaLaunchKernel(function, dim3(blocks), dim3(threads), pointers, grid.shared, stream.handle()));
       },
       values);
 #endif

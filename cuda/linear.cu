@@ -90,14 +90,14 @@ template <class T>
 struct BiasGelu {
   GeluForm form;
   const T* b;
-  T *kept, *y;
+  T *saved, *y;
   template <int V>
   __device__ void operator()(const Run<V>& run) const {
     T bias[V];
     load_bias(b, run.column, bias);
     run.each(
         [&](std::int64_t at, const T(&product)[V]) {
-          Acc<T> value[V], keep[V];
+          Acc<T> value[V], to_save[V];
           for (int k = 0; k < V; ++k) {
             const T h = T(Acc<T>(product[k]) + Acc<T>(bias[k]));
             ValueAndSlope<Acc<T>> g;
@@ -106,10 +106,10 @@ struct BiasGelu {
             else
               g = gelu_of(form, Acc<T>(h));
             value[k] = g.value;
-            keep[k] = form == GeluForm::tanh ? Acc<T>(h) : g.slope;
+            to_save[k] = form == GeluForm::tanh ? Acc<T>(h) : g.slope;
           }
           put_all(y + at, value);
-          if (kept) put_all(kept + at, keep);
+          if (saved) put_all(saved + at, to_save);
         },
         static_cast<const T*>(y));
   }
@@ -117,17 +117,17 @@ struct BiasGelu {
 
 /// gelu'(h) from the kept values.
 template <class T>
-__device__ Acc<T> slope_of(GeluForm form, T kept) {
-  return form == GeluForm::tanh ? gelu_of(form, Acc<T>(kept)).slope : Acc<T>(kept);
+__device__ Acc<T> slope_of(GeluForm form, T saved) {
+  return form == GeluForm::tanh ? gelu_of(form, Acc<T>(saved)).slope : Acc<T>(saved);
 }
 
 /// dh = dy gelu'(h), alone and written while its columns are summed.
 template <class T>
 struct GeluGradient {
   GeluForm form;
-  __device__ Acc<T> operator()(Acc<T> dy, Acc<T> kept) const { return dy * slope_of(form, T(kept)); }
-  __device__ Acc<T> operator()(Acc<T> (&terms)[1], Acc<T> dy, Acc<T> kept) const {
-    const Acc<T> dh = (*this)(dy, kept);
+  __device__ Acc<T> operator()(Acc<T> dy, Acc<T> saved) const { return dy * slope_of(form, T(saved)); }
+  __device__ Acc<T> operator()(Acc<T> (&terms)[1], Acc<T> dy, Acc<T> saved) const {
+    const Acc<T> dh = (*this)(dy, saved);
     terms[0] = Acc<T>(T(dh));
     return dh;
   }
@@ -157,11 +157,12 @@ void CudaBackend::multiply(const char* op, LtProduct p, const void* a, const voi
 }
 
 template <class T>
-void CudaBackend::input_and_weight_gradients(LinearDims d, const LinearBackward& of, const T* dy, const Gradient& dx) {
+void CudaBackend::input_and_weight_gradients(LinearDims d, const LinearBackward& args, const T* dy,
+                                             const Gradient& dx) {
   constexpr const char* kOp = "linear_backward";
-  const Gradient& dw = of.dw;
-  if (dx) multiply(kOp, input_product<T>(d, adds(dx)), dy, as_read<T>(of.w, rounded_weight_), dx.to.raw());
-  if (dw) multiply(kOp, weight_product<T>(d, adds(dw)), dy, of.x.raw(), dw.to.raw());
+  const Gradient& dw = args.dw;
+  if (dx) multiply(kOp, input_product<T>(d, adds(dx)), dy, as_read<T>(args.w, rounded_weight_), dx.to.raw());
+  if (dw) multiply(kOp, weight_product<T>(d, adds(dw)), dy, args.x.raw(), dw.to.raw());
 }
 
 void CudaBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
@@ -182,37 +183,40 @@ void CudaBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor resi
   });
 }
 
-void CudaBackend::linear_backward(LinearDims d, const LinearBackward& of) {
-  for_type("linear", of.x.dtype(), [&]<class T>(Type<T>) {
-    const T* dy = of.dy.data<T>();
-    input_and_weight_gradients<T>(d, of, dy, of.dx);
-    if (of.db)
-      map("linear_backward", d.rows, d.out, shared::SameAndSum(), Operands<1, 0, 1>{.in = {of.dy}, .sums = {of.db}});
+void CudaBackend::linear_backward(LinearDims d, const LinearBackward& args) {
+  for_type("linear", args.x.dtype(), [&]<class T>(Type<T>) {
+    const T* dy = args.dy.data<T>();
+    input_and_weight_gradients<T>(d, args, dy, args.dx);
+    if (args.db)
+      map("linear_backward", d.rows, d.out, shared::SameAndSum(),
+          Operands<1, 0, 1>{.in = {args.dy}, .sums = {args.db}});
   });
 }
 
-void CudaBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, Tensor b, Tensor kept, Tensor y) {
+void CudaBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, Tensor b, Tensor saved, Tensor y) {
   constexpr const char* kOp = "linear_gelu";
   for_type(kOp, x.dtype(), [&]<class T>(Type<T>) {
     T *weights = as_read<T>(w, rounded_weight_), *bias = as_read<T>(b, rounded_bias_);
-    T *out = y.data<T>(), *keep = kept.data<T>();
-    if (by_tanh_of_library(form, Storage<T>::dtype) && b && kept &&
+    T *out = y.data<T>(), *saving = saved.data<T>();
+    if (by_tanh_of_library(form, Storage<T>::dtype) && b && saved &&
         multiply_lt(kOp, forward_product<T>(d, false, Epilogue::bias_gelu_tanh_aux),
-                    {x.raw(), weights, out, out, bias, keep}))
+                    {x.raw(), weights, out, out, bias, saving}))
       return;
     multiply(kOp, forward_product<T>(d), x.raw(), weights, out);
-    each_vector<T>(kOp, Parts(d.rows, d.out), aligned({bias, keep, out}), stream_, BiasGelu<T>{form, bias, keep, out});
+    each_vector<T>(kOp, Parts(d.rows, d.out), aligned({bias, saving, out}), stream_,
+                   BiasGelu<T>{form, bias, saving, out});
   });
 }
 
-void CudaBackend::linear_gelu_backward(LinearDims d, GeluForm form, const LinearBackward& of) {
-  for_type("linear_gelu", of.x.dtype(), [&]<class T>(Type<T>) {
+void CudaBackend::linear_gelu_backward(LinearDims d, GeluForm form, const LinearBackward& args) {
+  for_type("linear_gelu", args.x.dtype(), [&]<class T>(Type<T>) {
     T* dh = wide_.get<T>(d.rows * d.out);
     map_values<T>(
         "linear_gelu_backward", d.rows, d.out, GeluGradient<T>{form},
-        Operands<2, 0, 1>{.in = {of.dy, of.kept}, .y = {Tensor(dh, of.dy.shape(), of.dy.dtype())}, .sums = {of.db}},
+        Operands<2, 0, 1>{
+            .in = {args.dy, args.saved}, .y = {Tensor(dh, args.dy.shape(), args.dy.dtype())}, .sums = {args.db}},
         partial_, stream_);
-    input_and_weight_gradients<T>(d, of, dh, of.dx);
+    input_and_weight_gradients<T>(d, args, dh, args.dx);
   });
 }
 
@@ -220,25 +224,25 @@ bool CudaBackend::has_products_through_gelu(GeluForm form, DType dtype) const {
   return by_tanh_of_library(form, dtype);
 }
 
-void CudaBackend::linear_backward_through_gelu(LinearDims d, GeluForm form, const LinearBackward& of) {
+void CudaBackend::linear_backward_through_gelu(LinearDims d, GeluForm form, const LinearBackward& args) {
   constexpr const char* kOp = "linear_backward_through_gelu";
-  for_type(kOp, of.x.dtype(), [&]<class T>(Type<T>) {
-    const T* dy = of.dy.data<T>();
-    if (const Gradient& dh = of.dx) {
-      T *to = dh.to.data<T>(), *weights = as_read<T>(of.w, rounded_weight_);
+  for_type(kOp, args.x.dtype(), [&]<class T>(Type<T>) {
+    const T* dy = args.dy.data<T>();
+    if (const Gradient& dh = args.dx) {
+      T *to = dh.to.data<T>(), *weights = as_read<T>(args.w, rounded_weight_);
       LtProduct through = input_product<T>(d, false);
       through.epilogue = Epilogue::dgelu_tanh;
       if (adds(dh) || !by_tanh_of_library(form, Storage<T>::dtype) ||
-          !multiply_lt(kOp, through, {dy, weights, to, to, nullptr, of.kept.raw()})) {
-        T* da = wide_.get<T>(of.kept.size());
+          !multiply_lt(kOp, through, {dy, weights, to, to, nullptr, args.saved.raw()})) {
+        T* da = wide_.get<T>(args.saved.size());
         multiply(kOp, input_product<T>(d, false), dy, weights, da);
-        map_values<T>(kOp, 1, of.kept.size(), GeluGradient<T>{form},
-                      Operands<2>{.in = {Tensor(da, of.kept.shape(), of.kept.dtype()), of.kept}, .y = dh}, partial_,
-                      stream_);
+        map_values<T>(kOp, 1, args.saved.size(), GeluGradient<T>{form},
+                      Operands<2>{.in = {Tensor(da, args.saved.shape(), args.saved.dtype()), args.saved}, .y = dh},
+                      partial_, stream_);
       }
     }
-    input_and_weight_gradients<T>(d, of, dy, {});
-    if (of.db) map(kOp, d.rows, d.out, shared::SameAndSum(), Operands<1, 0, 1>{.in = {of.dy}, .sums = {of.db}});
+    input_and_weight_gradients<T>(d, args, dy, {});
+    if (args.db) map(kOp, d.rows, d.out, shared::SameAndSum(), Operands<1, 0, 1>{.in = {args.dy}, .sums = {args.db}});
   });
 }
 

@@ -32,12 +32,12 @@ struct Map {
   template <int V>
   __device__ void operator()(const Run<V>& run) const {
     with_columns<V>(
-        run, [&]<std::size_t... i, std::size_t... k>(const A(&of)[kColumns + 1][V], std::index_sequence<i...>,
+        run, [&]<std::size_t... i, std::size_t... k>(const A(&gains)[kColumns + 1][V], std::index_sequence<i...>,
                                                      std::index_sequence<k...>) {
           run.each(
               [&](std::int64_t at, const auto&... x) {
                 A out[V];
-                for (int v = 0; v < V; ++v) out[v] = f(A(x[v])..., of[k][v]...);
+                for (int v = 0; v < V; ++v) out[v] = f(A(x[v])..., gains[k][v]...);
                 put_all(y + at, out, add);
               },
               in[i]...);
@@ -46,13 +46,13 @@ struct Map {
   template <int V>
   __device__ void operator()(SumRun<kSums, V, A>& run) const {
     with_columns<V>(
-        run, [&]<std::size_t... i, std::size_t... k>(const A(&of)[kColumns + 1][V], std::index_sequence<i...>,
+        run, [&]<std::size_t... i, std::size_t... k>(const A(&gains)[kColumns + 1][V], std::index_sequence<i...>,
                                                      std::index_sequence<k...>) {
           run.each(
               [&](std::int64_t at, A(&terms)[kSums][V], const auto&... x) {
                 A out[V], own[kSums];
                 for (int v = 0; v < V; ++v) {
-                  out[v] = f(own, A(x[v])..., of[k][v]...);
+                  out[v] = f(own, A(x[v])..., gains[k][v]...);
                   for (std::size_t s = 0; s != kSums; ++s) terms[s][v] = own[s];
                 }
                 if (y) put_all(y + at, out, add);
@@ -64,32 +64,39 @@ struct Map {
  private:
   template <int V, class R, class Body>
   __device__ void with_columns(const R& run, Body&& body) const {
-    A of[kColumns + 1][V];
+    A gains[kColumns + 1][V];
     for (std::size_t k = 0; k != kColumns; ++k)
-      load_gains(columns[k] + (k < by_part ? 0 : run.part * cols), group, run.column, of[k]);
-    body(of, std::make_index_sequence<kIn>(), std::make_index_sequence<kColumns>());
+      load_gains(columns[k] + (k < by_part ? 0 : run.part * cols), group, run.column, gains[k]);
+    body(gains, std::make_index_sequence<kIn>(), std::make_index_sequence<kColumns>());
   }
 };
 
 template <class T, class F, std::size_t kIn, std::size_t kColumns, std::size_t kSums>
-Map<T, F, kIn, kColumns, kSums> map_of(const F& f, std::int64_t cols, const Operands<kIn, kColumns, kSums>& of) {
-  Map<T, F, kIn, kColumns, kSums> run{
-      f, {}, {}, of.by_part, cols, of.group, of.y.to.template data<T>(), adds(of.y), aligned({of.y.to.raw()})};
-  for (std::size_t i = 0; i != kIn; ++i) run.whole &= aligned({run.in[i] = of.in[i].template data<T>()});
+Map<T, F, kIn, kColumns, kSums> map_of(const F& f, std::int64_t cols, const Operands<kIn, kColumns, kSums>& operands) {
+  Map<T, F, kIn, kColumns, kSums> run{f,
+                                      {},
+                                      {},
+                                      operands.by_part,
+                                      cols,
+                                      operands.group,
+                                      operands.y.to.template data<T>(),
+                                      adds(operands.y),
+                                      aligned({operands.y.to.raw()})};
+  for (std::size_t i = 0; i != kIn; ++i) run.whole &= aligned({run.in[i] = operands.in[i].template data<T>()});
   for (std::size_t k = 0; k != kColumns; ++k)
-    run.whole &= aligned({run.columns[k] = of.columns[k].template data<Acc<T>>()});
+    run.whole &= aligned({run.columns[k] = operands.columns[k].template data<Acc<T>>()});
   return run;
 }
 
 /// `buffer` is for the sums.
 template <class T, class F, std::size_t kIn, std::size_t kColumns, std::size_t kSums>
 void map_values(const char* op, std::int64_t rows, std::int64_t cols, const F& f,
-                const Operands<kIn, kColumns, kSums>& of, Buffer& buffer, const Stream& stream) {
-  const auto run = map_of<T>(f, cols, of);
+                const Operands<kIn, kColumns, kSums>& operands, Buffer& buffer, const Stream& stream) {
+  const auto run = map_of<T>(f, cols, operands);
   if constexpr (kSums > 0) {
     std::int64_t groups[kSums];
-    for (std::int64_t& group : groups) group = of.group;
-    vector_sums<kSums, T>(op, rows, cols, run.whole, run, of.sums, buffer, stream, groups);
+    for (std::int64_t& group : groups) group = operands.group;
+    vector_sums<kSums, T>(op, rows, cols, run.whole, run, operands.sums, buffer, stream, groups);
   } else if constexpr (kColumns > 0) {
     each_vector<T>(op, Parts(rows, cols), run.whole, stream, run);
   } else {
@@ -99,8 +106,9 @@ void map_values(const char* op, std::int64_t rows, std::int64_t cols, const F& f
 
 template <class F, std::size_t kIn, std::size_t kColumns, std::size_t kSums>
 void CudaBackend::map(const char* op, std::int64_t rows, std::int64_t cols, const F& f,
-                      const Operands<kIn, kColumns, kSums>& of) {
-  for_type(op, of.in[0].dtype(), [&]<class T>(Type<T>) { map_values<T>(op, rows, cols, f, of, partial_, stream_); });
+                      const Operands<kIn, kColumns, kSums>& operands) {
+  for_type(op, operands.in[0].dtype(),
+           [&]<class T>(Type<T>) { map_values<T>(op, rows, cols, f, operands, partial_, stream_); });
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -33,10 +33,10 @@ template <bool kGather>
 void move_all(const char* op, const MoveDims& place, const Tensor& pieces, const Tensor& whole, const Tensor& from,
               const Gradient& to, const Stream& stream) {
   for_type(op, from.dtype(), [&]<class T>(Type<T>) {
-    with_place(place, pieces.size(), whole.size(), [&]<class P, class I>(const P& of, I) {
-      const bool vectors = aligned({from.raw(), to.to.raw()}) && of.together() % kVector<T> == 0;
+    with_place(place, pieces.size(), whole.size(), [&]<class P, class I>(const P& places, I) {
+      const bool vectors = aligned({from.raw(), to.to.raw()}) && places.together() % kVector<T> == 0;
       each_vector<T>(op, pieces.size(), vectors, stream,
-                     Move<T, P, I, kGather>{of, from.data<T>(), to.to.template data<T>(), adds(to)});
+                     Move<T, P, I, kGather>{places, from.data<T>(), to.to.template data<T>(), adds(to)});
     });
   });
 }

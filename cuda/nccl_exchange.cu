@@ -32,13 +32,14 @@ NcclExchange::~NcclExchange() {
 }
 
 void NcclExchange::all_to_all(std::span<const Sent> send, std::span<const Received> receive) {
-  const auto own = static_cast<std::size_t>(group_.number());
-  if (!send[own].empty() && send[own].data() != receive[own].data())
-    NORMLAB_CUDA_NAMESPACE::check("exchange", cudaMemcpyAsync(receive[own].data(), send[own].data(), send[own].size(),
-                                                              cudaMemcpyDeviceToDevice, stream_.handle()));
+  const auto rank = static_cast<std::size_t>(group_.number());
+  if (!send[rank].empty() && send[rank].data() != receive[rank].data())
+    NORMLAB_CUDA_NAMESPACE::check("exchange",
+                                  cudaMemcpyAsync(receive[rank].data(), send[rank].data(), send[rank].size(),
+                                                  cudaMemcpyDeviceToDevice, stream_.handle()));
   as_group([&] {
     for (std::size_t r = 0; r < send.size(); ++r) {
-      if (r == own) continue;
+      if (r == rank) continue;
       const int peer = static_cast<int>(r);
       if (!send[r].empty())
         note("ncclSend", nccl_.Send(send[r].data(), send[r].size(), Nccl::kByte, peer, comm_, stream_.handle()));

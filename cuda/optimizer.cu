@@ -25,9 +25,10 @@ __device__ void each_of_thread(std::int64_t n, F&& f) {
 }
 
 template <class Each, class Settings, class Buffers>
-__global__ void follow(std::int64_t n, Settings settings, UpdateFactors factors, const StepState* state, Buffers of) {
+__global__ void follow(std::int64_t n, Settings settings, UpdateFactors factors, const StepState* state,
+                       Buffers buffers) {
   if (state->nonfinite) return;
-  const Each each(settings, factors, *state, of);
+  const Each each(settings, factors, *state, buffers);
   each_of_thread(n, [&](std::int64_t i) { each(i); });
 }
 
@@ -74,10 +75,10 @@ __global__ void clip_by_norm(ClipForm form, std::int64_t n, const double* square
 
 template <class P>
 __global__ void lamb_first(std::int64_t n, LambSettings s, UpdateFactors factors, const StepState* state,
-                           UpdateBuffers<P> of, LambSquares* partial) {
+                           UpdateBuffers<P> buffers, LambSquares* partial) {
   LambSquares sum;
   if (!state->nonfinite) {
-    const LambMoments<P> each(s, factors, *state, of);
+    const LambMoments<P> each(s, factors, *state, buffers);
     each_of_thread(n, [&](std::int64_t i) {
       each(i);
       const double p = double(each.parameter(i)), r = double(each.direction(i));
@@ -104,10 +105,10 @@ __global__ void find_ratio(std::int64_t n, const LambSquares* squares, double* r
 
 /// X before orthogonalisation, and the sum of squares of each block.
 template <class P>
-__global__ void muon_direction(std::int64_t n, MuonSettings s, const StepState* state, UpdateBuffers<P> of, P* x,
+__global__ void muon_direction(std::int64_t n, MuonSettings s, const StepState* state, UpdateBuffers<P> buffers, P* x,
                                double* partial) {
   double square = 0;
-  const MuonDirection<P> direction(s, *state, of);
+  const MuonDirection<P> direction(s, *state, buffers);
   each_of_thread(n, [&](std::int64_t i) {
     x[i] = state->nonfinite ? P(0) : direction(i);
     square += double(x[i]) * double(x[i]);
@@ -135,10 +136,11 @@ __global__ void muon_add(std::int64_t n, const P* step, P* x, F* rounded) {
 }
 template <class P>
 __global__ void muon_step(std::int64_t rows, std::int64_t cols, MuonSettings s, UpdateFactors factors,
-                          const StepState* state, UpdateBuffers<P> of, const P* x) {
+                          const StepState* state, UpdateBuffers<P> buffers, const P* x) {
   if (state->nonfinite) return;
   const MuonStep<P> after(s, rows, cols, factors, *state);
-  each_of_thread(rows * cols, [&](std::int64_t i) { of.p[i] = after(of.p[i], of.decays[i] != 0, x[i]); });
+  each_of_thread(rows * cols,
+                 [&](std::int64_t i) { buffers.p[i] = after(buffers.p[i], buffers.decays[i] != 0, x[i]); });
 }
 
 template <class P>
@@ -240,14 +242,14 @@ void CudaBackend::muon(const MuonSettings& s, std::int64_t rows, std::int64_t co
     const std::int64_t size = rows * cols, n = rows < cols ? rows : cols, blocks = blocks_for(size);
     double* partial = partial_.get<double>(blocks + 1);
     P* x = wide_.get<P>(2 * size + 2 * n * n);
-    const UpdateBuffers<P> of = buffers_of<P, P>(u);
-    launch("muon", muon_direction<P>, {blocks, kThreads}, stream_, size, s, u.state, of, x, partial);
+    const UpdateBuffers<P> buffers = buffers_of<P, P>(u);
+    launch("muon", muon_direction<P>, {blocks, kThreads}, stream_, size, s, u.state, buffers, x, partial);
     launch("muon", add_squares, {1, kThreads}, stream_, blocks, partial, partial + blocks);
     if (std::is_same_v<P, float> && s.bf16)
       orthogonalise<P, bf16>(rows, cols, partial + blocks, x, x + size, rounded_weight_.get<bf16>(size + n * n));
     else
       orthogonalise<P, P>(rows, cols, partial + blocks, x, x + size, rounded_weight_.get<P>(size + n * n));
-    launch("muon", muon_step<P>, {blocks, kThreads}, stream_, rows, cols, s, u.factors, u.state, of, x);
+    launch("muon", muon_step<P>, {blocks, kThreads}, stream_, rows, cols, s, u.factors, u.state, buffers, x);
   });
 }
 

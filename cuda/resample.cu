@@ -9,7 +9,7 @@ namespace {
 
 /// Like the tables of core/resample.h.
 struct Axis {
-  Resampling how;
+  Resampling method;
   std::int64_t in, out, taps;
   std::int64_t* first;  // [out], non-decreasing
   double* weights;      // [out, taps]
@@ -18,7 +18,7 @@ struct Axis {
 struct FillRow {
   Axis axis;
   __device__ void operator()(std::int64_t o) const {
-    axis.first[o] = resample_row(axis.how, axis.in, axis.out, axis.taps, o, axis.weights + o * axis.taps);
+    axis.first[o] = resample_row(axis.method, axis.in, axis.out, axis.taps, o, axis.weights + o * axis.taps);
   }
 };
 
@@ -72,8 +72,8 @@ struct Axes {
   Axis height, width;
 };
 Axes axes_of(const ResampleDims& d, Buffer& buffer, const Stream& stream) {
-  Axis height{d.how, d.height, d.out_height, resample_taps(d.how, d.height, d.out_height), nullptr, nullptr};
-  Axis width{d.how, d.width, d.out_width, resample_taps(d.how, d.width, d.out_width), nullptr, nullptr};
+  Axis height{d.method, d.height, d.out_height, resample_taps(d.method, d.height, d.out_height), nullptr, nullptr};
+  Axis width{d.method, d.width, d.out_width, resample_taps(d.method, d.width, d.out_width), nullptr, nullptr};
   static_assert(sizeof(double) == sizeof(std::int64_t));
   height.weights = buffer.get<double>(height.out * (height.taps + 1) + width.out * (width.taps + 1));
   width.weights = height.weights + height.out * height.taps;

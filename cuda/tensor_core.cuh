@@ -101,8 +101,8 @@ __device__ __forceinline__ void mma(FragmentC& d, const FragmentA& a, const Frag
 }
 
 #if NORMLAB_TENSOR_CORES
-__device__ __forceinline__ unsigned shared_address(const void* of) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(of));
+__device__ __forceinline__ unsigned shared_address(const void* address) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(address));
 }
 /// Loads four 8 x 8 matrices. Lanes 8 i .. 8 i + 7 pass the row addresses of matrix i. Lane l gets columns 2 (l % 4)
 /// and the next of row l / 4 of each matrix or its transpose.

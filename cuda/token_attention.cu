@@ -98,20 +98,20 @@ A scale_of(const AttentionDims& d) {
 
 }  // namespace
 
-void CudaBackend::token_attention(AttentionDims d, const TokenAttention& of) {
-  for_type("token_attention", of.q.dtype(), [&]<class T>(Type<T>) {
+void CudaBackend::token_attention(AttentionDims d, const TokenAttention& args) {
+  for_type("token_attention", args.q.dtype(), [&]<class T>(Type<T>) {
     launch("token_attention", token_forward<T>, {d.batch * d.heads, kTokenThreads}, stream_, d, scale_of<Acc<T>>(d),
-           of.q.data<T>(), of.k.data<T>(), of.v.data<T>(), of.y.data<T>(), of.weights.data<Acc<T>>());
+           args.q.data<T>(), args.k.data<T>(), args.v.data<T>(), args.y.data<T>(), args.weights.data<Acc<T>>());
   });
 }
 
-void CudaBackend::token_attention_backward(AttentionDims d, const TokenAttentionBackward& of) {
-  for_type("token_attention_backward", of.q.dtype(), [&]<class T>(Type<T>) {
+void CudaBackend::token_attention_backward(AttentionDims d, const TokenAttentionBackward& args) {
+  for_type("token_attention_backward", args.q.dtype(), [&]<class T>(Type<T>) {
     const auto to = [](const Gradient& g) { return g ? g.to.data<T>() : nullptr; };
     launch("token_attention_backward", token_gradients<T>, {d.batch * d.heads, kTokenThreads}, stream_, d,
-           scale_of<Acc<T>>(d), of.dy.data<T>(), of.q.data<T>(), of.k.data<T>(), of.v.data<T>(),
-           of.weights.data<Acc<T>>(), wide_.get<Acc<T>>(d.batch * d.heads * d.tokens), to(of.dq), adds(of.dq),
-           to(of.dk), adds(of.dk), to(of.dv), adds(of.dv));
+           scale_of<Acc<T>>(d), args.dy.data<T>(), args.q.data<T>(), args.k.data<T>(), args.v.data<T>(),
+           args.weights.data<Acc<T>>(), wide_.get<Acc<T>>(d.batch * d.heads * d.tokens), to(args.dq), adds(args.dq),
+           to(args.dk), adds(args.dk), to(args.dv), adds(args.dv));
   });
 }
 

@@ -34,8 +34,8 @@ constexpr int bytes_of_piece(std::size_t bytes) {
 
 #ifdef NORMLAB_CUDA_EMULATED  // which checks single values
 template <int V, class T>
-void check_place(const T* of) {
-  if (V > 1 && reinterpret_cast<std::uintptr_t>(of) % bytes_of_piece(V * sizeof(T)) != 0)
+void check_place(const T* address) {
+  if (V > 1 && reinterpret_cast<std::uintptr_t>(address) % bytes_of_piece(V * sizeof(T)) != 0)
     emulation::fault(concat("a vector of ", V * sizeof(T), " bytes does not begin at a multiple of a piece"));
 }
 template <int V, class T>

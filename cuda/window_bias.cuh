@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaT
 /// How a call's terms are computed: `rows` of [offsets, heads] each.
 struct BiasPlan {
   std::int64_t chunk, rows;
-  Launch how;
+  Launch grid;
 };
 template <class T>
 BiasPlan plan_bias_terms(const AttentionDims& d) {
@@ -158,7 +158,7 @@ BiasPlan plan_bias_terms(const AttentionDims& d) {
   const std::int64_t chunks = d.batch > 0 ? ceil_div(d.batch, plan.chunk) : 0;
   const auto by_tiles = [&](int block_rows, int tile_cols, int warps, std::size_t bytes) {
     plan.rows = chunks * ceil_div(d.tokens, block_rows) * ceil_div(d.tokens, tile_cols);
-    plan.how = {plan.rows * d.heads, warps * kWarp, bytes};
+    plan.grid = {plan.rows * d.heads, warps * kWarp, bytes};
   };
   if (std::is_same_v<T, bf16> && d.head_dim <= kWidestMma) {
     for_mma_width<false>(d.head_dim, [&](auto width) {
@@ -188,11 +188,11 @@ void run_bias_terms(const char* op, const BiasPlan& plan, const AttentionBackwar
     if (dim <= kWidestMma)
       return for_mma_width<false>(dim, [&](auto width) {
         constexpr int kWidth = decltype(width)::kWidth;
-        launch(op, work.forward.keep ? bias_terms_mma<kWidth, true> : bias_terms_mma<kWidth, false>, plan.how, stream,
+        launch(op, work.forward.keep ? bias_terms_mma<kWidth, true> : bias_terms_mma<kWidth, false>, plan.grid, stream,
                work, plan.chunk, terms);
       });
   for_width<T>(dim, [&](auto width) {
-    launch(op, bias_terms<T, decltype(width)::kWidth>, plan.how, stream, work, plan.chunk, terms);
+    launch(op, bias_terms<T, decltype(width)::kWidth>, plan.grid, stream, work, plan.chunk, terms);
   });
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/cpu/blas.h"
 #include "core/error.h"
 #include "tests/devices.h"
 
@@ -72,6 +73,7 @@ DOCTEST_REGISTER_LISTENER("failure_list", 1, FailureList);
 }  // namespace
 
 int main(int argc, char** argv) {
+  normlab::clear_blas_environment();  // as the program does
   doctest::Context context(argc, argv);
   const int failed = context.run();
   try {

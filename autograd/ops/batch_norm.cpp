@@ -41,14 +41,20 @@ Var batch_norm(const Var& x, const Var& gamma, const Var& beta, Tensor running_m
   const Tensor g = gamma.value(), b = beta.value();
   const NormForward forward{.x = x.value(), .gamma = g, .beta = b, .y = y, .mean = mean, .rstd = rstd};
   tape.backend().batch_norm(dims, *shards, forward, running_mean, running_var);
-  const Kept kept = tape.keep(x);
+  const Saved saved = tape.save(x);
   const Var out = tape.record("batch_norm", {x, gamma, beta}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
-    const NormBackward args{
-        .dy = dy, .x = kept.value(), .gamma = g, .mean = mean, .rstd = rstd, .dx = d[0], .dgamma = d[1], .dbeta = d[2]};
+    const NormBackward args{.dy = dy,
+                            .x = saved.value(),
+                            .gamma = g,
+                            .mean = mean,
+                            .rstd = rstd,
+                            .dx = d[0],
+                            .dgamma = d[1],
+                            .dbeta = d[2]};
     backend.batch_norm_backward(dims, *shards, args);
   });
   tape.can_remake(out, [=](Backend& backend, const Tensor& again) {
-    backend.batch_norm_again(dims, {.x = kept.value(), .gamma = g, .beta = b, .y = again, .mean = mean, .rstd = rstd});
+    backend.batch_norm_again(dims, {.x = saved.value(), .gamma = g, .beta = b, .y = again, .mean = mean, .rstd = rstd});
   });
   return out;
 }

@@ -8,11 +8,11 @@ Var gelu(const Var& x, GeluForm form) {
   Tape& tape = x.tape();
   Tensor y = tape.empty_like(x.value());
   tape.backend().gelu(form, x.value(), y);
-  const Kept kept = tape.keep(x);
+  const Saved saved = tape.save(x);
   const Var out = tape.record("gelu", {x}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
-    backend.gelu_backward(form, dy, kept.value(), d[0]);
+    backend.gelu_backward(form, dy, saved.value(), d[0]);
   });
-  tape.can_remake(out, [=](Backend& backend, const Tensor& again) { backend.gelu(form, kept.value(), again); });
+  tape.can_remake(out, [=](Backend& backend, const Tensor& again) { backend.gelu(form, saved.value(), again); });
   return out;
 }
 

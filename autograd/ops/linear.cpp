@@ -24,8 +24,8 @@ Var product_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form
   tape.backend().linear_gelu(dims, form, x.value(), weight.value(), value_of(bias), slope, y);
   return tape.record(
       "linear_gelu", {x, weight, bias}, y,
-      [=, x = tape.keep(x), w = weight.value(), slope = slope](Backend& backend, const Tensor& dy, Grads& d) {
-        const LinearBackward args{.dy = dy, .x = x.value(), .w = w, .dx = d[0], .dw = d[1], .db = d[2], .kept = slope};
+      [=, x = tape.save(x), w = weight.value(), slope = slope](Backend& backend, const Tensor& dy, Grads& d) {
+        const LinearBackward args{.dy = dy, .x = x.value(), .w = w, .dx = d[0], .dw = d[1], .db = d[2], .saved = slope};
         if (open)
           backend.linear_backward(dims, args);
         else
@@ -46,10 +46,10 @@ Var product(const Activation& input, const Var& weight, const Var& bias, const V
   Tensor y = tape.empty(shape, x.value().dtype());
   tape.backend().linear(dims, x.value(), weight.value(), value_of(bias), value_of(residual), y);
   return tape.record(op, {x, weight, bias, residual}, y,
-                     [=, x = tape.keep(x), w = weight.value(), form = input.form_, slope = input.slope_](
+                     [=, x = tape.save(x), w = weight.value(), form = input.form_, slope = input.slope_](
                          Backend& backend, const Tensor& dy, Grads& d) {
                        const LinearBackward args{
-                           .dy = dy, .x = x.value(), .w = w, .dx = d[0], .dw = d[1], .db = d[2], .kept = slope};
+                           .dy = dy, .x = x.value(), .w = w, .dx = d[0], .dw = d[1], .db = d[2], .saved = slope};
                        if (slope)
                          backend.linear_backward_through_gelu(dims, form, args);
                        else

@@ -10,7 +10,12 @@ Var patchify(const Var& images, std::int64_t patch_height, std::int64_t patch_wi
   if (patch_height < 1 || patch_width < 1 || s[1] % patch_height || s[2] % patch_width)
     throw InputError(
         concat("patchify: a patch of ", patch_height, "x", patch_width, " does not divide images ", s.str()));
-  const PatchDims dims{s[0], s[1], s[2], s[3], patch_height, patch_width};
+  const PatchDims dims{.batch = s[0],
+                       .height = s[1],
+                       .width = s[2],
+                       .channels = s[3],
+                       .patch_height = patch_height,
+                       .patch_width = patch_width};
   Tape& tape = images.tape();
   Tensor y = tape.empty({s[0], s[1] / patch_height * (s[2] / patch_width), patch_height * patch_width * s[3]},
                         images.value().dtype());

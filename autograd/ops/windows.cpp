@@ -27,10 +27,10 @@ Var cut_windows(const Var& x, const Windows& windows) {
   Tape& tape = x.tape();
   Tensor y = tape.empty({dims.batch * dims.windows(), dims.tokens(), dims.cols}, x.value().dtype());
   tape.backend().gather(dims, x.value(), {y});
-  const Kept kept = tape.keep(x);
+  const Saved saved = tape.save(x);
   const Var out = tape.record("cut_windows", {x}, y,
                               [=](Backend& backend, const Tensor& dy, Grads& d) { backend.scatter(dims, dy, d[0]); });
-  tape.can_remake(out, [=](Backend& backend, const Tensor& again) { backend.gather(dims, kept.value(), {again}); });
+  tape.can_remake(out, [=](Backend& backend, const Tensor& again) { backend.gather(dims, saved.value(), {again}); });
   return out;
 }
 

@@ -11,12 +11,12 @@ namespace {
 /// image, [images, 2, cols].
 template <class A>
 struct Results {
-  A* of[2];
+  A* result[2];
 };
 
 template <class A>
-const Results<A>& results_of(void* own) {
-  return *static_cast<const Results<A>*>(own);
+const Results<A>& results_of(void* result) {
+  return *static_cast<const Results<A>*>(result);
 }
 
 Collective::Bytes bytes_of(const double* numbers, std::int64_t count) {
@@ -42,8 +42,9 @@ void combine_groups(const BatchNormDims& d, std::span<const Collective::Bytes> a
     }
   }
   close();
-  for (void* own : here.subspan(1))
-    for (const int k : {0, 1}) std::copy_n(results_of<A>(here[0]).of[k], d.groups() * d.cols, results_of<A>(own).of[k]);
+  for (void* result : here.subspan(1))
+    for (const int k : {0, 1})
+      std::copy_n(results_of<A>(here[0]).result[k], d.groups() * d.cols, results_of<A>(result).result[k]);
 }
 
 /// total[c] = sum of row[c] over the rows, in order.
@@ -129,8 +130,8 @@ void batch_norm_statistics(BatchNormDims d, Collective& shards, const T* x, Para
       for (const double* image : images)
         for (std::int64_t c = 0; c < d.cols; ++c) m2[c] += rows * (image[c] - m[c]) * (image[c] - m[c]);
       for (std::int64_t c = 0; c < d.cols; ++c) {
-        out.of[0][group * d.cols + c] = A(m[c]);
-        out.of[1][group * d.cols + c] = A(1.0 / std::sqrt(m2[c] / n + d.eps));
+        out.result[0][group * d.cols + c] = A(m[c]);
+        out.result[1][group * d.cols + c] = A(1.0 / std::sqrt(m2[c] / n + d.eps));
       }
       if (group >= d.moving_groups()) return;
       const double share = d.share(group);
@@ -139,7 +140,7 @@ void batch_norm_statistics(BatchNormDims d, Collective& shards, const T* x, Para
         new_var[c] = (group > 0 ? new_var[c] : 0.0) + share * (m2[c] / (n - 1));
       }
     });
-    const auto move = [&](Param<T>& running, double by) { running = Param<T>(d.kept() * double(running) + by); };
+    const auto move = [&](Param<T>& running, double by) { running = Param<T>(d.carry() * double(running) + by); };
     for (std::int64_t c = 0; c < d.cols; ++c) {
       move(running_mean[c], new_mean[c]);
       move(running_var[c], new_var[c]);
@@ -149,12 +150,12 @@ void batch_norm_statistics(BatchNormDims d, Collective& shards, const T* x, Para
 }
 
 template <class T>
-void batch_norm_apply(BatchNormDims d, const NormForward& of) {
+void batch_norm_apply(BatchNormDims d, const NormForward& args) {
   using A = Acc<T>;
-  const T* x = of.x.data<T>();
-  T* y = of.y.data<T>();
-  const Param<T>*gamma = of.gamma.data<Param<T>>(), *beta = of.beta.data<Param<T>>();
-  const A *mean = of.mean.data<A>(), *rstd = of.rstd.data<A>();
+  const T* x = args.x.data<T>();
+  T* y = args.y.data<T>();
+  const Param<T>*gamma = args.gamma.data<Param<T>>(), *beta = args.beta.data<Param<T>>();
+  const A *mean = args.mean.data<A>(), *rstd = args.rstd.data<A>();
   const std::int64_t image_size = d.rows_per_image * d.cols;
   const Scratch<A> factor(d.cols);
   std::int64_t of_group = -1;
@@ -173,11 +174,11 @@ void batch_norm_apply(BatchNormDims d, const NormForward& of) {
 
 /// dx = gamma rstd (dy - mean(dy) - x_hat mean(dy x_hat)), means over all values of the channel in the group.
 template <class T, bool kAdd>
-void batch_norm_gradients(BatchNormDims d, Collective& shards, const NormBackward& of) {
+void batch_norm_gradients(BatchNormDims d, Collective& shards, const NormBackward& args) {
   using A = Acc<T>;
-  const T *dy = of.dy.data<T>(), *x = of.x.data<T>();
-  const Param<T>* gamma = of.gamma.data<Param<T>>();
-  const A *mean = of.mean.data<A>(), *rstd = of.rstd.data<A>();
+  const T *dy = args.dy.data<T>(), *x = args.x.data<T>();
+  const Param<T>* gamma = args.gamma.data<Param<T>>();
+  const A *mean = args.mean.data<A>(), *rstd = args.rstd.data<A>();
   const std::int64_t image_size = d.rows_per_image * d.cols, m = d.groups() * d.cols;
   // For each image the sums of dy x_hat and of dy, then the means of both.
   const std::int64_t count = d.images * 2 * d.cols;
@@ -205,13 +206,13 @@ void batch_norm_gradients(BatchNormDims d, Collective& shards, const NormBackwar
       const double n = double(d.rows_per_image) * double(images.size());
       for (const int k : {0, 1}) {
         add_rows(images, k * d.cols, d.cols, total);
-        A* out = results_of<A>(here[0]).of[k] + group * d.cols;
+        A* out = results_of<A>(here[0]).result[k] + group * d.cols;
         for (std::int64_t c = 0; c < d.cols; ++c) out[c] = A(total[c] / n);
       }
     });
   };
   shards.meet(bytes_of(numbers, count), &results, combine);
-  if (T* out = of.dx.to.data<T>()) {
+  if (T* out = args.dx.to.data<T>()) {
     const Scratch<A> factor(d.cols), slope(d.cols);
     std::int64_t of_group = -1;
     for (std::int64_t i = 0; i < d.images; ++i) {
@@ -239,22 +240,22 @@ void batch_norm_gradients(BatchNormDims d, Collective& shards, const NormBackwar
       for (std::int64_t c = 0; c < d.cols; ++c) total[c] += numbers[i * 2 * d.cols + offset + c];
     put_sums<Param<T>>(d.cols, total, to);
   };
-  share(of.dgamma, 0);
-  share(of.dbeta, d.cols);
+  share(args.dgamma, 0);
+  share(args.dbeta, d.cols);
 }
 
 template <class T, bool kAdd>
-void batch_norm_frozen_gradients(NormDims d, const NormBackward& of, const Param<T>* mean, const Param<T>* var) {
+void batch_norm_frozen_gradients(NormDims d, const NormBackward& args, const Param<T>* mean, const Param<T>* var) {
   using A = Acc<T>;
-  const T *dy = of.dy.data<T>(), *x = of.x.data<T>();
-  const Param<T>* gamma = of.gamma.data<Param<T>>();
+  const T *dy = args.dy.data<T>(), *x = args.x.data<T>();
+  const Param<T>* gamma = args.gamma.data<Param<T>>();
   const Scratch<A> rstd(d.cols), factor(d.cols);
   for (std::int64_t c = 0; c < d.cols; ++c) {
     rstd[c] = 1 / std::sqrt(A(var[c]) + A(d.eps));
     factor[c] = gamma[c] * rstd[c];
   }
   RowAdder<A, 2> sums(d.cols);
-  T* out = of.dx.to.data<T>();
+  T* out = args.dx.to.data<T>();
   for (std::int64_t e = 0; e < d.rows * d.cols; e += d.cols) {
     each_vector<A>(d.cols, [&](auto c, auto n) {
       const Vec<A> up = load(dy + e + c, n);
@@ -264,8 +265,8 @@ void batch_norm_frozen_gradients(NormDims d, const NormBackward& of, const Param
     });
     sums.end_rows(1);
   }
-  sums.template finish<Param<T>>(0, of.dgamma);
-  sums.template finish<Param<T>>(1, of.dbeta);
+  sums.template finish<Param<T>>(0, args.dgamma);
+  sums.template finish<Param<T>>(1, args.dbeta);
 }
 
 }  // namespace

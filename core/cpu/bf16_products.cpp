@@ -211,9 +211,9 @@ void emulated_product(const Bf16Product& p, const bf16* a, const bf16* b, const 
 
 }  // namespace
 
-void bf16_product(Bf16Products how, const Bf16Product& product, const bf16* a, const bf16* b, const float* bias,
+void bf16_product(Bf16Products kind, const Bf16Product& product, const bf16* a, const bf16* b, const float* bias,
                   void* c) {
-  if (how == Bf16Products::native)
+  if (kind == Bf16Products::native)
     native_product(product, a, b, bias, c);
   else
     emulated_product(product, a, b, bias, c);

@@ -23,7 +23,7 @@ struct Bf16Product {
 
 /// Runs on one thread. `bias` is null if the product has none. C is `float*` or `bf16*` according to `to`. With oneDNN
 /// this creates the product's primitive, unless bf16_prepare() has done so.
-void bf16_product(Bf16Products how, const Bf16Product& product, const bf16* a, const bf16* b, const float* bias,
+void bf16_product(Bf16Products kind, const Bf16Product& product, const bf16* a, const bf16* b, const float* bias,
                   void* c);
 
 /// Creates oneDNN's primitive (generated code, about a millisecond) once per process. Not for use within a step.

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <mutex>
@@ -45,7 +44,6 @@ std::size_t work_buffers(std::string_view config) {
   return std::max(kLeast, 2 * threads);
 }
 
-std::atomic<bool> keep_environment{false};
 constexpr const char* kCore = "OPENBLAS_CORETYPE";
 
 /// Sets the number of threads to one while OpenBLAS is loaded. It would start the other threads at once, and hang if
@@ -71,7 +69,6 @@ class OneThread {
 };
 
 Blas open() {
-  blas_clear_environment();
 #if defined(NORMLAB_OPENBLAS_CORE)
   setenv(kCore, NORMLAB_OPENBLAS_CORE, 0);  // --blas-env keep may have kept another
 #endif
@@ -190,10 +187,7 @@ std::vector<const char*> wider_blas_cores(std::string_view core, bool (*has)(con
   return wider;
 }
 
-void blas_keep_environment() { keep_environment = true; }
-
-void blas_clear_environment() {
-  if (keep_environment) return;
+void clear_blas_environment() {
   std::vector<std::string> names;
   for (char** e = environ; *e; ++e) {
     const std::string_view entry = *e;

@@ -1,5 +1,5 @@
-// The only access to OpenBLAS. It is opened at the first product, after inherited OPENBLAS_* variables are cleared: the
-// library reads them once, when loaded, and a shell may carry a core type that halves the speed. A CPU that is younger
+// The only access to OpenBLAS. It is opened at the first product and then reads OPENBLAS_* variables, so a program
+// clears them first: a shell may carry a core type that halves the speed. A CPU that is younger
 // than the library gets its oldest kernels; then it is opened again with the widest that both know.
 #pragma once
 
@@ -21,11 +21,9 @@ struct BlasInfo {
 /// first. None for cores that this table does not know.
 std::vector<const char*> wider_blas_cores(std::string_view core, bool (*has)(const char*));
 
-/// Keeps the inherited variables of OpenBLAS and oneDNN (--blas-env keep). Call before the first product. The number of
-/// threads is one in any case, because a step's shards are the threads.
-void blas_keep_environment();
-/// Removes the variables of OpenBLAS and oneDNN, unless they are to be kept. Call before opening either library.
-void blas_clear_environment();
+/// Removes the inherited variables of OpenBLAS and oneDNN. Call before the first product, since both read them when
+/// they are opened. OpenBLAS's number of threads is one in any case, because a step's shards are the threads.
+void clear_blas_environment();
 
 /// Loads OpenBLAS on the first call, which gemm makes too. Throws EnvironmentError if it is missing, or is a serial
 /// build, which is not safe to call from several threads.

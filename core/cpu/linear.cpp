@@ -30,14 +30,14 @@ void prefetch_tile(const T* tile, std::int64_t rows, std::int64_t columns, std::
 
 /// `dy`: the gradient of the product, whatever of.dy is.
 template <class T>
-void linear_gradients(LinearDims d, const LinearBackward& of, const T* dy) {
-  const Gradient &dx = of.dx, &dw = of.dw;
+void linear_gradients(LinearDims d, const LinearBackward& args, const T* dy) {
+  const Gradient &dx = args.dx, &dw = args.dw;
   if (dx)
-    product<T>({d.rows, d.in, d.out, plain(dy, d.out), plain(of.w.data<T>(), d.in), dx.to.data<T>(), d.in, adds(dx)});
+    product<T>({d.rows, d.in, d.out, plain(dy, d.out), plain(args.w.data<T>(), d.in), dx.to.data<T>(), d.in, adds(dx)});
   if (dw)
     product<T>(
-        {d.out, d.in, d.rows, transposed(dy, d.out), plain(of.x.data<T>(), d.in), dw.to.data<T>(), d.in, adds(dw)});
-  sum_columns<T>(d.rows, d.out, of.db, [&](auto r, auto c) { return dy[r * d.out + c]; });
+        {d.out, d.in, d.rows, transposed(dy, d.out), plain(args.x.data<T>(), d.in), dw.to.data<T>(), d.in, adds(dw)});
+  sum_columns<T>(d.rows, d.out, args.db, [&](auto r, auto c) { return dy[r * d.out + c]; });
 }
 
 }  // namespace
@@ -51,9 +51,9 @@ void CpuBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor resid
   });
 }
 
-void CpuBackend::linear_backward(LinearDims d, const LinearBackward& of) {
-  if (of.x.dtype() == DType::bf16) return linear_bf16_backward(d, of);
-  for_param_type("linear", of.x.dtype(), [&]<class T>(Type<T>) { linear_gradients<T>(d, of, of.dy.data<T>()); });
+void CpuBackend::linear_backward(LinearDims d, const LinearBackward& args) {
+  if (args.x.dtype() == DType::bf16) return linear_bf16_backward(d, args);
+  for_param_type("linear", args.x.dtype(), [&]<class T>(Type<T>) { linear_gradients<T>(d, args, args.dy.data<T>()); });
 }
 
 void CpuBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y) {
@@ -69,14 +69,14 @@ void CpuBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, Te
   });
 }
 
-void CpuBackend::linear_gelu_backward(LinearDims d, GeluForm, const LinearBackward& of) {
-  if (of.x.dtype() == DType::bf16) return linear_gelu_bf16_backward(d, of);
-  for_param_type("linear_gelu", of.x.dtype(), [&]<class T>(Type<T>) {
+void CpuBackend::linear_gelu_backward(LinearDims d, GeluForm, const LinearBackward& args) {
+  if (args.x.dtype() == DType::bf16) return linear_gelu_bf16_backward(d, args);
+  for_param_type("linear_gelu", args.x.dtype(), [&]<class T>(Type<T>) {
     const std::int64_t n = d.rows * d.out;
-    const T *up = of.dy.data<T>(), *rise = of.kept.data<T>();
+    const T *up = args.dy.data<T>(), *rise = args.saved.data<T>();
     const Scratch<T> dh(n);
     for (std::int64_t i = 0; i < n; ++i) dh[i] = up[i] * rise[i];
-    linear_gradients<T>(d, of, dh);
+    linear_gradients<T>(d, args, dh);
   });
 }
 

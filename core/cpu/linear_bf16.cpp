@@ -69,13 +69,13 @@ void CpuBackend::linear_bf16(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor 
                y.data<bf16>());
 }
 
-void CpuBackend::linear_bf16_backward(LinearDims d, const LinearBackward& of) {
-  const bf16* dy = of.dy.data<bf16>();
-  const Gradient &dx = of.dx, &dw = of.dw;
-  if (dx) bf16_product(bf16_products_, input_product(d, adds(dx)), dy, Rounded(of.w), nullptr, dx.to.data<bf16>());
+void CpuBackend::linear_bf16_backward(LinearDims d, const LinearBackward& args) {
+  const bf16* dy = args.dy.data<bf16>();
+  const Gradient &dx = args.dx, &dw = args.dw;
+  if (dx) bf16_product(bf16_products_, input_product(d, adds(dx)), dy, Rounded(args.w), nullptr, dx.to.data<bf16>());
   if (dw)
-    bf16_product(bf16_products_, weight_product(d, adds(dw)), dy, of.x.data<bf16>(), nullptr, dw.to.data<float>());
-  if (of.db) add_column_sums(d.rows, d.out, dy, of.db);
+    bf16_product(bf16_products_, weight_product(d, adds(dw)), dy, args.x.data<bf16>(), nullptr, dw.to.data<float>());
+  if (args.db) add_column_sums(d.rows, d.out, dy, args.db);
 }
 
 void CpuBackend::linear_gelu_bf16(LinearDims d, GeluForm form, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y) {
@@ -83,14 +83,14 @@ void CpuBackend::linear_gelu_bf16(LinearDims d, GeluForm form, Tensor x, Tensor 
   gelu_forward(form, d.rows * d.out, y.data<bf16>(), y.data<bf16>(), slope.data<bf16>());
 }
 
-void CpuBackend::linear_gelu_bf16_backward(LinearDims d, LinearBackward of) {
+void CpuBackend::linear_gelu_bf16_backward(LinearDims d, LinearBackward args) {
   const std::int64_t n = d.rows * d.out;
-  const bf16 *up = of.dy.data<bf16>(), *rise = of.kept.data<bf16>();
+  const bf16 *up = args.dy.data<bf16>(), *rise = args.saved.data<bf16>();
   const Scratch<bf16> dh(n);
   each_vector<float>(
       n, [&](std::int64_t i, auto lanes) { store(dh + i, load(up + i, lanes) * load(rise + i, lanes), lanes); });
-  of.dy = Tensor(dh, of.dy.shape(), DType::bf16);
-  linear_bf16_backward(d, of);
+  args.dy = Tensor(dh, args.dy.shape(), DType::bf16);
+  linear_bf16_backward(d, args);
 }
 
 }  // namespace normlab

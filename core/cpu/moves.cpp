@@ -8,10 +8,10 @@ namespace {
 /// Calls f(first of `count` adjacent pieces, its place or kPadding, count).
 template <class F>
 void each_run(const MoveDims& place, std::int64_t pieces, std::int64_t whole, F&& f) {
-  with_place(place, pieces, whole, [&]<class I>(const auto& of, I) {
-    const std::int64_t run = of.together();
+  with_place(place, pieces, whole, [&]<class I>(const auto& places, I) {
+    const std::int64_t run = places.together();
     for (std::int64_t i = 0; i < pieces; i += run) {
-      const I at = of.place(I(i));
+      const I at = places.place(I(i));
       f(i, at == I(kPadding) ? kPadding : std::int64_t(at), run);
     }
   });

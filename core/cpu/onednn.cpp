@@ -1,6 +1,5 @@
 #include "core/cpu/onednn.h"
 
-#include "core/cpu/blas.h"
 #include "core/error.h"
 #include "core/library.h"
 
@@ -8,7 +7,6 @@ namespace normlab {
 namespace {
 
 OneDnn open() {
-  blas_clear_environment();
   const Library library("oneDNN", concat("libdnnl.so.", DNNL_VERSION_MAJOR), "install it: apt-get install libdnnl-dev");
   OneDnn functions;
 #define NORMLAB_FIND(name) library.find("dnnl_" #name, functions.name);

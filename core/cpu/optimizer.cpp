@@ -43,12 +43,13 @@ void CpuBackend::lamb_moments(const LambSettings& s, const ParameterUpdate& u, L
   *squares = {};
   if (u.state->nonfinite) return;
   for_param_type("lamb_moments", u.p.dtype(), [&]<class P>(Type<P>) {
-    const LambMoments<P> of(s, u.factors, *u.state, buffers_of<P, P>(u));
+    const LambMoments<P> moments(s, u.factors, *u.state, buffers_of<P, P>(u));
     const std::int64_t n = u.p.size();
-    for (std::int64_t i = 0; i < n; ++i) of(i);
-    squares->parameters = sum<double>(n, [&](auto i) { return double(of.parameter(i)) * double(of.parameter(i)); });
+    for (std::int64_t i = 0; i < n; ++i) moments(i);
+    squares->parameters =
+        sum<double>(n, [&](auto i) { return double(moments.parameter(i)) * double(moments.parameter(i)); });
     squares->direction = sum<double>(n, [&](auto i) {
-      const double r = double(of.direction(i));
+      const double r = double(moments.direction(i));
       return r * r;
     });
   });
@@ -89,20 +90,20 @@ void orthogonalise(std::int64_t rows, std::int64_t cols, P* x, Multiply&& multip
   const Scratch<P> second(squared);
   const Scratch<P> fourth(squared);
   const Scratch<F> narrow(kRounds ? size + squared : 0);
-  F *of = narrow, *square = narrow + size;
-  if constexpr (!kRounds) of = x, square = second;
+  F *rounded = narrow, *square = narrow + size;
+  if constexpr (!kRounds) rounded = x, square = second;
   const auto round = [](std::int64_t n, const P* from, F* to) {
     if constexpr (kRounds)
       for (std::int64_t i = 0; i < n; ++i) to[i] = F(from[i]);
   };
   for (int n = 0; n < kMuonSteps; ++n) {
-    round(size, x, of);
-    multiply(products.square, of, of, second);
+    round(size, x, rounded);
+    multiply(products.square, rounded, rounded, second);
     round(squared, second, square);
     multiply(products.fourth, square, square, fourth);
     for (std::int64_t i = 0; i < squared; ++i) square[i] = F(P(kMuonB) * P(square[i]) + P(kMuonC) * fourth[i]);
-    multiply(products.step, wide ? square : of, wide ? of : square, step);
-    for (std::int64_t i = 0; i < size; ++i) x[i] = P(kMuonA) * P(of[i]) + step[i];
+    multiply(products.step, wide ? square : rounded, wide ? rounded : square, step);
+    for (std::int64_t i = 0; i < size; ++i) x[i] = P(kMuonA) * P(rounded[i]) + step[i];
   }
 }
 
@@ -117,8 +118,8 @@ void CpuBackend::prepare_muon(std::int64_t rows, std::int64_t cols) {
 void CpuBackend::muon(const MuonSettings& s, std::int64_t rows, std::int64_t cols, const ParameterUpdate& u) {
   if (u.state->nonfinite) return;
   for_param_type("muon", u.p.dtype(), [&]<class P>(Type<P>) {
-    const UpdateBuffers<P> of = buffers_of<P, P>(u);
-    const MuonDirection<P> direction(s, *u.state, of);
+    const UpdateBuffers<P> buffers = buffers_of<P, P>(u);
+    const MuonDirection<P> direction(s, *u.state, buffers);
     const std::int64_t n = rows * cols;
     const Scratch<P> x(n);
     for (std::int64_t i = 0; i < n; ++i) x[i] = direction(i);
@@ -140,7 +141,7 @@ void CpuBackend::muon(const MuonSettings& s, std::int64_t rows, std::int64_t col
                            .c_row = p.n});
       });
     const MuonStep<P> after(s, rows, cols, u.factors, *u.state);
-    for (std::int64_t i = 0; i < n; ++i) of.p[i] = after(of.p[i], of.decays[i] != 0, x[i]);
+    for (std::int64_t i = 0; i < n; ++i) buffers.p[i] = after(buffers.p[i], buffers.decays[i] != 0, x[i]);
   });
 }
 

@@ -11,14 +11,15 @@ struct Axis {
   std::int64_t in, out, taps;
   Scratch<std::int64_t> first;  // [out]
   Scratch<double> weights;      // [out, taps]
-  Axis(Resampling how, std::int64_t from, std::int64_t to)
-      : in(from), out(to), taps(resample_taps(how, from, to)), first(to), weights(to * taps) {
-    resample_weights(how, from, to, first, weights);
+  Axis(Resampling method, std::int64_t from, std::int64_t to)
+      : in(from), out(to), taps(resample_taps(method, from, to)), first(to), weights(to * taps) {
+    resample_weights(method, from, to, first, weights);
   }
 };
 struct Axes {
   Axis height, width;
-  explicit Axes(const ResampleDims& d) : height(d.how, d.height, d.out_height), width(d.how, d.width, d.out_width) {}
+  explicit Axes(const ResampleDims& d)
+      : height(d.method, d.height, d.out_height), width(d.method, d.width, d.out_width) {}
 };
 
 /// to [outer, out, inner] = weights times from [outer, in, inner], along the middle axis.

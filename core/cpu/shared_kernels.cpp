@@ -64,16 +64,16 @@ void CpuBackend::each_row(const char*, std::int64_t rows, const F& f) {
 
 template <class F, std::size_t kIn, std::size_t kColumns, std::size_t kSums>
 void CpuBackend::map(const char* op, std::int64_t rows, std::int64_t cols, const F& f,
-                     const Operands<kIn, kColumns, kSums>& of) {
-  for_type(op, of.in[0].dtype(), [&]<class T>(Type<T>) {
+                     const Operands<kIn, kColumns, kSums>& operands) {
+  for_type(op, operands.in[0].dtype(), [&]<class T>(Type<T>) {
     using A = Acc<T>;
     const T* in[kIn];
-    for (std::size_t i = 0; i != kIn; ++i) in[i] = of.in[i].template data<T>();
+    for (std::size_t i = 0; i != kIn; ++i) in[i] = operands.in[i].template data<T>();
     const A* columns[kColumns + 1];
-    const Scratch<A> wide(of.group == 1 ? 0 : cols);
+    const Scratch<A> wide(operands.group == 1 ? 0 : cols);
     for (std::size_t k = 0; k != kColumns; ++k)
-      columns[k] = spread(of.group, cols, of.columns[k].template data<A>(), wide.begin());
-    T* const out = of.y.to.template data<T>();
+      columns[k] = spread(operands.group, cols, operands.columns[k].template data<A>(), wide.begin());
+    T* const out = operands.y.to.template data<T>();
     [&]<std::size_t... i, std::size_t... k>(std::index_sequence<i...>, std::index_sequence<k...>) {
       if constexpr (kSums == 0) {
         constexpr std::int64_t kPiece = 256;
@@ -83,11 +83,11 @@ void CpuBackend::map(const char* op, std::int64_t rows, std::int64_t cols, const
             const std::int64_t count = std::min(kPiece, cols - first);
             for (std::int64_t c = 0; c < count; ++c)
               values[c] = f(A(in[i][e + first + c])..., columns[k][first + c]...);
-            for (std::int64_t c = 0; c < count; ++c) put(out[e + first + c], values[c], adds(of.y));
+            for (std::int64_t c = 0; c < count; ++c) put(out[e + first + c], values[c], adds(operands.y));
           }
       } else {
         RowAdder<A, kSums> sums(cols);
-        choose(adds(of.y), [&](auto add) {
+        choose(adds(operands.y), [&](auto add) {
           for (std::int64_t e = 0; e < rows * cols; e += cols) {
             each_vector<A>(cols, [&](auto c, auto n) {
               Vec<A> terms[kSums];
@@ -98,7 +98,7 @@ void CpuBackend::map(const char* op, std::int64_t rows, std::int64_t cols, const
             sums.end_rows(1);
           }
         });
-        for (std::size_t s = 0; s != kSums; ++s) sums.template finish<A>(int(s), of.sums[s], of.group);
+        for (std::size_t s = 0; s != kSums; ++s) sums.template finish<A>(int(s), operands.sums[s], operands.group);
       }
     }
     (std::make_index_sequence<kIn>(), std::make_index_sequence<kColumns>());

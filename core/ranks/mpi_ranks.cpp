@@ -92,12 +92,12 @@ class MpiRanks final : public Group {
     const std::size_t step = kMostBytes / parts.size();
     for (std::size_t at = 0; at < longest; at += step) {
       const Cut cut(parts, at, step);
-      const auto own = static_cast<std::size_t>(rank_);
+      const auto rank = static_cast<std::size_t>(rank_);
       received_.resize(cut.bytes);
-      mpi_.Allgatherv(cut.counts[own] > 0 ? parts[own].data() + at : nullptr, cut.counts[own], byte_, received_.data(),
-                      cut.counts.data(), cut.begins.data(), byte_, group_);
+      mpi_.Allgatherv(cut.counts[rank] > 0 ? parts[rank].data() + at : nullptr, cut.counts[rank], byte_,
+                      received_.data(), cut.counts.data(), cut.begins.data(), byte_, group_);
       for (std::size_t r = 0; r < parts.size(); ++r)
-        if (r != own) cut.copy(r, received_.data() + cut.begins[r], parts[r].data() + at);
+        if (r != rank) cut.copy(r, received_.data() + cut.begins[r], parts[r].data() + at);
     }
   }
 

@@ -192,10 +192,10 @@ struct ContrastLosses {
       if (row.leads()) losses[i] = loss;
       return;
     }
-    A* const own = statistics + 4 * i;
-    softmax_of(row, of_texts, own);
-    softmax_of(row, cols + i * d.batch, own + 2);
-    if (row.leads()) losses[i] = rule.softmax_loss(rule.logit(of_texts[d.first + i]), own);
+    A* const pair = statistics + 4 * i;
+    softmax_of(row, of_texts, pair);
+    softmax_of(row, cols + i * d.batch, pair + 2);
+    if (row.leads()) losses[i] = rule.softmax_loss(rule.logit(of_texts[d.first + i]), pair);
   }
 };
 
@@ -268,11 +268,11 @@ void SharedKernels<D>::unit_rows_backward(Tensor dy, Tensor x, Gradient dx) {
 }
 
 template <class D>
-void SharedKernels<D>::contrast(ContrastDims d, const Contrast& of, Tensor statistics, Tensor losses) {
+void SharedKernels<D>::contrast(ContrastDims d, const Contrast& cosines, Tensor statistics, Tensor losses) {
   for_param_type("contrast", losses.dtype(), [&]<class A>(Type<A>) {
     on().each_row("contrast", d.images,
-                  shared::ContrastLosses<A>{d, contrast_rule<A>(d, of, {}, {}), of.rows.data<A>(), of.cols.data<A>(),
-                                            statistics.data<A>(), losses.data<A>()});
+                  shared::ContrastLosses<A>{d, contrast_rule<A>(d, cosines, {}, {}), cosines.rows.data<A>(),
+                                            cosines.cols.data<A>(), statistics.data<A>(), losses.data<A>()});
   });
 }
 

@@ -7,7 +7,7 @@ namespace normlab {
 std::string to_string(const PatchGrid& grid) { return concat(grid.height, "x", grid.width); }
 
 ResizedPositions resize_positions(std::span<const float> table, std::int64_t dim, PatchGrid from, PatchGrid to,
-                                  std::int64_t prefix, Resampling how) {
+                                  std::int64_t prefix, Resampling method) {
   if (dim < 1 || prefix < 0 || from.height < 1 || from.width < 1 || to.height < 1 || to.width < 1)
     throw InputError(concat("positions ", to_string(from), " to ", to_string(to), ", width ", dim, ", ", prefix,
                             " prefix tokens: a grid has no points"));
@@ -20,12 +20,18 @@ ResizedPositions resize_positions(std::span<const float> table, std::int64_t dim
 
   const auto head = table.begin() + prefix * dim;
   std::vector<double> image(head, table.end()), resized(static_cast<std::size_t>(to.size() * dim));
-  const ResampleDims dims{1, from.height, from.width, dim, to.height, to.width, how};
+  const ResampleDims dims{.batch = 1,
+                          .height = from.height,
+                          .width = from.width,
+                          .channels = dim,
+                          .out_height = to.height,
+                          .out_width = to.width,
+                          .method = method};
   cpu_backend().resample(dims, Tensor(image.data(), {from.size(), dim}, DType::f64),
                          Tensor(resized.data(), {to.size(), dim}, DType::f64));
   ResizedPositions result{
       {table.begin(), head},
-      concat("positions ", to_string(from), " -> ", to_string(to), " by ", to_string(how), prefix_words)};
+      concat("positions ", to_string(from), " -> ", to_string(to), " by ", to_string(method), prefix_words)};
   for (const double value : resized) result.table.push_back(static_cast<float>(value));
   return result;
 }

@@ -29,9 +29,9 @@ struct ResizedPositions {
 
 /// `table` [prefix + from.size(), dim]: keeps the first `prefix` rows (class token, registers) and resamples the
 /// others as an image, in double. timm uses bicubic_antialias for a state dict and bilinear for an npz; Big Vision
-/// uses corners. Equal grids change nothing, whatever `how`. Throws InputError if the table has another size or a grid
+/// uses corners. Equal grids change nothing, whatever `method`. Throws InputError if the table has another size or a grid
 /// is empty.
 ResizedPositions resize_positions(std::span<const float> table, std::int64_t dim, PatchGrid from, PatchGrid to,
-                                  std::int64_t prefix, Resampling how);
+                                  std::int64_t prefix, Resampling method);
 
 }  // namespace normlab

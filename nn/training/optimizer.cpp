@@ -183,13 +183,13 @@ void Optimizer::step(ShardPool& pool, StepState* state) {
 
 ParameterUpdate Optimizer::update_of(const Piece& piece, const StepState* state) const {
   const auto part = [&](const Tensor& flat) { return flat.slice(piece.first, piece.count); };
-  return {piece.factors,
-          state,
-          part(parameters_.flat_lane(0)),
-          part(decay_),
-          part(parameters_.update().values),
-          part(moments_[0].flat),
-          moments_.size() > 1 ? part(moments_[1].flat) : Tensor()};
+  return {.factors = piece.factors,
+          .state = state,
+          .gradient = part(parameters_.flat_lane(0)),
+          .decay = part(decay_),
+          .p = part(parameters_.update().values),
+          .m = part(moments_[0].flat),
+          .v = moments_.size() > 1 ? part(moments_[1].flat) : Tensor()};
 }
 
 LambSettings Optimizer::lamb(const Piece& piece) const {

@@ -39,7 +39,7 @@ std::vector<double> layer(CudaBackend& backend, DType type, std::vector<int>* ep
   backend.linear_backward(d, {z, x, w, {}, {dw, Write::add}, {db2}});
   note();
   backend.linear_backward_through_gelu({kM, kN, kK}, GeluForm::tanh,
-                                       {.dy = x, .x = y, .w = v, .dx = {dh}, .kept = kept});
+                                       {.dy = x, .x = y, .w = v, .dx = {dh}, .saved = kept});
   note();
   backend.synchronize();
   std::vector<double> all;

@@ -15,7 +15,6 @@
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/lab/base/build_info.h"
-#include "experiments/lab/base/first_wins.h"
 #include "experiments/lab/base/folders.h"
 #include "experiments/lab/base/regular_file.h"
 #include "experiments/lab/base/system_calls.h"
@@ -316,10 +315,10 @@ std::filesystem::path target_of(std::filesystem::path path) {
 
 std::optional<int> named_stream(std::filesystem::path path) {
   std::error_code error;
-  const std::filesystem::path own = std::filesystem::canonical("/proc/self/fd", error);
+  const std::filesystem::path descriptors = std::filesystem::canonical("/proc/self/fd", error);
   for (int links = 0; !error && links < kMostLinks; ++links) {
     const std::optional<std::uint64_t> number = whole_number(path.filename().string());
-    if (number && std::filesystem::canonical(folder_of(path), error) == own && !error) return int(*number);
+    if (number && std::filesystem::canonical(folder_of(path), error) == descriptors && !error) return int(*number);
     error.clear();
     if (!std::filesystem::is_symlink(path, error)) return std::nullopt;
     const std::filesystem::path target = std::filesystem::read_symlink(path, error);
@@ -351,10 +350,10 @@ void write_file_or_stream(const std::filesystem::path& path, std::string_view by
   write_atomically(target, bytes);
 }
 
-bool publish(const std::filesystem::path& path, std::string_view bytes) {
+bool publish(const std::filesystem::path& path, std::string_view bytes, const FirstWins& by) {
   for (int i = 0; i < kTries; ++i) {
     Temporary temporary(path, bytes);
-    switch (place(temporary.path(), path)) {
+    switch (place(temporary.path(), path, by)) {
       case Placed::yes:
         temporary.forget();
         sync_folder(folder_of(path));
@@ -376,8 +375,8 @@ std::optional<std::filesystem::path> take_away(const std::filesystem::path& path
   throw_system_error("rename", path, error_number);
 }
 
-bool put_back(const std::filesystem::path& taken, const std::filesystem::path& path) {
-  const bool back = place(taken, path) == Placed::yes;
+bool put_back(const std::filesystem::path& taken, const std::filesystem::path& path, const FirstWins& by) {
+  const bool back = place(taken, path, by) == Placed::yes;
   if (!back) remove_file(taken);
   return back;
 }

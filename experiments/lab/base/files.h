@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/lab/base/first_wins.h"
 #include "experiments/lab/base/system_calls.h"
 
 namespace normlab {
@@ -80,13 +81,13 @@ void write_file_or_stream(const std::filesystem::path& path, std::string_view by
 
 /// Like write_atomically, but the first of several processes wins, also over NFS (experiments/lab/base/first_wins.h).
 /// False, with nothing changed, if `path` exists.
-bool publish(const std::filesystem::path& path, std::string_view bytes);
+bool publish(const std::filesystem::path& path, std::string_view bytes, const FirstWins& by = {});
 
 /// Renames the file to a name that only this process uses, so one of several callers gets it; nullopt if it is gone. It
 /// may be another file than expected: inspect it, then remove it or put it back.
 std::optional<std::filesystem::path> take_away(const std::filesystem::path& path);
 /// Undoes a mistaken take_away(). If the name has been reused in the meantime, removes `taken` and returns false.
-bool put_back(const std::filesystem::path& taken, const std::filesystem::path& path);
+bool put_back(const std::filesystem::path& taken, const std::filesystem::path& path, const FirstWins& by = {});
 
 /// A missing file is not an error.
 void remove_file(const std::filesystem::path& path);

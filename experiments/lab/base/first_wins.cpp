@@ -5,7 +5,6 @@
 #include <sys/vfs.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <optional>
 #include <system_error>
@@ -20,14 +19,6 @@ namespace normlab {
 namespace {
 
 namespace fs = std::filesystem;
-
-enum class Way { untried, link, creation };
-std::atomic<Way> way{Way::untried};
-/// kExclusiveCreationFile in the run's folder; set once, before threads or workers start.
-fs::path& marker() {
-  static fs::path path;
-  return path;
-}
 
 bool is_there(const fs::path& path) {
   struct stat status {};
@@ -194,45 +185,40 @@ void require_exclusive_creation(const fs::path& out, const std::string& file_sys
 
 }  // namespace
 
-std::string choose_first_wins(const fs::path& out) {
+FirstWins choose_first_wins(const fs::path& out) {
   make_folders(out);
   remove_abandoned_temporaries(out);
-  marker() = out / kExclusiveCreationFile;
+  const fs::path marker = out / kExclusiveCreationFile;
   const fs::path first = temporary_name(out / "probe"), second = temporary_name(out / "probe");
   if (!create_exclusively(first, "")) throw_system_error("create", first, errno);
   const int error_number = link_retrying(first, second) == 0 ? 0 : errno;
   remove_file(first);
   remove_file(second);
-  if (error_number == 0 && !is_there(marker())) {
-    way = Way::link;
-    return "";
-  }
-  if (error_number == 0) {
-    way = Way::creation;
-    return concat(out.string(), " is shared with hosts that have no hard links, according to ", marker().string(),
-                  "; this run creates files exclusively (O_EXCL), as they do");
-  }
+  if (error_number == 0 && !is_there(marker)) return {FirstWins::Way::link, marker};
+  if (error_number == 0)
+    return {FirstWins::Way::creation, marker,
+            concat(out.string(), " is shared with hosts that have no hard links, according to ", marker.string(),
+                   "; this run creates files exclusively (O_EXCL), as they do")};
   if (!refuses_links(error_number)) throw_system_error("make a hard link in", out, error_number);
   const std::string refusal = std::generic_category().message(error_number), file_system = file_system_of(out);
   require_exclusive_creation(out, file_system, refusal);
   // Before anything is published: runs on hosts with hard links check for it before each link.
-  write_atomically(marker(), concat(file_system, ": ", refusal, "\n"));
-  way = Way::creation;
-  return concat(
-      out.string(), ": the file system ", file_system, " has no hard links (", refusal,
-      "); this run creates files exclusively (O_EXCL) instead, and so do other runs in this folder, because of ",
-      marker().string());
+  write_atomically(marker, concat(file_system, ": ", refusal, "\n"));
+  return {FirstWins::Way::creation, marker,
+          concat(out.string(), ": the file system ", file_system, " has no hard links (", refusal,
+                 "); this run creates files exclusively (O_EXCL) instead, and so do other runs in this folder, because "
+                 "of ",
+                 marker.string())};
 }
 
-Placed place(const fs::path& temporary, const fs::path& path) {
-  if (way == Way::link && is_there(marker())) way = Way::creation;
-  if (way == Way::creation) return place_by_creation(temporary, path);
+Placed place(const fs::path& temporary, const fs::path& path, const FirstWins& by) {
+  using enum FirstWins::Way;
+  if (by.way == creation || (by.way == link && is_there(by.marker))) return place_by_creation(temporary, path);
   if (const auto placed = place_by_link(temporary, path)) return *placed;
-  if (way == Way::link)
+  if (by.way == link)
     throw EnvironmentError(concat("cannot publish ", path.string(), ": ", std::generic_category().message(errno),
                                   "; the file system made hard links when this run began but does not now; run the "
                                   "same command again, finished results are untouched"));
-  way = Way::creation;
   return place_by_creation(temporary, path);
 }
 

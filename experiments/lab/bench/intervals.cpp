@@ -29,17 +29,17 @@ std::vector<Noise> cells_of(int rows) {
 }
 
 /// An effect of each seed would cancel in all differences, so there is none.
-Strip drawn(const SimulatedStrip& of, std::size_t sweep) {
+Strip drawn(const SimulatedStrip& simulated, std::size_t sweep) {
   const StreamKey key = stream_key(sweep, "intervals", "simulation");
   std::uint64_t position = 0;
   const auto row = [&](bool noisy) {
     StripRow out;
-    for (std::uint64_t seed = 0; seed < of.seeds; ++seed)
-      out.values.emplace_hint(out.values.end(), seed, (noisy ? of.times : 1) * normal(key, position++));
+    for (std::uint64_t seed = 0; seed < simulated.seeds; ++seed)
+      out.values.emplace_hint(out.values.end(), seed, (noisy ? simulated.times : 1) * normal(key, position++));
     return out;
   };
-  Strip strip{row(of.noisy_baseline), {}};
-  for (std::size_t r = 0; r < of.rows; ++r) strip.rows.push_back(row(r < of.noisy_rows));
+  Strip strip{row(simulated.noisy_baseline), {}};
+  for (std::size_t r = 0; r < simulated.rows; ++r) strip.rows.push_back(row(r < simulated.noisy_rows));
   return strip;
 }
 

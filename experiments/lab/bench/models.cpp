@@ -84,7 +84,7 @@ Measured bench_models(const BenchOptions& o) {
                       {"published_infer", or_null(published.infer, 3)}});
       // The V100's speeds say little here, their ratios do.
       Json& row = shown.emplace_back(rows.back());
-      const auto ratio = [](double value, double of) { return of > 0 ? value / of : 0; };
+      const auto ratio = [](double value, double baseline) { return baseline > 0 ? value / baseline : 0; };
       row["published_train"] = or_null(ratio(published.train, model.ln.train), 2);
       row["published_infer"] = or_null(ratio(published.infer, model.ln.infer), 2);
     }

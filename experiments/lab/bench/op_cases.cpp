@@ -90,8 +90,8 @@ std::vector<OpCase> norm_ops(const OpSizes& s) {
        {x},
        {cols, cols},
        [](V v) {
-         const Shape of{v[0].shape().back()};
-         return batch_norm_frozen(v[0], v[1], v[2], filled(v[0], of, 0.5), filled(v[0], of, 2.0), 1e-5);
+         const Shape width{v[0].shape().back()};
+         return batch_norm_frozen(v[0], v[1], v[2], filled(v[0], width, 0.5), filled(v[0], width, 2.0), 1e-5);
        }},
   };
 }

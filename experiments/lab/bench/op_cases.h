@@ -15,7 +15,7 @@ namespace normlab {
 /// Normal numbers for an input.
 struct OpInput {
   OpInput(std::initializer_list<std::int64_t> dims) : shape(dims) {}
-  OpInput(const Shape& of, double mean_of, double std_of) : shape(of), mean(mean_of), std(std_of) {}
+  OpInput(const Shape& size, double mean_of, double std_of) : shape(size), mean(mean_of), std(std_of) {}
   Shape shape;
   double mean = 0.3, std = 0.8;
 };

@@ -120,14 +120,14 @@ struct Check {
       sole.dataset = dataset;
       sole.model = trial.config.model;
       if (!checked.insert(canonical_json(sole)).second) continue;
-      const auto of = [&](std::string_view what) { return concat(what, " of ", in_quotes(dataset.name)); };
+      const auto of_dataset = [&](std::string_view what) { return concat(what, " of ", in_quotes(dataset.name)); };
       if (!wanted.empty())
         if (const auto names = found([&] { return class_names_of(dataset, options.data_root()); }, unchecked,
-                                     of("the names of the classes")))
+                                     of_dataset("the names of the classes")))
           require_class_names(dataset.name, wanted, *names);
       if (has_text(trial.config.model))
-        if (const auto tokeniser =
-                found([&] { return tokeniser_of(dataset, options.data_root()); }, unchecked, of("the vocabulary")))
+        if (const auto tokeniser = found([&] { return tokeniser_of(dataset, options.data_root()); }, unchecked,
+                                         of_dataset("the vocabulary")))
           require_vocabulary(trial.config, *tokeniser);
     }
   }

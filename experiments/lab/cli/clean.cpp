@@ -21,7 +21,7 @@ struct Clean {
   int operator()() const {
     if (descriptor.file.empty() && !out_option.given())
       throw InputError("clean: give a descriptor, or --out FOLDER for all trials in that folder");
-    const ResultStore store(descriptor.out);
+    ResultStore store(descriptor.out);
     std::uint64_t bytes = 0;
     std::size_t files = 0, trials = 0;
     const auto list = [&](const std::vector<Removal>& removals) {
@@ -32,7 +32,8 @@ struct Clean {
       files += removals.size();
     };
     if (yes && std::filesystem::is_directory(store.out() / "trials")) {
-      if (const std::string note = choose_first_wins(store.out()); !note.empty()) tell("{}\n", note);
+      store = ResultStore(store.out(), choose_first_wins(store.out()));
+      if (const std::string& notice = store.first_wins().notice; !notice.empty()) tell("{}\n", notice);
       put_back_set_aside(store);
     }
     const std::filesystem::path folder = store.out() / "experiments";

@@ -118,7 +118,7 @@ int carry_out(int argc, char** argv) {
   if (required && std::find(words.begin(), words.end(), "--help") == words.end())
     app.require(old->words.front(), old->required);
   if (const std::optional<int> code = app.read(words)) return *code;
-  if (blas_env == "keep") blas_keep_environment();
+  if (blas_env == "clear") clear_blas_environment();
   return app.carry_out();
 }
 

@@ -111,7 +111,8 @@ struct RunCommand {
     }
     if (words)
       for (const std::string& what : experiment.repeated_rows) tell("{}: {}\n", experiment.stem, what);
-    if (const std::string note = choose_first_wins(options.out); words && !note.empty()) tell("{}\n", note);
+    options.first_wins = choose_first_wins(options.out);
+    if (const std::string& notice = options.first_wins.notice; words && !notice.empty()) tell("{}\n", notice);
     put_back_set_aside(store);
     const auto begin = std::chrono::steady_clock::now();
     const RunSummary summary = run_experiment(experiment, options);

@@ -203,19 +203,19 @@ void list_shards(const ImageIndex& index, ImageSet& images) {
 /// Masks in files.
 class FileMasks final : public Masks {
  public:
-  FileMasks(ImageIndex index, MaskLabels how, std::int64_t classes, int threads)
-      : files_(std::move(index), threads), how_(how), classes_(classes) {}
+  FileMasks(ImageIndex index, MaskLabels numbering, std::int64_t classes, int threads)
+      : files_(std::move(index), threads), numbering_(numbering), classes_(classes) {}
   void read(std::int64_t i, Mask& out, std::vector<std::uint8_t>& bytes) const override {
     files_.read(i, bytes);
     decode_mask_png(bytes, files_.where(i), out);
-    number_labels(out, how_, classes_, files_.where(i));
+    number_labels(out, numbering_, classes_, files_.where(i));
   }
   std::string where(std::int64_t i) const override { return files_.where(i); }
   std::int64_t bytes(std::int64_t i) const { return files_.bytes(i); }
 
  private:
   IndexedImages files_;
-  MaskLabels how_;
+  MaskLabels numbering_;
   std::int64_t classes_;
 };
 

@@ -295,9 +295,9 @@ const LayoutRow kImageListLayout{
         },
     .read =
         [](const DatasetConfig& config, const fs::path& folder, const std::string&, const SliceRequest& request) {
-          SliceRequest own = request;
-          own.class_names.clear();  // those of the list, of whichever split
-          return read_image_list(folder, config.labels, own);
+          SliceRequest slice = request;
+          slice.class_names.clear();  // those of the list, of whichever split
+          return read_image_list(folder, config.labels, slice);
         }};
 
 }  // namespace normlab

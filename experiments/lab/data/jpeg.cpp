@@ -255,9 +255,10 @@ const AllTables& all_tables() {
 bool uses(const jpeg_decompress_struct& jpeg, const QualityTables& tables) {
   for (int c = 0; c < jpeg.num_components; ++c) {
     const int number = jpeg.comp_info[c].quant_tbl_no;
-    const JQUANT_TBL* const own = number >= 0 && number < NUM_QUANT_TBLS ? jpeg.quant_tbl_ptrs[number] : nullptr;
-    if (own == nullptr) return false;
-    const auto is = [&](const Table& table) { return std::equal(table.begin(), table.end(), own->quantval); };
+    const JQUANT_TBL* const quantisation =
+        number >= 0 && number < NUM_QUANT_TBLS ? jpeg.quant_tbl_ptrs[number] : nullptr;
+    if (quantisation == nullptr) return false;
+    const auto is = [&](const Table& table) { return std::equal(table.begin(), table.end(), quantisation->quantval); };
     if (!is(tables.luma) && (c == 0 || !is(tables.chroma))) return false;
   }
   return true;

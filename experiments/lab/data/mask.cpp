@@ -12,16 +12,17 @@ void StoredMasks::read(std::int64_t index, Mask& out, std::vector<std::uint8_t>&
   std::copy_n(labels_.begin() + index * height_ * width_, height_ * width_, out.labels.begin());
 }
 
-void number_labels(Mask& mask, MaskLabels how, std::int64_t classes, const std::string& where) {
+void number_labels(Mask& mask, MaskLabels numbering, std::int64_t classes, const std::string& where) {
   for (std::size_t i = 0; i < mask.labels.size(); ++i) {
     std::uint8_t& label = mask.labels[i];
     if (label == kIgnoredLabel) continue;
     const std::uint8_t stored = label;
-    if (how == MaskLabels::from_one) label = stored == 0 ? kIgnoredLabel : static_cast<std::uint8_t>(stored - 1);
+    if (numbering == MaskLabels::from_one) label = stored == 0 ? kIgnoredLabel : static_cast<std::uint8_t>(stored - 1);
     if (label == kIgnoredLabel || label < classes) continue;
     throw InputError(concat(where, ": row ", std::int64_t(i) / mask.width, ", column ", std::int64_t(i) % mask.width,
                             ": the pixel is ", int{stored}, ", but there are ", classes,
-                            " classes, so pixels are at most ", how == MaskLabels::from_one ? classes : classes - 1,
+                            " classes, so pixels are at most ",
+                            numbering == MaskLabels::from_one ? classes : classes - 1,
                             "; add the class to classes.txt, or write 255 to ignore a pixel"));
   }
 }

@@ -49,9 +49,9 @@ class StoredMasks final : public Masks {
   std::vector<std::uint8_t> labels_;  // [n, height, width]
 };
 
-/// The pixels of a mask's file become labels as `how` says, which is not none. InputError names the file, and the first
+/// The pixels of a mask's file become labels as `numbering` says, which is not none. InputError names the file, and the first
 /// pixel whose label is not below `classes`.
-void number_labels(Mask& mask, MaskLabels how, std::int64_t classes, const std::string& where);
+void number_labels(Mask& mask, MaskLabels numbering, std::int64_t classes, const std::string& where);
 
 /// InputError, beginning with `mask_where`, if the sizes differ.
 void require_same_size(const Mask& mask, ImageSize image, const std::string& mask_where);

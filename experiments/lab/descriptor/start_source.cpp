@@ -183,12 +183,12 @@ std::shared_ptr<StartRow> StartSources::row_of_this(const GridRow& row, const St
   AxisLabels values = row.values.front();
   if (!start.from->row.members.empty())
     for (const auto& [path, text] : read_choice(start.from->row, design_.grids, problems_).values) {
-      const auto own = std::find_if(values.begin(), values.end(),
-                                    [&, path = path](const auto& value) { return value.first == path; });
-      if (own == values.end())
+      const auto axis = std::find_if(values.begin(), values.end(),
+                                     [&, path = path](const auto& value) { return value.first == path; });
+      if (axis == values.end())
         values.emplace_back(path, text);
       else
-        own->second = text;
+        axis->second = text;
     }
   if (!problems_.empty()) return nullptr;
   JsonNode tree = design_.base;

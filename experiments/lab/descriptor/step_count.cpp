@@ -55,7 +55,14 @@ Fewest fewest_images(const TrainConfig& train, const ModelConfig& model, std::in
   const std::int64_t whole = BatchCut{model, 0, 0, train.batch_size, train.accumulate, 0, 0}.part_images(batch);
   Fewest fewest{batch, whole, whole};
   for (const std::int64_t part : {whole, batch % whole}) {
-    const BatchNormDims dims{part, 1, 1, 0, part, statistics_batch, 0, 0};
+    const BatchNormDims dims{.images = part,
+                             .rows_per_image = 1,
+                             .cols = 1,
+                             .first_image = 0,
+                             .batch = part,
+                             .statistics_batch = statistics_batch,
+                             .eps = 0,
+                             .momentum = 0};
     if (part > 0 && dims.smallest_group() < fewest.group) fewest = {batch, part, dims.smallest_group()};
   }
   return fewest;

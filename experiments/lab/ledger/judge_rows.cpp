@@ -233,20 +233,20 @@ class RowJudge {
     Best best{.n = lines.front()->n};
     double top = -INFINITY;
     for (const TableLine* line : lines) {
-      const SeedValues own = values(*line);
+      const SeedValues values_of_row = values(*line);
       bool beaten = false;
       for (const TableLine* other : lines) {
         if (other == line) continue;
         SeedValues differences;
         for (const auto& [seed, value] : values(*other))
-          if (own.contains(seed)) differences[seed] = value - own.at(seed);
+          if (values_of_row.contains(seed)) differences[seed] = value - values_of_row.at(seed);
         const auto interval = staged_interval(differences, input_.first_stage, 1 - (1 - level) / pairs);
         if (!interval || !interval->half_width) return std::nullopt;
         beaten = beaten || interval->mean > *interval->half_width / std::sqrt(times);
         best.n = std::min(best.n, interval->n);
       }
       double mean = 0;
-      for (const auto& [seed, value] : own) mean += value / double(own.size());
+      for (const auto& [seed, value] : values_of_row) mean += value / double(values_of_row.size());
       if (mean > top) top = mean, best.value = axis_value(*line);
       if (beaten) continue;
       best.least = std::min(best.least, axis_value(*line));

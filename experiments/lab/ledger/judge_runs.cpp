@@ -176,16 +176,16 @@ class RunJudge {
   }
 
   /// The logarithm of a ratio of two measurements.
-  Measured measured_ratio(const TableLine& row, const std::string& of) {
+  Measured measured_ratio(const TableLine& row, const std::string& measured) {
     return measure(row, [&](const std::vector<MetricsLine>& curve, std::string& why) -> std::optional<double> {
-      const auto above = mean_measured(curve, of, test_);
+      const auto above = mean_measured(curve, measured, test_);
       const auto below = test_.over.empty() ? std::optional(1.0) : mean_measured(curve, test_.over, test_);
       if (!above || !below) {
-        why = not_measured(above ? test_.over : of);
+        why = not_measured(above ? test_.over : measured);
         return std::nullopt;
       }
       if (*above > 0 && *below > 0) return std::log(*above) - std::log(*below);
-      why = concat("measured zero or less as ", *above > 0 ? test_.over : of,
+      why = concat("measured zero or less as ", *above > 0 ? test_.over : measured,
                    ", which has no logarithm; a test of kind \"probe\" needs positive numbers");
       return std::nullopt;
     });

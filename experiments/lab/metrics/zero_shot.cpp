@@ -59,13 +59,13 @@ Features class_vectors(const Features& unit_texts, std::size_t per_class) {
   return out;
 }
 
-std::vector<std::int32_t> most_similar(const Features& of, const Features& among) {
+std::vector<std::int32_t> most_similar(const Features& queries, const Features& among) {
   std::vector<std::int32_t> found;
-  for (std::size_t i = 0; i < of.rows(); ++i) {
+  for (std::size_t i = 0; i < queries.rows(); ++i) {
     std::size_t best = 0;
     double top = -2;
     for (std::size_t j = 0; j < among.rows(); ++j)
-      if (const double c = cosine(of.row(i), among.row(j)); c > top) top = c, best = j;
+      if (const double c = cosine(queries.row(i), among.row(j)); c > top) top = c, best = j;
     found.push_back(static_cast<std::int32_t>(best));
   }
   return found;
@@ -87,15 +87,15 @@ double contrastive_loss_of(const Features& images, const Features& texts, std::s
       return std::exp(t) * cosine(images.row(first + i), texts.row(first + j)) + (sigmoid ? b : 0.0);
     };
     for (std::size_t i = 0; i < count; ++i) {
-      const double own = logit(i, i);
+      const double matching = logit(i, i);
       double over_texts = 0, over_images = 0;  // exponents are relative to the pair's own logit
       for (std::size_t j = 0; j < count; ++j) {
         if (sigmoid) {
-          total += minus_log_sigmoid(j == i ? own : -logit(i, j));
+          total += minus_log_sigmoid(j == i ? matching : -logit(i, j));
           continue;
         }
-        over_texts += std::exp(logit(i, j) - own);
-        over_images += std::exp(logit(j, i) - own);
+        over_texts += std::exp(logit(i, j) - matching);
+        over_images += std::exp(logit(j, i) - matching);
       }
       if (!sigmoid) total += 0.5 * (std::log(over_texts) + std::log(over_images));
     }

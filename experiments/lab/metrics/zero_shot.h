@@ -21,8 +21,8 @@ std::vector<std::string> class_texts(const std::string& name, const std::vector<
 void make_unit(Features& rows);
 /// One unit row per class: that of the mean of its `per_class` unit rows.
 Features class_vectors(const Features& unit_texts, std::size_t per_class);
-/// For each unit row of `of` the most similar row of `among`; the first of equals.
-std::vector<std::int32_t> most_similar(const Features& of, const Features& among);
+/// For each unit row of `queries` the most similar row of `among`; the first of equals.
+std::vector<std::int32_t> most_similar(const Features& queries, const Features& among);
 /// Of one unit row to each row of `among`.
 std::vector<double> similarities(std::span<const double> row, const Features& among);
 /// The mean loss of the pairs of image i and text i, in batches of `batch` in this order; a single last pair joins the

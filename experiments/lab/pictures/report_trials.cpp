@@ -34,11 +34,11 @@ Provenance shared_provenance(const Results& results) {
   std::optional<Provenance> shared;
   for (const auto& [id, result] : results) {
     if (!result) continue;
-    const Provenance& own = result->provenance;
-    if (!shared) shared = own;
+    const Provenance& provenance = result->provenance;
+    if (!shared) shared = provenance;
     std::erase_if(*shared, [&](const auto& entry) {
-      const auto found = own.find(entry.first);
-      return found == own.end() || found->second != entry.second;
+      const auto found = provenance.find(entry.first);
+      return found == provenance.end() || found->second != entry.second;
     });
   }
   return shared.value_or(Provenance());

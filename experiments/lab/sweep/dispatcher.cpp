@@ -193,7 +193,7 @@ bool Dispatcher::look_at(std::size_t t) {
   if (owner->lease_seconds == 0 ||
       !watch_.stale(trial(t).id, lease_of(place.path(), *owner), owner->lease_seconds, Clock::now()))
     return false;
-  if (break_claim(place.path(), *owner))
+  if (place.break_claim(*owner))
     say(fmt::format("{}: taken over from process {} on {}, whose lease has not moved for {:g} s", trial(t).label,
                     owner->pid, owner->host, owner->lease_seconds));
   queue_.push_back(t);
@@ -337,7 +337,7 @@ WorkerEvent Dispatcher::death(std::size_t t, pid_t worker, const std::string& me
   const bool failed = at_fault && publish_failure(place, trial(t), message);
   if (owner) {
     remove_temporaries(attempt_folder(place.path(), owner->attempt));
-    break_claim(place.path(), *owner);
+    place.break_claim(*owner);
   }
   if (!at_fault) return WorkerEvent::broken;
   if (failed) return WorkerEvent::failed;

@@ -128,7 +128,8 @@ class Merge {
   }
 
   Merged write() {
-    merged_.notice = choose_first_wins(out_.out());
+    out_ = ResultStore(out_.out(), choose_first_wins(out_.out()));
+    merged_.notice = out_.first_wins().notice;
     put_back_set_aside(out_);
     for (const fs::path& part : abandoned_parts(out_)) remove_folder(part);
     place_all();
@@ -203,7 +204,7 @@ class Merge {
       return true;
     }
     if (owner->lease_seconds > 0 && watch.stale(id, seen, owner->lease_seconds, Clock::now()))
-      break_claim(path, *owner);
+      out_.trial(id).break_claim(*owner);
     return false;
   }
 
@@ -220,7 +221,7 @@ class Merge {
         ++merged_.copied;
         return true;
       }
-      std::optional<Claim> claim = Claim::acquire(trial.path());
+      std::optional<Claim> claim = Claim::acquire(trial.path(), kLeaseSeconds, out_.first_wins());
       if (!claim) return false;
       joined = join(id, claim->attempt());
       const std::optional<TrialResult> before = trial.load_result();
@@ -268,7 +269,7 @@ class Merge {
     const fs::path to = out_.out() / path;
     if (record.where == to.string()) return;
     make_folders(to.parent_path());
-    if (publish(to, record.text)) {
+    if (publish(to, record.text, out_.first_wins())) {
       merged_.timings += is_timings(path);
     } else if (!is_plan(path)) {
       try {
@@ -286,19 +287,19 @@ class Merge {
     const fs::path experiment = to.parent_path().parent_path();
     LeaseWatch watch;
     for (;;) {
-      if (auto claim = Claim::acquire(experiment)) {
+      if (auto claim = Claim::acquire(experiment, kLeaseSeconds, out_.first_wins())) {
         write_atomically(to, both().text);
         claim->withdraw();
         return;
       }
       if (const auto owner = read_claim(experiment);
           owner && watch.stale("", lease_of(experiment, *owner), owner->lease_seconds, Clock::now()))
-        break_claim(experiment, *owner);
+        break_claim(experiment, *owner, out_.first_wins());
       std::this_thread::sleep_for(kPause);
     }
   }
 
-  const ResultStore out_;
+  ResultStore out_;
   const std::chrono::milliseconds patience_;
   Merged merged_;
   std::map<std::string, std::vector<TrialCopy>> copies_;     // by id

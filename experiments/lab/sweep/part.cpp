@@ -114,19 +114,19 @@ Share read_share(const std::string& text, const std::function<const char*(const 
                          (!tasks || !most || *most < least || (*most - least) / step + 1 == *tasks) &&
                          (count || least <= 1);
       if (!whole) {
-        const std::string of = count ? std::to_string(*count) : "N";
+        const std::string total = count ? std::to_string(*count) : "N";
         std::string shares;  // that this task may have had in the whole array
         for (const std::size_t from : {std::size_t{1}, std::size_t{0}}) {
           if (*task < from) continue;
           const std::size_t share = *task - from + 1;
           if (count && share > *count) continue;
           shares += fmt::format("{}--share {}/{} if the whole array begins at {}", shares.empty() ? ": " : ", ", share,
-                                of, from);
+                                total, from);
         }
         throw InputError(fmt::format(
             "--share {}: this is not a whole array{} but {} from {}{}, so the share cannot be told from the task's "
             "number; give it{}",
-            text, count ? fmt::format(" of {} tasks", of) : "", tasks ? plural(*tasks, "task") : "tasks", least,
+            text, count ? fmt::format(" of {} tasks", total) : "", tasks ? plural(*tasks, "task") : "tasks", least,
             most ? fmt::format(" to {}", *most) : "", shares.empty() ? ", as --share 3/16" : shares));
       }
       number = (*task - least) / step + 1;

@@ -61,10 +61,10 @@ void ProgressLog::progress(const Trial& trial, pid_t worker, const WorkerProgres
                            {"seconds_left", number(p.seconds_left)}}));
 }
 
-void ProgressLog::trial_end(const Trial& trial, pid_t worker, std::string_view how, const std::string& text) {
+void ProgressLog::trial_end(const Trial& trial, pid_t worker, std::string_view state, const std::string& text) {
   last_.erase(trial.id);
   put(line_of("trial",
-              {{"trial", trial.id}, {"label", trial.label}, {"worker", worker}, {"state", how}, {"message", text}}));
+              {{"trial", trial.id}, {"label", trial.label}, {"worker", worker}, {"state", state}, {"message", text}}));
 }
 
 void ProgressLog::sweep(const SweepProgress& p) {

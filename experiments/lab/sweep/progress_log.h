@@ -22,7 +22,7 @@ class ProgressLog {
   void message(const std::string& text);
   /// At most one per trial and second.
   void progress(const Trial& trial, pid_t worker, const WorkerProgress& progress);
-  void trial_end(const Trial& trial, pid_t worker, std::string_view how, const std::string& message);
+  void trial_end(const Trial& trial, pid_t worker, std::string_view state, const std::string& message);
   /// At most one per second.
   void sweep(const SweepProgress& progress);
   void end(const RunSummary& summary);

@@ -198,7 +198,7 @@ static bool run_trials(const Experiment& experiment, const ResultStore& store, c
 }
 
 static RunSummary run_stages(const Experiment& descriptor, const RunOptions& options, ProgressLog* log) {
-  const ResultStore store(options.out);
+  const ResultStore store(options.out, options.first_wins);
   RunSummary summary;
   std::set<std::string> tried;
   Experiment experiment = next_stage(descriptor, store, Record::yes);

@@ -19,6 +19,7 @@ namespace normlab {
 struct RunOptions : TrainingOptions {
   RunOptions() { threads = 0; }
   std::filesystem::path out = "results";
+  FirstWins first_wins{};  // of `out`
   std::optional<std::filesystem::path> data;
   DeviceKind device = DeviceKind::cpu;
   int workers = 0;     // concurrent trials; 0: one per core, or one on a GPU, but no more than there are trials

@@ -87,7 +87,7 @@ class Decision {
     note.update(decision);
     if (record == Record::no) return nlohmann::json::parse(note.dump());
     make_folders(file().parent_path());
-    publish(file(), write_note(note));
+    publish(file(), write_note(note), store_.first_wins());
     return *known();
   }
 

@@ -297,28 +297,28 @@ WorkerProcess start_worker(const WorkerSettings& settings) {
 void serve_trials(const RunOptions& options, const Experiment& experiment) {
   Group& group = *options.team.group;
   catch_stop_signals();  // which reach all processes; the first one decides
-  const ResultStore store(options.out);
+  const ResultStore store(options.out, options.first_wins);
   std::optional<ComputeDevice> device;
   DataSets data;
   for (std::string path; !(path = group.shared_text("")).empty();) {
-    TrialOptions own{options};
+    TrialOptions trial_options{options};
     const TrialBegin begin = group.shared(TrialBegin{});
     if (begin.opens) device.reset();  // all connect new ones, since the first one has a worker for each stage
-    if (begin.probes) own.probes = experiment.probes;
+    if (begin.probes) trial_options.probes = experiment.probes;
     const TrialFolder folder{path};
     std::optional<TrialConfig> config;
     const DataPair* pair = nullptr;
     try {
       group.agree([&] {
         if (!device) device.emplace(options.device, options.gpu);
-        own.backend = &device->backend();
+        trial_options.backend = &device->backend();
         config = read_trial_config(folder);
         const std::string key = data_key(config->dataset);
         if (!data.contains(key)) data.emplace(key, load_dataset(config->dataset, options.data, options.threads));
         pair = &data.at(key);
       });
-      own.start = [&] { return start_weights(config->start, store); };
-      run_trial(*config, folder.path().filename().string(), *pair, folder, nullptr, own);
+      trial_options.start = [&] { return start_weights(config->start, store); };
+      run_trial(*config, folder.path().filename().string(), *pair, folder, nullptr, trial_options);
     } catch (const Error&) {  // all have it, and the first one reports it
     }
   }

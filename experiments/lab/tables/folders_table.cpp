@@ -111,9 +111,9 @@ void add_sites(const std::vector<FoundTrial*>& trials, bool several) {
   for (const FoundTrial* trial : trials) {
     const nlohmann::json changes = parse_strict_json(canonical_json(trial->config), trial->folder.path().string());
     const nlohmann::json& model = changes.at("model");
-    Settings& own = sites.emplace_back();
-    if (model.contains("placement")) flatten(model.at("placement"), kPlacement, own);
-    for (const auto& [path, value] : own) paths.insert(path);
+    Settings& settings = sites.emplace_back();
+    if (model.contains("placement")) flatten(model.at("placement"), kPlacement, settings);
+    for (const auto& [path, value] : settings) paths.insert(path);
   }
   for (const std::string& path : paths) {
     const auto same = [&](const Settings& other) { return value_at(other, path) == value_at(sites.front(), path); };

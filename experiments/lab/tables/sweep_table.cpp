@@ -114,7 +114,7 @@ bool note_tabled_seeds(const Experiment& e, const ResultStore& store) {
     if (!row.trials.empty()) note["rows"].push_back(e.trials[row.trials.front()].id);
   try {
     make_folders(folder);
-    publish(path, write_note(note));
+    publish(path, write_note(note), store.first_wins());
   } catch (const EnvironmentError&) {
     return false;
   }

@@ -169,15 +169,15 @@ class ModelBuilder {
   }
 
   void compare() {
-    ManyToOneOptions how;
-    how.first_stage = input_.first_stage;
-    how.level = options_.level;
+    ManyToOneOptions options;
+    options.first_stage = input_.first_stage;
+    options.level = options_.level;
     if (options_.family == TableFamily::table && model_.strips.size() > 1)
-      for (const TableStrip& strip : model_.strips) how.family_rows += strip.rows.size();
+      for (const TableStrip& strip : model_.strips) options.family_rows += strip.rows.size();
     for (const TableStrip& strip : model_.strips) {
       Strip values{strip_row(*strip.baseline), {}};
       for (const std::size_t row : strip.rows) values.rows.push_back(strip_row(row));
-      comparisons_.push_back(many_to_one(values, how));
+      comparisons_.push_back(many_to_one(values, options));
       for (std::size_t i = 0; i < strip.rows.size(); ++i) take(lines_[strip.rows[i]], comparisons_.back().rows[i]);
     }
   }
@@ -244,9 +244,9 @@ class ModelBuilder {
     for (TableLine& line : lines_) {
       write(line.mean, decimals);
       write(line.half_width, decimals);
-      const int own = gain_decimals(line, gain_decimals_);
-      for (Figure* figure : {&line.gain, &line.gain_low, &line.gain_high}) write(*figure, own, true);
-      for (Figure* figure : {&line.gain_half_width, &line.bootstrap_half_width}) write(*figure, own);
+      const int gains = gain_decimals(line, gain_decimals_);
+      for (Figure* figure : {&line.gain, &line.gain_low, &line.gain_high}) write(*figure, gains, true);
+      for (Figure* figure : {&line.gain_half_width, &line.bootstrap_half_width}) write(*figure, gains);
       for (Figure* figure : {&line.p, &line.equivalent_p})
         if (figure->value) figure->text = p_text(*figure->value);
     }

@@ -240,17 +240,17 @@ bool has_not_learned(const std::vector<TableSeed>& seeds, double share) {
 std::vector<TableSentence> guessing_sentences(const TableInput& input, const TableOptions& options,
                                               const std::vector<TableLine>& lines) {
   std::vector<TableSentence> sentences;
-  const MetricName of = parts_of_metric(options.metric);
-  const std::string_view word = of.slice == "eval"      ? "evaluation slice"
-                                : of.slice == "minival" ? "minival"
-                                                        : "measured part of the training slice";
+  const MetricName metric = parts_of_metric(options.metric);
+  const std::string_view word = metric.slice == "eval"      ? "evaluation slice"
+                                : metric.slice == "minival" ? "minival"
+                                                            : "measured part of the training slice";
   const std::vector<Evaluated> slices = evaluated_in(input, lines);
   for (const Evaluated& slice : slices) {
     const std::string whose = slices.size() > 1 ? joined(slice.data, "; ") : "";
     sentences.push_back(
         {"guessing",
          fmt::format("{} {} has {}{}.", whose.empty() ? "The" : whose + ": the", word, plural(slice.images, "image"),
-                     slice.guess ? guess_words(*slice.guess, of.measured, input.unit) : "")});
+                     slice.guess ? guess_words(*slice.guess, metric.measured, input.unit) : "")});
   }
   const bool above = std::any_of(lines.begin(), lines.end(), [](const TableLine& line) {
     return std::any_of(line.seeds.begin(), line.seeds.end(), [](const TableSeed& seed) { return seed.above_guessing; });

@@ -185,11 +185,11 @@ void SeedReader::add_slice(TableSeed& cell, const TrialResult& result, const Tri
     const auto found = slice.guess.find(std::string(measured));
     return found == slice.guess.end() ? std::nullopt : std::optional(found->second);
   };
-  const MetricName of = parts_of_metric(options_.metric);
-  if (const auto slice = slices.find(std::string(of.slice)); slice != slices.end()) {
-    cell.guess = guess(slice->second, of.measured);
+  const MetricName metric = parts_of_metric(options_.metric);
+  if (const auto slice = slices.find(std::string(metric.slice)); slice != slices.end()) {
+    cell.guess = guess(slice->second, metric.measured);
     // Other metrics of training are not those of the images that train/accuracy is measured on.
-    if (cell.guess || of.slice != "train") cell.images = slice->second.images;
+    if (cell.guess || metric.slice != "train") cell.images = slice->second.images;
   }
   const auto eval = slices.find("eval");
   const auto loss = result.metrics.find("eval/loss");

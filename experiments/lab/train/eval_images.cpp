@@ -280,10 +280,11 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
   from.threads = source.threads;
   if (source.labels && !traits_of(source.layout).files)
     throw InputError("--labels: this data set has its own labels; the option is for a .npy or --layout image_list");
-  const DatasetConfig* const own = source.data.empty() ? &trained->config.dataset : nullptr;
-  if (own != nullptr)
-    from.shards = first_split(source.slice) == first_split(own->eval) ? own->eval_shards : own->train_shards;
-  DataSource::Opened opened = own != nullptr ? from.open(*own) : from.open();
+  const DatasetConfig* const trained_on = source.data.empty() ? &trained->config.dataset : nullptr;
+  if (trained_on != nullptr)
+    from.shards =
+        first_split(source.slice) == first_split(trained_on->eval) ? trained_on->eval_shards : trained_on->train_shards;
+  DataSource::Opened opened = trained_on != nullptr ? from.open(*trained_on) : from.open();
   if (trained && trained->config.dataset.name == opened.config.name) {  // its slices are cut as in the training
     opened.config.stratified = trained->config.dataset.stratified;
     opened.config.slice_seed = trained->config.dataset.slice_seed;
@@ -304,7 +305,7 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
     normalization_ = {train.channel_mean, train.channel_std, "those of its training images"};
     class_names = std::move(train.class_names);
   }
-  const bool skip_bad = own != nullptr && own->on_bad_image == OnBadImage::skip;
+  const bool skip_bad = trained_on != nullptr && trained_on->on_bad_image == OnBadImage::skip;
   set_ = from.read(opened, source.slice, class_names, skip_bad, false);
   if (set_.num_classes != num_classes(model))
     throw InputError(

@@ -314,14 +314,14 @@ StepTimes measured_step_times(const std::vector<const TrialConfig*>& configs, in
 std::optional<MakingTime> measured_making(const TrialConfig& config, const ImageSet& files) {
   constexpr std::int64_t kImages = 32, kBatch = 4;
   constexpr double kSeconds = 0.25;
-  TrialConfig own = config;
-  shorten(own);
+  TrialConfig shortened = config;
+  shorten(shortened);
   ImageSet some = picked_images(files, evenly_spaced(files.size(), kImages));
-  describe(some, own);
+  describe(some, shortened);
   const std::int64_t count = std::min(kBatch, some.size());
-  own.train.batch_size = count;
-  own.train.accumulate = 1;
-  own.train.drop_last = true;
+  shortened.train.batch_size = count;
+  shortened.train.accumulate = 1;
+  shortened.train.drop_last = true;
   try {
     std::vector<std::uint8_t> bytes;
     std::set<std::pair<std::int64_t, std::int64_t>> sizes;
@@ -333,7 +333,7 @@ std::optional<MakingTime> measured_making(const TrialConfig& config, const Image
     const auto [height, width] = *sizes.begin();
     if (sizes.size() == 1 && height * width * Image::kChannels <= kMostBytesInMemory / files.size())
       return MakingTime{};
-    const BatchSource batches(own, some, some, dtype_of(own.train.precision));
+    const BatchSource batches(shortened, some, some, dtype_of(shortened.train.precision));
     BatchBuffer buffer;
     ShardPool alone(1);
     std::int64_t step = 0;

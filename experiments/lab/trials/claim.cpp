@@ -170,7 +170,7 @@ std::string lease_of(const std::filesystem::path& trial_folder, const Owner& own
   return seen + read_file_if_there(attempt_folder(trial_folder, owner.attempt) / "lease").value_or("");
 }
 
-bool break_claim(const std::filesystem::path& trial_folder, const Owner& owner) {
+bool break_claim(const std::filesystem::path& trial_folder, const Owner& owner, const FirstWins& first_wins) {
   const auto path = trial_folder / "claim";
   if (read_claim(trial_folder) != owner) return false;
   const auto taken = take_away(path);
@@ -184,11 +184,12 @@ bool break_claim(const std::filesystem::path& trial_folder, const Owner& owner) 
   if (right)
     remove_file(*taken);
   else
-    put_back(*taken, path);
+    put_back(*taken, path, first_wins);
   return right;
 }
 
-std::optional<Claim> Claim::acquire(const std::filesystem::path& trial_folder, double lease_seconds) {
+std::optional<Claim> Claim::acquire(const std::filesystem::path& trial_folder, double lease_seconds,
+                                    const FirstWins& first_wins) {
   make_folders(trial_folder);
   const std::optional<Owner> former = read_claim(trial_folder);
   if (former) {
@@ -200,7 +201,7 @@ std::optional<Claim> Claim::acquire(const std::filesystem::path& trial_folder, d
                                 former->pid, " on ", former->host, " has ended, delete this file"));
       return std::nullopt;
     }
-    if (!break_claim(trial_folder, *former)) return std::nullopt;
+    if (!break_claim(trial_folder, *former, first_wins)) return std::nullopt;
     remove_temporaries(normlab::attempt_folder(trial_folder, former->attempt));
   }
   Owner owner = this_process();
@@ -212,7 +213,7 @@ std::optional<Claim> Claim::acquire(const std::filesystem::path& trial_folder, d
   std::unique_ptr<Heartbeat> heartbeat;
   try {
     heartbeat = std::make_unique<Heartbeat>(trial_folder / "claim", text, folder, owner.lease_seconds);
-    if (!publish(trial_folder / "claim", text)) {
+    if (!publish(trial_folder / "claim", text, first_wins)) {
       remove_attempt_without_files(folder);
       return std::nullopt;
     }
@@ -223,14 +224,16 @@ std::optional<Claim> Claim::acquire(const std::filesystem::path& trial_folder, d
     return std::nullopt;
   }
   heartbeat->start();
-  return Claim(trial_folder, owner, former.has_value(), std::move(heartbeat));
+  return Claim(trial_folder, owner, former.has_value(), std::move(heartbeat), first_wins);
 }
 
-Claim::Claim(std::filesystem::path trial_folder, Owner owner, bool taken_over, std::unique_ptr<Heartbeat> heartbeat)
+Claim::Claim(std::filesystem::path trial_folder, Owner owner, bool taken_over, std::unique_ptr<Heartbeat> heartbeat,
+             FirstWins first_wins)
     : trial_folder_(std::move(trial_folder)),
       owner_(std::move(owner)),
       taken_over_(taken_over),
-      heartbeat_(std::move(heartbeat)) {}
+      heartbeat_(std::move(heartbeat)),
+      first_wins_(std::move(first_wins)) {}
 
 Claim::~Claim() {
   try {
@@ -252,7 +255,7 @@ void Claim::release() {
     return;
   }
   heartbeat_.reset();
-  break_claim(trial_folder_, owner_);
+  break_claim(trial_folder_, owner_, first_wins_);
 }
 
 void Claim::withdraw() {

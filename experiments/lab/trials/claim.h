@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/lab/base/first_wins.h"
 #include "experiments/lab/trials/lease.h"
 
 namespace normlab {
@@ -47,7 +48,8 @@ class Claim {
   /// Claims the trial if it has no owner or a dead one, and creates a new attempt's folder. None if a live process, a
   /// process of another host or a faster one owns it, or if the folder was replaced meanwhile. InputError for an owner
   /// on another host without a lease, whose state cannot be determined.
-  static std::optional<Claim> acquire(const std::filesystem::path& trial_folder, double lease_seconds = kLeaseSeconds);
+  static std::optional<Claim> acquire(const std::filesystem::path& trial_folder, double lease_seconds = kLeaseSeconds,
+                                      const FirstWins& first_wins = {});
 
   Claim(Claim&& other) = default;
   Claim& operator=(Claim&&) = delete;
@@ -72,16 +74,18 @@ class Claim {
   void withdraw();
 
  private:
-  Claim(std::filesystem::path trial_folder, Owner owner, bool taken_over, std::unique_ptr<Heartbeat> heartbeat);
+  Claim(std::filesystem::path trial_folder, Owner owner, bool taken_over, std::unique_ptr<Heartbeat> heartbeat,
+        FirstWins first_wins);
   std::filesystem::path trial_folder_;
   Owner owner_;
   bool taken_over_ = false;
   std::unique_ptr<Heartbeat> heartbeat_;  // null: released or moved from
+  FirstWins first_wins_;
 };
 
 /// Removes the claim of an owner that is dead or whose lease has expired; the next process to acquire the trial gets
 /// it. False, with nothing changed, if the claim is no longer this owner's.
-bool break_claim(const std::filesystem::path& trial_folder, const Owner& owner);
+bool break_claim(const std::filesystem::path& trial_folder, const Owner& owner, const FirstWins& first_wins = {});
 
 /// Everything that changes while the owner lives, for a LeaseWatch.
 std::string lease_of(const std::filesystem::path& trial_folder, const Owner& owner);

@@ -63,7 +63,7 @@ std::optional<std::string> joined_notes(const std::filesystem::path& folder, con
 
 void TrialFolder::write_config(std::string_view json) const {
   make_folders(path_);
-  if (const auto path = path_ / kConfigFile; !std::filesystem::exists(path)) publish(path, json);
+  if (const auto path = path_ / kConfigFile; !std::filesystem::exists(path)) publish(path, json, first_wins_);
 }
 
 std::string TrialFolder::read_config() const {
@@ -97,7 +97,7 @@ bool TrialFolder::publish_result(const TrialResult& result) const {
   make_folders(path_);
   const auto path = path_ / kResultFile;
   const std::string text = write_trial_result(result);
-  while (!publish(path, text)) {
+  while (!publish(path, text, first_wins_)) {
     const auto former = load_result();
     if (former && (former->status != TrialEnd::failed || result.status == TrialEnd::failed)) return false;
     // Renamed instead of overwritten: another process may have published since the check.
@@ -106,7 +106,7 @@ bool TrialFolder::publish_result(const TrialResult& result) const {
     if (parse_trial_result(read_file(*taken), taken->string()).status == TrialEnd::failed)
       remove_file(*taken);
     else
-      put_back(*taken, path);
+      put_back(*taken, path, first_wins_);
   }
   if (result.status != TrialEnd::failed) remove_all_temporaries(path_);
   return true;
@@ -115,7 +115,7 @@ bool TrialFolder::publish_result(const TrialResult& result) const {
 void TrialFolder::tidy() const {
   const auto owner = read_claim(path_);
   if (owner && !is_dead(*owner)) return;
-  if (owner) break_claim(path_, *owner);
+  if (owner) break_claim(*owner);
   remove_all_temporaries(path_);  // including those of a process that was killed before it claimed anything
 }
 
@@ -158,7 +158,7 @@ TrialStatus TrialFolder::status() const {
 
 std::optional<Claim> TrialFolder::claim(double lease_seconds, const std::optional<std::string>& retried) const {
   if (const auto text = result_text(); text && text != retried) return std::nullopt;
-  auto claim = Claim::acquire(path_, lease_seconds);
+  auto claim = Claim::acquire(path_, lease_seconds, first_wins_);
   if (!claim) return claim;
   const auto text = result_text();
   if (!text) return claim;
@@ -200,7 +200,8 @@ void TrialFolder::copy_metrics(const ResumePoint& from, std::int64_t attempt) co
   write_atomically(metrics(attempt), text);
 }
 
-ResultStore::ResultStore(std::filesystem::path out) : out_(std::move(out)) {
+ResultStore::ResultStore(std::filesystem::path out, FirstWins first_wins)
+    : out_(std::move(out)), first_wins_(std::move(first_wins)) {
   if (out_.empty()) throw InputError("--out is empty; give a folder, or . for the current one");
 }
 
@@ -230,7 +231,7 @@ TrialFolder ResultStore::trial(const std::string& id) const {
     const auto found = exported_->trials.find(id);
     return TrialFolder(out_ / id, found == exported_->trials.end() ? &kMissing : &found->second);
   }
-  return TrialFolder(out_ / "trials" / id);
+  return TrialFolder(out_ / "trials" / id, nullptr, first_wins_);
 }
 
 std::vector<std::string> ResultStore::trial_ids() const {

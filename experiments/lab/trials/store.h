@@ -76,8 +76,8 @@ struct ExportedResults;
 
 class TrialFolder {
  public:
-  explicit TrialFolder(std::filesystem::path path, const ExportedTrial* exported = nullptr)
-      : path_(std::move(path)), exported_(exported) {}
+  explicit TrialFolder(std::filesystem::path path, const ExportedTrial* exported = nullptr, FirstWins first_wins = {})
+      : path_(std::move(path)), exported_(exported), first_wins_(std::move(first_wins)) {}
   const std::filesystem::path& path() const { return path_; }
   /// The entry of an exported file if the trial comes from one. The trial then has no folder: path() is only a name,
   /// and nothing can be written. Null otherwise.
@@ -115,6 +115,8 @@ class TrialFolder {
   /// contains only its lease.
   std::optional<Claim> claim(double lease_seconds = kLeaseSeconds,
                              const std::optional<std::string>& retried = {}) const;
+  /// break_claim() of its claim.
+  bool break_claim(const Owner& owner) const { return normlab::break_claim(path_, owner, first_wins_); }
 
   /// Whether latest_checkpoint() has a checkpoint to consider, damaged or not.
   bool has_checkpoint() const { return !resumable_attempts().empty(); }
@@ -130,12 +132,13 @@ class TrialFolder {
   std::vector<std::int64_t> resumable_attempts() const;
   std::filesystem::path path_;
   const ExportedTrial* exported_;
+  FirstWins first_wins_;
 };
 
 class ResultStore {
  public:
   /// `out` is created with the first write. InputError if it is empty, as with an unset shell variable.
-  explicit ResultStore(std::filesystem::path out);
+  explicit ResultStore(std::filesystem::path out, FirstWins first_wins = {});
   /// The trials of a file written by `normlab export`, or of all such files (*.jsonl) below a folder, except timings
   /// (NAME.bench.jsonl); read-only. Of the same trial's results one counts (counts_instead()). InputError as
   /// read_export(), for a folder without trials, and for results or notes that contradict each other.
@@ -143,6 +146,8 @@ class ResultStore {
   /// The contents of the exported files; null for a folder of results.
   const ExportedResults* exported() const { return exported_.get(); }
   const std::filesystem::path& out() const { return out_; }
+  /// Of the process that writes to it.
+  const FirstWins& first_wins() const { return first_wins_; }
 
   /// InputError for an id that is not a plain file name. The folder must not outlive an exported store.
   TrialFolder trial(const std::string& id) const;
@@ -164,6 +169,7 @@ class ResultStore {
 
  private:
   std::filesystem::path out_;
+  FirstWins first_wins_;
   std::shared_ptr<const ExportedResults> exported_;
 };
 

@@ -76,7 +76,7 @@ std::vector<std::string> load_start(const TrialConfig& config, const std::filesy
   require_identity(start, file, path);
   if (start.weights == StartWeights::ema) take_average(file, path);
   ImportOptions options{.leave_out = start.leave_out, .grid = recorded_grid(file)};
-  if (Resampling how{}; find_word(word_of(start.resize_positions), how)) options.resize_positions = how;
+  if (Resampling method{}; find_word(word_of(start.resize_positions), method)) options.resize_positions = method;
   std::optional<NameScheme> names;
   if (NameScheme given{}; find_word(word_of(start.names), given)) names = given;
   ConversionReport report;

@@ -47,7 +47,7 @@ TEST_CASE("first wins: a refusal of hard links is told with the file system") {
     CAPTURE(error);
     const TemporaryFolder folder;
     const int code = in_child_without_links(error, [&] {
-      const std::string note = choose_first_wins(folder / "out");
+      const std::string note = choose_first_wins(folder / "out").notice;
       if (note.find("has no hard links (" + std::generic_category().message(error) + ")") == note.npos) return 1;
       return note.find(" at /") == note.npos ? 2 : 0;
     });
@@ -60,13 +60,13 @@ TEST_CASE("first wins: exclusive creation replaces hard links that are refused")
     CAPTURE(error);
     const TemporaryFolder folder;
     const int code = in_child_without_links(error, [&] {
-      choose_first_wins(folder / "out");
-      if (!publish(folder / "out/a", "one") || publish(folder / "out/a", "two")) return 3;
+      const FirstWins by = choose_first_wins(folder / "out");
+      if (!publish(folder / "out/a", "one", by) || publish(folder / "out/a", "two", by)) return 3;
       const auto taken = take_away(folder / "out/a");
-      if (!taken || !put_back(*taken, folder / "out/a")) return 4;
+      if (!taken || !put_back(*taken, folder / "out/a", by)) return 4;
       if (read_file(folder / "out/a") != "one") return 5;
-      const auto claim = Claim::acquire(folder / "out/trial");
-      return claim && !Claim::acquire(folder / "out/trial") ? 0 : 6;
+      const auto claim = Claim::acquire(folder / "out/trial", kLeaseSeconds, by);
+      return claim && !Claim::acquire(folder / "out/trial", kLeaseSeconds, by) ? 0 : 6;
     });
     CHECK(code == 0);
     CHECK(entries(folder / "out") == 3);  // a, trial and the mark; no temporary, no reservation
@@ -94,14 +94,15 @@ TEST_CASE("first wins: a disk that fails is an error") {
 TEST_CASE("first wins: a run that began with hard links keeps to them") {
   const TemporaryFolder folder;
   CHECK(wait_for_child(start_child([&] {
-          const bool quiet = choose_first_wins(folder / "out").empty();
+          const FirstWins by = choose_first_wins(folder / "out");
           refusal = EPERM;
           answer = refuse_links;
           try {  // after a later refusal it must not follow another rule than other processes
-            publish(folder / "out/a", "one");
+            publish(folder / "out/a", "one", by);
             return 1;
           } catch (const EnvironmentError& error) {
-            return quiet && std::string(error.what()).find("made hard links when this run began") != std::string::npos
+            return by.notice.empty() &&
+                           std::string(error.what()).find("made hard links when this run began") != std::string::npos
                        ? 0
                        : 2;
           }
@@ -117,18 +118,19 @@ TEST_CASE("first wins: a host with hard links follows one without them") {
   const pid_t with_links = start_child([&] {
     static int links;
     links = 0;
-    if (!choose_first_wins(folder / "out").empty() || !publish(folder / "out/a", "one")) return 1;
+    const FirstWins by = choose_first_wins(folder / "out");
+    if (!by.notice.empty() || !publish(folder / "out/a", "one", by)) return 1;
     std::ofstream(folder / "begun") << "x";
     wait_for("other");
     answer = [](Call call) { return call == Call::link ? ++links, 0 : 0; };
-    return publish(folder / "out/b", "two") && links == 0 ? 0 : 2;
+    return publish(folder / "out/b", "two", by) && links == 0 ? 0 : 2;
   });
   wait_for("begun");
-  CHECK(in_child_without_links(ENOSYS, [&] { return choose_first_wins(folder / "out").empty() ? 1 : 0; }) == 0);
+  CHECK(in_child_without_links(ENOSYS, [&] { return choose_first_wins(folder / "out").notice.empty() ? 1 : 0; }) == 0);
   std::ofstream(folder / "other") << "x";
   CHECK(wait_for_child(with_links) == 0);
   CHECK(wait_for_child(start_child([&] {
-          const std::string note = choose_first_wins(folder / "out");
+          const std::string note = choose_first_wins(folder / "out").notice;
           return note.find("is shared with hosts that have no hard links") != note.npos ? 0 : 1;
         })) == 0);
 }

@@ -70,7 +70,7 @@ TEST_CASE("machine load: a note says why a figure is not worth publishing") {
 }
 
 TEST_CASE("machine load: OPENBLAS_* variables that are left are seen") {
-  blas_info();  // clears those of the shell
+  clear_blas_environment();
   CHECK(!openblas_variables_kept());
   setenv("OPENBLAS_VERBOSE", "0", 1);
   CHECK(openblas_variables_kept());
