@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/cpu/bf16_products.h"
 #include "core/cpu/blas.h"
 #include "experiments/lab/base/build_info.h"
 #include "experiments/lab/base/first_wins.h"
@@ -98,8 +99,13 @@ struct RunCommand {
             "you publish\n",
             build_version());
       if (options.device == DeviceKind::cpu)
-        tell("{}: {}, OpenBLAS {} ({}), {}\n", experiment.stem, plural(planned.trials.size(), "trial"),
-             blas_info().core, blas_info().flavour, plural(std::size_t(available_cores()), "core"));
+        tell("{}: {}, OpenBLAS {} ({}){}, {}\n", experiment.stem, plural(planned.trials.size(), "trial"),
+             blas_info().core, blas_info().flavour,
+             std::any_of(planned.trials.begin(), planned.trials.end(),
+                         [](const Trial& t) { return t.config.train.precision == Precision::bf16; })
+                 ? concat(", oneDNN ", onednn_info())
+                 : "",
+             plural(std::size_t(available_cores()), "core"));
       if (options.device == DeviceKind::cpu && !blas_info().wider.empty())
         tell(
             "this OpenBLAS lacks the {} kernels that fit this CPU, so large products are slow; install a newer version\n",

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <oneapi/dnnl/dnnl_version.h>
 
+#include "core/cpu/bf16_products.h"
 #include "core/cpu/instruction_set.h"
 #include "tests/lab/base/text.h"
 #include "tests/lab/cli/small_sweep.h"
@@ -129,6 +130,16 @@ void cblas_sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, co
     const bool is_widest = has_wide && !cpu_has("avx512vl");
     CHECK_MESSAGE(has(run.err, "OpenBLAS lacks the") == !is_widest, run.err);
   }
+}
+
+TEST_CASE("libraries: a run names the libraries whose products it uses") {
+  const TemporaryFolder folder;
+  const std::string run = "run " + small_sweep(folder) + " --out " + in_folder(folder, "r");
+  const Finished fp32 = run_program(folder, run);
+  CHECK_MESSAGE((has(fp32.err, "OpenBLAS ") && !has(fp32.err, "oneDNN ")), fp32.err);
+  if (!cpu_has("avx512bf16") && !cpu_has("amx-bf16")) return;
+  const Finished bf16 = run_program(folder, run + " --set train.precision=bf16");
+  CHECK_MESSAGE(has(bf16.err, concat(", oneDNN ", onednn_info(), ", ")), bf16.err);
 }
 
 TEST_CASE("libraries: without oneDNN only bf16 is refused") {
