@@ -98,20 +98,18 @@ struct RunCommand {
             "this program is built from sources that were not committed ({}); commit and build again before a run that "
             "you publish\n",
             build_version());
-      if (options.device == DeviceKind::cpu)
-        tell("{}: {}, OpenBLAS {} ({}){}, {}\n", experiment.stem, plural(planned.trials.size(), "trial"),
-             blas_info().core, blas_info().flavour,
-             std::any_of(planned.trials.begin(), planned.trials.end(),
-                         [](const Trial& t) { return t.config.train.precision == Precision::bf16; })
-                 ? concat(", oneDNN ", onednn_info())
-                 : "",
-             plural(std::size_t(available_cores()), "core"));
-      if (options.device == DeviceKind::cpu && !blas_info().wider.empty())
+      const bool on_cpu = options.device == DeviceKind::cpu;
+      const bool bf16 = std::any_of(planned.trials.begin(), planned.trials.end(),
+                                    [](const Trial& t) { return t.config.train.precision == Precision::bf16; });
+      tell("{}: {}, {}\n", experiment.stem, plural(planned.trials.size(), "trial"),
+           on_cpu
+               ? concat("OpenBLAS ", blas_info().core, " (", blas_info().flavour, ")",
+                        bf16 ? ", oneDNN " + onednn_info() : "", ", ", plural(std::size_t(available_cores()), "core"))
+               : "on the GPU");
+      if (on_cpu && !blas_info().wider.empty())
         tell(
             "this OpenBLAS lacks the {} kernels that fit this CPU, so large products are slow; install a newer version\n",
             blas_info().wider);
-      if (options.device != DeviceKind::cpu)
-        tell("{}: {}, on the GPU\n", experiment.stem, plural(planned.trials.size(), "trial"));
       if (const std::string change = describe(plan_change(planned, store), planned); !change.empty())
         tell("{}: {}\n", planned.stem, change);
     }
