@@ -40,7 +40,9 @@ ShardPlan plan_shards(const ModelConfig& c, std::int64_t batch, std::int64_t par
 }
 
 std::int64_t gradient_buffers(const ShardPlan& part, std::int64_t accumulate, int threads) {
-  if (accumulate > 1 || part.lockstep || part.lanes % threads != 0) return part.lanes;
+  // An early addition passes over two gradients. With one shard to a lane, in bf16, this took 3% of a step.
+  const bool pays = 4 * part.shards >= 7 * part.lanes;
+  if (!pays || accumulate > 1 || part.lockstep || part.lanes % threads != 0) return part.lanes;
   // The running lanes, and finished left siblings on the way to them.
   return std::min<std::int64_t>(part.lanes, std::max(2, threads) + std::bit_width(std::uint64_t(part.lanes - 1)) - 1);
 }

@@ -85,7 +85,8 @@ TEST_CASE("lane sums: few buffers give the bits of a buffer for each lane") {
     Summed all(lanes, lanes, 3);
     CHECK_FALSE(all.few());
     for (const int threads : {1, 2, 3, 4, 8})
-      for (std::int64_t buffers = gradient_buffers({.lanes = lanes}, 1, 1); buffers < lanes; ++buffers) {
+      for (std::int64_t buffers = gradient_buffers({.shards = 2 * lanes, .lanes = lanes}, 1, 1); buffers < lanes;
+           ++buffers) {
         CAPTURE(lanes);
         CAPTURE(threads);
         CAPTURE(buffers);
