@@ -4,8 +4,11 @@
 // can send their sum.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -47,6 +50,39 @@ NORMLAB_HOST_DEVICE T lane_tree(std::int64_t lanes, const F& leaf) {
   }
   for (; count > 1; --count) waiting[count - 2] += waiting[count - 1];
   return waiting[0];
+}
+
+/// A node of the tree: the sum of lanes first to first + count - 1. Without a lane: none.
+struct LaneNode {
+  std::int64_t first = 0, count = 0;
+};
+/// Node `to` += node `from`, by their numbers.
+struct LaneMerge {
+  std::int64_t to, from;
+};
+
+/// Two of `nodes` that are siblings, if there are any: a left one has a power of two of lanes, and begins at a multiple
+/// of twice as many.
+inline std::optional<LaneMerge> sibling_nodes(std::span<const LaneNode> nodes, std::int64_t lanes) {
+  for (std::size_t to = 0; to < nodes.size(); ++to)
+    for (std::size_t from = 0; from < nodes.size(); ++from) {
+      const LaneNode &left = nodes[to], &right = nodes[from];
+      if (left.count == 0 || right.count == 0 || left.first % (2 * left.count) != 0) continue;
+      if (right.first == left.first + left.count &&
+          right.first + right.count == std::min(left.first + 2 * left.count, lanes))
+        return LaneMerge{std::int64_t(to), std::int64_t(from)};
+    }
+  return std::nullopt;
+}
+
+/// Calls merge(LaneMerge) for the sums that make the tree of `lanes` out of the sums of whole subtrees, in order.
+template <class F>
+void for_merges(std::span<LaneNode> nodes, std::int64_t lanes, const F& merge) {
+  while (const std::optional<LaneMerge> next = sibling_nodes(nodes, lanes)) {
+    nodes[std::size_t(next->to)].count += nodes[std::size_t(next->from)].count;
+    nodes[std::size_t(next->from)] = {};
+    merge(*next);
+  }
 }
 
 }  // namespace normlab

@@ -130,7 +130,8 @@ void ShardPool::start_threads() {
     }));
 }
 
-void ShardPool::run(int shards, int lanes, bool lockstep, FunctionRef<void(Collective&)> body, SharedShards* shared) {
+void ShardPool::run(int shards, int lanes, bool lockstep, FunctionRef<void(Collective&)> body, SharedShards* shared,
+                    bool by_lane) {
   if (shards > 1) start_threads();
   std::unique_lock lock(mutex_);
   // Everything that can fail comes first, since threads start on a shard as soon as one is waiting.
@@ -145,6 +146,7 @@ void ShardPool::run(int shards, int lanes, bool lockstep, FunctionRef<void(Colle
   for (const auto& shard : ours) shard->begin();
   body_ = &body;
   shared_ = shared;
+  by_lane_ = by_lane;
   total_ = shards, lanes_ = lanes, finished_ = arrived_ = 0;
   aborted_ = false;
   changed();
@@ -165,12 +167,14 @@ void ShardPool::work(std::unique_lock<std::mutex>& lock, const Ended& ended) {
 }
 
 ShardPool::Shard* ShardPool::next_runnable() const {
-  for (int i = 0; i < total_; ++i) {
-    Shard& shard = *shards_[static_cast<std::size_t>(i)];
-    if (shard.state == Shard::State::waiting &&
-        (i < lanes_ || shards_[static_cast<std::size_t>(i - lanes_)]->segments > shard.segments))
-      return &shard;
-  }
+  const int step = by_lane_ ? lanes_ : 1;
+  for (int first = 0; first < step; ++first)
+    for (int i = first; i < total_; i += step) {
+      Shard& shard = *shards_[static_cast<std::size_t>(i)];
+      if (shard.state == Shard::State::waiting &&
+          (i < lanes_ || shards_[static_cast<std::size_t>(i - lanes_)]->segments > shard.segments))
+        return &shard;
+    }
   return nullptr;
 }
 

@@ -1,6 +1,7 @@
 // Runs the shards of a step on a few threads, in an order that fixes every sum.
 //
-// Shard i adds its gradients to lane i mod L, after shard i - L. Threads take the next shard of any free lane. Where
+// Shard i adds its gradients to lane i mod L, after shard i - L. Threads take the next shard of any free lane, or they
+// finish lanes in their order. Where
 // shards meet in a Collective, a waiting shard gives up its thread and its lane; between two meetings the order within
 // a lane holds again. The number of threads affects only the time.
 #pragma once
@@ -43,8 +44,10 @@ class ShardPool {
 
   /// Calls `body` once for each shard. `lockstep`: shards may meet in the Collective, so each gets its own fiber.
   /// Returns when all are done; throws the error of the lowest-numbered shard that failed. `shared`: these are the
-  /// shards of this process among those of its group.
-  void run(int shards, int lanes, bool lockstep, FunctionRef<void(Collective&)> body, SharedShards* shared = nullptr);
+  /// shards of this process among those of its group. `by_lane`: threads prefer low lanes to low shards, so that lanes
+  /// begin in their order, and no more are begun and unfinished than there are threads.
+  void run(int shards, int lanes, bool lockstep, FunctionRef<void(Collective&)> body, SharedShards* shared = nullptr,
+           bool by_lane = false);
 
   /// Calls `body` once on each thread.
   void on_each_thread(FunctionRef<void()> body);
@@ -56,7 +59,7 @@ class ShardPool {
   class Shard;  // one shard of a run with its view of the collective
 
   void start_threads();
-  /// Runs shards that can run, in order of their numbers, until `ended`; the lock is held before and after.
+  /// Runs shards that can run, in order, until `ended`; the lock is held before and after.
   template <class Ended>
   void work(std::unique_lock<std::mutex>& lock, const Ended& ended);
   Shard* next_runnable() const;
@@ -80,7 +83,7 @@ class ShardPool {
   const FunctionRef<void(Collective&)>* body_ = nullptr;
   int total_ = 0, lanes_ = 1, finished_ = 0, arrived_ = 0, sleeping_ = 0;
   std::atomic<std::uint64_t> changes_{0};
-  bool lockstep_ = false, aborted_ = false, stop_ = false;
+  bool lockstep_ = false, by_lane_ = false, aborted_ = false, stop_ = false;
 };
 
 /// Makes this thread flush denormals to zero, as every worker does. No-op if the CPU cannot.

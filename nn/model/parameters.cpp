@@ -119,17 +119,16 @@ void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy, std
   }
 }
 
-void ParameterSet::begin_step() {  // a lane may hold a sum of lanes
-  std::fill_n(written_.get(), static_cast<std::size_t>(lanes_) * parameters_.size(), kOld);
+void ParameterSet::begin_lane(std::int64_t lane) {  // its buffer may hold a sum of lanes
+  std::ranges::fill(written(lane, 0, static_cast<int>(parameters_.size())), kOld);
 }
 
-void ParameterSet::end_step() {
-  for (std::int64_t lane = 0; lane < lanes_; ++lane)
-    for (int p = 0; p < static_cast<int>(parameters_.size()); ++p) {
-      if (written(lane, p, 1)[0] == kWritten || is_frozen(p)) continue;
-      const Tensor g = gradient(lane, p);
-      device_memory_.clear(g.raw(), g.bytes());
-    }
+void ParameterSet::end_lane(std::int64_t lane) {
+  for (int p = 0; p < static_cast<int>(parameters_.size()); ++p) {
+    if (written(lane, p, 1)[0] == kWritten || is_frozen(p)) continue;
+    const Tensor g = gradient(lane, p);
+    device_memory_.clear(g.raw(), g.bytes());
+  }
 }
 
 int ParameterSet::find(std::string_view name) const { return find_in(parameters_, name); }

@@ -1,4 +1,4 @@
-// All learnable tensors of a network in one flat buffer, with one gradient buffer per lane, a bf16 copy where products
+// All learnable tensors of a network in one flat buffer, with gradient buffers for its lanes, a bf16 copy where products
 // read one, and the buffers that are not learnt. Names are those in checkpoints, fixtures and random streams.
 #pragma once
 
@@ -83,10 +83,10 @@ class ParameterSet {
   /// The gradient summed in lane `lane`. After the lanes were summed, lane 0 holds the total.
   Tensor gradient(std::int64_t lane, int first, int count = 1) const { return view(flat_lane(lane), first, count); }
 
-  /// In a step the first shard of a lane assigns gradients and the others add, so they need no clearing. Call
-  /// begin_step() before the shards run and end_step() after them, which zeroes gradients that no shard has written.
-  void begin_step();
-  void end_step();
+  /// The first shard of a lane assigns gradients and the others add, so they need no clearing. Call begin_lane() before
+  /// the shards run and end_lane() after them, which zeroes gradients that no shard has written.
+  void begin_lane(std::int64_t lane);
+  void end_lane(std::int64_t lane);
   /// The flags of `count` parameters from `first` on, for Tape::parameter().
   std::span<std::uint8_t> written(std::int64_t lane, int first, int count) const {
     const std::size_t at = static_cast<std::size_t>(lane) * parameters_.size() + static_cast<std::size_t>(first);
@@ -103,7 +103,8 @@ class ParameterSet {
     Tensor values, copy;
   };
   Update update() const { return {values_, copy_}; }
-  Tensor flat_lane(std::int64_t lane) const;  // [trained_size]
+  Tensor flat_lane(std::int64_t lane) const;               // [trained_size]
+  const Tensor& flat_lanes() const { return gradients_; }  // [lanes, trained_size]
   std::int64_t lanes() const { return lanes_; }
   DType dtype() const { return dtype_; }
   /// A zeroed tensor in the layout of the flat buffer; `view_flat` returns its slices.

@@ -71,12 +71,16 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
            backend_.whole_batch() ? settings.device_shards : 0},
       runner_(backend_, pool_),
       recordings_(backend_) {
-  parameters_.allocate(acc_of(dtype()), ShardShare::lanes_here(group(), step_lanes(), shards_meet(config)),
+  const ShardPlan step = cut_.training(cut_.part_images(settings.max_batch));
+  const bool few_buffers = group().alone() && !backend_.whole_batch();
+  parameters_.allocate(acc_of(dtype()),
+                       few_buffers ? gradient_buffers(step, settings.accumulate, pool_.threads())
+                                   : ShardShare::lanes_here(group(), step.lanes, shards_meet(config)),
                        dtype() == DType::bf16, backend_.panel_rows(dtype()));
   optimizer_ = std::make_unique<Optimizer>(
       backend_, parameters_, settings.optimizer,
       update_factors(config, parameters_.parameters(), settings.optimizer.layer_decay, settings.optimizer.multipliers),
-      settings.clip_form, group(), step_lanes());
+      settings.clip_form, group(), step.lanes);
   if (settings.ema.decay > 0)
     average_ = std::make_unique<WeightAverage>(
         backend_, parameters_, settings.ema,
@@ -119,7 +123,9 @@ ShardShare Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
   ShardShare share = share_of_part(plan, images, pass);
   const bool training = pass != Pass::evaluation;
   const bool seen = !share.repeats();  // each image once among all processes
-  if (observers_ && seen && (pass == Pass::training || pass == Pass::search)) observers = &observers_;
+  const bool in_step = pass == Pass::training || pass == Pass::search;
+  if (observers_ && seen && in_step) observers = &observers_;
+  LaneSums& sums = optimizer_->lane_sums();
   const Step step{.parameters = parameters_,
                   .training = training,
                   .state = state_.device(),
@@ -136,7 +142,13 @@ ShardShare Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
     if (!training) values_alone.emplace(w.tape);
     if (pass == Pass::search) w.tape.guard();
     Shard shard{.step = step, .tape = w.tape, .slice = slice};
-    if (training) shard.lane = share.lane(slice.shards->rank());
+    const int number = slice.shards->rank();
+    if (training) shard.lane = share.lane(number);
+    std::optional<LaneSums::Use> use;
+    if (in_step) {
+      use.emplace(sums, shard.lane, number < plan.lanes, number + plan.lanes >= plan.shards);
+      shard.lane = use->buffer();
+    }
     const Var input = w.tape.input(of_shard(part.images));
     const Var outputs =
         shard.show("outputs", part.images.dtype() == DType::i32
@@ -153,7 +165,7 @@ ShardShare Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
                                      .weight = part.weight})
                      : Var());
   };
-  runner_.run(plan, images, run_shard, share);
+  runner_.run(plan, images, run_shard, share, in_step && sums.few());
   return share;
 }
 
@@ -220,13 +232,13 @@ void Engine::begin_step(const DeviceBatch& batch, std::int64_t steps_done) {
 void Engine::run_batch(const DeviceBatch& batch, NonFinite* search) {
   const std::int64_t part = cut_.part_images(step_images_);
   rehearse(batch);  // what this leaves in a lane is overwritten
-  parameters_.begin_step();
+  optimizer_->lane_sums().begin_step();
   for (std::int64_t first = 0; first < step_images_; first += part) {
     const std::int64_t count = std::min(part, step_images_ - first);
     train_part({batch.images.slice(first, count), batch.labels.slice(first, count), first, step_images_, step_weight_},
                search);
   }
-  parameters_.end_step();
+  optimizer_->lane_sums().end_step();
 }
 
 Engine::DeviceBatch Engine::upload(Tensor images, Tensor labels) {

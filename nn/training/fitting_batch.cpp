@@ -60,11 +60,15 @@ std::int64_t fitting_part(Backend& backend, ShardPool& pool, const ModelConfig& 
   return fits(part, step) ? part : most_that_fit(part, step);
 }
 
-std::size_t standing_bytes(const ModelConfig& config, const EngineSettings& settings) {
-  const std::size_t value = size_of(acc_of(dtype_of(settings.precision)));
+std::size_t standing_bytes(const Backend& backend, const ModelConfig& config, const EngineSettings& settings,
+                           std::int64_t gradients) {
+  const DType dtype = dtype_of(settings.precision);
+  const std::size_t value = size_of(acc_of(dtype));
   const std::size_t each = value + (settings.ema.decay > 0 ? value : 0) +
-                           (dtype_of(settings.precision) == DType::bf16 ? size_of(DType::bf16) : 0);
-  const std::size_t each_trained = value + static_cast<std::size_t>(moment_bytes(settings.optimizer));
+                           (dtype == DType::bf16 ? size_of(DType::bf16) : 0) +
+                           (backend.panel_rows(dtype) > 0 ? value : 0);
+  const std::size_t each_trained =
+      value * static_cast<std::size_t>(gradients) + static_cast<std::size_t>(moment_bytes(settings.optimizer));
   return each * static_cast<std::size_t>(model_cost(config).parameters) +
          each_trained * static_cast<std::size_t>(trained_values(config, settings.freeze));
 }

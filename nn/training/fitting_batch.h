@@ -18,7 +18,9 @@ std::int64_t most_that_fit(std::int64_t images, const std::function<void(std::in
 std::int64_t fitting_part(Backend& backend, ShardPool& pool, const ModelConfig& config, EngineSettings settings,
                           std::int64_t evaluated = 0);
 
-/// Bytes that an engine needs for any batch size: weights, gradients, moments and averages.
-std::size_t standing_bytes(const ModelConfig& config, const EngineSettings& settings);
+/// Bytes that an engine with so many gradient buffers needs for any batch size: weights, also rounded or packed for
+/// products, gradients, moments and averages.
+std::size_t standing_bytes(const Backend& backend, const ModelConfig& config, const EngineSettings& settings,
+                           std::int64_t gradients);
 
 }  // namespace normlab

@@ -32,6 +32,8 @@ class Optimizer {
   /// process has a part: see gather_gradient(). Does not wait for the device.
   void step(ShardPool& pool, StepState* state);
 
+  /// Where shards add their gradients.
+  LaneSums& lane_sums() { return share_.lane_sums(); }
   /// Only the sum: lane 0 then holds the gradient.
   void sum_gradients(ShardPool& pool);
   /// A process updates a part of the parameters, and keeps the moments of its part. These give all processes the whole

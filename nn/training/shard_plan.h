@@ -28,6 +28,11 @@ bool shards_meet(const ModelConfig& config);
 ShardPlan plan_shards(const ModelConfig& config, std::int64_t batch, std::int64_t parameters,
                       std::int64_t bytes_per_value);
 
+/// Gradient buffers that one process with so many threads needs for the lanes of a part of a step. Where threads divide
+/// the lanes, each can run lane after lane, and only the open sums of core/lane_tree.h need memory. Not where a lane
+/// waits for the next part of its step, or in a meeting, nor if lanes have too few shards to pay for adding them early.
+std::int64_t gradient_buffers(const ShardPlan& part, std::int64_t accumulate, int threads);
+
 /// How a network's batches are cut: a step's batch into parts, which run one after another, and each part or evaluation
 /// batch into shards.
 struct BatchCut {

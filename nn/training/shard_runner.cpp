@@ -9,7 +9,7 @@ namespace normlab {
 ShardRunner::Workspace::Workspace(Backend& backend) : arena(backend.memory()), tape(backend, arena) {}
 
 void ShardRunner::run(const ShardPlan& plan, std::int64_t images, FunctionRef<void(Workspace&, const BatchSlice&)> body,
-                      ShardShare& share) {
+                      ShardShare& share, bool by_lane) {
   const int count = share.count(), lanes = share.lanes();
   if (count == 0) return;
   const auto at_once = static_cast<std::size_t>(plan.lockstep ? count : std::min(lanes, pool_.threads()));
@@ -29,7 +29,7 @@ void ShardRunner::run(const ShardPlan& plan, std::int64_t images, FunctionRef<vo
     else
       run_in(*Lease(*this).workspace);
   };
-  pool_.run(count, lanes, plan.lockstep, run_shard, &share);
+  pool_.run(count, lanes, plan.lockstep, run_shard, &share, by_lane);
   if (!plan.lockstep) {
     const auto largest = std::max_element(workspaces_.begin(), workspaces_.end(), [](const auto& a, const auto& b) {
       return a->arena.reserved() < b->arena.reserved();

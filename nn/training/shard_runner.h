@@ -29,8 +29,9 @@ class ShardRunner {
   };
   /// Calls `body` for each shard of `images` images, with an empty tape. Afterwards every workspace and thread has as
   /// much memory as the largest, since it is chance which of them gets which shard next. `share`: those that run here.
+  /// `by_lane`: see ShardPool::run().
   void run(const ShardPlan& plan, std::int64_t images, FunctionRef<void(Workspace&, const BatchSlice&)> body,
-           ShardShare& share);
+           ShardShare& share, bool by_lane = false);
 
   void set_profiling(bool on);
   bool profiling() const { return profiling_; }

@@ -86,7 +86,12 @@ void ShardShare::share_rows(void* rows, std::size_t bytes, Exchange& exchange) c
 
 GradientShare::GradientShare(Group& group, Backend& backend, ParameterSet& parameters, std::int64_t lanes,
                              std::int64_t chunk, std::int64_t chunks, std::span<const Stretch> whole)
-    : group_(group), backend_(backend), exchange_(backend.exchange(group)), parameters_(parameters), chunk_(chunk) {
+    : group_(group),
+      backend_(backend),
+      exchange_(backend.exchange(group)),
+      parameters_(parameters),
+      lane_sums_(backend, parameters, group.alone() ? std::max(lanes, parameters.lanes()) : parameters.lanes()),
+      chunk_(chunk) {
   const std::int64_t n = parameters.trained_size();
   std::vector<std::int64_t> begins;
   for (int r = 0; r < group.size(); ++r) {
@@ -101,7 +106,9 @@ GradientShare::GradientShare(Group& group, Backend& backend, ParameterSet& param
   if (group.alone()) return;
   first_lane_ = share_of(lanes, group.number(), group.size()).begin;
   for (int r = 0; r < group.size(); ++r) add_nodes(r, share_of(lanes, r, group.size()), 0, lanes);
-  add_merges(0, lanes);
+  std::vector<LaneNode> sums;
+  for (const Node& node : nodes_) sums.push_back(node.lanes);
+  for_merges(sums, lanes, [&](const LaneMerge& m) { merges_.push_back(m); });
   received_ = parameters.make_zeroed({std::ssize(nodes_), std::max<std::int64_t>(1, summed_[own_index()].size())},
                                      parameters.dtype());
   unused_ = parameters.make_zeroed({chunks}, DType::f64);
@@ -110,20 +117,10 @@ GradientShare::GradientShare(Group& group, Backend& backend, ParameterSet& param
 void GradientShare::add_nodes(int owner, const Stretch& own, std::int64_t first, std::int64_t count) {
   const Stretch both = overlap(own, {first, first + count});
   if (both.size() == 0) return;
-  if (both.size() == count) return nodes_.push_back({owner, first, count});
+  if (both.size() == count) return nodes_.push_back({owner, {first, count}});
   const std::int64_t lower = lower_half(count);
   add_nodes(owner, own, first, lower);
   add_nodes(owner, own, first + lower, count - lower);
-}
-
-/// Returns the node that holds the sum of these lanes after the merges.
-std::int64_t GradientShare::add_merges(std::int64_t first, std::int64_t count) {
-  for (std::size_t i = 0; i < nodes_.size(); ++i)
-    if (nodes_[i].first == first && nodes_[i].count == count) return static_cast<std::int64_t>(i);
-  const std::int64_t lower = lower_half(count);
-  const std::int64_t to = add_merges(first, lower), from = add_merges(first + lower, count - lower);
-  merges_.push_back({to, from});
-  return to;
 }
 
 void GradientShare::sum(ShardPool& pool, double* squares) {
@@ -134,14 +131,27 @@ void GradientShare::sum(ShardPool& pool, double* squares) {
       backend_.sum_lanes(lanes, n, first_lane.slice(first, std::min(chunk_, n - first)), to + b);
     });
   };
+  // Completes the tree in a part of rows that hold sums; the first row of `all` gets the total.
+  const auto complete = [&](std::span<const LaneMerge> merges, const Tensor& all, std::int64_t first, std::int64_t size,
+                            double* square) {
+    const std::int64_t stride = all.shape()[1];
+    const auto row = [&](std::int64_t r) { return all.slice(r, 1).reshape({stride}).slice(first, size); };
+    for (const LaneMerge& m : merges) backend_.sum_lanes(2, (m.from - m.to) * stride, row(m.to), square);
+    if (merges.empty()) backend_.sum_lanes(1, 0, row(0), square);
+  };
   const Tensor lane0 = parameters_.flat_lane(0);
   const std::size_t here = own_index();
+  if (lane_sums_.few())
+    return pool.for_blocks(chunks_[here].size(), [&](std::int64_t b) {
+      complete(lane_sums_.merges(), parameters_.flat_lanes(), b * chunk_, std::min(chunk_, n - b * chunk_),
+               squares + b);
+    });
   if (group_.alone()) return sum_chunks(chunks_[here], parameters_.lanes(), lane0, squares);
   const Stretch all_chunks{0, (n + chunk_ - 1) / chunk_}, &summed = summed_[here];
-  const auto own_node = [&](const Node& node) { return parameters_.flat_lane(node.first - first_lane_); };
+  const auto own_node = [&](const Node& node) { return parameters_.flat_lane(node.lanes.first - first_lane_); };
   for (const Node& node : nodes_)
-    if (node.owner == group_.number() && node.count > 1)
-      sum_chunks(all_chunks, node.count, own_node(node), unused_.data<double>());
+    if (node.owner == group_.number() && node.lanes.count > 1)
+      sum_chunks(all_chunks, node.lanes.count, own_node(node), unused_.data<double>());
   // Round k sends each process's k-th node.
   std::vector<std::size_t> next(chunks_.size(), 0);
   for (bool more = true; more;) {
@@ -162,12 +172,8 @@ void GradientShare::sum(ShardPool& pool, double* squares) {
   }
   pool.for_blocks(chunks_[here].size(), [&](std::int64_t own) {
     const std::int64_t at = own * chunk_, size = std::min(chunk_, summed.size() - at);
-    double* const square = squares + chunks_[here].begin + own;
-    const Tensor total = received(0, at, size);
-    for (const Merge& m : merges_)
-      backend_.sum_lanes(2, (m.from - m.to) * received_.shape()[1], received(m.to, at, size), square);
-    if (merges_.empty()) backend_.sum_lanes(1, 0, total, square);
-    backend_.copy_gradient(total, {lane0.slice(summed.begin + at, size)});
+    complete(merges_, received_, at, size, squares + chunks_[here].begin + own);
+    backend_.copy_gradient(received(0, at, size), {lane0.slice(summed.begin + at, size)});
   });
   gather(
       [&](const Stretch& chunks) {

@@ -13,6 +13,7 @@
 #include "core/group.h"
 #include "core/shards.h"
 #include "nn/model/parameters.h"
+#include "nn/training/lane_sums.h"
 #include "nn/training/shard_plan.h"
 
 namespace normlab {
@@ -89,6 +90,7 @@ class GradientShare {
   GradientShare(Group& group, Backend& backend, ParameterSet& parameters, std::int64_t lanes, std::int64_t chunk,
                 std::int64_t chunks, std::span<const Stretch> whole);
 
+  LaneSums& lane_sums() { return lane_sums_; }
   /// The values that this process updates.
   const Stretch& values() const { return values_[own_index()]; }
   /// Writes the totals of this process's chunks and of values() to lane 0, and the squares of all chunks, [chunks].
@@ -106,14 +108,10 @@ class GradientShare {
  private:
   struct Node {  // the sum of a whole subtree of lanes
     int owner;
-    std::int64_t first, count;  // lanes
-  };
-  struct Merge {  // node `to` += node `from`
-    std::int64_t to, from;
+    LaneNode lanes;
   };
   std::size_t own_index() const { return static_cast<std::size_t>(group_.number()); }
   void add_nodes(int owner, const Stretch& own, std::int64_t first, std::int64_t count);
-  std::int64_t add_merges(std::int64_t first, std::int64_t count);
   /// What this process received of a node: values first to first + count of its chunks.
   Tensor received(std::int64_t node, std::int64_t first, std::int64_t count) const {
     return received_.slice(node, 1).reshape({received_.shape()[1]}).slice(first, count);
@@ -125,12 +123,13 @@ class GradientShare {
   Backend& backend_;
   Exchange& exchange_;
   ParameterSet& parameters_;
+  LaneSums lane_sums_;
   const std::int64_t chunk_;
   std::vector<Stretch> chunks_, summed_, values_;  // by process; summed_: the values of its chunks
   // Of a group of several:
   std::int64_t first_lane_ = 0;  // here
   std::vector<Node> nodes_;      // in the order of the lanes
-  std::vector<Merge> merges_;
+  std::vector<LaneMerge> merges_;
   Tensor received_;  // [nodes, values of the chunks here, or 1]
   Tensor unused_;    // f64 [chunks], squares of sums that are not complete
 };

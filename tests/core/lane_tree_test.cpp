@@ -54,6 +54,33 @@ TEST_CASE("lane tree: an aligned group of lanes is one node") {
       }
 }
 
+TEST_CASE("lane tree: merges of whole subtrees give its order, whichever are there and wherever they lie") {
+  for (int lanes = 1; lanes <= kMostLanes; ++lanes)
+    for (int merged = 0; merged < lanes; ++merged) {  // so many merges were made before
+      std::vector<LaneNode> nodes;
+      std::vector<std::string> sums;
+      for (int l = 0; l < lanes; ++l) nodes.push_back({(3 * l) % lanes, 1});
+      if (lanes % 3 == 0)
+        for (int l = 0; l < lanes; ++l) nodes[std::size_t(l)].first = lanes - 1 - l;
+      for (const LaneNode& node : nodes) sums.push_back(std::to_string(node.first));
+      const auto add = [&](const LaneMerge& m) {
+        sums[std::size_t(m.to)] = "(" + sums[std::size_t(m.to)] + "+" + sums[std::size_t(m.from)] + ")";
+      };
+      std::vector<LaneNode> some = nodes;
+      int count = 0;
+      for_merges(some, lanes, [&](const LaneMerge& m) {
+        if (count++ >= merged) return;
+        add(m);
+        nodes[std::size_t(m.to)].count += nodes[std::size_t(m.from)].count;
+        nodes[std::size_t(m.from)] = {};
+      });
+      std::size_t root = 0;
+      while (nodes[root].first != 0 || nodes[root].count == 0) ++root;
+      for_merges(nodes, lanes, add);
+      CHECK(sums[root] == by_constant(lanes));
+    }
+}
+
 TEST_CASE("lane tree: each device adds lanes in this order") {
   on_each_device([] {
     // In float a 1 is lost beside 1e8, unless it is added to another 1 first.

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <exception>
 #include <fstream>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -62,6 +63,31 @@ TEST_CASE("shards: each lane takes its shards in order for any number of threads
         CHECK(order[static_cast<std::size_t>(lane)] == expected);
       }
     }
+}
+
+TEST_CASE("shards: lane by lane, lanes begin in their order and no more are open than threads") {
+  for (const int threads : {1, 2, 3, 7}) {
+    CAPTURE(threads);
+    ShardPool pool(threads);
+    constexpr int kShards = 23, kLanes = 8;
+    std::mutex mutex;
+    std::vector<int> begun;
+    std::vector<int> shards;  // of the last lane
+    int open = 0, most = 0;
+    pool.run(
+        kShards, kLanes, false,
+        [&](Collective& c) {
+          const std::lock_guard lock(mutex);
+          if (c.rank() < kLanes) begun.push_back(c.rank()), most = std::max(most, ++open);
+          if (c.rank() + kLanes >= kShards) --open;
+          if (c.rank() % kLanes == kLanes - 1) shards.push_back(c.rank());
+        },
+        nullptr, true);
+    CHECK(begun.size() == kLanes);
+    if (threads == 1) CHECK(std::is_sorted(begun.begin(), begun.end()));
+    CHECK(most <= threads);
+    CHECK(shards == std::vector<int>{7, 15});
+  }
 }
 
 TEST_CASE("shards: in lockstep, no more shards run at a time than threads") {

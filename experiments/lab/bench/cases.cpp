@@ -145,8 +145,9 @@ const std::vector<BenchCase>& bench_cases() {
   static const std::vector<BenchCase> cases{
       {"step",
        "measure optimisation steps: forward, backward, clipping, AdamW",
-       "Times are medians. Peak MB are the process's, network MB those of weights, gradients, moments and activations. "
-       "With --roofline, or on a GPU: the longer of the bounds by products and by bytes is a share of the step.",
+       "Times are medians. Peak MB are the process's, network MB those reserved for weights, gradients, moments and "
+       "activations. With --roofline, or on a GPU: the longer of the bounds by products and by bytes is a share of the "
+       "step.",
        {"normlab bench step --shape tiny --threads 1", "normlab bench step --placement dpn --roofline"},
        {shape, precision, placement, forms, threads, device, batch, depth, images_per_shard, frozen, roofline, seconds},
        {},

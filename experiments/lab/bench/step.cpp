@@ -60,24 +60,24 @@ Measured measure(const BenchOptions& o, Backend& backend, const ModelConfig& con
   const double step = median(times);
   // The backward pass costs twice the forward's products. Frozen layers have none.
   const double flops = (o.frozen ? 1 : 3) * 2 * double(model_cost(config).macs) * double(s.batch);
+  const std::size_t standing = standing_bytes(backend, config, cut, bench.engine->parameters().lanes());
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  Json document{
-      {"shape", o.shape},
-      {"device", device_words(backend)},
-      {"precision", o.precision},
-      {"placement", o.placement},
-      {"drop_path", o.drop_path},
-      {"forms", o.forms()},
-      {"images_per_second", rounded(double(s.batch) / step, 1)},
-      {"peak_mb", std::llround(double(usage.ru_maxrss) / 1024)},
-      {"network_mb", rounded(double(bench.engine->arena_bytes() + standing_bytes(config, cut)) / (1 << 20), 1)},
-      {"gflops", rounded(flops / step * 1e-9, 1)},
-      {"threads", o.threads},
-      {"steps", times.size()},
-      {"batch", s.batch},
-      {"depth", s.depth},
-      {"step_ms", rounded(1e3 * step, 4)}};
+  Json document{{"shape", o.shape},
+                {"device", device_words(backend)},
+                {"precision", o.precision},
+                {"placement", o.placement},
+                {"drop_path", o.drop_path},
+                {"forms", o.forms()},
+                {"images_per_second", rounded(double(s.batch) / step, 1)},
+                {"peak_mb", std::llround(double(usage.ru_maxrss) / 1024)},
+                {"network_mb", rounded(double(bench.engine->arena_bytes() + standing) / (1 << 20), 1)},
+                {"gflops", rounded(flops / step * 1e-9, 1)},
+                {"threads", o.threads},
+                {"steps", times.size()},
+                {"batch", s.batch},
+                {"depth", s.depth},
+                {"step_ms", rounded(1e3 * step, 4)}};
   if (o.with_roofline && !limits) measure_limits();  // last: keeps the peak memory that of the network
   if (o.frozen) {
     const auto step_ms = [&](double images_per_second) {

@@ -177,8 +177,8 @@ struct Plan {
       costs[1] = fmt::format("steps and time: unknown until the data of \"{}\" is there", config.dataset.name);
     }
     costs[3] = fmt::format("memory about {}: {} for weights, gradients and moments, {} for images, {} for {}",
-                           size_text(cost.bytes(1)), size_text(cost.state_bytes), size_text(cost.batch_bytes),
-                           size_text(cost.bytes(1) - cost.state_bytes - cost.batch_bytes),
+                           size_text(cost.bytes(1)), size_text(cost.state_bytes(1)), size_text(cost.batch_bytes),
+                           size_text(cost.bytes(1) - cost.state_bytes(1) - cost.batch_bytes),
                            cost.shards.lockstep ? "all shards" : "each thread");
     costs[5] = cost.features.words();
     costs[4] = fmt::format("{} of {} in {}{}; more than {} threads do not help", plural(cost.shards.shards, "shard"),

@@ -59,10 +59,12 @@ TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes) {
       out.evaluation_flops = 2 * head * out.evaluated;
     }
   }
-  // Weights and gradients in float, one gradient per lane; in bf16 also a copy of the weights.
-  const std::int64_t each = 4 + (bytes == 2 ? 2 : 0) + (train.ema.decay > 0 ? 4 : 0),
-                     each_trained = 4 * out.shards.lanes + moment_bytes(train.optimizer);
-  out.state_bytes = double(out.model.parameters) * double(each) + double(trained) * double(each_trained);
+  // Weights and gradients in float; products read a copy of the weights, packed or in bf16.
+  const std::int64_t each = 4 + std::int64_t(bytes) + (train.ema.decay > 0 ? 4 : 0);
+  out.weight_bytes =
+      double(out.model.parameters) * double(each) + double(trained) * double(moment_bytes(train.optimizer));
+  out.gradient_bytes = 4 * double(trained);
+  out.accumulate = train.accumulate;
   const double values = double(out.model.parameters) * (train.ema.decay > 0 ? 2 : 1);
   out.weights_bytes = 4 * values;
   out.checkpoint_bytes = out.weights_bytes + double(trained) * double(moment_bytes(train.optimizer));

@@ -21,12 +21,16 @@ struct TrialCost {
   /// If features are stored, each image passes through the network once, and only the head is trained.
   FeaturePlan features;
   std::int64_t head_macs = 0;  // of the head or the text tower, per image
-  /// Estimated bytes: state_bytes for weights, gradients, moments and averages; shard_bytes for what a shard keeps
-  /// for its backward pass, once per thread (once per shard of a batch if batch norm needs them all); batch_bytes
-  /// for the batch.
-  double state_bytes = 0, shard_bytes = 0, batch_bytes = 0;
+  /// Estimated bytes: weight_bytes for weights, moments and averages; gradient_bytes for a gradient buffer; shard_bytes
+  /// for what a shard keeps for its backward pass, once per thread (once per shard of a batch if batch norm needs them
+  /// all); batch_bytes for the batch.
+  double weight_bytes = 0, gradient_bytes = 0, shard_bytes = 0, batch_bytes = 0;
+  std::int64_t accumulate = 1;
+  double state_bytes(int threads) const {
+    return weight_bytes + gradient_bytes * double(gradient_buffers(shards, accumulate, threads));
+  }
   double bytes(int threads) const {
-    return state_bytes + batch_bytes + (features.once() ? features.bytes : 0) +
+    return state_bytes(threads) + batch_bytes + (features.once() ? features.bytes : 0) +
            shard_bytes * double(shards.lockstep ? shards.shards : threads);
   }
   /// Estimated bytes on disk: a checkpoint, and only its weights and averages.

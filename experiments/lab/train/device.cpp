@@ -120,8 +120,8 @@ void throw_step_too_large(const DeviceMemoryError& error, Backend& backend, int 
   ShardPool pool(threads);
   const std::int64_t alone = fitting_part(backend, pool, config, settings),
                      both = evaluated > 0 ? fitting_part(backend, pool, config, settings, evaluated) : alone;
-  throw EnvironmentError(
-      step_too_large(error, both, standing_bytes(config, settings), settings, words, both < alone ? evaluated : 0));
+  throw EnvironmentError(step_too_large(error, both, standing_bytes(backend, config, settings, settings.device_shards),
+                                        settings, words, both < alone ? evaluated : 0));
 }
 
 }  // namespace normlab

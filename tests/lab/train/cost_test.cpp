@@ -94,11 +94,22 @@ TEST_CASE("cost: a minival is evaluated too") {
   CHECK(trial_cost(config).evaluation_flops == 1.5 * cost.evaluation_flops);
 }
 
-TEST_CASE("cost: memory holds weights, gradients of each lane and two moments") {
+TEST_CASE("cost: memory holds weights, also packed for products, two moments, gradients, a batch and a shard") {
   const TrialCost cost = trial_cost(cifar10_trial());
-  CHECK(cost.state_bytes == 4.0 * double(cost.model.parameters) * double(1 + cost.shards.lanes + 2));
+  const double parameters = double(cost.model.parameters);
+  REQUIRE(cost.shards.lanes == 8);
+  CHECK(cost.state_bytes(1) == 4 * parameters * (2 + 2 + 4));
+  CHECK(cost.state_bytes(3) == 4 * parameters * (2 + 2 + 8));
   CHECK(cost.batch_bytes == 4.0 * 100 * 32 * 32 * 3);
+  CHECK(cost.bytes(1) == cost.state_bytes(1) + cost.batch_bytes + cost.shard_bytes);
   CHECK(cost.bytes(2) - cost.bytes(1) == cost.shard_bytes);
+}
+
+TEST_CASE("cost: the parts of a batch need the gradients of all lanes") {
+  TrialConfig config = cifar10_trial();
+  config.train.accumulate = 2;
+  const TrialCost cost = trial_cost(config);
+  CHECK(cost.state_bytes(1) == 4 * double(cost.model.parameters) * double(2 + 2 + cost.shards.lanes));
 }
 
 TEST_CASE("cost: a batch of bf16 takes half the memory") {
@@ -120,7 +131,7 @@ TEST_CASE("cost: averaged weights are stored and evaluated too") {
   TrialConfig config = cifar10_trial();
   const TrialCost cost = trial_cost(config);
   config.train.ema.decay = 0.9;
-  CHECK(trial_cost(config).state_bytes == cost.state_bytes + 4.0 * double(cost.model.parameters));
+  CHECK(trial_cost(config).state_bytes(1) == cost.state_bytes(1) + 4.0 * double(cost.model.parameters));
   CHECK(trial_cost(config).disk_kept(KeepCheckpoint::weights) == 8.0 * double(cost.model.parameters));
   CHECK(trial_cost(config).evaluation_flops == 2 * cost.evaluation_flops);
 }

@@ -42,9 +42,9 @@ struct Lane {
     std::fill_n(set.value(used).data<double>(), 4, 3.0);
   }
   void step(bool with_stack) {
-    set.begin_step();
+    set.begin_lane(0);
     for (int shard = 0; shard < 2; ++shard) run_shard(with_stack);
-    set.end_step();
+    set.end_lane(0);
   }
 
  private:
@@ -140,12 +140,12 @@ TEST_CASE("parameters: a gradient that no shard wrote is zero") {
   CHECK(sum_of(lane.set.gradient(0, lane.unused)) == 0);
 }
 
-TEST_CASE("parameters: after a step without shards a gradient is zero") {
+TEST_CASE("parameters: in a lane without shards a gradient is zero") {
   Lane lane;
   lane.step(false);
   lane.step(true);
-  lane.set.begin_step();
-  lane.set.end_step();
+  lane.set.begin_lane(0);
+  lane.set.end_lane(0);
   CHECK(sum_of(lane.set.gradient(0, lane.used)) == 0);
 }
 

@@ -86,15 +86,19 @@ TEST_CASE("fitting batch: evaluations of networks of each task are tried") {
     CHECK(fitting_part(cpu_backend(), pool, config, half_batches(), 9) == 4);
 }
 
-TEST_CASE("fitting batch: a parameter takes 16 standing bytes for value, gradient and moments") {
-  CHECK(standing_bytes(tiny(), half_batches()) == 16 * parameters_of(tiny()));
+TEST_CASE("fitting batch: a parameter takes 20 standing bytes for value, packed value, gradient and moments") {
+  CHECK(standing_bytes(cpu_backend(), tiny(), half_batches(), 1) == 20 * parameters_of(tiny()));
+}
+
+TEST_CASE("fitting batch: each further gradient buffer takes 4 standing bytes a parameter") {
+  CHECK(standing_bytes(cpu_backend(), tiny(), half_batches(), 4) == (20 + 3 * 4) * parameters_of(tiny()));
 }
 
 TEST_CASE("fitting batch: an average and a copy in bf16 take 6 more standing bytes a parameter") {
   EngineSettings settings = half_batches();
   settings.ema.decay = 0.5;
   settings.precision = Precision::bf16;
-  CHECK(standing_bytes(tiny(), settings) == 22 * parameters_of(tiny()));
+  CHECK(standing_bytes(cpu_backend(), tiny(), settings, 1) == 22 * parameters_of(tiny()));
 }
 
 TEST_CASE("fitting batch: on a GPU with little memory a smaller one is found") {

@@ -44,6 +44,27 @@ TEST_CASE("engine: a large batch is planned in eight lanes") {
   CHECK(plan_shards(c, 32, 22'000'000, 4).lanes == 8);
 }
 
+TEST_CASE("engine: threads that divide the lanes need buffers for theirs and for the open sums") {
+  const auto buffers = [](std::int64_t lanes, int threads) {
+    return gradient_buffers({.shards = 2 * lanes, .lanes = lanes}, 1, threads);
+  };
+  for (const auto& [threads, wanted] : {std::pair{1, 4}, {2, 4}, {3, 8}, {4, 6}, {5, 8}, {8, 8}, {16, 8}})
+    CHECK(buffers(8, threads) == wanted);
+  for (const auto& [threads, wanted] : {std::pair{1, 3}, {2, 3}, {3, 4}, {4, 4}}) CHECK(buffers(4, threads) == wanted);
+  for (const std::int64_t lanes : {1, 2}) CHECK(buffers(lanes, 1) == lanes);
+  CHECK(buffers(7, 1) == 4);
+}
+
+TEST_CASE("engine: a lane that waits for a meeting or the next part keeps its buffer") {
+  CHECK(gradient_buffers({.shards = 16, .lanes = 8, .lockstep = true}, 1, 2) == 8);
+  CHECK(gradient_buffers({.shards = 16, .lanes = 8}, 2, 2) == 8);
+}
+
+TEST_CASE("engine: lanes of few shards keep their buffers, since early additions would slow the step") {
+  for (const auto& [shards, wanted] : {std::pair{8, 8}, {12, 8}, {14, 4}, {16, 4}, {32, 4}})
+    CHECK(gradient_buffers({.shards = shards, .lanes = 8}, 1, 2) == wanted);
+}
+
 TEST_CASE("engine: four lanes are planned where eight would take over 1 GB") {
   ViTConfig c = small_vit("pre_pre");
   c.image_size = {224, 224};
