@@ -54,7 +54,7 @@ ifneq ($(OPENBLAS_CORE),)
 LDFLAGS += -Wl,--disable-new-dtags,-rpath,'$$ORIGIN'
 $(BUILD)/core/cpu/blas.o: CPPFLAGS += -DNORMLAB_OPENBLAS_CORE='"$(OPENBLAS_CORE)"'
 endif
-LDLIBS += -lfmt -ljpeg -lpng -lnettle -ldl
+LDLIBS += -lfmt -ljpeg -lpng -lnettle -lz -ldl
 
 # The release's number, which CHANGELOG.md's first heading repeats, and the commit.
 NUMBER := 0.2.0
@@ -262,7 +262,7 @@ $(BUILD)/fuzz/readers.a: $(FUZZED:%.cpp=$(BUILD)/%.o) $(BUILD)/recipes.o
 .PRECIOUS: $(BUILD)/tests/fuzz/%.o
 $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/fuzz/readers.a
 	@$(call step,LINK $@)
-	@$(CXX) $(LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -lz -o $@
+	@$(CXX) $(LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
 
 # The tests of the folders with readers, as a separate program for tests/fuzz/coverage.
 READER_TESTS := $(wildcard $(addsuffix /*_test.cpp,$(addprefix tests/lab/,$(FUZZED_FOLDERS) sweep)))
