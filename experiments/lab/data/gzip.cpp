@@ -32,8 +32,10 @@ std::size_t GzipFile::read(std::span<std::uint8_t> to) {
 
 std::string GzipFile::damage() const {
   int code = Z_OK;
-  const char* const why = gzerror(packed_.get(), &code);
-  return code == Z_OK || code == Z_STREAM_END ? "" : concat(why, "; the file is damaged or cut short, copy it again");
+  const std::string why = gzerror(packed_.get(), &code);
+  if (code == Z_OK || code == Z_STREAM_END) return "";
+  return concat(why.substr(why.find(": ") + 2),
+                "; the file is damaged or cut short, copy it again");  // without "<fd:4>"
 }
 
 std::vector<std::uint8_t> read_gzip(const std::filesystem::path& file, std::int64_t most) {

@@ -124,7 +124,8 @@ TEST_CASE("idx: a gzip with another checksum is refused") {
     damaged[packed.size() - 5] ^= 1;
     write_file(folder / kind, damaged);
     CHECK_SAYS(input_error([&] { folder.read("train"); }), concat(kind, ": after "));
-    CHECK_SAYS(input_error([&] { folder.read("train"); }), "incorrect data check; the file is damaged");
+    CHECK_SAYS(input_error([&] { folder.read("train"); }),
+               " unpacked bytes: incorrect data check; the file is damaged");
     write_file(folder / kind, packed);
   }
 }
