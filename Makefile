@@ -54,7 +54,7 @@ ifneq ($(OPENBLAS_CORE),)
 LDFLAGS += -Wl,--disable-new-dtags,-rpath,'$$ORIGIN'
 $(BUILD)/core/cpu/blas.o: CPPFLAGS += -DNORMLAB_OPENBLAS_CORE='"$(OPENBLAS_CORE)"'
 endif
-LDLIBS += -lfmt -ljpeg -lpng -lnettle -ldl
+LDLIBS += -lfmt -ljpeg -lpng -lnettle -lz -ldl
 
 # The release's number, which CHANGELOG.md's first heading repeats, and the commit.
 NUMBER := 0.2.0
@@ -110,12 +110,15 @@ deps:  ## install missing packages on Debian and Ubuntu
 missing-packages:
 	@bash .ci/deps --check
 
-SWEEP := experiments/placements_gratings.json
-sweep:  ## install missing packages, build, train the default sweep, print its table
-	@MAKE="$(MAKE) --no-print-directory" bash .ci/announce $(JOBS) $(BINARY) $(SWEEP)
+# The images are a package. Where it cannot be had, .ci/sweep trains on generated ones, as DATA=gratings does.
+DATA := fashion_mnist
+SWEEP_PACKAGE := $(if $(filter fashion_mnist,$(DATA)),dataset-fashion-mnist)
+sweep:  ## install missing packages and Fashion-MNIST, build, train the default sweep, print its table
+	@MAKE="$(MAKE) --no-print-directory" bash .ci/announce $(JOBS) $(BINARY) $(DATA) $(SWEEP_PACKAGE)
+	@bash .ci/deps
+	@$(if $(SWEEP_PACKAGE),bash .ci/deps $(SWEEP_PACKAGE) || true)
 	@$(MAKE) --no-print-directory all
-	$(BINARY) run $(SWEEP)
-	@bash .ci/next $(BINARY) $(SWEEP)
+	@bash .ci/sweep $(BINARY) $(DATA)
 
 test: deps  ## install missing packages, build, run the tests
 	$(in_parallel) build-all
@@ -262,7 +265,7 @@ $(BUILD)/fuzz/readers.a: $(FUZZED:%.cpp=$(BUILD)/%.o) $(BUILD)/recipes.o
 .PRECIOUS: $(BUILD)/tests/fuzz/%.o
 $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/fuzz/readers.a
 	@$(call step,LINK $@)
-	@$(CXX) $(LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -lz -o $@
+	@$(CXX) $(LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
 
 # The tests of the folders with readers, as a separate program for tests/fuzz/coverage.
 READER_TESTS := $(wildcard $(addsuffix /*_test.cpp,$(addprefix tests/lab/,$(FUZZED_FOLDERS) sweep)))

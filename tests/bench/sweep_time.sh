@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares the default sweep with PyTorch's time for the same steps.
+# Compares a sweep on generated images with PyTorch's time for the same steps.
 #   PYTHON=~/venv/bin/python tests/bench/sweep_time.sh [DESCRIPTOR]    experiments/placements_gratings.json by default
 # normlab's time is that of the whole `normlab run` into a new folder: data, training of all trials, evaluation, results
 # on disk. PyTorch's time is that of the steps on an existing batch. Each row's network (timm, with its norms) is timed
@@ -8,7 +8,7 @@
 # Settings: NORMLAB=build/normlab THREADS (all cores; also normlab's workers) SECONDS_EACH=8 TORCH_FLAGS="--compile"
 #   OURS_SECONDS=222   normlab's time from an earlier run, to skip a run of minutes
 #   LD_PRELOAD=libintel.so   for MKL's AVX-512 on AMD: see peers/torch_step.py
-# DESCRIPTOR: generated data, explicit sizes and epochs, a sweep over placements, as in the default sweep.
+# DESCRIPTOR: generated data, explicit sizes and epochs, a sweep over placements.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

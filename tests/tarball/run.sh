@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the tarball and runs it: through links, from a path with spaces, at each level, on emulated CPUs where
-# qemu-x86_64-static is installed, and the default sweep in a bare Debian made by debootstrap, as a user other than root.
+# qemu-x86_64-static is installed, and the sweep on gratings in a bare Debian made by debootstrap, as a user other than root.
 #   tests/tarball/run.sh [BUILD [ROOT...]]    ROOT: run a small sweep in these systems instead of the default in Debian
 # ends with "tarball: passed (N checks)" or "tarball: FAILED: ..."; parts that cannot run are named with the reason
 set -u
@@ -141,9 +141,9 @@ else
     done
     [ -n "$default" ] || continue
     started=$SECONDS
-    check "$system: the default sweep" as_user "$root" "bin/normlab run experiments/placements_gratings.json"
+    check "$system: the sweep on gratings" as_user "$root" "bin/normlab run experiments/placements_gratings.json"
     check "$system: with its table" says "^dpn  *[0-9.]* ±"
-    echo "tarball: $system: the default sweep took $((SECONDS - started)) s"
+    echo "tarball: $system: the sweep on gratings took $((SECONDS - started)) s"
   done
 fi
 echo "tarball: passed ($checks checks)"

@@ -85,8 +85,7 @@ struct Check {
       sole.dataset = dataset;
       if (!by_name || !checked.insert(canonical_json(sole)).second) continue;
       std::vector<std::string> absent;
-      const auto place =
-          found([&] { return find_dataset_place(dataset, find_data_root(options.data_root())); }, absent, "");
+      const auto place = found([&] { return find_dataset_place(dataset, options.data_root()); }, absent, "");
       if (!place) continue;
       const std::vector<std::string> splits = dataset_splits(*place);
       for (const auto& [key, slices] :

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "core/error.h"
 #include "core/library.h"
 #include "core/visible_text.h"
 #include "experiments/lab/base/regular_file.h"
+#include "experiments/lab/data/gzip.h"
 
 namespace normlab {
 namespace {
@@ -20,12 +22,11 @@ namespace {
 #define NORMLAB_LIBARCHIVE_FUNCTIONS(F) \
   F(entry_filetype) F(entry_free) F(entry_hardlink) F(entry_new) F(entry_pathname) F(entry_set_filetype) \
   F(entry_set_mtime) F(entry_set_pathname) F(entry_set_perm) F(entry_set_size) F(entry_size) F(entry_size_is_set) \
-  F(entry_sparse_count) F(errno) F(error_string) F(filter_bytes) F(filter_code) F(read_data_block) \
-  F(read_data_skip) F(read_free) F(read_header_position) F(read_new) F(read_next_header) F(read_open_fd) \
-  F(read_open_filename) F(read_open_memory) F(read_support_filter_gzip) F(read_support_format_raw) \
-  F(read_support_format_tar) F(read_support_format_zip_seekable) F(write_close) F(write_data) \
-  F(write_finish_entry) F(write_free) F(write_header) F(write_new) F(write_open2) F(write_open_filename) \
-  F(write_set_bytes_in_last_block) F(write_set_bytes_per_block) F(write_set_format_option) \
+  F(entry_sparse_count) F(errno) F(error_string) F(filter_bytes) F(read_data_block) F(read_data_skip) F(read_free) \
+  F(read_header_position) F(read_new) F(read_next_header) F(read_open) F(read_open_fd) F(read_open_filename) \
+  F(read_open_memory) F(read_support_format_tar) F(read_support_format_zip_seekable) F(set_error) F(write_close) \
+  F(write_data) F(write_finish_entry) F(write_free) F(write_header) F(write_new) F(write_open2) \
+  F(write_open_filename) F(write_set_bytes_in_last_block) F(write_set_bytes_per_block) F(write_set_format_option) \
   F(write_set_format_ustar) F(write_set_format_zip)
 // clang-format on
 
@@ -177,6 +178,20 @@ void read_zip_members(archive* reader, const std::filesystem::path& file, std::i
       concat(file.string(), ": byte ", bytes, ": no zip directory at the end; this is not a zip, or it is truncated"));
 }
 
+/// What libarchive reads of a gzipped tar.
+struct Unpacked {
+  GzipFile file;
+  std::vector<std::uint8_t> block = std::vector<std::uint8_t>(kReadBytes);
+};
+la_ssize_t read_unpacked(archive* reader, void* source, const void** block) {
+  auto& [file, bytes] = *static_cast<Unpacked*>(source);
+  *block = bytes.data();
+  const std::size_t got = file.read(bytes);
+  if (got > 0 || file.damage().empty()) return static_cast<la_ssize_t>(got);
+  la().archive_set_error(reader, EINVAL, "%s", file.damage().c_str());
+  return -1;
+}
+
 Handle zip_reader() {
   Handle reader = new_reader();
   la().archive_read_support_format_zip_seekable(reader.get());
@@ -193,12 +208,14 @@ std::int64_t most_unpacked(const std::filesystem::path& file) {
 
 void read_tar(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit,
               const std::function<bool(const std::string&)>& wants) {
+  std::optional<Unpacked> packed;
+  if (file.extension() == ".gz") packed.emplace(GzipFile(file));
   const Handle reader = new_reader();
   la().archive_read_support_format_tar(reader.get());
-  const bool packed = file.extension() == ".gz";
-  if (packed) la().archive_read_support_filter_gzip(reader.get());
   const RegularFile opened(file);
-  if (la().archive_read_open_fd(reader.get(), opened.descriptor(), wants ? kSkipBytes : kReadBytes) != ARCHIVE_OK) {
+  if ((packed ? la().archive_read_open(reader.get(), &*packed, nullptr, read_unpacked, nullptr)
+              : la().archive_read_open_fd(reader.get(), opened.descriptor(), wants ? kSkipBytes : kReadBytes)) !=
+      ARCHIVE_OK) {
     throw InputError(concat(file.string(), ": cannot be read as a tar: ", reason(reader.get())));
   }
   std::error_code error;
@@ -237,6 +254,8 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
     end = (la().archive_filter_bytes(reader.get(), 0) + kBlock - 1) / kBlock * kBlock;
     visit(std::move(member));
   }
+  while (packed && packed->file.read(packed->block) > 0) continue;  // up to the checksums
+  if (packed && !packed->file.damage().empty()) fail(file, end, "", packed->file.damage());
   // libarchive accepts a file that stops between two members.
   if (la().archive_filter_bytes(reader.get(), 0) < end + 2 * kBlock) {
     fail(file, end, "",
@@ -268,34 +287,6 @@ void read_zip(std::span<const std::byte> bytes, const std::string& file,
   const void* begin = bytes.empty() ? "" : static_cast<const void*>(bytes.data());
   if (la().archive_read_open_memory(reader.get(), begin, bytes.size()) != ARCHIVE_OK) refuse_zip(file, bytes.size());
   read_zip_members(reader.get(), file, static_cast<std::int64_t>(bytes.size()), visit);
-}
-
-std::vector<std::uint8_t> read_gzip(const std::filesystem::path& file, std::int64_t most) {
-  const Handle reader = new_reader();
-  la().archive_read_support_format_raw(reader.get());
-  la().archive_read_support_filter_gzip(reader.get());
-  archive_entry* entry = nullptr;
-  if (la().archive_read_open_filename(reader.get(), file.c_str(), kReadBytes) != ARCHIVE_OK ||
-      la().archive_read_next_header(reader.get(), &entry) != ARCHIVE_OK) {
-    throw InputError(concat(file.string(), ": cannot be read: ", reason(reader.get())));
-  }
-  if (la().archive_filter_code(reader.get(), 0) != ARCHIVE_FILTER_GZIP)
-    throw InputError(concat(file.string(), ": is not a gzip file, although its name says so"));
-  std::vector<std::uint8_t> bytes;
-  const void* data = nullptr;
-  std::size_t count = 0;
-  la_int64_t at = 0;
-  int status = ARCHIVE_OK;
-  for (std::size_t left = static_cast<std::size_t>(most); left > 0; left -= count) {
-    status = la().archive_read_data_block(reader.get(), &data, &count, &at);
-    if (status != ARCHIVE_OK) break;
-    count = std::min(count, left);
-    const auto* from = static_cast<const std::uint8_t*>(data);
-    bytes.insert(bytes.end(), from, from + count);
-  }
-  if (status != ARCHIVE_OK && status != ARCHIVE_EOF)
-    throw InputError(concat(file.string(), ": after ", bytes.size(), " unpacked bytes: ", reason(reader.get())));
-  return bytes;
 }
 
 TarWriter::TarWriter(const std::filesystem::path& file) : file_(file), writer_(new_writer()) {

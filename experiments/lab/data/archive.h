@@ -28,16 +28,12 @@ struct ArchiveMember {
 
 /// Passes every regular file to `visit`, in archive order. Reads .tar and .tar.gz (ustar, GNU long names, pax); skips
 /// folders. InputError with file, member and byte offset: not a tar; cut short, also between members (the two empty end
-/// blocks are required); a link, device or sparse file; a member beyond 256 MiB; members of a .tar.gz that together
+/// blocks are required); a .tar.gz with other checksums; a link, device or sparse file; a member beyond 256 MiB; members of a .tar.gz that together
 /// claim more than most_unpacked().
 /// `wants`, if given, selects by name the members whose content is read; others get empty content, and a plain
 /// tar seeks past them.
 void read_tar(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit,
               const std::function<bool(const std::string& name)>& wants = nullptr);
-
-/// The content of a single-file .gz, cut to the first `most` bytes. InputError: unreadable, not a gzip, or
-/// damaged before that point.
-std::vector<std::uint8_t> read_gzip(const std::filesystem::path& file, std::int64_t most);
 
 /// Passes every member to `visit`, in the order of their data, with names and sizes from the central directory. Reads
 /// stored and deflated members and ZIP64. InputError with file, member and byte offset: not a zip, cut short, a folder

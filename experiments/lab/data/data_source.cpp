@@ -35,7 +35,7 @@ DataSource::Opened DataSource::open() const {
       config.name = config.path = path.filename().string();
       opened.place = find_dataset_place(config, path.parent_path());
     } else {
-      opened.place = find_dataset_place(config, find_data_root(root ? std::optional<fs::path>(*root) : std::nullopt));
+      opened.place = find_dataset_place(config, root ? std::optional<fs::path>(*root) : std::nullopt);
     }
   }
   opened.slices = slices;
@@ -48,7 +48,7 @@ DataSource::Opened DataSource::open() const {
 DataSource::Opened DataSource::open(const DatasetConfig& config) const {
   Opened opened{config, {}, slices};
   if (!config.generated() || config.layout != DatasetLayout::known)
-    opened.place = find_dataset_place(config, find_data_root(root ? std::optional<fs::path>(*root) : std::nullopt));
+    opened.place = find_dataset_place(config, root ? std::optional<fs::path>(*root) : std::nullopt);
   return opened;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <vector>
 
@@ -146,7 +145,7 @@ void use_statistic(const DatasetConfig& config, const char* key, const std::vect
 
 DatasetPlace place_of(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line) {
   if (config.generated() && config.layout == DatasetLayout::known) return {};
-  return find_dataset_place(config, find_data_root(data_from_command_line));
+  return find_dataset_place(config, data_from_command_line);
 }
 
 /// Numbers the labels by the position of their class in `classes`, or of the group that holds it.
@@ -251,23 +250,6 @@ DataPair read_slices(const DatasetConfig& config, const DatasetPlace& place, int
 
 }  // namespace
 
-fs::path find_data_root(const std::optional<fs::path>& from_command_line) {
-  if (from_command_line) {
-    if (is_folder(*from_command_line)) return *from_command_line;
-    throw InputError(concat("data folder ", from_command_line->string(), ": no such folder; give another one with ",
-                            kDataRootOption));
-  }
-  const char* variable = std::getenv("NORMLAB_DATA");
-  if (variable != nullptr && *variable != '\0') {
-    if (is_folder(variable)) return variable;
-    throw InputError(concat("NORMLAB_DATA is ", variable, ": no such folder"));
-  }
-  if (is_folder("data")) return "data";
-  throw InputError(concat("no data folder: ", kDataRootOption,
-                          " is not given, NORMLAB_DATA is not set, and there is no ",
-                          (fs::current_path() / "data").string()));
-}
-
 std::string data_hash(const DataPair& data) {
   return data.train.hash + "+" + data.eval.hash + (data.minival ? "+" + data.minival->hash : "");
 }
@@ -297,7 +279,7 @@ ClassCounts class_counts(const std::optional<fs::path>& data_from_command_line) 
     key.train = first_split(config.train);
     for (const auto& [seen, count] : known)
       if (seen == key) return count;
-    const DatasetPlace place = find_dataset_place(config, find_data_root(data_from_command_line));
+    const DatasetPlace place = find_dataset_place(config, data_from_command_line);
     known.emplace_back(key, static_cast<std::int64_t>(dataset_classes(config, place).size()));
     return known.back().second;
   };

@@ -21,10 +21,6 @@ std::string data_hash(const DataPair& data);
 /// For errors about another hash: that an earlier version may have read the same files otherwise, and what to do.
 std::string note_of_labels(const DatasetConfig& config);
 
-/// --data (`from_command_line`) if given, else NORMLAB_DATA if set and not empty, else ./data. InputError if the first
-/// of these that is set is not a folder; later ones are not tried.
-std::filesystem::path find_data_root(const std::optional<std::filesystem::path>& from_command_line);
-
 /// The number of classes that a dataset's files name, for descriptors without `model.num_classes`. Inspects each
 /// dataset once. InputError as in load_dataset.
 ClassCounts class_counts(const std::optional<std::filesystem::path>& data_from_command_line);
@@ -59,8 +55,9 @@ void require_evaluation(const DatasetConfig& config, const DataPair& data);
 /// and do not depend on the number of threads. per_class and fraction apply only to the training slice.
 /// A known dataset needs no `layout`. "shapes" and "gratings" are generated and need no data root. "cifar10" is
 /// searched in ROOT/cifar10 and ROOT (with a `path`, only in ROOT/path), as WebDataset shards, then as
-/// cifar-10-batches-bin; others in ROOT/name and where torchvision puts them. config.mean and config.std, if given, are
-/// used for both sets; encoded images require them.
+/// cifar-10-batches-bin; others in ROOT/name and where torchvision puts them, and fashion_mnist then where Debian's
+/// package puts it, below the folders of XDG_DATA_DIRS. config.mean and config.std, if given, are used for both sets;
+/// encoded images require them.
 /// InputError: data not found (with all places searched and what is expected), bad files, a bad slice, training and
 /// evaluation images in memory of different sizes, a class without a training image (or, with masks, a training pixel)
 /// unless allow_absent_classes, masks whose pixels are all ignored, images in two slices, a missing or unsuitable mean

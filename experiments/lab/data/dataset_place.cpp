@@ -1,7 +1,8 @@
 #include "experiments/lab/data/dataset_place.h"
 
 #include <algorithm>
-#include <optional>
+#include <cstdlib>
+#include <sstream>
 
 #include "core/error.h"
 #include "core/visible_text.h"
@@ -14,10 +15,13 @@ namespace {
 namespace fs = std::filesystem;
 using Layout = DatasetLayout;
 
+using Places = std::vector<std::pair<fs::path, Layout>>;
+
 /// Places below the root to search for a known dataset, in order.
 struct KnownPlaces {
   std::string_view name;
   std::vector<std::pair<std::string, Layout>> places;  // "": the root itself
+  std::string_view packaged{};  // X of Debian's package dataset-X, which installs datasets/X and has the first layout
 };
 const std::vector<KnownPlaces>& known_places() {
   static const std::vector<KnownPlaces> kPlaces = [] {
@@ -26,7 +30,7 @@ const std::vector<KnownPlaces>& known_places() {
          {{"cifar10", Layout::webdataset}, {"cifar10", Layout::cifar}, {"", Layout::webdataset}, {"", Layout::cifar}}},
         {"cifar100", {{"cifar100", Layout::webdataset}, {"cifar100", Layout::cifar}, {"", Layout::cifar}}},
         {"mnist", {{"mnist", Layout::idx}, {"MNIST/raw", Layout::idx}}},
-        {"fashion_mnist", {{"fashion_mnist", Layout::idx}, {"FashionMNIST/raw", Layout::idx}}},
+        {"fashion_mnist", {{"fashion_mnist", Layout::idx}, {"FashionMNIST/raw", Layout::idx}}, "fashion-mnist"},
         {"kmnist", {{"kmnist", Layout::idx}, {"KMNIST/raw", Layout::idx}}},
         {"tiny-imagenet-200", {{"tiny-imagenet-200", Layout::tiny_imagenet}, {"", Layout::tiny_imagenet}}},
         {"imagenet", {{"imagenet", Layout::image_folder}}},
@@ -65,24 +69,40 @@ fs::path below_root(const DatasetConfig& config) {
   return below;
 }
 
-std::vector<std::pair<fs::path, Layout>> places_of(const DatasetConfig& config, const fs::path& root) {
-  const fs::path below = below_root(config);
-  if (config.layout != Layout::known) return {{root / below, config.layout}};
-  std::vector<std::pair<fs::path, Layout>> places;
+/// Null if the layout is given. InputError if the name is not known.
+const KnownPlaces* known_places_of(const DatasetConfig& config) {
+  if (config.layout != Layout::known) return nullptr;
+  std::string names = "\"gratings\", \"shapes\"";
   for (const KnownPlaces& known : known_places()) {
-    if (config.name != known.name) continue;
-    for (const auto& [folder, layout] : known.places) {
-      if (config.path.empty()) {
-        places.emplace_back(folder.empty() ? root : root / folder, layout);
-      } else if (folder == known.places[0].first) {  // with a path, only the layouts matter
-        places.emplace_back(root / below, layout);
-      }
-    }
+    if (config.name == known.name) return &known;
+    names += concat(", \"", known.name, "\"");
   }
-  return places;
+  throw InputError(concat("dataset ", in_quotes(config.name), " is not a known name (", names,
+                          "); for a data set of your own set \"layout\""));
 }
 
-[[noreturn]] void refuse_missing(const DatasetConfig& config, const std::vector<std::pair<fs::path, Layout>>& places) {
+void add_places_below(const fs::path& root, const DatasetConfig& config, const KnownPlaces* known, Places& places) {
+  const fs::path below = below_root(config);
+  if (known == nullptr) return void(places.emplace_back(root / below, config.layout));
+  for (const auto& [folder, layout] : known->places) {
+    if (config.path.empty()) {
+      places.emplace_back(folder.empty() ? root : root / folder, layout);
+    } else if (folder == known->places[0].first) {  // with a path, only the layouts matter
+      places.emplace_back(root / below, layout);
+    }
+  }
+}
+
+/// Where packages install it: below the folders that the XDG Base Directory Specification names.
+void add_installed_places(const KnownPlaces& known, Places& places) {
+  const char* const set = std::getenv("XDG_DATA_DIRS");
+  std::istringstream folders(set != nullptr && *set != '\0' ? set : "/usr/local/share:/usr/share");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (fs::path(folder).is_absolute())  // the specification ignores others
+      places.emplace_back(fs::path(folder) / "datasets" / known.packaged, known.places[0].second);
+}
+
+[[noreturn]] void refuse_missing(const DatasetConfig& config, const Places& places, std::string_view packaged) {
   std::string message = concat("dataset ", in_quotes(config.name), " was not found. Looked in:\n");
   std::vector<fs::path> folders;
   std::vector<Layout> layouts;
@@ -94,7 +114,9 @@ std::vector<std::pair<fs::path, Layout>> places_of(const DatasetConfig& config, 
     message += concat("  ", folder.string(), is_folder(folder) ? "" : " (no such folder)", "\n");
   message += "Expected contents:\n";
   for (const Layout layout : layouts) message += concat("  ", expected_in(row_of(layout), config), "\n");
-  throw InputError(concat(message, "Give the parent folder with ", kDataRootOption, " or NORMLAB_DATA."));
+  throw InputError(
+      concat(message, packaged.empty() ? "" : concat("Install Debian's package dataset-", packaged, ", or g"),
+             packaged.empty() ? "G" : "", "ive the parent folder with ", kDataRootOption, " or NORMLAB_DATA."));
 }
 
 /// Whether images lie in a training split itself, not in folders of classes, or in images/.
@@ -117,18 +139,35 @@ void require_ordered(const DatasetConfig& config, const DatasetPlace& place) {
 
 }  // namespace
 
-DatasetPlace find_dataset_place(const DatasetConfig& config, const fs::path& root) {
-  const auto places = places_of(config, root);
-  if (places.empty()) {
-    std::string names = "\"gratings\", \"shapes\"";
-    for (const KnownPlaces& known : known_places()) names += concat(", \"", known.name, "\"");
-    throw InputError(concat("dataset ", in_quotes(config.name), " is not a known name (", names,
-                            "); for a data set of your own set \"layout\""));
+std::optional<fs::path> find_data_root(const std::optional<fs::path>& from_command_line) {
+  if (from_command_line) {
+    if (is_folder(*from_command_line)) return *from_command_line;
+    throw InputError(concat("data folder ", from_command_line->string(), ": no such folder; give another one with ",
+                            kDataRootOption));
   }
+  const char* variable = std::getenv("NORMLAB_DATA");
+  if (variable != nullptr && *variable != '\0') {
+    if (is_folder(variable)) return variable;
+    throw InputError(concat("NORMLAB_DATA is ", variable, ": no such folder"));
+  }
+  return is_folder("data") ? std::optional<fs::path>("data") : std::nullopt;
+}
+
+DatasetPlace find_dataset_place(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line) {
+  const std::optional<fs::path> root = find_data_root(data_from_command_line);
+  const KnownPlaces* const known = known_places_of(config);
+  const std::string_view packaged = known != nullptr && config.path.empty() ? known->packaged : "";
+  Places places;
+  if (root) add_places_below(*root, config, known, places);
+  if (!packaged.empty()) add_installed_places(*known, places);
+  if (places.empty())
+    throw InputError(concat("no data folder: ", kDataRootOption,
+                            " is not given, NORMLAB_DATA is not set, and there is no ",
+                            (fs::current_path() / "data").string()));
   for (const auto& [folder, layout] : places) {
     if (const auto found = row_of(layout).find(folder, config)) return {layout, *found};
   }
-  refuse_missing(config, places);
+  refuse_missing(config, places, packaged);
 }
 
 std::pair<DatasetLayout, std::string> recognised_layout(const fs::path& folder) {

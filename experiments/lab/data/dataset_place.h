@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,9 +21,15 @@ struct DatasetPlace {
   std::filesystem::path folder;
 };
 
-/// Searches below `root` as load_dataset describes. InputError: not found (with all places searched and what is
-/// expected), a path outside the root, a layout whose required key is missing.
-DatasetPlace find_dataset_place(const DatasetConfig& config, const std::filesystem::path& root);
+/// --data (`from_command_line`) if given, else NORMLAB_DATA if set and not empty, else ./data if that is a folder.
+/// InputError if the first of these that is set is not a folder; later ones are not tried.
+std::optional<std::filesystem::path> find_data_root(const std::optional<std::filesystem::path>& from_command_line);
+
+/// Searches below the data root and where packages install data, as load_dataset describes. InputError as in
+/// find_data_root(); no root; not found (with all places searched and what is expected), a path outside the root, a
+/// layout whose required key is missing.
+DatasetPlace find_dataset_place(const DatasetConfig& config,
+                                const std::optional<std::filesystem::path>& data_from_command_line);
 
 /// The layout that a folder's files imply and, for an image_list, the file of labels: the only one whose lines name
 /// images, else the only other file beside images. Files about the folder (is_about_folder()) do not matter. InputError

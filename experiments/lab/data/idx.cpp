@@ -9,6 +9,7 @@
 #include "core/visible_text.h"
 #include "experiments/lab/base/regular_file.h"
 #include "experiments/lab/data/archive.h"
+#include "experiments/lab/data/gzip.h"
 #include "experiments/lab/data/readers.h"
 
 namespace normlab {

@@ -51,7 +51,7 @@ void check_lists(const Experiment& experiment, const ResultStore& store, const R
     const std::string key = data_key(config);
     if (!hashes.contains(key)) {
       try {
-        find_dataset_place(config, find_data_root(options.data));
+        find_dataset_place(config, options.data);
       } catch (const InputError&) {
         continue;  // results can be read without their data
       }

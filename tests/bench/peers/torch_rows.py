@@ -1,4 +1,4 @@
-"""Steps of each row of the default sweep in PyTorch on the CPU, one line of JSON each, for sweep_time.sh.
+"""Steps of each row of a sweep over placements in PyTorch on the CPU, one line of JSON each, for sweep_time.sh.
 
     python tests/bench/peers/torch_rows.py --rows pre_pre post_prepost dpn --depth 3 --width 48 --batch 50 --seconds 8
 

@@ -193,7 +193,7 @@ TEST_CASE("help: files and trials of the examples are there") {
         if (!std::regex_match(words[i], std::regex("[0-9a-f]{8}"))) continue;
         const bool known = std::any_of(front.trials.begin(), front.trials.end(),
                                        [&](const Trial& trial) { return trial.id.starts_with(words[i]); });
-        CHECK_MESSAGE(known, example << ": no trial of the default sweep is " << words[i]);
+        CHECK_MESSAGE(known, example << ": no trial of placements_gratings.json is " << words[i]);
       }
     }
 }

@@ -98,6 +98,38 @@ TEST_CASE("archive: a gzipped tar cut anywhere is an error") {
   }
 }
 
+TEST_CASE("archive: a gzipped tar with another checksum or length is refused") {
+  TempFolder folder;
+  write_tar(folder / "x.tar", {{"1.txt", "one"}});
+  // libarchive reads no further than the end marker.
+  for (const std::size_t padding : {std::size_t{0}, std::size_t{1} << 20}) {
+    std::string whole = gzip(read_file(folder / "x.tar") + std::string(padding, '\0'));
+    for (std::size_t byte = whole.size() - 8; byte < whole.size(); ++byte) {
+      CAPTURE(byte);
+      std::string damaged = whole;
+      damaged[byte] ^= 4;
+      write_file(folder / "x.tar.gz", damaged);
+      CHECK_SAYS(input_error([&] { contents(folder / "x.tar.gz"); }),
+                 byte + 4 < whole.size() ? ": incorrect data check; the file is damaged" : ": incorrect length check");
+    }
+  }
+}
+
+TEST_CASE("archive: a gzipped tar with a changed byte anywhere is an error") {
+  TempFolder folder;
+  std::string noise;
+  for (unsigned i = 0; i < 3000; ++i) noise += static_cast<char>('a' + (i * i * 2654435761u >> 27));
+  write_tar(folder / "x.tar.gz", {{"1.txt", noise}});
+  const std::string whole = read_file(folder / "x.tar.gz");
+  for (std::size_t byte = 10; byte < whole.size(); byte += 7) {
+    CAPTURE(byte);
+    std::string damaged = whole;
+    damaged[byte] ^= 16;
+    write_file(folder / "x.tar.gz", damaged);
+    CHECK_FALSE(input_error([&] { contents(folder / "x.tar.gz"); }).empty());
+  }
+}
+
 TEST_CASE("archive: a link is refused by its name") {
   TempFolder folder;
   write_tar(folder / "link.tar", {{"1.txt", "one"}, {"2.txt", "-> 1.txt"}});

@@ -3,8 +3,10 @@
 #include <cmath>
 #include <map>
 
+#include "experiments/lab/data/dataset_place.h"
 #include "experiments/lab/data/image_set.h"
 #include "tests/lab/data/dataset_files.h"
+#include "tests/lab/data/fashion_mnist.h"
 
 using namespace normlab;
 using namespace normlab::test;
@@ -13,20 +15,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Sets NORMLAB_DATA for a scope.
+/// Sets a variable of the environment for a scope.
 class Variable {
  public:
-  explicit Variable(const char* value) {
-    if (const char* old = std::getenv("NORMLAB_DATA")) old_ = old;
+  explicit Variable(const char* value, const char* name = "NORMLAB_DATA") : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
     if (value != nullptr) {
-      setenv("NORMLAB_DATA", value, 1);
+      setenv(name, value, 1);
     } else {
-      unsetenv("NORMLAB_DATA");
+      unsetenv(name);
     }
   }
-  ~Variable() { old_.empty() ? unsetenv("NORMLAB_DATA") : setenv("NORMLAB_DATA", old_.c_str(), 1); }
+  ~Variable() { old_.empty() ? unsetenv(name_) : setenv(name_, old_.c_str(), 1); }
 
  private:
+  const char* name_;
   std::string old_;
 };
 
@@ -83,6 +86,25 @@ struct Pets : TempFolder {
   DatasetConfig config = named("pets", "", DatasetLayout::image_folder);
 };
 
+/// A folder of XDG_DATA_DIRS with Fashion-MNIST as Debian's package installs it, but one image of 2x3 pixels per split.
+struct Installed : TempFolder {
+  static void write(const fs::path& folder, char label) {
+    for (const std::string split : {"train", "t10k"}) {
+      write_file(folder / (split + "-images-idx3-ubyte.gz"),
+                 gzip(std::string("\0\0\10\3\0\0\0\1\0\0\0\2\0\0\0\3", 16) + "abcdef"));
+      write_file(folder / (split + "-labels-idx1-ubyte.gz"), gzip(std::string("\0\0\10\1\0\0\0\1", 8) + label));
+    }
+  }
+  Installed() { write(place, '\4'); }
+  static std::optional<fs::path> found(DatasetConfig config = named("fashion_mnist")) {
+    return find_dataset_place(config, std::nullopt).folder;
+  }
+  const fs::path place = *this / "share/datasets/fashion-mnist";
+  const std::string folders = concat("share:", (*this / "none").string(), ":", (*this / "share").string());
+  const InEmptyFolder here;
+  const Variable no_root{nullptr}, folders_set{folders.c_str(), "XDG_DATA_DIRS"};
+};
+
 /// One image for training and one for tests, as the archive unpacks.
 struct Cifar100 : TempFolder {
   Cifar100() {
@@ -133,8 +155,62 @@ TEST_CASE("dataset: ./data is the data root if nothing else is given") {
 TEST_CASE("dataset: no data root at all is an error") {
   const InEmptyFolder here;
   const Variable unset(nullptr);
-  CHECK_SAYS(input_error([] { find_data_root(std::nullopt); }),
-             "--data (of eval: --data-root) is not given, NORMLAB_DATA is not set, and there is no");
+  CHECK(find_data_root(std::nullopt) == std::nullopt);
+  CHECK_SAYS(input_error([] { find_dataset_place(named("cifar10"), std::nullopt); }),
+             "no data folder: --data (of eval: --data-root) is not given, NORMLAB_DATA is not set, and there is no");
+}
+
+TEST_CASE("dataset: fashion_mnist is read where Debian's package installs it, without a data root") {
+  const Installed installed;
+  CHECK(Installed::found() == installed.place);
+  DatasetConfig config = named("fashion_mnist");
+  config.allow_absent_classes = config.allow_small_eval = true;
+  const DataPair pair = load_dataset(config, std::nullopt, 1);
+  CHECK(pair.train.labels == std::vector<std::int32_t>{4});
+  CHECK(pair.train.class_names[4] == "Coat");
+}
+
+TEST_CASE("dataset: fashion_mnist below the data root comes before the installed one") {
+  const Installed installed;
+  const TempFolder root;
+  const Variable set(root.path().c_str());
+  CHECK(Installed::found() == installed.place);
+  Installed::write(root / "fashion_mnist", '\5');
+  CHECK(Installed::found() == root / "fashion_mnist");
+}
+
+TEST_CASE("dataset: a path or a layout leads below the data root alone") {
+  const Installed installed;
+  const TempFolder root;
+  const Variable set(root.path().c_str());
+  const std::string only = concat("Looked in:\n  ", (root / "mine").string(), " (no such folder)\nExpected");
+  CHECK_SAYS(input_error([] { Installed::found(named("fashion_mnist", "mine")); }), only);
+  CHECK_SAYS(input_error([] { Installed::found(named("mine", "", DatasetLayout::idx)); }), only);
+}
+
+TEST_CASE("dataset: where fashion_mnist is not, all places and the package are named") {
+  const Installed installed;
+  fs::remove_all(installed.place);
+  const std::string said = input_error([] { Installed::found(); });
+  CHECK_SAYS(said, concat("dataset \"fashion_mnist\" was not found. Looked in:\n  ",
+                          (installed / "none/datasets/fashion-mnist").string(), " (no such folder)\n  ",
+                          installed.place.string(), " (no such folder)\nExpected contents:\n  train-images"));
+  CHECK_SAYS(said, "\nInstall Debian's package dataset-fashion-mnist, or give the parent folder with --data");
+  unsetenv("XDG_DATA_DIRS");
+  if (!fs::exists("/usr/share/datasets"))
+    CHECK_SAYS(input_error([] { Installed::found(); }),
+               "  /usr/local/share/datasets/fashion-mnist (no such folder)\n"
+               "  /usr/share/datasets/fashion-mnist (no such folder)\n");
+}
+
+TEST_CASE("dataset: a damaged file of the package is named") {
+  const Installed installed;
+  const fs::path file = installed.place / "train-images-idx3-ubyte.gz";
+  std::string bytes = read_file(file);
+  bytes[bytes.size() - 8] ^= 1;  // of the checksum
+  write_file(file, bytes);
+  CHECK_SAYS(input_error([] { load_dataset(named("fashion_mnist"), std::nullopt, 1); }),
+             concat(file.string(), ": after "));
 }
 
 TEST_CASE("dataset: a known name is found in ROOT/name and in ROOT") {
@@ -353,6 +429,37 @@ TEST_CASE("dataset: imagenet-100 is read from its class folders") {
   CHECK(pair.train.num_classes == 100);
   CHECK(pair.train.class_names[0] == "n01440764");
   CHECK(pair.train.bad_images.empty());
+}
+
+TEST_CASE("dataset: Fashion-MNIST has its counts and statistics, and these sums of pixels") {
+  if (const std::string without = without_fashion_mnist(); !without.empty()) {
+    MESSAGE(without);
+    return;
+  }
+  const DataPair pair = load_dataset(named("fashion_mnist"), std::nullopt, 2);
+  struct Case {
+    const ImageSet& images;
+    std::int64_t count, sum, weighted;  // sums by numpy: pixels; pixels times label + 1
+  };
+  for (const auto& [images, count, sum, weighted] :
+       {Case{pair.train, 60'000, 3'431'114'169, 18'643'160'444}, Case{pair.eval, 10'000, 573'469'082, 3'113'926'560}}) {
+    REQUIRE(images.size() == count);
+    std::map<int, std::int64_t> classes;
+    std::int64_t total = 0, of_labels = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int32_t label = images.labels[static_cast<std::size_t>(i)];
+      ++classes[label];
+      std::int64_t image = 0;
+      for (std::int64_t p = 0; p < 784; ++p) image += images.pixels[static_cast<std::size_t>(784 * i + p)];
+      total += image;
+      of_labels += image * (label + 1);
+    }
+    CHECK(total == sum);
+    CHECK(of_labels == weighted);
+    for (int c = 0; c < 10; ++c) CHECK(classes[c] == count / 10);
+  }
+  CHECK(std::abs(pair.train.channel_mean[0] - 0.2860) < 5e-5);  // as published for PyTorch
+  CHECK(std::abs(pair.train.channel_std[0] - 0.3530) < 5e-5);
 }
 
 TEST_CASE("dataset: CIFAR-10 on disk has its counts and statistics") {

@@ -116,6 +116,20 @@ TEST_CASE("idx: a damaged gzip is refused by its name") {
   CHECK_SAYS(input_error([&] { folder.read("train"); }), "is not a gzip");
 }
 
+TEST_CASE("idx: a gzip with another checksum is refused") {
+  const Gzipped folder;
+  for (const char* kind : {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"}) {
+    const std::string packed = read_file(folder / kind);
+    std::string damaged = packed;
+    damaged[packed.size() - 5] ^= 1;
+    write_file(folder / kind, damaged);
+    CHECK_SAYS(input_error([&] { folder.read("train"); }), concat(kind, ": after "));
+    CHECK_SAYS(input_error([&] { folder.read("train"); }),
+               " unpacked bytes: incorrect data check; the file is damaged");
+    write_file(folder / kind, packed);
+  }
+}
+
 TEST_CASE("idx: hostile headers are refused with their byte") {
   const Folder folder;
   CHECK_SAYS(folder.said(""), "byte 0: the file ends within its magic number");

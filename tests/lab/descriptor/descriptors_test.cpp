@@ -63,19 +63,39 @@ TEST_CASE("descriptor: extending a recipe gives its trials without its question"
   }
 }
 
-TEST_CASE("descriptor: placements_gratings.json has twelve placements with five seeds") {
-  const Experiment e = load_experiment("experiments/placements_gratings.json");
-  CHECK(e.rows.size() == 12);
-  CHECK(e.trials.size() == 60);
-  CHECK(e.trials[0].config.dataset.name == "gratings");
+TEST_CASE("descriptor: both default sweeps have the same twelve placements with five seeds") {
+  std::vector<std::string> first;
+  for (const std::string name : {"fashion_mnist", "gratings"}) {
+    const Experiment e = load_experiment("experiments/placements_" + name + ".json");
+    CHECK(e.rows.size() == 12);
+    CHECK(e.trials.size() == 60);
+    CHECK(e.trials[0].config.dataset.name == name);
+    std::vector<std::string> labels;
+    for (const Trial& trial : e.trials) labels.push_back(trial.label);
+    if (!first.empty()) CHECK(labels == first);
+    first = labels;
+  }
 }
 
 // Their ids depend on the canonical form of settings: a default that changes, or a key that is written where it means
 // nothing, would leave the results without a descriptor.
 TEST_CASE("descriptor: the published results are those of their descriptors") {
-  std::set<std::string> ids, kept;
-  for (const char* file : {"experiments/placements_cifar10.json", "experiments/bf16_cifar10.json"})
-    for (const Trial& trial : load_experiment(file).trials) ids.insert(trial.id);
-  for (const auto& [id, trial] : read_export("docs/results/cifar10.jsonl").trials) kept.insert(id);
-  CHECK(ids == kept);
+  const std::vector<std::string> others{"seeds=[5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24]"};
+  struct Case {
+    const char* archive;
+    std::vector<const char*> descriptors;
+    std::vector<std::string> sets{};
+  };
+  for (const auto& [archive, descriptors, sets] :
+       {Case{"cifar10", {"placements_cifar10", "bf16_cifar10"}}, Case{"placements_gratings", {"placements_gratings"}},
+        Case{"placements_fashion_mnist", {"placements_fashion_mnist"}},
+        Case{"placements_fashion_mnist_20", {"placements_fashion_mnist"}, others}}) {
+    CAPTURE(archive);
+    std::set<std::string> ids, kept;
+    for (const char* descriptor : descriptors)
+      for (const Trial& trial : load_experiment(concat("experiments/", descriptor, ".json"), sets).trials)
+        ids.insert(trial.id);
+    for (const auto& [id, trial] : read_export(concat("docs/results/", archive, ".jsonl")).trials) kept.insert(id);
+    CHECK(ids == kept);
+  }
 }
