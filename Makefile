@@ -1,5 +1,5 @@
 # `make help` lists the targets.
-# Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0|1  CUDA_ARCH="80 90"  JOBS=...  V=1  PREFIX=/usr/local  DESTDIR=
+# Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0|1  CUDA_ARCH="80 90"  JOINED=0|1  JOBS=...  V=1  PREFIX=/usr/local  DESTDIR=
 ARCH ?= native
 BUILD ?= build
 SANITIZE ?=
@@ -32,7 +32,7 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion 
 ifeq ($(findstring clang,$(shell $(CXX) --version 2>/dev/null)),)
 WARNINGS += -Wno-restrict -Wno-stringop-overflow $(if $(SANITIZE),-Wno-maybe-uninitialized)
 CXXFLAGS += --param=ggc-min-heapsize=1048576  # g++ collects garbage only above 1 GB
-# Library headers that most files include, precompiled for g++.
+# Library headers that most files include, precompiled for g++; for tests with doctest.
 PRECOMPILED := $(if $(SANITIZE),,algorithm array chrono condition_variable filesystem functional map memory optional set \
   span sstream string thread unordered_map variant vector fmt/core.h)
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
@@ -52,7 +52,7 @@ LDFLAGS += -pthread $(INSTRUMENT)
 OPENBLAS_CORE := $(if $(filter x86-64-v3,$(ARCH)),Haswell,$(if $(filter x86-64-v4,$(ARCH)),SkylakeX))
 ifneq ($(OPENBLAS_CORE),)
 LDFLAGS += -Wl,--disable-new-dtags,-rpath,'$$ORIGIN'
-$(BUILD)/core/cpu/blas.o: CPPFLAGS += -DNORMLAB_OPENBLAS_CORE='"$(OPENBLAS_CORE)"'
+$(BUILD)/core/cpu/blas.o: private CPPFLAGS += -DNORMLAB_OPENBLAS_CORE='"$(OPENBLAS_CORE)"'
 endif
 LDLIBS += -lfmt -ljpeg -lpng -lnettle -lz -ldl
 
@@ -61,16 +61,32 @@ NUMBER := 0.2.0
 VERSION := $(NUMBER)+$(shell git describe --always --dirty --exclude='*' 2>/dev/null || echo unknown)
 BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 
-# LIGHT is compiled with -Og: it reads, writes and prints.
-LIGHT := $(foreach room,base bench cli descriptor pictures sweep tables trials weights,$(wildcard experiments/lab/$(room)/*.cpp))
 LIBRARY := $(filter-out experiments/lab/main.cpp experiments/lab/tarball/%,\
   $(shell find core autograd nn cuda experiments -name '*.cpp' | sort))
+# LIGHT is compiled with -Og: it reads, writes and prints.
+LIGHT_ROOMS := $(addprefix experiments/lab/,base bench cli descriptor pictures sweep tables trials weights)
+LIGHT := $(filter $(LIGHT_ROOMS:%=%/%),$(LIBRARY))
 CUDA_SOURCES := $(sort $(wildcard cuda/*.cu))
 EMULATED := $(CUDA_SOURCES) $(sort $(wildcard tests/cuda_emulation/*_test.cu))
 TESTS := $(shell find tests -name '*_test.cpp' | sort)
 TEST_SUPPORT := $(wildcard tests/cuda_emulation/*.cpp) tests/devices.cpp tests/system_calls.cpp tests/main.cpp
-OBJECTS := $(LIBRARY:%.cpp=$(BUILD)/%.o) $(BUILD)/recipes.o $(if $(filter 1,$(CUDA)),$(CUDA_SOURCES:%.cu=$(BUILD)/%.o))
-TEST_OBJECTS := $(patsubst %.cpp,$(BUILD)/%.o,$(TESTS) $(TEST_SUPPORT))
+
+# Most time goes into the headers and templates that files of a room share. A new build therefore compiles several of
+# them as one, a unit (.ci/units). Not those with fused multiply-adds, whose bits could change with their neighbours
+# (tests/joined), those whose names would need to be others, and build_info.cpp, which changes with every commit.
+JOINED ?=
+ALONE := nn/model/fuse.cpp nn/model/init.cpp nn/model/parameters.cpp nn/training/schedule.cpp \
+  $(addprefix experiments/lab/,base/build_info.cpp data/draws.cpp data/generated.cpp data/gratings.cpp data/jpeg.cpp \
+  data/mix.cpp data/ops/% data/png.cpp data/random_boxes.cpp data/resize_% data/scenes.cpp data/segment_transform.cpp \
+  data/shapes.cpp ledger/judge_rows.cpp ledger/verdict.cpp train/cost.cpp)
+JOINABLE := $(filter-out $(ALONE),$(filter $(LIGHT) nn/model/% nn/training/% $(addprefix experiments/lab/,data/% ledger/% train/%) \
+  $(addprefix tests/lab/,descriptor/% ledger/% metrics/% papers/% statistics/% sweep/% tables/% trials/%),$(LIBRARY) $(TESTS)))
+UNITS := $(if $(filter 0,$(JOINED)),,$(shell bash .ci/units $(BUILD) '$(JOINED)' $(JOINABLE)))
+UNIT_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(filter-out %.cpp,$(UNITS)))
+objects_of = $(patsubst %.cpp,$(BUILD)/%.o,$(filter-out $(UNITS),$(1)))
+
+OBJECTS := $(call objects_of,$(LIBRARY)) $(filter-out $(BUILD)/joined/tests/%,$(UNIT_OBJECTS)) $(BUILD)/recipes.o $(if $(filter 1,$(CUDA)),$(CUDA_SOURCES:%.cu=$(BUILD)/%.o))
+TEST_OBJECTS := $(call objects_of,$(TESTS)) $(filter $(BUILD)/joined/tests/%,$(UNIT_OBJECTS)) $(TEST_SUPPORT:%.cpp=$(BUILD)/%.o)
 EMULATED_OBJECTS := $(EMULATED:%.cu=$(BUILD)/emulated/%.o)
 BINARY := $(BUILD)/normlab
 TEST_BINARY := $(BUILD)/tests/run
@@ -81,7 +97,7 @@ FAKE_NCCL := $(BUILD)/tests/libnccl.so.2
 # Prints what is being compiled. .ci/build first counts these lines, then passes their number as STEPS.
 step = $(if $(STEPS),sh .ci/step $(BUILD) $(STEPS) "$(1)",echo "  $(1)")
 
-.PHONY: help all install deps missing-packages build-all compile_commands coverage test test-long torture test-mpi test-arm64 test-reference sweep bench bench-peers \
+.PHONY: help all install deps missing-packages build-all compile_commands coverage test test-long test-avx2 torture test-mpi test-arm64 test-reference sweep bench bench-peers \
   example-report site tarball cuda-report fuzz fuzz-coverage tsan asan lint format clean
 .DEFAULT_GOAL := all
 
@@ -166,6 +182,13 @@ tsan: deps  ## test multithreaded code under ThreadSanitizer
 	  -tce="workers: a crash*,workers: memory that runs out*"
 TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
 
+# Compiles core/ and autograd/ for CPUs without AVX-512, whose kernels have other vectors, and runs their tests.
+AVX2_TESTS := $(wildcard tests/core/*_test.cpp tests/core/cpu/*_test.cpp tests/autograd/*_test.cpp)
+test-avx2: deps  ## test core and autograd as compiled for CPUs without AVX-512
+	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)-avx2 ARCH=x86-64-v3 CUDA=0 TESTS="$(AVX2_TESTS)" \
+	  LIBRARY="$(filter core/% autograd/% cuda/%,$(LIBRARY))" EMULATED="$(CUDA_SOURCES)" $(BUILD)-avx2/tests/run
+	@$(BUILD)-avx2/tests/run
+
 # Runs all tests under AddressSanitizer and UndefinedBehaviorSanitizer, in a separate build folder.
 asan: deps  ## all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)-asan SANITIZE=address,undefined CUDA=0 build-all
@@ -215,7 +238,7 @@ lint:  ## check the format, the order of includes and clang-tidy
 	@bash tests/format && bash tests/tidy
 
 compile_commands: $(BUILD)/recipes.cpp  ## write compile_commands.json, for editors and clang-tidy
-	@$(MAKE) -nB --no-print-directory STEPS= build-all | python3 .ci/compile_commands > compile_commands.json
+	@$(MAKE) -nB JOINED=0 --no-print-directory STEPS= build-all | python3 .ci/compile_commands > compile_commands.json
 
 coverage: deps  ## lines of core, autograd and nn that their tests execute, with clang
 	@MAKE="$(MAKE) --no-print-directory" JOBS=$(JOBS) bash tests/coverage $(BUILD)-coverage
@@ -277,12 +300,16 @@ $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(call step,CXX $<)
 	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) -c $< -o $@
+$(BUILD)/joined/%.o: $(BUILD)/joined/%.cpp $(BUILD)/flags
+	@$(call step,CXX $* ($$(grep -c . $<) files))
+	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) -c $< -o $@
 
-# One per optimisation level, which must match that of the including file.
-$(BUILD)/precompiled%.h.gch: $(BUILD)/flags
+# Its flags must be those of the including file.
+$(BUILD)/precompiled/%.h.gch: $(BUILD)/flags
+	@mkdir -p $(@D)
 	@printf '#include <%s>\n' $(PRECOMPILED) > $(@:.gch=)
 	@$(call step,CXX $@)
-	@$(CXX) $(CXXFLAGS) $* -x c++-header -c $(@:.gch=) -o $@
+	@$(CXX) $(CXXFLAGS) $(LEVEL) -x c++-header -c $(@:.gch=) -o $@
 
 # Embeds the recipes as text, so that a copied program includes them.
 RECIPES := $(sort $(wildcard experiments/recipes/*.json))
@@ -296,27 +323,35 @@ $(BUILD)/recipes.o: $(BUILD)/recipes.cpp $(BUILD)/flags
 	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) -O1 -c $< -o $@
 
 # The version changes with every commit; only the file that prints it is recompiled.
-$(BUILD)/experiments/lab/base/build_info.o: CPPFLAGS += -DNORMLAB_VERSION='"$(VERSION)"' -DNORMLAB_FLAGS='"$(BUILD_FLAGS)"' \
+$(BUILD)/experiments/lab/base/build_info.o: private CPPFLAGS += -DNORMLAB_VERSION='"$(VERSION)"' -DNORMLAB_FLAGS='"$(BUILD_FLAGS)"' \
   -DNORMLAB_LEVEL='"$(ARCH)"'
 $(BUILD)/experiments/lab/base/build_info.o: $(BUILD)/version
 
 # These files must give the same bits as libraries that are compiled for any CPU.
 $(BUILD)/experiments/lab/data/resize_weights.o $(BUILD)/experiments/lab/data/resize_tensorflow.o \
-$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard experiments/lab/data/ops/*.cpp)): CXXFLAGS += -ffp-contract=off
+$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard experiments/lab/data/ops/*.cpp)): private CXXFLAGS += -ffp-contract=off
 
 # Not for kernels, and not for files with special flags.
+LIGHT_OBJECTS := $(LIGHT:%.cpp=$(BUILD)/%.o) $(filter $(LIGHT_ROOMS:%=$(BUILD)/joined/%.%),$(UNIT_OBJECTS))
+HEAVY := $(filter-out $(LIGHT) core/% experiments/lab/data/resize_% experiments/lab/data/ops/%,$(LIBRARY))
+HEAVY_OBJECTS := $(HEAVY:%.cpp=$(BUILD)/%.o) $(filter-out $(LIGHT_OBJECTS),$(filter $(OBJECTS),$(UNIT_OBJECTS)))
+TEST_FILE_OBJECTS := $(TESTS:%.cpp=$(BUILD)/%.o) $(filter $(TEST_OBJECTS),$(UNIT_OBJECTS))
 ifneq ($(PRECOMPILED),)
-WITH_PRECOMPILED := $(filter-out core/% experiments/lab/data/resize_% experiments/lab/data/ops/%,$(LIBRARY))
-$(WITH_PRECOMPILED:%.cpp=$(BUILD)/%.o): private CPPFLAGS += -fpch-preprocess -include $(BUILD)/precompiled$(LEVEL).h
-$(patsubst %.cpp,$(BUILD)/%.o,$(filter $(LIGHT),$(WITH_PRECOMPILED))): $(BUILD)/precompiled-Og.h.gch
-$(patsubst %.cpp,$(BUILD)/%.o,$(filter-out $(LIGHT),$(WITH_PRECOMPILED))): $(BUILD)/precompiled-O3.h.gch
+with_precompiled = -fpch-preprocess -include $(BUILD)/precompiled/$(1).h
+$(LIGHT_OBJECTS): private CPPFLAGS += $(call with_precompiled,light)
+$(HEAVY_OBJECTS): private CPPFLAGS += $(call with_precompiled,heavy)
+$(TEST_FILE_OBJECTS): private CPPFLAGS += $(call with_precompiled,tests)
+$(LIGHT_OBJECTS): $(BUILD)/precompiled/light.h.gch
+$(HEAVY_OBJECTS): $(BUILD)/precompiled/heavy.h.gch
+$(TEST_FILE_OBJECTS): $(BUILD)/precompiled/tests.h.gch
+$(BUILD)/precompiled/tests.h.gch: PRECOMPILED += cmath fstream doctest/doctest.h
 endif
 
 # Computing code has -O3. Code that reads, writes and prints has -Og, to compile faster. Tests get the fused
 # multiply-adds of -O3.
 ifeq ($(SANITIZE)$(COVERAGE),)
-$(LIGHT:%.cpp=$(BUILD)/%.o): LEVEL := -Og
-$(TEST_OBJECTS): LEVEL := -O1 -fexpensive-optimizations
+$(LIGHT_OBJECTS) $(BUILD)/precompiled/light.h.gch: private LEVEL := -Og
+$(TEST_OBJECTS) $(TEST_FILE_OBJECTS) $(BUILD)/precompiled/tests.h.gch: private LEVEL := -O1 -fexpensive-optimizations
 endif
 
 ifeq ($(CUDA),1)
@@ -332,7 +367,7 @@ $(BUILD)/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(call step,NVCC $<)
 	@$(NVCC) $(NVCCFLAGS) -Xptxas -v -c $< -o $@ 2> $(@:.o=.ptxas) || { cat $(@:.o=.ptxas) >&2; exit 1; }
-$(BUILD)/cuda/backend.o: CPPFLAGS += -DNORMLAB_WITH_CUDA -isystem $(CUDA_HOME)/include
+$(BUILD)/cuda/backend.o: private CPPFLAGS += -DNORMLAB_WITH_CUDA -isystem $(CUDA_HOME)/include
 
 # Registers, shared memory and spills of each kernel on each architecture, from the output of ptxas.
 cuda-report: $(CUDA_SOURCES:%.cu=$(BUILD)/%.o)
@@ -351,7 +386,7 @@ $(BUILD)/emulated/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(call step,CXX $< (emulated))
 	@$(CXX) -x c++ $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) $(EMULATION_FLAGS) -c $< -o $@
-$(BUILD)/tests/cuda_emulation/%.o: CPPFLAGS += $(if $(SANITIZE),-DNORMLAB_SANITIZED)
+$(BUILD)/tests/cuda_emulation/%.o: private CPPFLAGS += $(if $(SANITIZE),-DNORMLAB_SANITIZED)
 
 # Rewritten only if their content changes, so that other flags rebuild everything and the same flags nothing.
 define remember

@@ -11,13 +11,11 @@
 #include "core/collective.h"
 #include "core/devices.h"
 #include "core/shards.h"
+#include "experiments/lab/base/clock.h"
 
 namespace normlab {
 
 using BenchClock = std::chrono::steady_clock;
-inline double seconds_since(BenchClock::time_point begin) {
-  return std::chrono::duration<double>(BenchClock::now() - begin).count();
-}
 
 /// The upper median for an even count; `values` is not empty.
 double median(std::vector<double> values);

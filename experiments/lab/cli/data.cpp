@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/lab/base/clock.h"
 #include "experiments/lab/base/parallel.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/cli/commands.h"
@@ -78,7 +79,7 @@ void print_slice(const SliceInfo& info) {
     print_text("  bad       {}: {}\n", visible_line(bad.key), visible_line(bad.reason));
 }
 
-nlohmann::ordered_json json_of(const SliceInfo& info) {
+nlohmann::ordered_json slice_json(const SliceInfo& info) {
   const ImageMeasures& m = info.measures;
   const auto side = [](const std::array<std::int64_t, 3>& s) {
     return nlohmann::ordered_json{{"min", s[0]}, {"median", s[1]}, {"max", s[2]}};
@@ -132,7 +133,7 @@ struct InfoCommand {
       if (format == "text")
         print_slice(info);
       else
-        all.push_back(json_of(info));
+        all.push_back(slice_json(info));
     }
     const std::vector<std::string> equal = words_on_equal_images(measured);
     const std::string copy = jpeg_copy(opened.config.name, jpegs, count);
@@ -191,7 +192,7 @@ struct PackCommand {
       const auto start = std::chrono::steady_clock::now();
       const PackReport report = pack_images(images, slice.split, out, pack);
       jpegs.add(report.jpegs);
-      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      const double seconds = seconds_since(start);
       print_text(
           "{}: {} images in {} shards, {} of them copied unchanged, {} bytes of JPEG, {} skipped, {:.0f} images/s\n",
           text, report.images, report.shards, report.copied, report.bytes, images.bad_images.size(),

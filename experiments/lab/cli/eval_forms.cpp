@@ -68,7 +68,7 @@ std::vector<const Trial*> chosen(const ProbeForm& form, const Experiment& experi
                                form.descriptor.file, labels));
 }
 
-const std::string& text_of(const std::string& weights) {
+const std::string& weights_text(const std::string& weights) {
   static const std::string kInitial = "initial weights";
   return weights.empty() ? kInitial : weights;
 }
@@ -81,8 +81,8 @@ ProbeAxis axis_of(const ProbeForm& form, const Probed& p) {
 void print_layers(const ProbeForm& form, const Probed& p, const std::string& weights) {
   const ProbeAxis shown = axis_of(form, p);
   const auto at = static_cast<std::size_t>(shown);
-  print_text("{}: {} training images in training mode, {}; axis {}\n\n", p.trial->label, p.images, text_of(weights),
-             word_of(shown));
+  print_text("{}: {} training images in training mode, {}; axis {}\n\n", p.trial->label, p.images,
+             weights_text(weights), word_of(shown));
   std::size_t width = 5;
   for (const SignalProbe::Layer& layer : p.reading.signal) width = std::max(width, layer.name.size());
   print_text("{:<{}}  {:>11}  {:>11}  {:>11}  {:>11}\n", "layer", width, "AFSM", "AFV", "AFVR", "grad norm");
@@ -124,7 +124,7 @@ void print_json(const ProbeForm& form, const std::vector<Probed>& all, const std
     Json layers = Json::array();
     for (const SignalProbe::Layer& layer : p.reading.signal) layers.push_back(layer.name);
     Json row{{"row", p.trial->label}, {"trial", p.trial->id}, {"images", p.images}, {"mode", "training"}};
-    row["weights"] = text_of(weights);
+    row["weights"] = weights_text(weights);
     row["axis"] = word_of(axis_of(form, p));
     row["layers"] = std::move(layers);
     row["values"] = p.reading.values();

@@ -200,7 +200,7 @@ struct ParameterGroup {
   Moments moments{};
 };
 
-std::string name_of(const ParameterGroup& p) { return p.first.place.prefix(runs_name(p.blocks)) + p.tail; }
+std::string group_name(const ParameterGroup& p) { return p.first.place.prefix(runs_name(p.blocks)) + p.tail; }
 
 std::vector<ParameterGroup> parameter_groups(const ModelConfig& model, std::uint64_t seed) {
   ParameterSet parameters;  // declared only: values are drawn one at a time
@@ -228,7 +228,7 @@ void print_init(const Trial& trial) {
   print_wrapped("", 0, trial.label);
   print_wrapped("", 0, fmt::format("init {}, {} parameters", init_word(model), model_cost(model).parameters));
   for (const ParameterGroup& p : parameter_groups(model, trial.config.seed)) {
-    print_wrapped("", 0, fmt::format("{} {}: {}", name_of(p), p.first.shape.str(), in_words(p.rule)));
+    print_wrapped("", 0, fmt::format("{} {}: {}", group_name(p), p.first.shape.str(), in_words(p.rule)));
     if (p.moments.count == 0) continue;
     const std::string deviation = p.moments.count > 1 ? fmt::format("std {:.4g}, ", p.moments.deviation()) : "";
     print_wrapped("", 4,

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t kMostNumbers = 200;  // of a line of a figure, in its table; the CSV has all
 
-struct Report {
+struct ReportCommand {
   DescriptorOptions descriptor;
   TableOptions table;
   Option last{};
@@ -170,7 +170,7 @@ struct Report {
 }  // namespace
 
 void add_report(Command& app) {
-  auto [command, report] = app.add_command<Report>(
+  auto [command, report] = app.add_command<ReportCommand>(
       "report", "write a report as one HTML file: question, table, gains, learning curves, configs and provenance");
   report.descriptor.add_file(command);
   report.descriptor.add_out_or_from(command);

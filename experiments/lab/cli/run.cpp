@@ -4,6 +4,7 @@
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/blas.h"
 #include "experiments/lab/base/build_info.h"
+#include "experiments/lab/base/clock.h"
 #include "experiments/lab/base/first_wins.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/base/text_layout.h"
@@ -120,7 +121,7 @@ struct RunCommand {
     put_back_set_aside(store);
     const auto begin = std::chrono::steady_clock::now();
     const RunSummary summary = run_experiment(experiment, options);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double seconds = seconds_since(begin);
     const Experiment run = next_stage(experiment, store);  // the descriptor may have been edited meanwhile
     if (words) tell_summary(summary, seconds, missing_measurements_note(run, store));
     if (options.quiet) return 0;

@@ -36,7 +36,7 @@ struct LibArchive {
 #undef NORMLAB_MEMBER
 };
 
-LibArchive open() {
+LibArchive load_libarchive() {
   constexpr int kAbi = 13;  // for all versions 3.x
   static_assert(ARCHIVE_VERSION_NUMBER / 1'000'000 == 3);
   const Library library("libarchive", concat("libarchive.so.", kAbi), "install it: apt-get install libarchive-dev");
@@ -50,7 +50,7 @@ LibArchive open() {
 /// All access to libarchive. It is loaded on first use: with its dependencies it would cost every command a millisecond
 /// and 40 MB of address space. EnvironmentError if it is missing.
 const LibArchive& la() {
-  static const LibArchive instance = open();
+  static const LibArchive instance = load_libarchive();
   return instance;
 }
 
@@ -135,7 +135,7 @@ void read_content(archive* reader, const std::filesystem::path& file, std::int64
   }
 }
 
-std::int64_t most_unpacked(std::int64_t file_bytes) { return std::max(kMaxUnpacked, file_bytes * kMaxRatio); }
+std::int64_t most_unpacked_of(std::int64_t file_bytes) { return std::max(kMaxUnpacked, file_bytes * kMaxRatio); }
 
 /// Refuses a member before unpacking it if the members would exceed the limit.
 void require_unpackable(const std::filesystem::path& file, const ArchiveMember& member, std::int64_t before,
@@ -165,7 +165,7 @@ void read_zip_members(archive* reader, const std::filesystem::path& file, std::i
     if (la().archive_entry_filetype(entry) != AE_IFREG) fail(file, member.offset, member.name, "is not a regular file");
     if (la().archive_entry_size_is_set(entry) == 0) fail(file, member.offset, member.name, "its header gives no size");
     member.bytes = la().archive_entry_size(entry);
-    require_unpackable(file, member, unpacked, member.bytes, most_unpacked(file_bytes),
+    require_unpackable(file, member, unpacked, member.bytes, most_unpacked_of(file_bytes),
                        "store them without compression");
     unpacked += member.bytes;
     read_content(reader, file, member.bytes, member);
@@ -203,7 +203,7 @@ Handle zip_reader() {
 std::int64_t most_unpacked(const std::filesystem::path& file) {
   std::error_code error;  // an unreadable file counts as empty; its reader reports the error
   const auto bytes = std::filesystem::file_size(file, error);
-  return most_unpacked(error ? 0 : static_cast<std::int64_t>(bytes));
+  return most_unpacked_of(error ? 0 : static_cast<std::int64_t>(bytes));
 }
 
 void read_tar(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit,
@@ -240,7 +240,7 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
     member.bytes = la().archive_entry_size(entry);
     require_plain_file(file, entry, member);
     if (packed)
-      require_unpackable(file, member, member.data_offset, member.bytes, most_unpacked(file_bytes),
+      require_unpackable(file, member, member.data_offset, member.bytes, most_unpacked_of(file_bytes),
                          "unpack it with gunzip");
     if (!wants || wants(member.name)) {
       read_content(reader.get(), file, member.bytes, member);

@@ -173,7 +173,7 @@ bool lies_flat(const DatasetConfig& config, const fs::path& folder) {
   return content.folders.empty() && !content.files.empty();
 }
 
-std::vector<std::string> classes_of(const DatasetConfig& config, const fs::path& folder) {
+std::vector<std::string> folder_classes(const DatasetConfig& config, const fs::path& folder) {
   const std::string split = first_split(config.train);
   if (lies_flat(config, folder / split))
     return image_list_classes(folder, config.labels, {config.labels_from, config.class_order});
@@ -196,7 +196,7 @@ const LayoutRow kImageFolderLayout{.layout = DatasetLayout::image_folder,
                                    .expected = "train/CLASS/*.jpg and val/CLASS/*.jpg (or test/), or CLASS/*.jpg",
                                    .find = find_folder,
                                    .splits = image_folder_splits,
-                                   .classes = classes_of,
+                                   .classes = folder_classes,
                                    .read = read_split};
 
 }  // namespace normlab

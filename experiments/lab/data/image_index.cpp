@@ -15,9 +15,9 @@
 namespace normlab {
 namespace {
 
-constexpr std::int64_t kBlock = 64;  // images that a thread takes at a time
+constexpr std::int64_t kImagesAtOnce = 64;  // images that a thread takes at a time
 
-struct Worker {
+struct IndexWorker {
   std::vector<std::uint8_t> bytes;
   Image image;
 };
@@ -48,7 +48,7 @@ class Loader {
   const std::string& sizes() const { return sizes_; }
 
  private:
-  ImageSize header(Worker& worker, std::int64_t i) {
+  ImageSize header(IndexWorker& worker, std::int64_t i) {
     files_->read(i, worker.bytes);
     return image_file_size(worker.bytes, files_->where(i));
   }
@@ -78,7 +78,7 @@ class Loader {
       for (std::int64_t now = least; i < now && !least.compare_exchange_weak(now, i);) {
       }
     };
-    parallel_items(count_ - first, kBlock, request_.threads, [&](std::size_t w, std::int64_t item) {
+    parallel_items(count_ - first, kImagesAtOnce, request_.threads, [&](std::size_t w, std::int64_t item) {
       const std::int64_t i = first + item;
       if (i > other || i > failed) return;
       try {
@@ -96,8 +96,8 @@ class Loader {
   }
 
   void decode_all(ImageSet& images, std::optional<ImageSize> size) {
-    parallel_items(count_, kBlock, request_.threads, [&](std::size_t w, std::int64_t i) {
-      Worker& worker = workers_[w];
+    parallel_items(count_, kImagesAtOnce, request_.threads, [&](std::size_t w, std::int64_t i) {
+      IndexWorker& worker = workers_[w];
       try {
         files_->read(i, worker.bytes);
         decode_image(worker.bytes, files_->where(i), worker.image);
@@ -115,7 +115,7 @@ class Loader {
   std::shared_ptr<IndexedImages> files_;
   const SliceRequest& request_;
   std::int64_t count_;
-  std::vector<Worker> workers_;
+  std::vector<IndexWorker> workers_;
   std::vector<std::optional<std::string>> reasons_;
   std::string sizes_;
 };
@@ -163,7 +163,7 @@ void drop_bad(const Loader& loader, IndexedImages& files, ImageSet& images) {
 /// Reads the first bytes of each file.
 std::vector<std::int64_t> find_gray16(const IndexedImages& files, int threads) {
   std::vector<std::uint8_t> found(files.index().entries.size());
-  parallel_items(std::ssize(found), kBlock, threads, [&](std::size_t, std::int64_t i) {
+  parallel_items(std::ssize(found), kImagesAtOnce, threads, [&](std::size_t, std::int64_t i) {
     found[static_cast<std::size_t>(i)] = is_gray16_png(files.head(i, kPngHead));
   });
   std::vector<std::int64_t> out;
@@ -176,7 +176,7 @@ std::vector<std::int64_t> find_gray16(const IndexedImages& files, int threads) {
 JpegFiles find_jpegs(const IndexedImages& files, int threads) {
   constexpr std::size_t kJpegHead = 1024;  // enough unless there are comments, a profile or the like
   std::vector<std::optional<int>> qualities(files.index().entries.size());
-  parallel_items(std::ssize(qualities), kBlock, threads, [&](std::size_t, std::int64_t i) {
+  parallel_items(std::ssize(qualities), kImagesAtOnce, threads, [&](std::size_t, std::int64_t i) {
     std::vector<std::uint8_t> head = files.head(i, kJpegHead);
     if (!is_jpeg(head)) return;
     std::optional<int> quality = jpeg_quality(head);
@@ -232,7 +232,7 @@ std::shared_ptr<const StoredMasks> stored(const FileMasks& files, std::int64_t c
   const std::int64_t each = size.height * size.width;
   std::vector<std::uint8_t> labels(static_cast<std::size_t>(count * each));
   std::vector<std::pair<Mask, std::vector<std::uint8_t>>> workers(static_cast<std::size_t>(std::max(threads, 1)));
-  parallel_items(count, kBlock, threads, [&](std::size_t w, std::int64_t i) {
+  parallel_items(count, kImagesAtOnce, threads, [&](std::size_t w, std::int64_t i) {
     auto& [mask, bytes] = workers[w];
     files.read(i, mask, bytes);
     require_same_size(mask, size, files.where(i));

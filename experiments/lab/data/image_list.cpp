@@ -136,8 +136,8 @@ std::vector<std::string> names_of_labels(const LabelFile& file, std::optional<st
 }
 
 /// `training`: the classes of an image folder, or none.
-LabelClasses classes_of(const fs::path& folder, const LabelFile& file, const LabelNumbers& numbers,
-                        const std::vector<std::string>& training) {
+LabelClasses label_classes(const fs::path& folder, const LabelFile& file, const LabelNumbers& numbers,
+                           const std::vector<std::string>& training) {
   LabelClasses classes{training, {}, !numbers.order.empty(), numbers.from};
   std::error_code error;
   std::vector<std::string> counted;
@@ -251,7 +251,7 @@ bool names_images(const fs::path& file) {
 
 std::vector<std::string> image_list_classes(const fs::path& folder, const std::string& labels,
                                             const LabelNumbers& numbers) {
-  return classes_of(folder, label_file(folder, labels), numbers, {}).names;
+  return label_classes(folder, label_file(folder, labels), numbers, {}).names;
 }
 
 ImageSet read_image_list(const fs::path& folder, const std::string& labels, const SliceRequest& request) {
@@ -261,7 +261,7 @@ ImageSet read_image_list(const fs::path& folder, const std::string& labels, cons
   if (!divided && request.slice.split != "train")
     throw InputError(concat(folder.string(), ": has no folder ", in_quotes(request.slice.split),
                             "; its images are the split \"train\"; use slices of it"));
-  LabelClasses classes = classes_of(folder, file, request.numbers, request.class_names);
+  LabelClasses classes = label_classes(folder, file, request.numbers, request.class_names);
   const fs::path of_split = divided ? folder / request.slice.split : folder_of_images(folder, file);
   std::vector<std::string> images;  // the folder may also contain the file of labels and class names
   for (const std::string& name : folder_content(of_split).files) {

@@ -12,7 +12,7 @@
 namespace normlab {
 namespace {
 
-struct Worker {
+struct MeasureWorker {
   std::vector<std::uint8_t> bytes;
   Image image;
   std::int64_t file_bytes = 0;
@@ -38,11 +38,11 @@ std::string digest(ImageSize size, std::span<const std::uint8_t> pixels) {
 
 /// Sizes of images that cannot be decoded stay 0.
 PixelSums measure_all(const ImageSet& images, int threads, std::vector<ImageSize>& sizes, ImageMeasures& measures) {
-  std::vector<Worker> workers(static_cast<std::size_t>(std::max(threads, 1)));
-  for (Worker& worker : workers) worker.sums = PixelSums(images.channels);
+  std::vector<MeasureWorker> workers(static_cast<std::size_t>(std::max(threads, 1)));
+  for (MeasureWorker& worker : workers) worker.sums = PixelSums(images.channels);
   std::vector<std::optional<std::string>> reasons(sizes.size());
   parallel_items(images.size(), 64, threads, [&](std::size_t w, std::int64_t i) {
-    Worker& worker = workers[w];
+    MeasureWorker& worker = workers[w];
     const auto at = static_cast<std::size_t>(i);
     try {
       std::span<const std::uint8_t> pixels;
@@ -69,7 +69,7 @@ PixelSums measure_all(const ImageSet& images, int threads, std::vector<ImageSize
     }
   });
   PixelSums sums(images.channels);
-  for (const Worker& worker : workers) {
+  for (const MeasureWorker& worker : workers) {
     sums.add(worker.sums);
     measures.bytes += worker.file_bytes;
     measures.gray16 += worker.gray16;

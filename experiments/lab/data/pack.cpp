@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kUnfinished = ".unfinished";
 
-struct Worker {
+struct PackWorker {
   Image image, resized;
   ResizeScratch scratch;
 };
@@ -42,7 +42,7 @@ ImageSize shrunk(ImageSize from, std::int64_t size) {
   return {scaled(from.height), scaled(from.width)};
 }
 
-Packed pack_image(const ImageSet& images, std::int64_t i, const PackSettings& settings, Worker& worker) {
+Packed pack_image(const ImageSet& images, std::int64_t i, const PackSettings& settings, PackWorker& worker) {
   Packed packed;
   if (images.encoded) {
     images.encoded->read(i, packed.jpeg);
@@ -102,7 +102,7 @@ PackReport pack_images(const ImageSet& images, const std::string& split, const f
   write_class_names(folder / "classes.txt", images.class_names);
 
   const std::vector<std::int64_t> order = permutation(stream_key(0, "pack", split), images.size(), 0);
-  std::vector<Worker> workers(static_cast<std::size_t>(std::max(settings.threads, 1)));
+  std::vector<PackWorker> workers(static_cast<std::size_t>(std::max(settings.threads, 1)));
   PackReport report;
   std::vector<fs::path> shards;  // renamed when all are complete: a partial set must not look like a whole one
   for (std::int64_t first = 0; first < images.size(); first += settings.shard_size, ++report.shards) {

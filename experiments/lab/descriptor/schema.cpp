@@ -135,7 +135,7 @@ JsonNode names_of_datasets() {
 }
 
 template <class T>
-void add_rows(std::string& out, const std::string& prefix) {
+void add_key_rows(std::string& out, const std::string& prefix) {
   const T defaults{};
   for_each_field<T>([&](const auto& row) {
     using M = typename std::remove_cvref_t<decltype(row)>::Member;
@@ -150,7 +150,7 @@ void add_rows(std::string& out, const std::string& prefix) {
       out += concat("| `", path, "` | ", words, " | ", standard.empty() ? "" : "`" + standard + "`", " | ", row.doc,
                     " |\n");
     }
-    if constexpr (!std::is_void_v<typename F::Rows>) add_rows<typename F::Rows>(out, path + ".");
+    if constexpr (!std::is_void_v<typename F::Rows>) add_key_rows<typename F::Rows>(out, path + ".");
   });
 }
 
@@ -197,20 +197,20 @@ std::string describe_fields() {
   out +=
       "| `model.variant` | such as S/16, DeiT-S/16 |  | sets embed_dim, depth, num_heads and patch_size, for a DeiT "
       "also pool token and pos_embed_class; keys given explicitly take precedence |\n";
-  add_rows<TrialConfig>(out, "");
+  add_key_rows<TrialConfig>(out, "");
   out += concat("\n### A model of kind swin\n\n", kHead);
   out +=
       "| `model.variant` | such as Swin-T, SwinD-B |  | sets embed_dim, depths and num_heads; keys given explicitly "
       "take precedence |\n";
-  add_rows<SwinConfig>(out, "model.");
+  add_key_rows<SwinConfig>(out, "model.");
   out += concat("\n### Checkpoints\n\n", kHead);
-  add_rows<CheckpointConfig>(out, "checkpoint.");
+  add_key_rows<CheckpointConfig>(out, "checkpoint.");
   out += concat("\n### A placement given as an object\n\n", kHead);
   out += "| `base` | a placement's name | `none` | the placement that the other keys change |\n";
-  add_rows<Placement>(out, "");
+  add_key_rows<Placement>(out, "");
   out += concat("| `", kBlocksKey, "` | object |  | ", kBlocksDoc, " |\n");
   out += concat("\n### A norm: its kind as a word, or an object\n\n", kHead);
-  add_rows<NormSpec>(out, "");
+  add_key_rows<NormSpec>(out, "");
 
   out += "\n### Named placements\n\n| name | source |\n|---|---|\n";
   for (const NamedPlacement& row : named_placements()) out += concat("| `", row.name, "` | ", row.source, " |\n");

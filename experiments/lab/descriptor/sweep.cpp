@@ -88,7 +88,7 @@ AxisGroup read_group(const JsonMember& member, PlacementRows& rows, Problems& pr
 }
 
 /// Refuses a group whose axes overwrite another axis of the grid.
-bool fits(const Grid& grid, const AxisGroup& group, const JsonMember& member, Problems& problems) {
+bool fits_group(const Grid& grid, const AxisGroup& group, const JsonMember& member, Problems& problems) {
   std::vector<std::string> before;
   for (const AxisGroup& other : grid.groups)
     for (const Axis& axis : other) before.push_back(axis.path);
@@ -145,7 +145,7 @@ Grid read_grid(const JsonNode& node, bool may_have_seeds, PlacementRows& rows, P
       continue;
     }
     AxisGroup group = read_group(member, rows, problems);
-    if (!group.empty() && fits(out, group, member, problems)) out.groups.push_back(std::move(group));
+    if (!group.empty() && fits_group(out, group, member, problems)) out.groups.push_back(std::move(group));
   }
   return out;
 }

@@ -17,11 +17,11 @@ namespace normlab {
 namespace {
 
 constexpr std::size_t kWidestTable = 100, kWidestPrinted = 24, kWidestMarkdown = 120;
-using Lines = std::vector<const LedgerLine*>;
+using LedgerLines = std::vector<const LedgerLine*>;
 
 /// The claims of each text in the order of their first claims; within a text by verdict.
-std::vector<std::pair<std::string, Lines>> by_text(const std::vector<LedgerLine>& lines) {
-  std::vector<std::pair<std::string, Lines>> out;
+std::vector<std::pair<std::string, LedgerLines>> by_text(const std::vector<LedgerLine>& lines) {
+  std::vector<std::pair<std::string, LedgerLines>> out;
   for (const LedgerLine& line : lines) {
     const std::string text = text_of(line.claim);
     auto found = std::find_if(out.begin(), out.end(), [&](const auto& group) { return group.first == text; });
@@ -108,7 +108,7 @@ std::vector<std::vector<std::string>> estimate_table(const LedgerLine& line) {
 }
 
 /// Headings, and the claims as rows.
-std::vector<std::vector<std::string>> claim_table(const Lines& lines) {
+std::vector<std::vector<std::string>> claim_table(const LedgerLines& lines) {
   std::vector<std::vector<std::string>> rows{{"#", "claim", "printed", "found", "verdict"}};
   for (const LedgerLine* line : lines) rows.push_back(cells(*line));
   return rows;

@@ -9,13 +9,13 @@ namespace normlab {
 namespace {
 
 constexpr double kDot = 3.5, kMean = 4.5, kCap = 4;  // radius, half diagonal, half height
-constexpr double kHeading = 24, kAxis = 42, kNote = 14, kTick = 4, kWidestLabels = 350;
+constexpr double kHeading = 24, kLaneAxis = 42, kNote = 14, kTick = 4, kWidestLabels = 350;
 
-struct Layout {
+struct LaneLayout {
   bool narrow = false;
   double width, left, right, lane_height, dots, bar, note, grid;  // the last four: offset from a lane's top
 };
-constexpr Layout kWide{false, kWideLanes, 220, 640, 30, 9, 20, 40, 0},
+constexpr LaneLayout kWide{false, kWideLanes, 220, 640, 30, 9, 20, 40, 0},
     kNarrow{true, kNarrowLanes, 14, 346, 46, 25, 36, 29, 20};
 
 double lane_height(const ChartLane& lane, bool narrow) {
@@ -44,7 +44,7 @@ class LaneDrawing {
 
   void draw() {
     const double lanes_top = heading_height(panel_, layout_.narrow),
-                 bottom = lanes_height(panel_, layout_.narrow) - kAxis, middle = (layout_.left + layout_.right) / 2;
+                 bottom = lanes_height(panel_, layout_.narrow) - kLaneAxis, middle = (layout_.left + layout_.right) / 2;
     const double left = layout_.narrow ? 2 : layout_.left;
     svg_.words("p-head", 2.0, 16.0, fitted(panel_.heading, layout_.narrow ? layout_.width - 4 : left - 12, 14.5));
     svg_.words("p-soft", left, lanes_top - 8, fitted(panel_.values_name, layout_.width - left - 2, 11));
@@ -113,7 +113,7 @@ class LaneDrawing {
 
   const Chart& chart_;
   const ChartPanel& panel_;
-  Layout layout_;
+  LaneLayout layout_;
   PlotAxis axis_;
   SvgWriter& svg_;
 };
@@ -121,7 +121,7 @@ class LaneDrawing {
 }  // namespace
 
 double lanes_height(const ChartPanel& panel, bool narrow) {
-  double height = heading_height(panel, narrow) + kAxis;
+  double height = heading_height(panel, narrow) + kLaneAxis;
   for (const ChartLane& lane : panel.lanes) height += lane_height(lane, narrow);
   return height;
 }

@@ -207,7 +207,7 @@ void Dispatcher::wait_for_reports() {
   if (poll(fds.data(), fds.size(), std::min(kLongestWait, int(look_seconds_ * 1000))) <= 0) return;
   for (std::size_t i = 0; i < fds.size(); ++i) {
     if (!fds[i].revents) continue;
-    Report report;
+    WorkerReport report;
     if (receive_report(workers_[i].process.socket, report))
       take(workers_[i], report);
     else
@@ -215,7 +215,7 @@ void Dispatcher::wait_for_reports() {
   }
 }
 
-void Dispatcher::take(Worker& w, const Report& report) {
+void Dispatcher::take(Worker& w, const WorkerReport& report) {
   const auto t = static_cast<std::size_t>(report.trial);
   if (report.event == WorkerEvent::progress) {
     w.progress.step = report.step, w.progress.steps = report.steps;

@@ -49,7 +49,7 @@ class Dispatcher {
   void check_held();
   bool look_at(std::size_t trial);  // true: no longer held
   void wait_for_reports();
-  void take(Worker& worker, const Report& report);
+  void take(Worker& worker, const WorkerReport& report);
   void end_trial(std::size_t trial, pid_t worker, WorkerEvent event, const std::string& text);
   void worker_died(Worker& worker);
   void begin(Worker& worker);

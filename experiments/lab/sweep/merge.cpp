@@ -25,12 +25,12 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A note of an experiment, or the timings of a claim.
-struct Record {
+struct MergedFile {
   std::string where, text;
 };
-using Records = std::map<fs::path, Record>;  // by path below OUT
+using MergedFiles = std::map<fs::path, MergedFile>;  // by path below OUT
 
-void add_files(Records& records, const fs::path& from, const fs::path& below, std::string_view extension) {
+void add_files(MergedFiles& records, const fs::path& from, const fs::path& below, std::string_view extension) {
   for (const fs::path& path : files_below(from / below))
     if (path.filename().string().front() != '.' && path.extension() == extension)
       records[path.lexically_relative(from)] = {path.string(), read_file(path)};
@@ -38,8 +38,8 @@ void add_files(Records& records, const fs::path& from, const fs::path& below, st
 
 bool is_plan(const fs::path& path) { return path.filename() == kPlanNote; }
 
-Records records_of(const ResultStore& store) {
-  Records records;
+MergedFiles records_of(const ResultStore& store) {
+  MergedFiles records;
   const ExportedResults* const archives = store.exported();
   if (archives == nullptr) {
     add_files(records, store.out(), "experiments", ".json");
@@ -66,8 +66,8 @@ bool same(const std::string& a, const std::string& b) {
 }
 
 /// joined_notes() of two records of one path.
-std::optional<std::string> joined_records(const fs::path& path, const Record& a, const Record& b) {
-  const auto note_of = [](const Record& r) { return take_note(parse_strict_json(r.text, r.where), r.where); };
+std::optional<std::string> joined_records(const fs::path& path, const MergedFile& a, const MergedFile& b) {
+  const auto note_of = [](const MergedFile& r) { return take_note(parse_strict_json(r.text, r.where), r.where); };
   return joined_notes(path.parent_path(), note_of(a), note_of(b));
 }
 
@@ -163,7 +163,8 @@ class Merge {
   }
 
   /// One record that holds both. InputError if they contradict each other.
-  static Record joined(const fs::path& path, const Record& first, const Record& other, std::string_view end) {
+  static MergedFile joined(const fs::path& path, const MergedFile& first, const MergedFile& other,
+                           std::string_view end) {
     if (is_plan(path) || same(first.text, other.text)) return first;
     if (const auto both = is_timings(path) ? std::nullopt : joined_records(path, first, other))
       return {first.where + " and " + other.where, *both};
@@ -265,7 +266,7 @@ class Merge {
     }
   }
 
-  void write(const fs::path& path, const Record& record) {
+  void write(const fs::path& path, const MergedFile& record) {
     const fs::path to = out_.out() / path;
     if (record.where == to.string()) return;
     make_folders(to.parent_path());
@@ -280,7 +281,7 @@ class Merge {
     }
   }
 
-  void write_joined(const fs::path& path, const fs::path& to, const Record& record) {
+  void write_joined(const fs::path& path, const fs::path& to, const MergedFile& record) {
     const auto both = [&] { return joined(path, {to.string(), read_file(to)}, record, ""); };
     if (same(both().text, read_file(to))) return;
     // Runs publish a record once; merges, which replace it, take turns.
@@ -305,7 +306,7 @@ class Merge {
   std::map<std::string, std::vector<TrialCopy>> copies_;     // by id
   std::map<std::string, std::vector<std::string>> missing_;  // by id: files that no copy has
   std::set<std::string> busy_;                               // ids of trials left out
-  Records records_;
+  MergedFiles records_;
 };
 
 /// Whether a source is the folder that is copied to.

@@ -82,7 +82,7 @@ struct TrialWork {
   const Trial& trial_ = settings_.experiment->trials[static_cast<std::size_t>(assignment_.trial)];
   const TrialFolder folder_ = settings_.store->trial(trial_.id);
 
-  Report run() {
+  WorkerReport run() {
     try {
       if (const auto former = retried(); !former)
         if (const auto result = folder_.load_result()) return answer_of(*result);
@@ -103,14 +103,14 @@ struct TrialWork {
   }
 
  private:
-  Report run(const Claim& claim) {
+  WorkerReport run(const Claim& claim) {
     const auto log = [&](const std::string& text) {
       log_line(worker_log(*settings_.store, getpid()),
                fmt::format("{} {} attempt {}: {}", trial_.id.substr(0, 12), trial_.label, claim.attempt(), text));
     };
     log(fmt::format("begins with {} threads{}", assignment_.threads,
                     claim.taken_over() ? ", taken over from a process that has ended" : ""));
-    Report report;
+    WorkerReport report;
     try {
       report = train(claim);
     } catch (const MemoryError& error) {
@@ -136,7 +136,7 @@ struct TrialWork {
     return report;
   }
 
-  Report train(const Claim& claim) {
+  WorkerReport train(const Claim& claim) {
     const bool opens = !device_;
     if (opens) device_.emplace(settings_.options->device, settings_.options->gpu);
     TrialOptions options{*settings_.options};
@@ -156,7 +156,7 @@ struct TrialWork {
     Rate speed, data_share;
     double data_seconds = clock_.times()[WorkPart::data];
     options.report = [&](const TrialProgress& p) {
-      Report report = answer(WorkerEvent::progress);
+      WorkerReport report = answer(WorkerEvent::progress);
       report.step = p.step, report.steps = p.steps, report.loss = p.loss;
       report.images_per_second = speed.add(double(p.images));
       LeaseNote note{.step = p.step, .steps = p.steps, .images_per_second = report.images_per_second, .loss = p.loss};
@@ -194,15 +194,15 @@ struct TrialWork {
     return found->second;
   }
 
-  Report answer(WorkerEvent event, const std::string& text = {}) const {
-    Report report;
+  WorkerReport answer(WorkerEvent event, const std::string& text = {}) const {
+    WorkerReport report;
     report.event = event;
     report.trial = assignment_.trial;
     std::snprintf(report.text, sizeof report.text, "%s", text.c_str());
     return report;
   }
 
-  Report answer_of(const TrialResult& result) const {
+  WorkerReport answer_of(const TrialResult& result) const {
     if (result.status == TrialEnd::failed) return answer(WorkerEvent::failed_there, result.message.value_or(""));
     return answer(WorkerEvent::finished);
   }
@@ -222,7 +222,7 @@ void work_on_trials(const WorkerSettings& settings, WorkClock clock, int socket)
   std::optional<ComputeDevice> device;
   while (!stop_requested() && receive_record(socket, assignment) && assignment.trial >= 0) {
     clock.enter(WorkPart::start);
-    Report report = TrialWork{settings, device, clock, assignment, socket}.run();
+    WorkerReport report = TrialWork{settings, device, clock, assignment, socket}.run();
     clock.enter(WorkPart::waiting);
     report.times = clock.times();
     if (!send_record(socket, report)) break;
@@ -347,6 +347,6 @@ bool publish_failure(const TrialFolder& folder, const Trial& trial, const std::s
 }
 
 bool send_assignment(int socket, const Assignment& assignment) { return send_record(socket, assignment); }
-bool receive_report(int socket, Report& report) { return receive_record(socket, report); }
+bool receive_report(int socket, WorkerReport& report) { return receive_record(socket, report); }
 
 }  // namespace normlab

@@ -38,7 +38,7 @@ constexpr auto stated_words(WorkerEvent) {
 }
 
 /// A message from a worker.
-struct Report {
+struct WorkerReport {
   WorkerEvent event = WorkerEvent::progress;
   std::int64_t trial = -1, step = 0, steps = 0;
   double loss = 0.0, images_per_second = 0.0;
@@ -88,6 +88,6 @@ void end_serving(Group& group);
 
 /// One complete record. False at the end of the connection.
 bool send_assignment(int socket, const Assignment& assignment);
-bool receive_report(int socket, Report& report);
+bool receive_report(int socket, WorkerReport& report);
 
 }  // namespace normlab

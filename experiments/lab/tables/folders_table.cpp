@@ -188,7 +188,7 @@ bool comes_before(const std::vector<std::string>& a, const std::vector<std::stri
   });
 }
 
-TableRow row_of(const FoundTrial& trial, const TableInput& input, const std::string& metric) {
+TableRow trial_row(const FoundTrial& trial, const TableInput& input, const std::string& metric) {
   TableRow row;
   std::vector<std::string> parts;
   for (std::size_t a = 0; a < input.axes.size(); ++a)
@@ -239,7 +239,7 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
   SeedReader reader(options);
   for (std::size_t t = 0; t < trials.size(); ++t) {
     const FoundTrial& trial = trials[t];
-    if (t == 0 || trial.values != trials[t - 1].values) input.rows.push_back(row_of(trial, input, options.metric));
+    if (t == 0 || trial.values != trials[t - 1].values) input.rows.push_back(trial_row(trial, input, options.metric));
     input.rows.back().seeds.push_back(reader.read(trial.folder, trial.config));
   }
   reader.require_metric();

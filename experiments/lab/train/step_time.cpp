@@ -19,6 +19,7 @@
 #include "core/backend.h"
 #include "core/error.h"
 #include "experiments/lab/base/build_info.h"
+#include "experiments/lab/base/clock.h"
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/sha256.h"
 #include "experiments/lab/base/system_calls.h"
@@ -37,7 +38,6 @@ namespace normlab {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr double kBudget = 0.8;     // seconds that a process measures
 constexpr double kSlowRate = 50e9;  // flop/s of a core; steps of large networks are always faster

@@ -7,6 +7,7 @@
 
 #include "core/backend.h"
 #include "experiments/lab/base/build_info.h"
+#include "experiments/lab/base/clock.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/metric_names.h"
 #include "experiments/lab/train/attempt_files.h"
@@ -27,7 +28,6 @@ namespace normlab {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr std::int64_t kStepsPerLine = 50;  // a metrics line is written after as many, beside those of evaluations
 

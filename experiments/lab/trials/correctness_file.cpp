@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::string_view kMagic = "normlab correct ";
 constexpr std::string_view kVersion = "1";
-constexpr const char* kAdvice = "; delete it and run the trial again, or leave out test-set noise";
+constexpr const char* kCorrectnessAdvice = "; delete it and run the trial again, or leave out test-set noise";
 
 [[noreturn]] void reject(const std::filesystem::path& path, std::size_t byte, const std::string& what) {
-  throw InputError(concat(path.string(), ": byte ", byte, ": ", what, kAdvice));
+  throw InputError(concat(path.string(), ": byte ", byte, ": ", what, kCorrectnessAdvice));
 }
 
 }  // namespace

@@ -12,10 +12,10 @@
 namespace normlab {
 namespace {
 
-constexpr std::uint64_t kSchema = 1;
+constexpr std::uint64_t kExportSchema = 1;
 constexpr const char* kProgram = "normlab";
 constexpr std::size_t kLongestLine = std::size_t(32) << 20;  // about 10,000 evaluations with probes of every block
-constexpr const char* kAdvice = "; no trial of this file is shown; write it again with `normlab export`";
+constexpr const char* kExportAdvice = "; no trial of this file is shown; write it again with `normlab export`";
 
 std::vector<MetricsLine> take_metrics(const nlohmann::json& list, const TrialResult& result, const std::string& where) {
   const std::string place = where + ": /metrics";
@@ -54,11 +54,11 @@ ExportedTrial take_trial(ObjectReader& line, const std::string& where) {
   return trial;
 }
 
-void take_line(std::string_view text, const std::string& where, ExportedResults& results) {
+void take_export_line(std::string_view text, const std::string& where, ExportedResults& results) {
   const nlohmann::json json = parse_strict_json(text, where);
   ObjectReader line(json, where);
-  if (const auto schema = line.unsigned_integer("schema"); schema != kSchema)
-    throw InputError(concat(where, ": written with schema ", schema, ", this program reads ", kSchema,
+  if (const auto schema = line.unsigned_integer("schema"); schema != kExportSchema)
+    throw InputError(concat(where, ": written with schema ", schema, ", this program reads ", kExportSchema,
                             "; use the program that wrote it, or a newer one"));
   const bool ours = line.string("program") == kProgram;
   std::string twice;
@@ -139,7 +139,7 @@ std::string sealed_line(nlohmann::ordered_json line, const std::string& source, 
   if (text.size() > kLongestLine)
     throw InputError(concat(source, ": its line has ", text.size(), " bytes; the limit is ", kLongestLine, advice));
   ExportedResults read;
-  take_line(text, source, read);
+  take_export_line(text, source, read);
   return text + '\n';
 }
 
@@ -150,7 +150,7 @@ std::string export_line(const TrialFolder& trial, bool full, bool anonymous) {
   if (!result) throw InputError(concat(trial.path().string(), ": the trial has no result"));
   require_agreement(trial, *result);
   using Json = nlohmann::ordered_json;
-  Json line{{"schema", kSchema}, {"program", kProgram}, {"trial", result->id}};
+  Json line{{"schema", kExportSchema}, {"program", kProgram}, {"trial", result->id}};
   line["config"] = Json::parse(trial.read_config());
   line["result"] = Json::parse(*trial.result_text());
   if (anonymous) make_anonymous(line["result"]);
@@ -164,7 +164,7 @@ std::string export_line(const TrialFolder& trial, bool full, bool anonymous) {
 }
 
 std::string export_note(const std::string& folder, const std::string& name, const nlohmann::json& note) {
-  nlohmann::ordered_json line{{"schema", kSchema}, {"program", kProgram}, {"folder", folder}, {"note", name}};
+  nlohmann::ordered_json line{{"schema", kExportSchema}, {"program", kProgram}, {"folder", folder}, {"note", name}};
   line["content"] = note;
   return sealed_line(std::move(line), concat("note ", folder, "/", name), "");
 }
@@ -196,9 +196,9 @@ ExportedResults read_export(const std::filesystem::path& file, bool may_lack_tri
       if (end == text.size()) throw InputError(where + ": the last line is incomplete; the file is truncated");
       if (end - begin > kLongestLine)
         throw InputError(concat(where, ": has ", end - begin, " bytes; the limit for a line is ", kLongestLine));
-      take_line(std::string_view(text).substr(begin, end - begin), where, results);
+      take_export_line(std::string_view(text).substr(begin, end - begin), where, results);
     } catch (const InputError& error) {
-      throw InputError(error.what() + std::string(kAdvice));
+      throw InputError(error.what() + std::string(kExportAdvice));
     }
   }
   if (results.trials.empty() && !may_lack_trials)

@@ -21,7 +21,7 @@
 namespace normlab {
 namespace {
 
-constexpr std::uint64_t kSchema = 2, kUnsealedSchema = 1;
+constexpr std::uint64_t kResultSchema = 2, kUnsealedSchema = 1;
 constexpr double kExact = 1e15;                           // exact as a double
 constexpr double kMostSeconds = 1e10, kMostSpeed = 1e12;  // three centuries; images a second
 constexpr const char* kDivergedValue = "diverged_value";  // not the name of a metric, which contains a slash
@@ -105,11 +105,11 @@ void require_possible(const ObjectReader& object, const TrialResult& result) {
 
 TrialResult read_fields(ObjectReader& object, const nlohmann::json& json, const std::string& file) {
   const auto schema = object.unsigned_integer("schema");
-  if (schema != kSchema && schema != kUnsealedSchema)
+  if (schema != kResultSchema && schema != kUnsealedSchema)
     throw InputError(concat(file, ": written with schema ", schema, ", this program reads ", kUnsealedSchema, " and ",
-                            kSchema, "; use the program that wrote it, or a newer one"));
+                            kResultSchema, "; use the program that wrote it, or a newer one"));
   TrialResult result;
-  result.sealed = schema == kSchema;
+  result.sealed = schema == kResultSchema;
   result.id = object.string("id");
   const std::string status = object.string("status");
   if (!find_word(status, result.status)) object.fail("status", concat("unknown status ", in_quotes(status)));
@@ -225,7 +225,7 @@ std::string write_trial_result(const TrialResult& result) {
   Json diverged = Json::object();
   if (result.diverged_value) put_numbers(diverged, {{kDivergedValue, *result.diverged_value}}, nonfinite);
   for (const auto& [key, value] : result.provenance) provenance[key] = value;
-  Json object{{"schema", kSchema}, {"id", result.id}, {"status", word_of(result.status)}, {"seed", result.seed}};
+  Json object{{"schema", kResultSchema}, {"id", result.id}, {"status", word_of(result.status)}, {"seed", result.seed}};
   object["metrics"] = std::move(metrics);
   if (!nonfinite.empty()) object["nonfinite"] = std::move(nonfinite);
   for (const auto& [name, slice] : result.slices)

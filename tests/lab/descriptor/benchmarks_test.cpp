@@ -18,13 +18,13 @@ std::string sweep(const std::string& axes, const std::string& more = "") {
   return "{" + kBenchmarks + ",\n\"sweep\": {" + axes + "}" + more + "}";
 }
 
-const std::string kAll = R"("benchmark": ["stripes", "kinds", "colours"])";
+const std::string kAllBenchmarks = R"("benchmark": ["stripes", "kinds", "colours"])";
 
 }  // namespace
 
 TEST_CASE("benchmarks: a trial is that of a descriptor which says the same") {
   DescriptorFiles files;
-  const Experiment e = files.load(sweep(kAll));
+  const Experiment e = files.load(sweep(kAllBenchmarks));
   REQUIRE(e.rows.size() == 3);
   CHECK(e.rows[1].label == "kinds");
   CHECK(e.rows[1].axes == std::vector<std::pair<std::string, std::string>>{{"benchmark", "kinds"}});
@@ -45,7 +45,7 @@ TEST_CASE("benchmarks: other axes take precedence") {
 
 TEST_CASE("benchmarks: a baseline is one per benchmark, and one can be excluded") {
   DescriptorFiles files;
-  const Experiment e = files.load(sweep(kAll + R"(, "model.placement": ["pre_pre", "dpn"])",
+  const Experiment e = files.load(sweep(kAllBenchmarks + R"(, "model.placement": ["pre_pre", "dpn"])",
                                         R"(, "baseline": {"model.placement": "pre_pre"},
                                         "exclude": [{"benchmark": "kinds"}])"));
   REQUIRE(e.rows.size() == 4);
@@ -66,7 +66,7 @@ TEST_CASE("benchmarks: groups have all their benchmarks, also those that are not
 
 TEST_CASE("benchmarks: a child's replace those of its base whole") {
   DescriptorFiles files;
-  files.write("base.json", sweep(kAll));
+  files.write("base.json", sweep(kAllBenchmarks));
   const Experiment e = files.load(R"({"extends": "base.json", "benchmarks": {"one": {"dataset": {"label": "number"}}},
                                       "sweep": {"benchmark": ["one"]}})");
   CHECK(e.rows.size() == 1);
@@ -91,15 +91,16 @@ TEST_CASE("benchmarks: wrong ones are told with their place") {
   CHECK(files.problems(R"({"benchmarks": []})").find("d.json:1:16: /benchmarks: expected an object such as") == 0);
   CHECK(files.problems(R"({"benchmarks": {"a": {"dataset": {"lable": "kind"}}}, "sweep": {"benchmark": ["a"]}})") ==
         "d.json:1:35: /benchmarks/a/dataset/lable: unknown key; did you mean \"label\"?");
-  CHECK(files.problems(sweep(kAll, R"(, "tune": [{"axes": {"benchmark": ["kinds"]}}])"))
+  CHECK(files.problems(sweep(kAllBenchmarks, R"(, "tune": [{"axes": {"benchmark": ["kinds"]}}])"))
             .find("/tune/0/axes/benchmark: ") != std::string::npos);
 }
 
 TEST_CASE("benchmarks: a setting that a benchmark would overwrite is refused") {
   DescriptorFiles files;
-  CHECK(files.problems(sweep(kAll), {"train.batch_size=5"}) ==
+  CHECK(files.problems(sweep(kAllBenchmarks), {"train.batch_size=5"}) ==
         "--set train.batch_size=5: /train/batch_size: the benchmark \"kinds\" sets this itself; set "
         "\"benchmarks.kinds.train.batch_size\" instead");
-  CHECK(files.problems(sweep(kAll), {"train.clip_norm=5"}) == "");
-  CHECK(files.load(sweep(kAll), {"benchmarks.kinds.train.batch_size=5"}).trials[1].config.train.batch_size == 5);
+  CHECK(files.problems(sweep(kAllBenchmarks), {"train.clip_norm=5"}) == "");
+  CHECK(files.load(sweep(kAllBenchmarks), {"benchmarks.kinds.train.batch_size=5"}).trials[1].config.train.batch_size ==
+        5);
 }

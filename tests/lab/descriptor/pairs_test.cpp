@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "experiments/lab/descriptor/canonical.h"
+#include "tests/lab/base/text.h"
 #include "tests/lab/descriptor/descriptor_files.h"
 
 using namespace normlab;
@@ -14,8 +15,6 @@ std::string pairs(const std::string& dataset = "", const std::string& text = "",
          R"(}, "model": {"task": "contrast", "embed_dim": 24, "text": {"vocabulary": 34, "num_heads": 2, "embed_dim": 16)" +
          text + "}}" + others + "}";
 }
-
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -48,36 +47,36 @@ TEST_CASE("descriptor: settings that image-text training cannot use are refused"
     return files.problems(pairs("", "", R"(, "train": {)" + settings + "}"));
   };
   CHECK(train(R"("batch_size": 50)").empty());
-  CHECK(says(train(R"("accumulate": 2)"),
-             "/train/accumulate: the parts of a batch would not be contrasted with each other; leave it out"));
+  CHECK(has(train(R"("accumulate": 2)"),
+            "/train/accumulate: the parts of a batch would not be contrasted with each other; leave it out"));
   CHECK(
-      says(train(R"("batch_size": 1)"), "/train/batch_size: a pair alone has nothing to contrast; use a larger batch"));
-  CHECK(says(train(R"("label_smoothing": 0.1)"), "/train/label_smoothing: pairs have no label to smooth"));
-  CHECK(says(train(R"("augment": {"mix": {"mixup": 0.2}})"), "/train/augment/mix: a mixed image has no text"));
-  CHECK(says(train(R"("augment": {"flip": true})"), "/train/augment/flip: a caption of shapes says where things are"));
-  CHECK(says(files.problems(pairs("", "", R"(, "eval": {"templates": ["a {}", "a photo"]})")),
-             "/eval/templates/1: there is no {} for the name of the class"));
-  CHECK(says(files.problems(pairs("", R"(, "num_heads": 3)")), "num_heads"));
-  CHECK(says(files.problems(pairs("", R"(, "length": 1)")), "/model/text/length"));
+      has(train(R"("batch_size": 1)"), "/train/batch_size: a pair alone has nothing to contrast; use a larger batch"));
+  CHECK(has(train(R"("label_smoothing": 0.1)"), "/train/label_smoothing: pairs have no label to smooth"));
+  CHECK(has(train(R"("augment": {"mix": {"mixup": 0.2}})"), "/train/augment/mix: a mixed image has no text"));
+  CHECK(has(train(R"("augment": {"flip": true})"), "/train/augment/flip: a caption of shapes says where things are"));
+  CHECK(has(files.problems(pairs("", "", R"(, "eval": {"templates": ["a {}", "a photo"]})")),
+            "/eval/templates/1: there is no {} for the name of the class"));
+  CHECK(has(files.problems(pairs("", R"(, "num_heads": 3)")), "num_heads"));
+  CHECK(has(files.problems(pairs("", R"(, "length": 1)")), "/model/text/length"));
 }
 
 TEST_CASE("descriptor: captions and text towers need each other") {
   DescriptorFiles files;
-  CHECK(says(files.problems(R"({"model": {"task": "contrast"}})"),
-             "task contrast needs a text for each image; set captions to true"));
-  CHECK(says(files.problems(R"({"dataset": {"name": "shapes", "label": "kind", "captions": true}})"),
-             "/dataset/captions: only task contrast uses captions; set model.task to \"contrast\""));
-  CHECK(says(files.problems(R"({"eval": {"templates": ["a {}"]}})"),
-             "/eval/templates: only task contrast uses templates"));
-  CHECK(says(files.problems(R"({"model": {"text": {"length": 20}}})"),
-             "/model/text: only task contrast has a text tower"));
-  CHECK(says(files.problems(R"({"dataset": {"name": "shapes", "captions": true},
+  CHECK(has(files.problems(R"({"model": {"task": "contrast"}})"),
+            "task contrast needs a text for each image; set captions to true"));
+  CHECK(has(files.problems(R"({"dataset": {"name": "shapes", "label": "kind", "captions": true}})"),
+            "/dataset/captions: only task contrast uses captions; set model.task to \"contrast\""));
+  CHECK(has(files.problems(R"({"eval": {"templates": ["a {}"]}})"),
+            "/eval/templates: only task contrast uses templates"));
+  CHECK(has(files.problems(R"({"model": {"text": {"length": 20}}})"),
+            "/model/text: only task contrast has a text tower"));
+  CHECK(has(files.problems(R"({"dataset": {"name": "shapes", "captions": true},
                                 "model": {"task": "contrast"}})"),
-             "/dataset/captions: only scenes have captions"));
-  CHECK(says(files.problems(R"({"dataset": {"name": "cifar10", "captions": true},
+            "/dataset/captions: only scenes have captions"));
+  CHECK(has(files.problems(R"({"dataset": {"name": "cifar10", "captions": true},
                                 "model": {"task": "contrast"}})"),
-             "/dataset/captions: only layout webdataset has captions"));
-  CHECK(says(files.problems(R"({"dataset": {"name": "pets", "path": "pets", "layout": "webdataset",
+            "/dataset/captions: only layout webdataset has captions"));
+  CHECK(has(files.problems(R"({"dataset": {"name": "pets", "path": "pets", "layout": "webdataset",
                                 "vocabulary": "words.txt"}, "model": {"image_size": 32, "num_classes": 2}})"),
-             "/dataset/vocabulary: only captions have a vocabulary"));
+            "/dataset/vocabulary: only captions have a vocabulary"));
 }

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "experiments/lab/descriptor/tasks.h"
+#include "tests/lab/base/text.h"
 #include "tests/lab/descriptor/descriptor_files.h"
 
 using namespace normlab;
@@ -17,18 +18,16 @@ std::string said(const std::string& dataset, const std::string& model, const std
 
 const std::string kScenes = R"("name": "shapes", "masks": "classes")", kSegment = R"("task": "segment")";
 
-bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
-
 }  // namespace
 
 TEST_CASE("segment descriptor: masks and the task need each other") {
   CHECK(said(kScenes, kSegment) == "");
-  CHECK(says(said(R"("name": "shapes")", kSegment), "task segment needs a label for each pixel"));
-  CHECK(says(said(kScenes, ""), "/dataset/masks: only a network that answers each pixel uses this"));
+  CHECK(has(said(R"("name": "shapes")", kSegment), "task segment needs a label for each pixel"));
+  CHECK(has(said(kScenes, ""), "/dataset/masks: only a network that answers each pixel uses this"));
   CHECK(
-      says(said(R"("name": "gratings", "masks": "classes")", kSegment), "the data sets shapes and ade20k, have masks"));
-  CHECK(says(said(R"("name": "shapes")", "", R"(, "train": {"augment": {"segment": {"photometric": true}}})"),
-             "set model.task to \"segment\""));
+      has(said(R"("name": "gratings", "masks": "classes")", kSegment), "the data sets shapes and ade20k, have masks"));
+  CHECK(has(said(R"("name": "shapes")", "", R"(, "train": {"augment": {"segment": {"photometric": true}}})"),
+            "set model.task to \"segment\""));
 }
 
 TEST_CASE("segment descriptor: classes and sizes come from the data") {
@@ -43,26 +42,26 @@ TEST_CASE("segment descriptor: what changes an image alone is refused") {
   const auto train = [&](const std::string& settings) {
     return said(kScenes, kSegment, R"(, "train": {)" + settings + "}");
   };
-  CHECK(says(train(R"("augment": {"crop": "stretch"})"), "this changes an image and not its mask"));
-  CHECK(says(train(R"("augment": {"mix": {"mixup": 0.2}})"), "this changes an image and not its mask"));
-  CHECK(says(train(R"("eval_transform": {"crop": "stretch"})"), "eval.segment sets the windows"));
-  CHECK(says(train(R"("loss": "sigmoid")"), "the loss of a pixel is a softmax's"));
-  CHECK(says(train(R"("label_smoothing": 0.1)"), "the loss of a pixel has no smoothing"));
+  CHECK(has(train(R"("augment": {"crop": "stretch"})"), "this changes an image and not its mask"));
+  CHECK(has(train(R"("augment": {"mix": {"mixup": 0.2}})"), "this changes an image and not its mask"));
+  CHECK(has(train(R"("eval_transform": {"crop": "stretch"})"), "eval.segment sets the windows"));
+  CHECK(has(train(R"("loss": "sigmoid")"), "the loss of a pixel is a softmax's"));
+  CHECK(has(train(R"("label_smoothing": 0.1)"), "the loss of a pixel has no smoothing"));
   CHECK(train(R"("augment": {"flip": true})") == "");
-  CHECK(says(said(kScenes + R"(, "per_class": 5)", kSegment), "use dataset.fraction"));
-  CHECK(says(said(kScenes, kSegment + R"(, "rep_size": 8)"), "task segment pools no tokens"));
-  CHECK(says(said(kScenes, R"("kind": "swin", "task": "segment")"), "task"));
+  CHECK(has(said(kScenes + R"(, "per_class": 5)", kSegment), "use dataset.fraction"));
+  CHECK(has(said(kScenes, kSegment + R"(, "rep_size": 8)"), "task segment pools no tokens"));
+  CHECK(has(said(kScenes, R"("kind": "swin", "task": "segment")"), "task"));
 }
 
 TEST_CASE("segment descriptor: windows and factors must fit") {
   const auto windows = [&](const std::string& settings) {
     return said(kScenes, kSegment, R"(, "eval": {"segment": {)" + settings + "}}");
   };
-  CHECK(says(windows(R"("resize_to": 24)"), "does not fit into an image whose shorter side has 24"));
-  CHECK(says(windows(R"("stride": 33)"), "would leave gaps"));
+  CHECK(has(windows(R"("resize_to": 24)"), "does not fit into an image whose shorter side has 24"));
+  CHECK(has(windows(R"("stride": 33)"), "would leave gaps"));
   CHECK(windows(R"("resize_to": 40, "stride": 16)") == "");
-  CHECK(says(said(kScenes, kSegment, R"(, "train": {"augment": {"segment": {"scale": [2, 0.5]}}})"),
-             "the first number is larger than the second"));
+  CHECK(has(said(kScenes, kSegment, R"(, "train": {"augment": {"segment": {"scale": [2, 0.5]}}})"),
+            "the first number is larger than the second"));
 }
 
 TEST_CASE("segment descriptor: early stopping and two-stage seeds use its metrics") {
@@ -71,8 +70,8 @@ TEST_CASE("segment descriptor: early stopping and two-stage seeds use its metric
     return said(dataset, kSegment, R"(, "train": {"early_stop": {"metric": ")" + metric + R"("}})");
   };
   CHECK(stop("minival/miou") == "");
-  CHECK(says(stop("minival/accuracy"),
-             R"(expected "minival/miou", "minival/pixel_accuracy", "minival/loss", "minival/ema_miou")"));
+  CHECK(has(stop("minival/accuracy"),
+            R"(expected "minival/miou", "minival/pixel_accuracy", "minival/loss", "minival/ema_miou")"));
   CHECK(metric_for(Task::segment, "eval/accuracy") == "eval/miou");
   CHECK(metric_for(Task::segment, "eval/loss") == "eval/loss");
   CHECK(metric_for(Task::classify, "eval/accuracy") == "eval/accuracy");

@@ -24,8 +24,8 @@ const char* const kTuned = R"({
 })";
 
 /// A sweep of four rows that ends before the next key.
-const std::string kSweep = R"({"sweep": {"model.placement": ["pre_pre", "dpn"], "model.depth": [1, 2]},)"
-                           "\n";
+const std::string kTunedSweep = R"({"sweep": {"model.placement": ["pre_pre", "dpn"], "model.depth": [1, 2]},)"
+                                "\n";
 
 /// A sweep of two rows that ends before the value of "seeds".
 const std::string kSeeds = R"({"sweep": {"model.placement": ["pre_pre", "dpn"]}, "baseline": {"model.placement": "dpn"},
@@ -285,29 +285,30 @@ TEST_CASE("two-stage seeds: a child's seeds replace those of its base whole") {
 
 TEST_CASE("descriptor: a baseline that is not in the sweep is refused") {
   DescriptorFiles files;
-  CHECK(files.problems(kSweep + R"("baseline": {"model.placement": "pre_post"}})") ==
+  CHECK(files.problems(kTunedSweep + R"("baseline": {"model.placement": "pre_post"}})") ==
         "d.json:2:33: /baseline/model.placement: not a value of this axis: unknown value \"pre_post\"; one of: "
         "pre_pre, dpn");
-  CHECK(files.problems(kSweep + R"("baseline": {"model.placment": "dpn"}})") ==
+  CHECK(files.problems(kTunedSweep + R"("baseline": {"model.placment": "dpn"}})") ==
         "d.json:2:14: /baseline/model.placment: unknown axis \"model.placment\"; did you mean \"model.placement\"?");
-  CHECK(
-      files.problems(kSweep + R"("exclude": [{"model.placement": "dpn"}], "baseline": {"model.placement": "dpn"}})") ==
-      "d.json:2:54: /baseline: matches no combination of the sweep");
+  CHECK(files.problems(kTunedSweep +
+                       R"("exclude": [{"model.placement": "dpn"}], "baseline": {"model.placement": "dpn"}})") ==
+        "d.json:2:54: /baseline: matches no combination of the sweep");
 }
 
 TEST_CASE("descriptor: tuned_for names values of the sweep") {
   DescriptorFiles files;
-  CHECK(files.problems(kSweep + R"("tuned_for": {"model.depth": 3}})") ==
+  CHECK(files.problems(kTunedSweep + R"("tuned_for": {"model.depth": 3}})") ==
         "d.json:2:30: /tuned_for/model.depth: not a value of this axis: unknown value 3; one of: 1, 2");
-  CHECK(files.load(kSweep + R"("tuned_for": {"model.placement": "dpn", "model.depth": 2}})").tuned_for ==
+  CHECK(files.load(kTunedSweep + R"("tuned_for": {"model.placement": "dpn", "model.depth": 2}})").tuned_for ==
         "placement=dpn, depth=2");
 }
 
 TEST_CASE("descriptor: apart names rows, by name or by values of axes, and changes no id") {
   DescriptorFiles files;
   const std::string baseline = R"("baseline": {"model.placement": "pre_pre"}, )";
-  const Experiment plain = files.load(kSweep + baseline + R"("about": ""})");
-  const Experiment e = files.load(kSweep + baseline + R"("apart": ["placement=dpn, depth=1", {"model.depth": 2}]})");
+  const Experiment plain = files.load(kTunedSweep + baseline + R"("about": ""})");
+  const Experiment e =
+      files.load(kTunedSweep + baseline + R"("apart": ["placement=dpn, depth=1", {"model.depth": 2}]})");
   std::vector<std::string> apart;
   for (const Cell& row : e.rows)
     if (row.apart) apart.push_back(row.label);
@@ -315,15 +316,15 @@ TEST_CASE("descriptor: apart names rows, by name or by values of axes, and chang
         std::vector<std::string>{"placement=pre_pre, depth=2", "placement=dpn, depth=1", "placement=dpn, depth=2"});
   REQUIRE(e.trials.size() == plain.trials.size());
   for (std::size_t t = 0; t < e.trials.size(); ++t) CHECK(e.trials[t].id == plain.trials[t].id);
-  CHECK(files.problems(kSweep + baseline + R"("apart": ["placement=dnp, depth=1"]})") ==
+  CHECK(files.problems(kTunedSweep + baseline + R"("apart": ["placement=dnp, depth=1"]})") ==
         "d.json:2:55: /apart/0: unknown row \"placement=dnp, depth=1\"; did you mean \"placement=dpn, depth=1\"?");
-  CHECK(files.problems(kSweep + baseline + R"("apart": [{"model.depth": 3}]})") ==
+  CHECK(files.problems(kTunedSweep + baseline + R"("apart": [{"model.depth": 3}]})") ==
         "d.json:2:71: /apart/0/model.depth: not a value of this axis: unknown value 3; one of: 1, 2");
-  CHECK(files.problems(kSweep + baseline + R"("apart": [3]})") ==
+  CHECK(files.problems(kTunedSweep + baseline + R"("apart": [3]})") ==
         "d.json:2:55: /apart/0: expected the name of a row or {\"axis\": value}, got 3");
-  CHECK(files.problems(kSweep + baseline + R"("apart": "dpn"})") ==
+  CHECK(files.problems(kTunedSweep + baseline + R"("apart": "dpn"})") ==
         "d.json:2:54: /apart: expected a list of rows, got \"dpn\"");
-  CHECK(files.problems(kSweep + R"("apart": []})") ==
+  CHECK(files.problems(kTunedSweep + R"("apart": []})") ==
         "d.json:2:10: /apart: concerns gains; add the \"baseline\" that they are measured against");
 }
 

@@ -144,9 +144,9 @@ const std::vector<Size> kSizes{
      }},
 };
 
-const char* const kLN = "\"layer_norm\"";
-const Lines kDpn{{"82: stem_ln='dpn'; ln0", "model.placement.stem.patch_in.kind", kLN},
-                 {"82: stem_ln='dpn'; ln1", "model.placement.stem.patch_out.kind", kLN},
+const char* const kLayerNorm = "\"layer_norm\"";
+const Lines kDpn{{"82: stem_ln='dpn'; ln0", "model.placement.stem.patch_in.kind", kLayerNorm},
+                 {"82: stem_ln='dpn'; ln1", "model.placement.stem.patch_out.kind", kLayerNorm},
                  {"LayerNorm of the library", "model.placement.stem.patch_in.eps", "1e-6"}};
 
 /// A search on SUN397 by its number.
@@ -182,15 +182,15 @@ TEST_CASE("papers: Figure 1 of Dual PatchNorm has every placement that it compar
       const std::string site = concat("model.placement.", branch, ".");
       const std::string pre = site + "pre", pre_kind = pre + ".kind", post = site + "post", post_kind = post + ".kind";
       const char* none = "\"none\"";
-      row(name.c_str(), {{"LN before", before ? pre_kind.c_str() : pre.c_str(), before ? kLN : none},
-                         {"LN after", after ? post_kind.c_str() : post.c_str(), after ? kLN : none},
-                         {"the final LN stays", "model.placement.final.kind", kLN}});
+      row(name.c_str(), {{"LN before", before ? pre_kind.c_str() : pre.c_str(), before ? kLayerNorm : none},
+                         {"LN after", after ? post_kind.c_str() : post.c_str(), after ? kLayerNorm : none},
+                         {"the final LN stays", "model.placement.final.kind", kLayerNorm}});
     }
-  row("normformer", {{"extra LN after the projection of attention", "model.placement.attn.out.kind", kLN},
-                     {"extra LN after the non-linearity", "model.placement.mlp.inner.kind", kLN}});
-  row("sub_ln", {{"extra LN before the final projection of attention", "model.placement.attn.inner.kind", kLN},
+  row("normformer", {{"extra LN after the projection of attention", "model.placement.attn.out.kind", kLayerNorm},
+                     {"extra LN after the non-linearity", "model.placement.mlp.inner.kind", kLayerNorm}});
+  row("sub_ln", {{"extra LN before the final projection of attention", "model.placement.attn.inner.kind", kLayerNorm},
                  {"a different initialization", "model.placement.init_gain", "\"sub_ln\""}});
-  row("sub_ln_preact", {{"and before the non-linearity", "model.placement.mlp.hidden.kind", kLN}});
+  row("sub_ln_preact", {{"and before the non-linearity", "model.placement.mlp.hidden.kind", kLayerNorm}});
   row("dpn", kDpn);
 }
 
@@ -200,8 +200,9 @@ TEST_CASE("papers: Table 6 of Dual PatchNorm has the ablations") {
   };
   const char *out = "model.placement.stem.patch_out", *none = "\"none\"";
   const char *in_kind = "model.placement.stem.patch_in.kind", *out_kind = "model.placement.stem.patch_out.kind";
-  row("stem_pre", {{"Pre: only to the inputs", in_kind, kLN}, {"Pre: only to the inputs", out, none}});
-  row("stem_posembed", {{"Post PosEmb", "model.placement.stem.posembed_out.kind", kLN}, {"Post PosEmb", out, none}});
+  row("stem_pre", {{"Pre: only to the inputs", in_kind, kLayerNorm}, {"Pre: only to the inputs", out, none}});
+  row("stem_posembed",
+      {{"Post PosEmb", "model.placement.stem.posembed_out.kind", kLayerNorm}, {"Post PosEmb", out, none}});
   row("dpn_only_learnable", {{"Only learnable", in_kind, "\"affine\""}, {"Only learnable", out_kind, "\"affine\""}});
   row("dpn_rms_norm", {{"RMSNorm", in_kind, "\"rms_norm\""}, {"RMSNorm", out_kind, "\"rms_norm\""}});
   row("dpn_no_learnable",

@@ -4,13 +4,9 @@
 
 #include <cmath>
 
+#include "tests/lab/statistics/relative_error.h"
+
 using namespace normlab;
-
-namespace {
-
-double relative_error(double value, double expected) { return std::abs(value - expected) / std::abs(expected); }
-
-}  // namespace
 
 TEST_CASE("distributions: quantiles of the beta distribution have their closed forms") {
   for (const double p : {1e-8, 0.025, 0.5, 0.999}) {

@@ -3,14 +3,9 @@
 #include <cmath>
 
 #include "tests/lab/statistics/known_tests.h"
+#include "tests/lab/statistics/relative_error.h"
 
 using namespace normlab;
-
-namespace {
-
-double relative_error(double value, double expected) { return std::abs(value - expected) / std::abs(expected); }
-
-}  // namespace
 
 TEST_CASE("planning: the power of a paired t test is SciPy's") {
   CHECK(relative_error(paired_t_power(0, 3), 0.05) < 1e-9);

@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "tests/lab/statistics/known_tests.h"
+#include "tests/lab/statistics/relative_error.h"
 
 using namespace normlab;
 
 namespace {
-
-double relative_error(double value, double expected) { return std::abs(value - expected) / std::abs(expected); }
 
 std::map<std::uint64_t, double> by_seed(const std::vector<double>& values) {
   std::map<std::uint64_t, double> result;

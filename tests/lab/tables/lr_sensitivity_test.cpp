@@ -57,7 +57,7 @@ TableModel model_of(const TableInput& swept, TableOptions options = {}) {
   return table_model(lr_sensitivity_input(swept, options), lr_sensitivity_options(options));
 }
 
-std::string refusal(const TableInput& swept, const TableOptions& options = {}) {
+std::string detection_refusal(const TableInput& swept, const TableOptions& options = {}) {
   try {
     lr_sensitivity_input(swept, options);
   } catch (const InputError& error) {
@@ -181,30 +181,30 @@ TEST_CASE("lr_sensitivity: unevenly spaced rates are named") {
 TEST_CASE("lr_sensitivity: tables without rates are refused") {
   TableInput swept = three_rates();
   swept.axes[1] = "train.optimizer.weight_decay";
-  CHECK(has(refusal(swept), "no row has two rates; sweep over train.optimizer.lr in the descriptor"));
+  CHECK(has(detection_refusal(swept), "no row has two rates; sweep over train.optimizer.lr in the descriptor"));
   swept = three_rates();
   swept.rows.resize(1);
-  CHECK(has(refusal(swept), "no row has two rates"));
+  CHECK(has(detection_refusal(swept), "no row has two rates"));
   swept = three_rates();
   swept.rows[1].axes[1] = "0";
-  CHECK(has(refusal(swept), "a rate of 0 has no logarithm"));
+  CHECK(has(detection_refusal(swept), "a rate of 0 has no logarithm"));
   TableOptions options;
   options.bootstrap = true;
-  CHECK(has(refusal(three_rates(), options), "--bootstrap"));
+  CHECK(has(detection_refusal(three_rates(), options), "--bootstrap"));
 }
 
 TEST_CASE("lr_sensitivity: results without the losses are named, with what to do") {
   TableInput swept = three_rates();
   swept.rows[1].seeds[1].first_loss.reset();
   swept.rows[4].seeds[0].final_loss.reset();
-  const std::string words = refusal(swept);
+  const std::string words = detection_refusal(swept);
   CHECK(has(words, "2 of 12 results lack train/first_loss or train/loss"));
   CHECK(has(words, "placement=pre_pre, lr=0.01, seed 1 (trial t)"));
   CHECK(has(words, "placement=dpn, lr=0.01, seed 0 (trial t)"));
   CHECK(has(words, "remove the folders of these trials"));
   for (TableRow& row : swept.rows)
     for (TableSeed& run : row.seeds) run.first_loss.reset();
-  CHECK(has(refusal(swept), "; 9 more;"));
+  CHECK(has(detection_refusal(swept), "; 9 more;"));
 }
 
 TEST_CASE("lr_sensitivity: an unreadable result is named as in other tables") {

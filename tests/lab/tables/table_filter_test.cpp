@@ -18,7 +18,7 @@ std::vector<std::string> shown(const TableInput& input, const std::string& where
   return labels;
 }
 
-std::string error_of(const TableInput& input, const std::string& where, const std::string& sort = "") {
+std::string filter_error(const TableInput& input, const std::string& where, const std::string& sort = "") {
   try {
     shown(input, where, sort);
   } catch (const InputError& error) {
@@ -70,23 +70,23 @@ TEST_CASE("table_filter: an empty condition shows every row") {
 
 TEST_CASE("table_filter: an error names the column of the condition") {
   const TableInput input = strips_table();
-  CHECK(error_of(input, "placment = dpn") ==
+  CHECK(filter_error(input, "placment = dpn") ==
         "--where: column 1: unknown axis or column \"placment\"; did you mean \"placement\"?\n  placment = dpn\n  ^");
-  CHECK(error_of(input, "lr < 1 and gian > 2").starts_with("--where: column 12: unknown axis or column \"gian\""));
-  CHECK(error_of(input, "lr ~ 1").starts_with("--where: column 4: expected one of ="));
-  CHECK(error_of(input, "lr = ").starts_with("--where: column 6: expected a value"));
-  CHECK(error_of(input, "lr > fast").starts_with("--where: column 6: \"fast\" is not a number"));
-  CHECK(error_of(input, "(lr = 1").starts_with("--where: column 1: this bracket is not closed"));
-  CHECK(error_of(input, "lr = 'x").starts_with("--where: column 6: this quote is not closed"));
-  CHECK(error_of(input, "lr = 1 lr = 2")
+  CHECK(filter_error(input, "lr < 1 and gian > 2").starts_with("--where: column 12: unknown axis or column \"gian\""));
+  CHECK(filter_error(input, "lr ~ 1").starts_with("--where: column 4: expected one of ="));
+  CHECK(filter_error(input, "lr = ").starts_with("--where: column 6: expected a value"));
+  CHECK(filter_error(input, "lr > fast").starts_with("--where: column 6: \"fast\" is not a number"));
+  CHECK(filter_error(input, "(lr = 1").starts_with("--where: column 1: this bracket is not closed"));
+  CHECK(filter_error(input, "lr = 'x").starts_with("--where: column 6: this quote is not closed"));
+  CHECK(filter_error(input, "lr = 1 lr = 2")
             .starts_with("--where: column 8: expected \"and\", \"or\" or the end of the condition"));
-  CHECK(error_of(input, "lr = 'ü' x").starts_with("--where: column 10: "));  // columns, not bytes
-  CHECK(error_of(input, std::string(5000, '(')).find("nested too deeply") != std::string::npos);
+  CHECK(filter_error(input, "lr = 'ü' x").starts_with("--where: column 10: "));  // columns, not bytes
+  CHECK(filter_error(input, std::string(5000, '(')).find("nested too deeply") != std::string::npos);
 }
 
 TEST_CASE("table_filter: a condition that no row meets is an error") {
   const TableInput input = strips_table();
-  CHECK(error_of(input, "gain > 100") == "--where: no row matches gain > 100");
+  CHECK(filter_error(input, "gain > 100") == "--where: no row matches gain > 100");
 }
 
 TEST_CASE("table_filter: rows sort by an axis") {
@@ -105,7 +105,7 @@ TEST_CASE("table_filter: rows sort by a column, those without a value last") {
 }
 
 TEST_CASE("table_filter: sorting by an unknown column is an error") {
-  CHECK(error_of(strips_table(), "", "-gian") == "--sort: unknown axis or column \"gian\"; did you mean \"gain\"?");
+  CHECK(filter_error(strips_table(), "", "-gian") == "--sort: unknown axis or column \"gian\"; did you mean \"gain\"?");
 }
 
 TEST_CASE("table_filter: a filter leaves every number of a row as it is") {
