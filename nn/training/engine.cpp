@@ -140,7 +140,6 @@ ShardShare Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
     const auto of_shard = [&](const Tensor& t) { return t.slice(slice.first_image, slice.images); };
     std::optional<Tape::Unrecorded> values_alone;
     if (!training) values_alone.emplace(w.tape);
-    if (pass == Pass::search) w.tape.guard();
     Shard shard{.step = step, .tape = w.tape, .slice = slice};
     const int number = slice.shards->rank();
     if (training) shard.lane = share.lane(number);
@@ -149,6 +148,8 @@ ShardShare Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
       use.emplace(sums, shard.lane, number < plan.lanes, number + plan.lanes >= plan.shards);
       shard.lane = use->buffer();
     }
+    if (pass == Pass::search)
+      w.tape.guard();  // takes memory: a lane has begun by then, so that others do not wait for it
     const Var input = w.tape.input(of_shard(part.images));
     const Var outputs =
         shard.show("outputs", part.images.dtype() == DType::i32

@@ -35,6 +35,7 @@ class Summed {
     sums.begin_step();
     const auto run = [&](Collective& c) {
       const LaneSums::Use use(sums, c.rank() % lanes, c.rank() < lanes, c.rank() + lanes >= shards);
+      if (failing_ == c.rank()) throw InputError("a shard fails");
       add(use.buffer(), number, c.rank());
       if (slow_ == c.rank()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     };
@@ -45,6 +46,7 @@ class Summed {
     return {total.data<float>(), total.data<float>() + total.size()};
   }
   void slow_down(int shard) { slow_ = shard; }
+  void fail(int shard) { failing_ = shard; }
 
  private:
   void add(std::int64_t buffer, std::uint64_t step, int shard) {
@@ -60,7 +62,7 @@ class Summed {
   }
 
   const std::int64_t lanes_;
-  int slow_ = -1;
+  int slow_ = -1, failing_ = -1;
   ParameterSet set_;
   ShardPool pool_;
   std::unique_ptr<Optimizer> optimizer_;
@@ -104,6 +106,18 @@ TEST_CASE("lane sums: a lane that takes long changes no bit") {
   for (int slow = 0; slow < 16; ++slow) {
     few.slow_down(slow);
     CHECK(same_bits(few.step(1, 16), wanted));
+  }
+}
+
+TEST_CASE("lane sums: a shard that fails ends the step, and the next one is right") {
+  Summed all(8, 8, 1), few(8, 4, 2);
+  const std::vector<float> wanted = all.step(1, 24);
+  for (int failing = 0; failing < 24; ++failing) {
+    few.slow_down(failing);
+    few.fail(failing);
+    CHECK_THROWS_WITH_AS(few.step(1, 24), "a shard fails", InputError);
+    few.fail(-1);
+    CHECK(same_bits(few.step(1, 24), wanted));
   }
 }
 
