@@ -5,6 +5,7 @@
 
 #include "experiments/lab/data/dataset_place.h"
 #include "experiments/lab/data/image_set.h"
+#include "tests/lab/base/variable.h"
 #include "tests/lab/data/dataset_files.h"
 #include "tests/lab/data/fashion_mnist.h"
 
@@ -14,24 +15,6 @@ using namespace normlab::test;
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Sets a variable of the environment for a scope.
-class Variable {
- public:
-  explicit Variable(const char* value, const char* name = "NORMLAB_DATA") : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    if (value != nullptr) {
-      setenv(name, value, 1);
-    } else {
-      unsetenv(name);
-    }
-  }
-  ~Variable() { old_.empty() ? unsetenv(name_) : setenv(name_, old_.c_str(), 1); }
-
- private:
-  const char* name_;
-  std::string old_;
-};
 
 /// Makes an empty folder the current one for a scope.
 class InEmptyFolder {

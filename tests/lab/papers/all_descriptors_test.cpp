@@ -15,6 +15,7 @@
 #include "experiments/lab/train/trial.h"
 #include "nn/model/init.h"
 #include "nn/training/engine.h"
+#include "tests/lab/base/variable.h"
 #include "tests/nn/model/small_network.h"
 
 using namespace normlab;
@@ -221,6 +222,7 @@ TEST_CASE("papers: a deviation names the setting that the descriptor has") {
 TEST_CASE("papers: a dataset known by name is looked for in the folder of data") {
   const fs::path root = fs::temp_directory_path() / concat("normlab-papers-", ::getpid());
   fs::create_directories(root);
+  const Variable no_packages(root.c_str(), "XDG_DATA_DIRS");
   for (const KnownDataset& known : kKnownDatasets) {
     DatasetConfig config;
     config.name = known.name;
