@@ -32,7 +32,7 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion 
 ifeq ($(findstring clang,$(shell $(CXX) --version 2>/dev/null)),)
 WARNINGS += -Wno-restrict -Wno-stringop-overflow $(if $(SANITIZE),-Wno-maybe-uninitialized)
 CXXFLAGS += --param=ggc-min-heapsize=1048576  # g++ collects garbage only above 1 GB
-# Library headers that most files include, precompiled for g++; for tests with doctest.
+# Library headers that most files include, precompiled for g++.
 PRECOMPILED := $(if $(SANITIZE),,algorithm array chrono condition_variable filesystem functional map memory optional set \
   span sstream string thread unordered_map variant vector fmt/core.h)
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
@@ -335,23 +335,18 @@ $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard experiments/lab/data/ops/*.cpp)): priva
 LIGHT_OBJECTS := $(LIGHT:%.cpp=$(BUILD)/%.o) $(filter $(LIGHT_ROOMS:%=$(BUILD)/joined/%.%),$(UNIT_OBJECTS))
 HEAVY := $(filter-out $(LIGHT) core/% experiments/lab/data/resize_% experiments/lab/data/ops/%,$(LIBRARY))
 HEAVY_OBJECTS := $(HEAVY:%.cpp=$(BUILD)/%.o) $(filter-out $(LIGHT_OBJECTS),$(filter $(OBJECTS),$(UNIT_OBJECTS)))
-TEST_FILE_OBJECTS := $(TESTS:%.cpp=$(BUILD)/%.o) $(filter $(TEST_OBJECTS),$(UNIT_OBJECTS))
 ifneq ($(PRECOMPILED),)
-with_precompiled = -fpch-preprocess -include $(BUILD)/precompiled/$(1).h
-$(LIGHT_OBJECTS): private CPPFLAGS += $(call with_precompiled,light)
-$(HEAVY_OBJECTS): private CPPFLAGS += $(call with_precompiled,heavy)
-$(TEST_FILE_OBJECTS): private CPPFLAGS += $(call with_precompiled,tests)
+$(LIGHT_OBJECTS): private CPPFLAGS += -fpch-preprocess -include $(BUILD)/precompiled/light.h
+$(HEAVY_OBJECTS): private CPPFLAGS += -fpch-preprocess -include $(BUILD)/precompiled/heavy.h
 $(LIGHT_OBJECTS): $(BUILD)/precompiled/light.h.gch
 $(HEAVY_OBJECTS): $(BUILD)/precompiled/heavy.h.gch
-$(TEST_FILE_OBJECTS): $(BUILD)/precompiled/tests.h.gch
-$(BUILD)/precompiled/tests.h.gch: PRECOMPILED += cmath fstream doctest/doctest.h
 endif
 
 # Computing code has -O3. Code that reads, writes and prints has -Og, to compile faster. Tests get the fused
 # multiply-adds of -O3.
 ifeq ($(SANITIZE)$(COVERAGE),)
 $(LIGHT_OBJECTS) $(BUILD)/precompiled/light.h.gch: private LEVEL := -Og
-$(TEST_OBJECTS) $(TEST_FILE_OBJECTS) $(BUILD)/precompiled/tests.h.gch: private LEVEL := -O1 -fexpensive-optimizations
+$(TEST_OBJECTS) $(TESTS:%.cpp=$(BUILD)/%.o): private LEVEL := -O1 -fexpensive-optimizations
 endif
 
 ifeq ($(CUDA),1)

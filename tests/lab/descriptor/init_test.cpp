@@ -13,12 +13,12 @@ Experiment with_model(const std::string& settings, const std::string& more = "")
   return files.load(R"({"model": {"patch_size": 8, "embed_dim": 16, "num_heads": 2, )" + settings + "}" + more + "}");
 }
 std::string id_of(const std::string& settings) { return with_model(settings).trials[0].id; }
-ViTConfig model_of(const std::string& settings) { return vit_of(with_model(settings).trials[0].config); }
+ViTConfig initialised_model(const std::string& settings) { return vit_of(with_model(settings).trials[0].config); }
 
 }  // namespace
 
 TEST_CASE("descriptor: init may be an object") {
-  const InitConfig init = model_of(R"("init": {"base": "timm", "qkv": "xavier", "head": "zero"})").init;
+  const InitConfig init = initialised_model(R"("init": {"base": "timm", "qkv": "xavier", "head": "zero"})").init;
   CHECK(init.base == Init::timm);
   CHECK(init.qkv == QkvInit::xavier);
   CHECK(init.head == HeadInit::zero);
@@ -42,7 +42,7 @@ TEST_CASE("descriptor: init and dropout survive the canonical form") {
 }
 
 TEST_CASE("descriptor: dropout has a rate for all places, or one for each") {
-  const DropoutRates rates = model_of(R"("dropout": {"hidden": 0.1, "mlp": 0.2})").dropout;
+  const DropoutRates rates = initialised_model(R"("dropout": {"hidden": 0.1, "mlp": 0.2})").dropout;
   CHECK(rates.stem == 0);
   CHECK(rates.attn == 0);
   CHECK(rates.hidden == 0.1);
