@@ -52,7 +52,7 @@ LDFLAGS += -pthread $(INSTRUMENT)
 OPENBLAS_CORE := $(if $(filter x86-64-v3,$(ARCH)),Haswell,$(if $(filter x86-64-v4,$(ARCH)),SkylakeX))
 ifneq ($(OPENBLAS_CORE),)
 LDFLAGS += -Wl,--disable-new-dtags,-rpath,'$$ORIGIN'
-$(BUILD)/core/cpu/blas.o: private CPPFLAGS += -DNORMLAB_OPENBLAS_CORE='"$(OPENBLAS_CORE)"'
+$(BUILD)/core/cpu/blas.o $(BUILD)/tests/core/blas_test.o: private CPPFLAGS += -DNORMLAB_OPENBLAS_CORE='"$(OPENBLAS_CORE)"'
 endif
 LDLIBS += -lfmt -ljpeg -lpng -lnettle -lz -ldl
 
@@ -186,7 +186,7 @@ TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
 AVX2_TESTS := $(wildcard tests/core/*_test.cpp tests/core/cpu/*_test.cpp tests/autograd/*_test.cpp)
 test-avx2: deps  ## test core and autograd as compiled for CPUs without AVX-512
 	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)-avx2 ARCH=x86-64-v3 CUDA=0 TESTS="$(AVX2_TESTS)" \
-	  LIBRARY="$(filter core/% autograd/% cuda/%,$(LIBRARY))" EMULATED="$(CUDA_SOURCES)" $(BUILD)-avx2/tests/run
+	  LIBRARY="$(filter core/% autograd/% cuda/% %/op_cases.cpp,$(LIBRARY))" EMULATED="$(CUDA_SOURCES)" $(BUILD)-avx2/tests/run
 	@$(BUILD)-avx2/tests/run
 
 # Runs all tests under AddressSanitizer and UndefinedBehaviorSanitizer, in a separate build folder.
