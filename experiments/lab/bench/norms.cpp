@@ -129,18 +129,24 @@ NormShape parse_norm_shape(const std::string& text) {
   return s;
 }
 
+namespace {
+std::string name_of(const NormSpec& spec) {
+  return spec.formula ? spec.formula->text : std::string(to_string(spec.kind));
+}
+}  // namespace
+
 NormTime time_norm(Backend& backend, ShardPool& pool, const Streams& streams, const NormShape& s, DType dtype,
-                   NormKind kind, double seconds) {
+                   const NormSpec& spec, double seconds) {
   Arena memory(backend.memory());
   const Tensor x = noise(backend, memory, {s.size()}, dtype, 2.0f, 1),
                dy = noise(backend, memory, {s.size()}, dtype, 2.0f, 1);
-  const Statistics statistics = parts_of(kind).over;
+  const Statistics statistics = statistics_of(spec);
   // Splits rows evenly over threads; keeps images whole if their rows share statistics.
-  const std::int64_t unit = parts_of(kind).of_one_token() ? 1 : s.rows_per_image;
+  const std::int64_t unit = is_of_one_token(spec) ? 1 : s.rows_per_image;
   const std::int64_t cuts = backend.whole_batch() ? 1 : pool.threads();
   const std::int64_t units = s.images * s.rows_per_image / unit, shards = std::min<std::int64_t>(cuts, units);
   ParameterSet parameters(backend.memory());
-  const Norm norm(parameters, {}, &Placement::pooled, {.pooled = norm_of(kind)}, {.embed_dim = s.cols});
+  const Norm norm(parameters, {}, &Placement::pooled, {.pooled = spec}, {.embed_dim = s.cols});
   parameters.allocate(DType::f32, shards);
   for (std::size_t p = 0; p < parameters.parameters().size(); ++p)
     backend.fill(parameters.value(static_cast<int>(p)), parameters.parameters()[p].start);
@@ -182,7 +188,7 @@ NormTime time_norm(Backend& backend, ShardPool& pool, const Streams& streams, co
     eval_ratios.push_back(evals.back() * rates.back() / (eval_passes * bytes));
   }
   const double rate = median(rates), pass = 1e3 * bytes / rate;
-  return {to_string(kind),      rate,
+  return {name_of(spec),        rate,
           1e3 * median(trains), train_passes * pass,
           median(train_ratios), 1e3 * median(evals),
           eval_passes * pass,   median(eval_ratios)};
@@ -190,8 +196,9 @@ NormTime time_norm(Backend& backend, ShardPool& pool, const Streams& streams, co
 
 std::vector<std::string> bench_norm_words() {
   std::vector<std::string> words;
-  for (std::size_t k = 1; k < std::size(kNormKinds); ++k)                             // every kind except none
-    if (NormKind(k) != NormKind::whiten) words.emplace_back(to_string(NormKind(k)));  // whiten is a product
+  for (std::size_t k = 1; k < std::size(kNormKinds); ++k)                     // every kind except none
+    if (NormKind(k) != NormKind::whiten && NormKind(k) != NormKind::formula)  // whiten is a product
+      words.emplace_back(to_string(NormKind(k)));
   return words;
 }
 
@@ -215,7 +222,7 @@ Measured bench_norms(const BenchOptions& o) {
     for (std::size_t k = 1; k < std::size(kNormKinds); ++k) {
       const auto kind = NormKind(k);
       if (std::find(words.begin(), words.end(), to_string(kind)) == words.end()) continue;
-      const NormTime row = time_norm(computer.backend(), pool, streams, s, o.dtype(), kind, o.seconds);
+      const NormTime row = time_norm(computer.backend(), pool, streams, s, o.dtype(), norm_of(kind), o.seconds);
       times.emplace(std::pair(s.name, kind), row);
       rows.push_back({{"shape", s.name},
                       {"norm", row.norm},

@@ -1,0 +1,36 @@
+#include "nn/model/norm_formula.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "core/error.h"
+
+namespace normlab {
+
+const NormFormula* interned(NormFormula formula) {
+  using Parameters = std::vector<std::tuple<std::string, bool, bool, double, bool>>;
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, Parameters>, std::unique_ptr<const NormFormula>> known;
+  Parameters parameters;
+  for (const FormulaParameter& p : formula.parameters)
+    parameters.emplace_back(p.name, p.per_channel, p.learned, p.value, p.decays);
+  const std::scoped_lock lock(mutex);
+  std::unique_ptr<const NormFormula>& one = known[{formula.text, std::move(parameters)}];
+  if (!one) one = std::make_unique<const NormFormula>(std::move(formula));
+  return one.get();
+}
+
+std::optional<FormulaParameter> undeclared_parameter(std::string_view name) {
+  if (name != "gamma" && name != "beta") return std::nullopt;
+  return FormulaParameter{{.name = std::string(name), .per_channel = true, .value = name == "gamma" ? 1.0 : 0.0}};
+}
+
+Statistics statistics_of(const NormSpec& spec) {
+  if (!spec.formula) return parts_of(spec.kind).over;
+  if (spec.formula->tree.over_tokens()) return Statistics::image;
+  return spec.formula->tree.reduces() ? Statistics::row : Statistics::none;
+}
+
+}  // namespace normlab
