@@ -209,6 +209,12 @@ Id Graph::built(const Tree& tree, int term) {
   if (t.word.empty()) return number(t.number);
   std::vector<Id> a;
   for (const int i : t.arguments) a.push_back(of_term_[std::size_t(i)]);
+  if (t.word == "^") {  // a literal whole number multiplies
+    const Term& e = tree.terms[std::size_t(t.arguments[1])];
+    const Term& size = e.word == "neg" ? tree.terms[std::size_t(e.arguments[0])] : e;
+    if (size.word.empty() && size.number == std::floor(size.number) && size.number <= 8)
+      return power(a[0], e.word == "neg" ? -int(size.number) : int(size.number));
+  }
   if (!a.empty()) return called(t.word, a);
   if (t.word == "x") return make(Op::x);
   if (t.word == "channel") return make(Op::channel);
@@ -225,7 +231,7 @@ Id Graph::built(const Tree& tree, int term) {
 }
 
 Id Graph::called(const std::string& word, const std::vector<Id>& a) {
-  if (word == "^") return power(a[0], a[1]);
+  if (word == "^") return binary(Op::pow, a[0], a[1]);
   const Called reduction = find_function(word);
   if (reduction.function && reduction.function->reduces && a.size() == reduction.function->least)
     return reduced(reduction, a);
@@ -270,14 +276,11 @@ Id Graph::reduced(const Called& called, const std::vector<Id>& a) {
   return variance();
 }
 
-Id Graph::power(Id base, Id exponent) {
-  const Node e = (*this)[exponent].op == Op::neg ? (*this)[(*this)[exponent].in[0]] : (*this)[exponent];
-  const bool negative = (*this)[exponent].op == Op::neg;
-  if (e.op != Op::number || e.number != std::floor(e.number) || e.number > 8) return binary(Op::pow, base, exponent);
+Id Graph::power(Id base, int exponent) {
   Id result = number(1), square = base;
-  for (int left = int(e.number); left > 0; left /= 2, square = left > 0 ? mul(square, square) : square)
+  for (int left = std::abs(exponent); left > 0; left /= 2, square = left > 0 ? mul(square, square) : square)
     if (left % 2 == 1) result = mul(result, square);
-  return negative ? unary(Op::inverse, result) : result;
+  return exponent < 0 ? unary(Op::inverse, result) : result;
 }
 
 /// Sums the gradients of each value, from the result to the leaves.
@@ -402,10 +405,9 @@ Id Graph::sum_without_factors(Op op, Id a, Axes over) {
   return total;
 }
 
-std::vector<std::string> steps_of(const Graph& graph, const std::vector<Id>& results,
-                                  const std::vector<Parameter>& parameters) {
+std::vector<std::string> steps_of(const Graph& graph, Id result, const std::vector<Parameter>& parameters) {
   std::vector<bool> needed(graph.nodes().size());
-  for (const Id id : results) needed[std::size_t(id)] = true;
+  needed[std::size_t(result)] = true;
   for (std::size_t i = needed.size(); i-- > 0;)
     for (const Id a : graph.nodes()[i].in)
       if (needed[i] && a != kNone) needed[std::size_t(a)] = true;

@@ -86,6 +86,7 @@ struct Node {
 struct Site {
   std::int64_t channels = 1, tokens = 1, depth = 1, block = 0;  // C, N
   double eps = 1e-6;
+  bool operator==(const Site&) const = default;
 };
 
 /// A parameter of a formula. One that is not learned is a number.
@@ -126,7 +127,7 @@ class Graph {
   Id built(const Tree& tree, int term);
   Id called(const std::string& word, const std::vector<Id>& a);
   Id reduced(const Called& called, const std::vector<Id>& a);
-  Id power(Id base, Id exponent);
+  Id power(Id base, int exponent);
   Id mean(Id a, Axes over);
   Id sum(Id a, Axes over);
   void differentiate();
@@ -143,8 +144,7 @@ class Graph {
   std::vector<Id> dparameters_;
 };
 
-/// The steps from x to the node, one a line: "a = x * x".
-std::vector<std::string> steps_of(const Graph& graph, const std::vector<Id>& results,
-                                  const std::vector<Parameter>& parameters);
+/// The steps from the leaves to a node, such as "t1 = x * x".
+std::vector<std::string> steps_of(const Graph& graph, Id result, const std::vector<Parameter>& parameters);
 
 }  // namespace normlab::formula

@@ -9,7 +9,7 @@ namespace {
 using Kind = Instruction::Kind;
 
 constexpr Width kWidths[] = {{4, false}, {8, false}, {4, true}};
-constexpr std::size_t kTileBytes = 4096;
+constexpr std::size_t kTileBytes = 8192;
 
 class Compiler {
  public:
@@ -51,8 +51,8 @@ class Compiler {
       if (a != kNone) f(a);
   }
 
-  /// Finds what is needed, in which pass over an image and which phase of a block each value is known first, and what
-  /// follows from sums over all rows.
+  /// Finds what is needed, in which pass over an image and which phase of a
+  /// block each value is known first, and what follows from sums over all rows.
   void order() {
     const std::size_t n = g_.nodes().size();
     std::vector<bool> needed(n);
@@ -78,6 +78,11 @@ class Compiler {
       last_pass_ = std::max(last_pass_, pass_[at(id)]);
       p_.by_image = p_.by_image || (!(g_[id].axes & kToken) && (g_[id].axes & kImage));
     }
+    for (std::size_t i = needed_.size(); i-- > 0;) {
+      const Id id = needed_[i];
+      const int inner = is_input(id) || within_.contains(id) ? -1 : inner_of(id);
+      if (inner >= 0) within_.insert(g_[id].in[std::size_t(inner)]);
+    }
     for (const Id id : lasting_) p_.by_image = p_.by_image || !(g_[id].axes & kToken);
   }
   bool reduces(Id id) const { return reduces_channels(g_[id].op); }
@@ -102,15 +107,49 @@ class Compiler {
   }
   /// The instruction for a value outside of tiles.
   Instruction computed(Id id) {
+    Instruction out = in_row(id) ? instruction(id, [&](Id a) { return place_[at(a)]; }) : Instruction{.op = g_[id].op};
+    for (std::size_t a = 0; a < 4 && g_[id].in[a] != kNone && !in_row(id); ++a) out.in[a] = place_[at(g_[id].in[a])];
+    if (reduces(id)) out.kind = Kind::reduce;
+    out.out = place_[at(id)];
+    return out;
+  }
+  static bool is_simple(Op op) { return op == Op::add || op == Op::sub || op == Op::mul; }
+  /// Whether only one instruction reads this simple value, so that it can be a
+  /// part of it.
+  bool is_inner(Id id, bool (Compiler::*in_shape)(Id) const) const {
+    const auto varies = [&](Id a) { return (this->*in_shape)(a); };
+    return varies(id) && !is_input(id) && !lasts(id) && is_simple(g_[id].op) && uses_[at(id)] == 1 &&
+           (varies(g_[id].in[0]) || varies(g_[id].in[1]));
+  }
+  /// The argument of a simple value that is computed by the same instruction,
+  /// or -1.
+  int inner_of(Id id) const {
+    const auto in_shape = in_tile(id) ? &Compiler::in_tile : &Compiler::in_row;
+    if (!is_simple(g_[id].op) || !in_block(id)) return -1;
+    return is_inner(g_[id].in[0], in_shape) ? 0 : is_inner(g_[id].in[1], in_shape) ? 1 : -1;
+  }
+  /// The instruction for a value, whose arguments value(argument) gives.
+  template <class F>
+  Instruction instruction(Id id, F&& argument) const {
     const Node& n = g_[id];
-    Instruction out{.kind = reduces(id) ? Kind::reduce : Kind::compute, .op = n.op, .out = place_[at(id)], .id = id};
-    for (std::size_t a = 0; a < 4 && n.in[a] != kNone; ++a) out.in[a] = place_[at(n.in[a])];
+    Instruction out{.op = n.op, .id = id};
+    const int inner = inner_of(id);
+    if (inner < 0) {
+      for (std::size_t a = 0; a < 4 && n.in[a] != kNone; ++a) out.in[a] = argument(n.in[a]);
+      return out;
+    }
+    const Node& within = g_[n.in[std::size_t(inner)]];
+    out.op = within.op;
+    out.then = n.op;
+    out.reversed = inner == 1;
+    out.in = {argument(within.in[0]), argument(within.in[1]), argument(n.in[std::size_t(1 - inner)])};
     return out;
   }
 
   Pass compiled_pass(int pass) {
     const bool last = pass == last_pass_;
-    // What this pass is for: sums over its rows, or the result and the sums of gradients.
+    // What this pass is for: sums over its rows, or the result and the sums of
+    // gradients.
     std::vector<Id> targets;
     for (const Id id : needed_) {
       if (is_input(id)) continue;
@@ -128,7 +167,8 @@ class Compiler {
     if (last && result_ != kNone) need(need, result_);
     int phases = 0;
     for (const Id id : inside) phases = std::max(phases, phase_[at(id)]);
-    // What each phase computes in tiles: arguments of reductions, and the result.
+    // What each phase computes in tiles: arguments of reductions, and the
+    // result.
     const auto target_phase = [&](Id id) { return phase_[at(g_[id].in[0])]; };
     std::vector<std::vector<Id>> sums(std::size_t(phases) + 1);
     for (const Id id : inside)
@@ -152,7 +192,7 @@ class Compiler {
         if (emits)
           for (const Id id : inside)
             if (in_row(id) && (!is_input(id) || g_[id].op == Op::token) && phase_[at(id)] == f &&
-                !(reduces(id) && in_tile(g_[id].in[0])))
+                !(reduces(id) && in_tile(g_[id].in[0])) && !within_.contains(id))
               phase.rows.push_back(computed(id));
         for (const Id id : sums[std::size_t(f)]) reduce(id);
         if (has_result && f == result_phase) store();
@@ -199,7 +239,8 @@ class Compiler {
     return sum;
   }
 
-  /// The value of a tile or what is spread over it, computed in this phase unless it is known.
+  /// The value of a tile or what is spread over it, computed in this phase
+  /// unless it is known.
   Operand value(Id id) {
     if (!in_tile(id)) return place_[at(id)];
     const Op op = g_[id].op;
@@ -211,8 +252,7 @@ class Compiler {
       if (!emits_) kept_.try_emplace(id, Operand{Where::kept, p_.kept++});
       return kept_.at(id);
     }
-    Instruction i{.op = op, .id = id};
-    for (std::size_t a = 0; a < 4 && g_[id].in[a] != kNone; ++a) i.in[a] = value(g_[id].in[a]);
+    Instruction i = instruction(id, [&](Id a) { return value(a); });
     const auto kept = kept_.find(id);
     i.out = emits_ && kept != kept_.end() ? kept->second : Operand{Where::tile, registers_++};
     code_->push_back(i);
@@ -222,13 +262,17 @@ class Compiler {
     const Id a = g_[id].in[0];
     const bool sums = g_[id].op == Op::sum_c || g_[id].op == Op::sum_all;
     Instruction i{.kind = Kind::reduce, .op = g_[id].op, .out = place_[at(id)], .id = id};
-    if (sums && g_[a].op == Op::mul && uses_[at(a)] == 1 && in_tile(g_[a].in[0]) + in_tile(g_[a].in[1]) > 0) {
-      i.in[0] = value(g_[a].in[0]);
-      i.in[1] = value(g_[a].in[1]);
-      if (!in_tile(g_[a].in[0])) std::swap(i.in[0], i.in[1]);
-    } else {
-      i.in[0] = value(a);
+    std::vector<Id> factors{a};
+    while (sums && factors.size() < 3) {
+      const auto product = std::find_if(factors.begin(), factors.end(),
+                                        [&](Id f) { return g_[f].op == Op::mul && is_inner(f, &Compiler::in_tile); });
+      if (product == factors.end()) break;
+      const Node& n = g_[*product];
+      *product = n.in[0];
+      factors.push_back(n.in[1]);
     }
+    std::stable_sort(factors.begin(), factors.end(), [&](Id p, Id q) { return in_tile(p) > in_tile(q); });
+    for (std::size_t f = 0; f < factors.size(); ++f) i.in[f] = value(factors[f]);
     if (g_[id].op != Op::sum_c && !reduces(id) && emits_) i.state = p_.states++;
     code_->push_back(i);
   }
@@ -286,6 +330,7 @@ class Compiler {
   std::vector<Id> roots_, needed_;
   std::vector<int> pass_, phase_, uses_;
   std::vector<bool> after_;
+  std::set<Id> within_;  // computed by the instructions that read them
   std::vector<Operand> place_;
   int last_pass_ = 0, registers_ = 0, phase_now_ = 0;
   std::map<Id, Operand> in_register_, kept_;

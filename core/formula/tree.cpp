@@ -341,9 +341,9 @@ std::vector<std::string_view> reserved_words() {
 
 Tree parse(std::string_view text, std::span<const Name> parameters) { return Parser(text, parameters).tree(); }
 
-std::string text_of(const Tree& tree) {
+std::string text_of(const Tree& tree, int term) {
   std::string out;
-  print(tree, int(tree.terms.size()) - 1, 1, out);
+  print(tree, term < 0 ? int(tree.terms.size()) - 1 : term, 1, out);
   return out;
 }
 

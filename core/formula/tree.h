@@ -60,9 +60,9 @@ struct Tree {
 /// The tree of `text`. FormulaError if it is none, or if its result is no norm of x.
 Tree parse(std::string_view text, std::span<const Name> parameters);
 
-/// The tree's text, whose tree is the same: the shortest digits that give each number, parentheses only where they
+/// The text of a term, or of the whole tree, whose tree is the same: the shortest digits that give each number, parentheses only where they
 /// change the tree.
-std::string text_of(const Tree& tree);
+std::string text_of(const Tree& tree, int term = -1);
 
 /// Words of the language, which no parameter may have.
 std::vector<std::string_view> reserved_words();

@@ -389,9 +389,13 @@ TEST_CASE("formula: edges") {
     c.in[0] = {1, nan, 2};
     for (const DType type : {DType::f64, DType::f32, DType::bf16}) CHECK(std::isnan(c.run(type)[0][1]));
   }
-  Case negative(tree_of("x^0.5 + x^alpha"), {1, 1, 1}, 1);
-  negative.in[0] = {-1};
-  CHECK(std::isnan(negative.run(DType::f64)[0][0]));
+  for (const char* text : {"x^0.5", "x^alpha", "x^C", "x^9", "x^(1 + 1)"}) {
+    CAPTURE(text);
+    Case negative(tree_of(text), {1, 1, 2}, 1);
+    negative.in[0] = {-1, -1};
+    negative.in[1] = {2};
+    CHECK(std::isnan(negative.run(DType::f64)[0][0]));
+  }
   Case pole(tree_of("1 / x"), {1, 1, 1}, 1);
   pole.in[0] = {0};
   CHECK(pole.run(DType::f64)[0][0] == infinity);

@@ -116,7 +116,12 @@ inline Values interpret(const Tree& tree, const Sizes& s, const Site& site, cons
       if (w == "-") return p - q;
       if (w == "*") return p * q;
       if (w == "/") return p / q;
-      if (w == "^") return std::pow(p, q);
+      if (w == "^") {
+        const Term& exponent = tree.terms[std::size_t(t.arguments[1])];
+        const bool literal = exponent.word.empty() ||
+                             (exponent.word == "neg" && tree.terms[std::size_t(exponent.arguments[0])].word.empty());
+        return p < 0 && !(literal && q == std::floor(q) && std::abs(q) <= 8) ? nan : std::pow(p, q);
+      }
       if (w == "neg") return -p;
       if (w == "stop") return p;
       if (w == "abs") return std::abs(p);
@@ -170,7 +175,7 @@ class RandomFormulas {
       case 4:
         return p() + " / (abs(" + p() + ") + 0.5)";
       case 5:
-        return "(" + p() + ")^" + std::vector<std::string>{"2", "3", "-1", "-2", "0.5", "alpha"}[below(6)];
+        return "(" + p() + ")^" + std::vector<std::string>{"2", "3", "-1", "-2", "0.5", "alpha", "C", "9"}[below(8)];
       case 6: {
         static const std::vector<std::string> safe{"abs", "sign",     "tanh", "sigmoid", "erf",  "atan", "sin",
                                                    "cos", "softplus", "relu", "silu",    "gelu", "exp",  "expm1"};
