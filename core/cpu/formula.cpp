@@ -116,8 +116,8 @@ struct Reference {
 /// An instruction whose operands are found.
 template <class A>
 struct Step {
-  const Instruction* instruction;
-  Kernel<A> kernel;
+  const Instruction* instruction = nullptr;
+  Kernel<A> kernel = nullptr;
   Reference<A> in[4], out;
   int operands = 0;
 };
@@ -219,7 +219,9 @@ class Run {
     return count;
   }
   Step<A> step_of(const Instruction& i, bool in_tiles) const {
-    Step<A> step{.instruction = &i, .kernel = i.kind == Kind::compute ? kernel_for<A>(i) : nullptr};
+    Step<A> step;
+    step.instruction = &i;
+    if (i.kind == Kind::compute) step.kernel = kernel_for<A>(i);
     for (std::size_t k = 0; k < 4; ++k) step.in[k] = in_tiles ? inside(i.in[k]) : outside(i.in[k]);
     step.out = in_tiles ? inside(i.out) : outside(i.out);
     while (step.operands < 4 && i.in[std::size_t(step.operands)].where != Where::none) ++step.operands;
@@ -318,7 +320,8 @@ class Run {
   }
 
   void run_tile(const Step<A>* step, const Step<A>* end, std::int64_t c, std::int64_t n) {
-    int streams = backward_ ? 2 : 1;
+    const T* const streams[] = {out_, x_, dy_};
+    std::size_t stream = 0;
     for (; step != end; ++step) {
       const Instruction& i = *step->instruction;
       View<A> in[4];
@@ -328,10 +331,10 @@ class Run {
       if (step->kernel != nullptr) {
         Ahead ahead;  // in the next rows, so that memory is read while this tile
                       // is computed
-        if (streams > 0)
-          ahead = {reinterpret_cast<const char*>((streams == 1 ? x_ : dy_) + (row_ + count_) * d_.cols + c),
-                   d_.cols * std::int64_t(sizeof(T)), sizeof(T)};
-        --streams;
+        if (stream < (backward_ ? 3 : 2))
+          ahead = {reinterpret_cast<const char*>(streams[stream] + (row_ + count_) * d_.cols + c),
+                   d_.cols * std::int64_t(sizeof(T)), sizeof(T), stream == 0};
+        ++stream;
         step->kernel(in, out, count_, n, ahead);
       } else if (i.kind == Kind::store) {
         if (out_ && (i.in[0].where != Where::result || adds_ || !std::is_same_v<T, A>)) store_tile(in[0], c, n);
@@ -360,11 +363,12 @@ class Run {
   /// The sums of rows, or of their parts from column c on.
   void sum_tile(const Instruction& i, const View<A>* in, std::int64_t c, std::int64_t n) {
     A* const sums = rows_ + i.out.index * kMostBlockRows;
-    with_product(in, [&](auto term) {
+    with_product(in, [&]<class P>() {
       for (std::int64_t r = 0; r < count_; ++r) {
+        const P term(in, r);
         RowState<A> state{};
         if (c > 0) state = states_[i.out.index];
-        sum_piece<A>(n, state, [&](auto k, auto lanes) { return term(r, k, lanes); });
+        sum_piece<A>(n, state, term);
         if (n < d_.cols) states_[i.out.index] = state;
         sums[r] = lane_sum((state[0] + state[1]) + (state[2] + state[3]));
       }
@@ -374,12 +378,10 @@ class Run {
   void store_tile(const View<A>& from, std::int64_t c, std::int64_t n) {
     for (std::int64_t r = 0; r < count_; ++r) {
       T* const to = out_ + (row_ + r) * d_.cols + c;
-      const A* const values = from.row(r);
       choose(adds_, [&](auto add) {
         choose(from.wide, [&](auto wide) {
-          each_vector<A>(n, [&](auto k, auto lanes) {
-            put<decltype(add)::value>(to + k, part_of<A, decltype(wide)::value>(values, k, lanes), lanes);
-          });
+          const Source<A, decltype(wide)::value> from_row(from, r);
+          each_vector<A>(n, [&](auto k, auto lanes) { put<decltype(add)::value>(to + k, from_row(k, lanes), lanes); });
         });
       });
     }
@@ -391,10 +393,13 @@ class Run {
   A* few(const Instruction& i) { return reinterpret_cast<A*>(total(i) + wide_cols_); }
   void add_tile(const Instruction& i, const View<A>* in, std::int64_t c, std::int64_t n) {
     A* const to = few(i) + c;
-    with_product(in, [&](auto term) {
+    with_product(in, [&]<class P>() {
+      P terms[kMostBlockRows];
+      const std::int64_t rows = count_;
+      for (std::int64_t r = 0; r < rows; ++r) terms[r] = P(in, r);
       each_vector<A>(n, [&](auto k, auto lanes) {
         Vec<A> sum = load(to + k, lanes);
-        for (std::int64_t r = 0; r < count_; ++r) sum += term(r, k, lanes);
+        for (std::int64_t r = 0; r < rows; ++r) sum += terms[r](k, lanes);
         store(to + k, sum, lanes);
       });
     });

@@ -2,6 +2,9 @@
 // its result once.
 #pragma once
 
+#include <array>
+#include <tuple>
+
 #include "core/cpu/kernel.h"
 #include "core/formula/program.h"
 
@@ -21,6 +24,7 @@ struct View {
 struct Ahead {
   const char* memory = nullptr;
   std::int64_t step = 0, bytes = 0;
+  bool writes = false;
 };
 /// Writes `rows` rows of n values to `out`.
 template <class A>
@@ -31,16 +35,25 @@ using Kernel = void (*)(const View<A>* in, const View<A>& out, std::int64_t rows
 template <class A>
 Kernel<A> function_of(formula::Op op);
 
-template <class A, bool kWide, class L>
-[[gnu::always_inline]] static inline Vec<A> part_of(const A* p, std::int64_t i, L lanes) {
-  if constexpr (kWide)
-    return load(p + i, lanes);
-  else
-    return Vec<A>{} + *p;
-}
+/// An operand in one row: a vector, or one value, which is read once.
+template <class A, bool kWide>
+struct Source {
+  const A* values;
+  Vec<A> same;
+  Source() = default;
+  Source(const View<A>& view, std::int64_t r) : values(view.row(r)) {
+    if constexpr (!kWide) same = Vec<A>{} + *values;
+  }
+  template <class L>
+  [[gnu::always_inline]] Vec<A> operator()(std::int64_t i, L lanes) const {
+    if constexpr (kWide)
+      return load(values + i, lanes);
+    else
+      return same;
+  }
+};
 
-/// out = f(a, ..): kWide says which operands are vectors. Rows that follow one
-/// another are one.
+/// out = f(a, ..): kWide says which operands are vectors. Rows that follow one another are one.
 template <bool... kWide, class A, class F>
 [[gnu::always_inline]] static inline void map_rows(const View<A>* in, const View<A>& out, std::int64_t rows,
                                                    std::int64_t n, const Ahead& ahead, F f) {
@@ -50,14 +63,19 @@ template <bool... kWide, class A, class F>
       rows = 1;
     }
     const std::int64_t bytes = ahead.bytes;
+    const bool writes = ahead.writes;
     for (std::int64_t r = 0; r < rows; ++r) {
-      const A* const from[] = {in[k].row(r)...};
       A* const to = out.row(r);
       const char* const next = ahead.memory ? ahead.memory + r * ahead.step : reinterpret_cast<const char*>(to);
-      each_vector<A>(n, [&](auto i, auto lanes) {
-        __builtin_prefetch(next + i * bytes);
-        store(to + i, f(part_of<A, kWide>(from[k], i, lanes)...), lanes);
-      });
+      [&](const auto... from) {
+        each_vector<A>(n, [&](auto i, auto lanes) {
+          if (writes)
+            __builtin_prefetch(next + i * bytes, 1);
+          else
+            __builtin_prefetch(next + i * bytes);
+          store(to + i, f(from(i, lanes)...), lanes);
+        });
+      }(Source<A, kWide>(in[k], r)...);
     }
   }
   (std::make_index_sequence<sizeof...(kWide)>());
@@ -104,24 +122,28 @@ template <class A, class F>
   state = {s0, s1, s2, s3};
 }
 
-/// f(term) for the product of up to three operands in row r; the first is a
-/// vector.
+/// The product of up to three operands in one row; the first is a vector.
+template <class A, bool... kWide>
+struct Product {
+  std::tuple<Source<A, true>, Source<A, kWide>...> factors;
+  Product() = default;
+  Product(const View<A>* in, std::int64_t r) : Product(in, r, std::make_index_sequence<sizeof...(kWide)>()) {}
+  template <std::size_t... k>
+  Product(const View<A>* in, std::int64_t r, std::index_sequence<k...>)
+      : factors(Source<A, true>(in[0], r), Source<A, kWide>(in[k + 1], r)...) {}
+  template <class L>
+  [[gnu::always_inline]] Vec<A> operator()(std::int64_t c, L lanes) const {
+    return std::apply([&](const auto&... factor) { return (... * factor(c, lanes)); }, factors);
+  }
+};
+/// f.template operator()<Product>() for the product of these operands.
 template <class A, class F>
-[[gnu::always_inline]] static inline void with_product(const View<A>* in, F&& f) {
-  const auto factor = [&](std::size_t k, auto wide) {
-    return [&view = in[k]](auto r, auto c, auto lanes) {
-      return part_of<A, decltype(wide)::value>(view.row(r), c, lanes);
-    };
-  };
-  const auto a = factor(0, std::true_type());
-  if (in[1].values == nullptr) return f(a);
+static void with_product(const View<A>* in, F&& f) {
+  if (in[1].values == nullptr) return f.template operator()<Product<A>>();
   choose(in[1].wide, [&](auto second) {
-    const auto b = factor(1, second);
-    if (in[2].values == nullptr) return f([&](auto r, auto c, auto lanes) { return a(r, c, lanes) * b(r, c, lanes); });
-    choose(in[2].wide, [&](auto third) {
-      const auto last = factor(2, third);
-      f([&](auto r, auto c, auto lanes) { return a(r, c, lanes) * b(r, c, lanes) * last(r, c, lanes); });
-    });
+    constexpr bool kSecond = decltype(second)::value;
+    if (in[2].values == nullptr) return f.template operator()<Product<A, kSecond>>();
+    choose(in[2].wide, [&](auto third) { f.template operator()<Product<A, kSecond, decltype(third)::value>>(); });
   });
 }
 

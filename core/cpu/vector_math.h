@@ -6,8 +6,7 @@
 
 namespace normlab::cpu {
 
-#define NORMLAB_VECTOR_FUNCTIONS(F) \
-  F(exp) F(tanh) F(erf) F(atan) F(log) F(log1p) F(expm1) F(sin) F(cos)
+#define NORMLAB_VECTOR_FUNCTIONS(F) F(exp) F(tanh) F(erf) F(atan) F(log) F(log1p) F(expm1) F(sin) F(cos)
 /// vector_exp(n, x, y) and so forth.
 #define NORMLAB_VECTOR_FUNCTION(name)                           \
   void vector_##name(std::int64_t n, const float* x, float* y); \

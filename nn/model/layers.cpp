@@ -98,12 +98,8 @@ Norm::Norm(ParameterSet& parameters, const Place& place, const SiteRow& row, con
       parameters_.push_back(
           p.learned ? add(("." + p.name).c_str(), {p.per_channel ? width_ : 1}, p.value, false, p.decays) : -1);
     }
-    const formula::Site site{.channels = width_,
-                             .tokens = sizes.tokens,
-                             .depth = sizes.depth,
-                             .block = std::min(place.layer, sizes.depth),
-                             .eps = spec_.eps};
-    formula_ = std::make_shared<formula::Programs>(spec_.formula->tree, site, named);
+    formula_ = std::make_shared<formula::Programs>(spec_.formula->tree, formula_site(spec_, width_, sizes, place.layer),
+                                                   named);
   }
   if (parts.over == Statistics::batch) {
     running_mean_ = parameters.add_buffer(name_ + ".running_mean", place, width_, kInitialMean);

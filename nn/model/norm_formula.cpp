@@ -1,11 +1,12 @@
 #include "nn/model/norm_formula.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 
-#include "core/error.h"
+#include "nn/model/sites.h"
 
 namespace normlab {
 
@@ -20,6 +21,20 @@ const NormFormula* interned(NormFormula formula) {
   std::unique_ptr<const NormFormula>& one = known[{formula.text, std::move(parameters)}];
   if (!one) one = std::make_unique<const NormFormula>(std::move(formula));
   return one.get();
+}
+
+const NormFormula* without_initial_values(NormFormula formula) {
+  for (FormulaParameter& p : formula.parameters)
+    if (p.learned) p.value = 0;
+  return interned(std::move(formula));
+}
+
+formula::Site formula_site(const NormSpec& spec, std::int64_t width, const BlockSizes& sizes, std::int64_t layer) {
+  return {.channels = width,
+          .tokens = sizes.tokens,
+          .depth = sizes.depth,
+          .block = spec.formula->tree.reads("block") ? std::min(layer, sizes.depth) : 0,
+          .eps = spec.eps};
 }
 
 std::optional<FormulaParameter> undeclared_parameter(std::string_view name) {

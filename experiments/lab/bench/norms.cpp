@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "experiments/lab/bench/cases.h"
 #include "experiments/lab/bench/op_timing.h"
+#include "experiments/lab/descriptor/reader.h"
 #include "nn/model/layers.h"
 
 namespace normlab {
@@ -196,9 +197,8 @@ NormTime time_norm(Backend& backend, ShardPool& pool, const Streams& streams, co
 
 std::vector<std::string> bench_norm_words() {
   std::vector<std::string> words;
-  for (std::size_t k = 1; k < std::size(kNormKinds); ++k)                     // every kind except none
-    if (NormKind(k) != NormKind::whiten && NormKind(k) != NormKind::formula)  // whiten is a product
-      words.emplace_back(to_string(NormKind(k)));
+  for (std::size_t k = 1; k < kWordCount<NormKind>; ++k)                              // every kind except none
+    if (NormKind(k) != NormKind::whiten) words.emplace_back(to_string(NormKind(k)));  // whiten is a product
   return words;
 }
 
@@ -206,7 +206,7 @@ Measured bench_norms(const BenchOptions& o) {
   const ComputeDevice computer(o.device);
   const LayerTable* published = layer_table(o.table);
   std::vector<NormShape> shapes;
-  std::vector<std::string> words = o.norms.empty() ? bench_norm_words() : o.norms;
+  std::vector<std::string> words = o.norms.empty() && o.formulas.empty() ? bench_norm_words() : o.norms;
   if (published) {
     words.clear();
     for (const LayerTable::Line& line : published->lines) shapes.push_back(parse_norm_shape(line.shape));
@@ -214,16 +214,19 @@ Measured bench_norms(const BenchOptions& o) {
   } else {
     for (const std::string& text : o.shapes) shapes.push_back(parse_norm_shape(text));
   }
+  std::vector<NormSpec> norms;
+  for (std::size_t k = 1; k < kWordCount<NormKind>; ++k)
+    if (std::find(words.begin(), words.end(), to_string(NormKind(k))) != words.end())
+      norms.push_back(norm_of(NormKind(k)));
+  for (const std::string& text : o.formulas) norms.push_back(read_formula_option(text, "--formula"));
   ShardPool pool(o.threads);
   const Streams streams(computer.backend());
   Json rows = Json::array();
   Times times;
   for (const NormShape& s : shapes) {
-    for (std::size_t k = 1; k < std::size(kNormKinds); ++k) {
-      const auto kind = NormKind(k);
-      if (std::find(words.begin(), words.end(), to_string(kind)) == words.end()) continue;
-      const NormTime row = time_norm(computer.backend(), pool, streams, s, o.dtype(), norm_of(kind), o.seconds);
-      times.emplace(std::pair(s.name, kind), row);
+    for (const NormSpec& norm : norms) {
+      const NormTime row = time_norm(computer.backend(), pool, streams, s, o.dtype(), norm, o.seconds);
+      times.emplace(std::pair(s.name, norm.kind), row);
       rows.push_back({{"shape", s.name},
                       {"norm", row.norm},
                       {"bandwidth_gb_per_second", rounded(row.rate * 1e-9, 2)},
