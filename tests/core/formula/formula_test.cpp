@@ -440,6 +440,19 @@ TEST_CASE("formula: rows give the same bits together and alone") {
       }
 }
 
+TEST_CASE("formula: a GPU refuses it") {
+  on_each_device([] {
+    Backend& backend = current_device().backend;
+    if (!backend.whole_batch()) return;
+    const Programs programs(tree_of("x / rms(x)", {}), {.channels = 8}, {});
+    Arena memory(backend.memory());
+    Tape tape(backend, memory);
+    CHECK_THROWS_WITH_AS(formula_norm(programs, tape.input(tape.empty({2, 3, 8}, DType::f32)), 2, {}),
+                         "a norm that is given by a formula runs on the CPU only; use --device cpu, or a kind of norm",
+                         InputError);
+  });
+}
+
 TEST_CASE("formula: what is wrong with a text is named with its place") {
   const auto problem = [](const std::string& text) {
     try {

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "experiments/lab/cli/formula_check.h"
 #include "experiments/lab/descriptor/canonical.h"
+#include "experiments/lab/descriptor/reader.h"
 #include "nn/model/model.h"
 #include "tests/lab/descriptor/descriptor_files.h"
 
@@ -171,6 +172,15 @@ TEST_CASE("formulas: what is wrong is named with its place") {
   }
   CHECK(problem("{\"formula\": \"" + many + "\", \"parameters\": {" + declared + "}}") ==
         site + "/formula: a formula has at most 7 parameters, this one has 8");
+}
+
+TEST_CASE("formulas: a command line gives a text or JSON") {
+  CHECK(read_formula_option("x/rms(x)", "--formula").formula->text == "x / rms(x)");
+  CHECK(read_formula_option(R"({"formula": "a * x", "parameters": {"a": 2}})", "--formula")
+            .formula->parameters[0]
+            .value == 2);
+  CHECK_THROWS_WITH_AS(read_formula_option("x / rsm(x)", "--formula"),
+                       "--formula: character 5: unknown function; did you mean \"rms\"?", InputError);
 }
 
 TEST_CASE("formulas: check looks at zeros and at a random token") {
