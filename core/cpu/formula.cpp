@@ -119,6 +119,8 @@ struct Step {
   const Instruction* instruction = nullptr;
   Kernel<A> kernel = nullptr;
   Reference<A> in[4], out;
+  View<A> fixed[4], fixed_out;  // outside of tiles
+  bool of_rows = false, of_channels = false;
   int operands = 0;
 };
 
@@ -224,6 +226,10 @@ class Run {
     if (i.kind == Kind::compute) step.kernel = kernel_for<A>(i);
     for (std::size_t k = 0; k < 4; ++k) step.in[k] = in_tiles ? inside(i.in[k]) : outside(i.in[k]);
     step.out = in_tiles ? inside(i.out) : outside(i.out);
+    for (std::size_t k = 0; k < 4; ++k) step.fixed[k] = step.in[k].at(0, 0, 0);
+    step.fixed_out = step.out.at(0, 0, 0);
+    step.of_rows = i.in[0].where == Where::row || i.out.where == Where::row;
+    step.of_channels = !step.of_rows && (i.out.where == Where::channels || i.kind == Kind::reduce);
     while (step.operands < 4 && i.in[std::size_t(step.operands)].where != Where::none) ++step.operands;
     return step;
   }
@@ -267,20 +273,18 @@ class Run {
   /// a block: one vector each. Returns the step after them.
   const Step<A>* one_row(const Step<A>* step, const std::vector<Instruction>& code) {
     for (const Instruction& i : code) {
-      View<A> in[4];
-      for (int k = 0; k < step->operands; ++k) in[k] = step->in[k].at(0, 0, 0);
-      const View<A> out = step->out.at(0, 0, 0);
-      const bool of_rows = i.in[0].where == Where::row || i.out.where == Where::row;
-      const std::int64_t n = of_rows ? count_ : i.out.where == Where::channels || i.kind == Kind::reduce ? d_.cols : 1;
-      if (i.op == Op::token)
-        for (std::int64_t r = 0; r < count_; ++r) out.values[r] = A((row_ - first_row_) + r);
-      else if (i.kind == Kind::compute)
-        step->kernel(in, out, 1, n, {});
+      const View<A>* const in = step->fixed;
+      A* const out = step->fixed_out.values;
+      const std::int64_t n = step->of_rows ? count_ : step->of_channels ? d_.cols : 1;
+      if (step->kernel != nullptr)
+        step->kernel(in, step->fixed_out, 1, n, {});
+      else if (i.op == Op::token)
+        for (std::int64_t r = 0; r < count_; ++r) out[r] = A((row_ - first_row_) + r);
       else if (reduces_channels(i.op))
-        reduce_channels(i, in, out.values, n);
+        reduce_channels(i, in, out, n);
       else
-        for (std::int64_t r = 0; r < (of_rows ? n : 1); ++r)
-          add_row(i, of_rows ? View<A>{in[0].values + r, 0, false} : in[0], row_ - first_row_ + r, 0, d_.cols);
+        for (std::int64_t r = 0; r < (step->of_rows ? n : 1); ++r)
+          add_row(i, step->of_rows ? View<A>{in[0].values + r, 0, false} : in[0], row_ - first_row_ + r, 0, d_.cols);
       ++step;
     }
     return step;

@@ -13,7 +13,7 @@ constexpr std::size_t kTileBytes = 8192;
 
 class Compiler {
  public:
-  /// `lasting`: the forward pass's reductions that the backward pass reads.
+  /// `lasting`: what the backward pass reads of the forward pass's values for rows and images.
   Compiler(const Graph& graph, Width width, bool backward, const std::vector<Id>& lasting)
       : g_(graph), width_(width), backward_(backward), lasting_(lasting), place_(graph.nodes().size()) {
     p_.tile = kTileBytes / width.bytes;
@@ -342,7 +342,7 @@ class Compiler {
 
 Programs::Programs(const Tree& tree, const Site& site, const std::vector<Parameter>& given)
     : graph(tree, site, given), parameters(given) {
-  // Reductions of the forward pass that the backward pass reads.
+  // Reductions of the forward pass, and what it makes of them, as the backward pass reads them.
   std::vector<bool> forward_needs(graph.nodes().size()), backward_needs(graph.nodes().size());
   const auto mark = [&](std::vector<bool>& needs, Id root) {
     if (root != kNone) needs[std::size_t(root)] = true;
@@ -357,7 +357,8 @@ Programs::Programs(const Tree& tree, const Site& site, const std::vector<Paramet
   for (Id id = Id(graph.nodes().size()) - 1; id >= 0; --id) {
     if (!backward_needs[std::size_t(id)]) continue;
     const Op op = graph[id].op;
-    if (forward_needs[std::size_t(id)] && (reduces_channels(op) || reduces_tokens(op)) && (graph[id].axes & kImage)) {
+    const bool is_small = (graph[id].axes & kImage) && graph[id].axes != kAllAxes && !is_leaf(op);
+    if (forward_needs[std::size_t(id)] && is_small) {
       lasting.push_back(id);
       continue;
     }

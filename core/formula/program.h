@@ -50,8 +50,8 @@ struct Pass {
   std::vector<Phase> phases;
   std::vector<Instruction> sums;  // those over its rows
 };
-/// A value that outlives the block: a reduction that the backward pass reads,
-/// for each row, image or channel of each image.
+/// A value for each row, image or channel of each image that the backward pass reads: a reduction, or what the forward
+/// pass makes of some.
 struct Lasting {
   Axes axes;
   Operand operand;
