@@ -327,6 +327,9 @@ $(BUILD)/experiments/lab/base/build_info.o: private CPPFLAGS += -DNORMLAB_VERSIO
   -DNORMLAB_LEVEL='"$(ARCH)"'
 $(BUILD)/experiments/lab/base/build_info.o: $(BUILD)/version
 
+# Nothing joins a product and a sum that are different instructions of a formula.
+$(BUILD)/core/cpu/formula.o: CXXFLAGS += -ffp-contract=off
+
 # These files must give the same bits as libraries that are compiled for any CPU.
 $(BUILD)/experiments/lab/data/resize_weights.o $(BUILD)/experiments/lab/data/resize_tensorflow.o \
 $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard experiments/lab/data/ops/*.cpp)): private CXXFLAGS += -ffp-contract=off

@@ -65,6 +65,12 @@ Var pointwise_norm(PointwisePhi phi, const Var& x, const Var& alpha, const Var& 
 Var seednorm(const Var& x, const Var& alpha, const Var& beta, const Var& gamma, double eps);
 /// BHyT: gamma tanh(alpha x / (kappa sqrt(mean(x^2) + eps))), alpha [1].
 Var bhyt(const Var& x, const Var& alpha, const Var& gamma, double kappa, double eps);
+namespace formula {
+struct Programs;
+}
+/// What the formula says of x [..., C], the rows of `images` images. The parameters are those of the programs, [C] or
+/// [1], Var() for one that is not learned. `programs` outlives the step.
+Var formula_norm(const formula::Programs& programs, const Var& x, std::int64_t images, std::span<const Var> parameters);
 
 /// The images of a batch on this tape: `images` of `batch`, from `first_image` on. Shards meet in `shards`.
 struct BatchSlice {

@@ -5,6 +5,7 @@
 // goes and whether it is assigned or added; an empty one is not computed.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -43,6 +44,26 @@ struct NormForward {
 struct NormBackward {
   Tensor dy{}, x{}, gamma{}, mean{}, rstd{};
   Gradient dx{}, dgamma{}, dbeta{};
+};
+namespace formula {
+struct Programs;  // core/formula/program.h
+}
+/// A norm that is given by a formula. Each image is [rows, cols]. The parameters are [cols] or [1]; `lasting` holds the
+/// reductions that the backward pass reads.
+struct FormulaDims {
+  std::int64_t images, rows, cols;
+};
+inline constexpr std::size_t kMostFormulaParameters = 7;
+struct FormulaForward {
+  const formula::Programs* programs;
+  Tensor x{}, y{}, lasting{};
+  std::array<Tensor, kMostFormulaParameters> parameters{};
+};
+struct FormulaBackward {
+  FormulaForward forward;
+  Tensor dy{};
+  Gradient dx{};
+  std::array<Gradient, kMostFormulaParameters> dparameters{};
 };
 /// Each image is [rows, cols]. Statistics are over all rows and cols / groups channels.
 struct GroupNormDims {
@@ -286,10 +307,19 @@ class Kernels {
     throw InputError("linear_backward_through_gelu: this device has no such product");
   }
 
+  /// Norms that are given by formulas.
+  virtual void formula(FormulaDims, const FormulaForward&) { refuse_formula(); }
+  virtual void formula_backward(FormulaDims, const FormulaBackward&) { refuse_formula(); }
+
 #define NORMLAB_PURE(...) virtual void __VA_ARGS__ = 0;
   NORMLAB_KERNELS(NORMLAB_PURE)
   NORMLAB_SHARED_KERNELS(NORMLAB_PURE)
 #undef NORMLAB_PURE
+
+ private:
+  [[noreturn]] static void refuse_formula() {
+    throw InputError("a norm that is given by a formula runs on the CPU only; use --device cpu, or a kind of norm");
+  }
 };
 
 }  // namespace normlab

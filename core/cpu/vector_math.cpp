@@ -4,8 +4,8 @@
 #include <cstring>
 
 // glibc's header declares these symbols only under -ffast-math, so this file declares them itself. Their names
-// contain instruction set (b SSE, d AVX2, e AVX-512), lanes and function (x86-64 vector ABI). tanh, erf and atan
-// exist since glibc 2.35.
+// contain instruction set (b SSE, d AVX2, e AVX-512), lanes and function (x86-64 vector ABI). tanh, erf, atan,
+// log1p and expm1 exist since glibc 2.35.
 #if defined(__x86_64__) && defined(__GLIBC__)
 #if __GLIBC_PREREQ(2, 35)
 #define NORMLAB_LIBMVEC 1

@@ -1,4 +1,4 @@
-// exp, tanh, erf and atan over arrays, by glibc's libmvec (at most 4 ulp) where it has them, otherwise one by one. x
+// exp, log, tanh and others over arrays, by glibc's libmvec (at most 4 ulp) where it has them, otherwise one by one. x
 // and y may be the same. An element's result does not depend on its position in the array.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace normlab::cpu {
 
-#define NORMLAB_VECTOR_FUNCTIONS(F) F(exp) F(tanh) F(erf) F(atan)
+#define NORMLAB_VECTOR_FUNCTIONS(F) F(exp) F(tanh) F(erf) F(atan) F(log) F(log1p) F(expm1) F(sin) F(cos)
 /// vector_exp(n, x, y) and so forth.
 #define NORMLAB_VECTOR_FUNCTION(name)                           \
   void vector_##name(std::int64_t n, const float* x, float* y); \

@@ -17,7 +17,7 @@ class Fuser {
   Fuser(const ParameterSet& before, bool pads, Placement& placement, HostTensors& tensors)
       : pads_(pads), placement_(placement), tensors_(tensors) {
     for (const ParameterInfo& info : before.parameters())
-      if (info.decays) linears_.push_back(&info);
+      if (info.decays && is_linear(info.role)) linears_.push_back(&info);
     for (const ParameterInfo* linear : linears_)
       if (row_of(linear->role).rows == Rows::one && (ends_.empty() || linear->role == Role::head_dist))
         ends_.push_back(row_of(linear->role).path);

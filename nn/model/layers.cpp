@@ -1,6 +1,8 @@
 #include "nn/model/layers.h"
 
 #include "core/backend.h"
+#include "core/formula/program.h"
+#include "nn/model/norm_formula.h"
 
 namespace normlab {
 
@@ -71,9 +73,10 @@ Norm::Norm(ParameterSet& parameters, const Place& place, const SiteRow& row, con
   const NormParts& parts = parts_of(spec_.kind);
   width_ = width_of(row, placement, sizes);
   per_head_ = sees_one_head(row, placement);
-  const auto add = [&](const char* last, const Shape& shape, double start, bool fixed = false) {
-    return parameters.add(name_ + last, shape,
-                          {.role = Role::norm, .place = place, .site = &row, .start = start, .fixed = fixed});
+  const auto add = [&](const char* last, const Shape& shape, double start, bool fixed = false, bool decays = false) {
+    return parameters.add(
+        name_ + last, shape,
+        {.role = Role::norm, .place = place, .site = &row, .decays = decays, .start = start, .fixed = fixed});
   };
   const double alpha = setting(spec_, &NormSpec::alpha_init);
   if (parts.learns.alpha != Alpha::none)
@@ -87,6 +90,16 @@ Norm::Norm(ParameterSet& parameters, const Place& place, const SiteRow& row, con
   if (parts.op == NormOp::product) {
     weight_ = add(".weight", {width_, width_}, 0.0, true);
     bias_ = add(".bias", {width_}, 0.0, true);
+  }
+  if (spec_.formula) {
+    std::vector<formula::Parameter> named;
+    for (const FormulaParameter& p : spec_.formula->parameters) {
+      named.push_back(p);
+      parameters_.push_back(
+          p.learned ? add(("." + p.name).c_str(), {p.per_channel ? width_ : 1}, p.value, false, p.decays) : -1);
+    }
+    formula_ = std::make_shared<formula::Programs>(spec_.formula->tree, formula_site(spec_, width_, sizes, place.layer),
+                                                   named);
   }
   if (parts.over == Statistics::batch) {
     running_mean_ = parameters.add_buffer(name_ + ".running_mean", place, width_, kInitialMean);
@@ -147,6 +160,12 @@ Var Norm::normed(const Var& x, const Var& gamma, const Var& beta, const Shard& s
       return l2_norm(x, gamma, spec_.eps);
     case NormOp::product:
       return linear(x, shard.weight(weight_), shard.bias(bias_));
+    case NormOp::formula: {
+      std::array<Var, kMostFormulaParameters> values;
+      for (std::size_t p = 0; p < parameters_.size(); ++p)
+        if (parameters_[p] >= 0) values[p] = shard.parameter(parameters_[p]);
+      return formula_norm(*formula_, x, shard.slice.images, std::span(values).first(parameters_.size()));
+    }
     case NormOp::group_norm: {  // windows are parts of an image
       const Shape shape = x.shape();
       const std::int64_t images = shard.slice.images, groups = setting(spec_, &NormSpec::groups);

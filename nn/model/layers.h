@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "nn/model/sites.h"
 #include "nn/model/step.h"
@@ -67,7 +69,7 @@ class Factor {
 inline constexpr double kInitialMean = 0.0, kInitialVariance = 1.0;
 
 /// The norm of a site; kind none is the identity. Parameters `SITE.gamma`, `SITE.beta`, `SITE.alpha`, `SITE.shift` as
-/// the kind has them; batch norm has buffers `SITE.running_mean`, `SITE.running_var`; whiten has `SITE.weight` [width,
+/// the kind has them, and those that a formula names; batch norm has buffers `SITE.running_mean`, `SITE.running_var`; whiten has `SITE.weight` [width,
 /// width] and `SITE.bias`, which are never trained.
 class Norm {
  public:
@@ -94,6 +96,8 @@ class Norm {
   Factor factor_;  // of the depth
   int gamma_ = -1, beta_ = -1, alpha_ = -1, shift_ = -1, running_mean_ = -1, running_var_ = -1;
   int weight_ = -1, bias_ = -1;  // of a product
+  std::shared_ptr<const formula::Programs> formula_;
+  std::vector<int> parameters_;  // of the formula; -1: not learned
 };
 
 /// The ends of two residual streams x and y, which the blocks hold side by side as [images, 2 tokens, width]. Both

@@ -69,7 +69,8 @@ ModelCost model_cost(const ModelConfig& config) {
     const Place& at = info.place;
     const BlockSizes& sizes = around.sizes(at);
     if (info.fixed && info.shape.rank() == 2) cost.macs += info.shape.size() * sizes.patches;  // whitening, in the stem
-    if (!info.decays) continue;  // the rest handles weights of linear layers, each with its neighbouring norms
+    if (!info.decays || !is_linear(info.role))
+      continue;  // the rest handles weights of linear layers, each with its neighbouring norms
     const Placement& placement = around.placement(at);
     const bool of_patches = info.role == Role::head && task_of(config) == Task::segment;
     cost.macs += info.shape.size() * rows_of(of_patches ? Rows::patches : row_of(info.role).rows, sizes);
@@ -83,6 +84,33 @@ ModelCost model_cost(const ModelConfig& config) {
     for (const SiteRow& site : kStreamSites) add_norm(site);
   }
   return cost;
+}
+
+std::vector<FormulaAt> formulas_of(const ModelConfig& config) {
+  std::vector<FormulaAt> out;
+  const auto see = [&](const std::string& prefix, const Placement& placement, const std::vector<BlockSizes>& blocks) {
+    const auto at = [&](const SiteRow& site, std::size_t block, std::int64_t layer) {
+      const NormSpec& spec = norm_at(placement, site, std::int64_t(block));
+      if (!spec.formula) return;
+      const std::int64_t width = width_of(site, placement, blocks[block]);
+      const FormulaAt one{concat(prefix, site.path), &spec, formula_site(spec, width, blocks[block], layer)};
+      const auto same = [&](const FormulaAt& other) { return *other.spec == spec && other.site == one.site; };
+      if (std::none_of(out.begin(), out.end(), same)) out.push_back(one);
+    };
+    for (const SiteRow& site : kSites) {
+      const bool early = std::holds_alternative<NormSpec StemSites::*>(site.member);
+      if (site.in_block() || site.is(&Placement::merge))
+        for (std::size_t b = 0; b < blocks.size(); ++b) at(site, b, std::int64_t(b) + 1);
+      else
+        at(site, early ? 0 : blocks.size() - 1, early ? 0 : std::int64_t(blocks.size()) + 1);
+    }
+    for (const SiteRow& site : kStreamSites) at(site, 0, 1);
+  };
+  see("", placement_of(config), block_sizes(config));
+  if (!has_text(config)) return out;
+  const auto& vit = std::get<ViTConfig>(config);
+  see("text.", vit.text.placement, block_sizes(text_tower(vit)));
+  return out;
 }
 
 std::vector<BlockSizes> block_sizes(const ModelConfig& config) {

@@ -8,6 +8,7 @@
 
 #include "nn/model/any_model.h"
 #include "nn/model/model_config.h"
+#include "nn/model/norm_formula.h"
 
 namespace normlab {
 
@@ -20,6 +21,13 @@ struct BatchStatistic {
   const NormSpec* spec;  // in `config`
   std::int64_t rows;     // values of a channel, per image
 };
+/// A formula at a site that sees so many channels, tokens and blocks; `name` is the first such site.
+struct FormulaAt {
+  std::string name;
+  const NormSpec* spec;  // in `config`
+  formula::Site site;
+};
+std::vector<FormulaAt> formulas_of(const ModelConfig& config);
 /// In the order of the parameters. `config` must be valid; patterns that stand for nothing freeze nothing.
 std::vector<BatchStatistic> batch_statistics(const ModelConfig& config, std::span<const std::string> freeze);
 

@@ -102,7 +102,7 @@ class ConfigChecks {
     if (!placement.has_two_streams()) return;
     const NormSpec& spec = placement.stream_norm;
     const NormParts& parts = parts_of(spec.kind);
-    if (!parts.of_one_token() || parts.op == NormOp::product || applies(spec, PointwisePhi::dyisru))
+    if (!is_of_one_token(spec) || parts.op == NormOp::product || applies(spec, PointwisePhi::dyisru))
       report("placement", concat("stream_norm: ", parts.word, " cannot be there; use a norm of one token"));
     if (placement.residual_factor != ResidualFactor{} || placement.residual_scale)
       report("placement",

@@ -42,12 +42,13 @@ enum class NormKind : std::uint8_t {
   bhyt,
   l2,
   instance_norm,
-  whiten
+  whiten,
+  formula  // has no word: the text takes its place
 };
 constexpr auto stated_words(NormKind) {
-  return words<NormKind>("none", "layer_norm", "layer_norm_fixed", "affine", "rms_norm", "batch_norm", "dyt",
-                         "group_norm", "derf", "pointwise", "dyisru", "seednorm", "bhyt", "l2", "instance_norm",
-                         "whiten");
+  return words<NormKind, 1>("none", "layer_norm", "layer_norm_fixed", "affine", "rms_norm", "batch_norm", "dyt",
+                            "group_norm", "derf", "pointwise", "dyisru", "seednorm", "bhyt", "l2", "instance_norm",
+                            "whiten");
 }
 
 /// What moves the running statistics of a batch norm. all_groups: once a step, the mean of the statistics of all
@@ -55,6 +56,8 @@ constexpr auto stated_words(NormKind) {
 /// passes the network; of a batch in one part, what rank 0 keeps in distributed training.
 enum class RunningFrom : std::uint8_t { all_groups, first_group };
 constexpr auto stated_words(RunningFrom) { return words<RunningFrom>("all_groups", "first_group"); }
+
+struct NormFormula;  // nn/model/norm_formula.h
 
 /// The norm at one site.
 struct NormSpec {
@@ -71,6 +74,7 @@ struct NormSpec {
   bool shift = true;                      // pointwise: learnable
   double kappa = 10.0;                    // bhyt
   std::int64_t sample = 1000;             // whiten: training images whose patches give mean and covariance
+  const NormFormula* formula = nullptr;   // formula: the only one of its content
   bool operator==(const NormSpec&) const = default;
 };
 /// A member of NormSpec that only some kinds use.
@@ -94,7 +98,8 @@ enum class NormOp : std::uint8_t {
   l2,
   group_norm,
   batch_norm,
-  product
+  product,
+  formula
 };
 
 /// The parameters of a norm, [width] but for an alpha of one value. Pointwise ones may also have a shift.
@@ -118,8 +123,6 @@ struct NormParts {
   constexpr bool has(NormSetting setting) const {
     return std::find(settings.members.begin(), settings.members.end(), setting) != settings.members.end();
   }
-  /// Whether no token depends on another.
-  constexpr bool of_one_token() const { return over == Statistics::none || over == Statistics::row; }
 };
 
 /// One row per kind, in the order of NormKind. Norm in layers.cpp computes them.
@@ -158,10 +161,18 @@ inline constexpr auto kNormKinds = [] {
       {.word = "l2", .sign = "L2", .op = l2, .learns = kGain, .over = row, .settings = kL2},
       {.word = "instance_norm", .sign = "IN", .op = group_norm, .learns = kBoth, .over = image, .settings = kChannels},
       {.word = "whiten", .sign = "Whiten", .op = product, .settings = kWhiten},
+      {.word = "formula", .sign = "", .op = formula, .settings = kEps},
   });
 }();
-static_assert(kNormKinds.size() == std::size_t(NormKind::whiten) + 1);
+static_assert(kNormKinds.size() == std::size_t(NormKind::formula) + 1);
 constexpr const NormParts& parts_of(NormKind kind) { return kNormKinds[std::size_t(kind)]; }
+
+/// What the statistics of this norm are over; a formula says it itself.
+Statistics statistics_of(const NormSpec& spec);
+/// Whether no token depends on another.
+inline bool is_of_one_token(const NormSpec& spec) {
+  return statistics_of(spec) == Statistics::none || statistics_of(spec) == Statistics::row;
+}
 
 /// Whether it divides by a deviation, to which an epsilon is added.
 constexpr bool has_eps(NormKind kind) { return parts_of(kind).has(&NormSpec::eps); }

@@ -57,7 +57,7 @@ bool mean_is_bias(const NormSpec& spec, std::int64_t width) {
 }
 
 bool norms_see_one_token(const Placement& placement) {
-  return !any_norm(placement, [](const NormSpec& spec) { return !parts_of(spec.kind).of_one_token(); });
+  return !any_norm(placement, [](const NormSpec& spec) { return !is_of_one_token(spec); });
 }
 
 }  // namespace normlab

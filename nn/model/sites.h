@@ -84,6 +84,7 @@ struct BlockSizes {
   std::int64_t patch_pixels = 0, embed_dim = 0, num_heads = 0, mlp_dim = 0;
   /// Per image: patches, tokens, tokens with the padding of windows. window: tokens that attention sees at a time.
   std::int64_t patches = 0, tokens = 0, attended = 0, window = 0;
+  std::int64_t depth = 1;  // blocks of the network
 };
 std::int64_t rows_of(Rows rows, const BlockSizes& sizes);
 /// Whether the norm at a site sees one head at a time.

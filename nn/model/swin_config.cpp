@@ -77,7 +77,8 @@ std::vector<BlockSizes> block_sizes(const SwinConfig& c) {
                            .patches = s.tokens(),
                            .tokens = s.tokens(),
                            .attended = s.padded_tokens(),
-                           .window = s.window * s.window};
+                           .window = s.window * s.window,
+                           .depth = c.depth()};
     sizes.insert(sizes.end(), std::size_t(s.depth), block);
   }
   return sizes;

@@ -14,7 +14,8 @@ std::vector<BlockSizes> block_sizes(const ViTConfig& c) {
                          .patches = c.patches(),
                          .tokens = tokens,
                          .attended = tokens,
-                         .window = tokens};
+                         .window = tokens,
+                         .depth = c.depth};
   return std::vector(std::size_t(c.depth), block);
 }
 

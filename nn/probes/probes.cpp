@@ -44,7 +44,7 @@ double number_at(const Tensor& t, std::int64_t i) {
 ProbeAxis probe_axis(const Placement& p) {
   for (const NormSpec* site : {&p.attn.pre, &p.mlp.pre, &p.attn.post, &p.mlp.post, &p.attn.out, &p.mlp.out, &p.final})
     if (site->kind != NormKind::none)
-      return parts_of(site->kind).over == Statistics::batch ? ProbeAxis::channel : ProbeAxis::position;
+      return statistics_of(*site) == Statistics::batch ? ProbeAxis::channel : ProbeAxis::position;
   return ProbeAxis::position;
 }
 

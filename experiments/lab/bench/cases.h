@@ -55,7 +55,7 @@ struct BenchOptions {
   std::string shape = "micro", precision = "fp32", placement = "pre_pre", folder = {}, table = {};
   std::vector<std::string> shapes{"65x768",        "4096x4096",     "8320x192",   "128x56x56x96",
                                   "128x28x28x192", "128x14x14x384", "128x7x7x768"};
-  std::vector<std::string> norms{}, ops{}, models{"swin_t", "swin_s", "swin_b", "deit_s"};
+  std::vector<std::string> norms{}, formulas{}, ops{}, models{"swin_t", "swin_s", "swin_b", "deit_s"};
   int threads = available_cores(), workers = 0;
   double seconds = 5.0, drop_path = 0;
   DeviceKind device = DeviceKind::cpu;

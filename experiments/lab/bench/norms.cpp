@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "experiments/lab/bench/cases.h"
 #include "experiments/lab/bench/op_timing.h"
+#include "experiments/lab/descriptor/reader.h"
 #include "nn/model/layers.h"
 
 namespace normlab {
@@ -129,18 +130,24 @@ NormShape parse_norm_shape(const std::string& text) {
   return s;
 }
 
+namespace {
+std::string name_of(const NormSpec& spec) {
+  return spec.formula ? spec.formula->text : std::string(to_string(spec.kind));
+}
+}  // namespace
+
 NormTime time_norm(Backend& backend, ShardPool& pool, const Streams& streams, const NormShape& s, DType dtype,
-                   NormKind kind, double seconds) {
+                   const NormSpec& spec, double seconds) {
   Arena memory(backend.memory());
   const Tensor x = noise(backend, memory, {s.size()}, dtype, 2.0f, 1),
                dy = noise(backend, memory, {s.size()}, dtype, 2.0f, 1);
-  const Statistics statistics = parts_of(kind).over;
+  const Statistics statistics = statistics_of(spec);
   // Splits rows evenly over threads; keeps images whole if their rows share statistics.
-  const std::int64_t unit = parts_of(kind).of_one_token() ? 1 : s.rows_per_image;
+  const std::int64_t unit = is_of_one_token(spec) ? 1 : s.rows_per_image;
   const std::int64_t cuts = backend.whole_batch() ? 1 : pool.threads();
   const std::int64_t units = s.images * s.rows_per_image / unit, shards = std::min<std::int64_t>(cuts, units);
   ParameterSet parameters(backend.memory());
-  const Norm norm(parameters, {}, &Placement::pooled, {.pooled = norm_of(kind)}, {.embed_dim = s.cols});
+  const Norm norm(parameters, {}, &Placement::pooled, {.pooled = spec}, {.embed_dim = s.cols});
   parameters.allocate(DType::f32, shards);
   for (std::size_t p = 0; p < parameters.parameters().size(); ++p)
     backend.fill(parameters.value(static_cast<int>(p)), parameters.parameters()[p].start);
@@ -182,7 +189,7 @@ NormTime time_norm(Backend& backend, ShardPool& pool, const Streams& streams, co
     eval_ratios.push_back(evals.back() * rates.back() / (eval_passes * bytes));
   }
   const double rate = median(rates), pass = 1e3 * bytes / rate;
-  return {to_string(kind),      rate,
+  return {name_of(spec),        rate,
           1e3 * median(trains), train_passes * pass,
           median(train_ratios), 1e3 * median(evals),
           eval_passes * pass,   median(eval_ratios)};
@@ -190,7 +197,7 @@ NormTime time_norm(Backend& backend, ShardPool& pool, const Streams& streams, co
 
 std::vector<std::string> bench_norm_words() {
   std::vector<std::string> words;
-  for (std::size_t k = 1; k < std::size(kNormKinds); ++k)                             // every kind except none
+  for (std::size_t k = 1; k < kWordCount<NormKind>; ++k)                              // every kind except none
     if (NormKind(k) != NormKind::whiten) words.emplace_back(to_string(NormKind(k)));  // whiten is a product
   return words;
 }
@@ -199,7 +206,7 @@ Measured bench_norms(const BenchOptions& o) {
   const ComputeDevice computer(o.device);
   const LayerTable* published = layer_table(o.table);
   std::vector<NormShape> shapes;
-  std::vector<std::string> words = o.norms.empty() ? bench_norm_words() : o.norms;
+  std::vector<std::string> words = o.norms.empty() && o.formulas.empty() ? bench_norm_words() : o.norms;
   if (published) {
     words.clear();
     for (const LayerTable::Line& line : published->lines) shapes.push_back(parse_norm_shape(line.shape));
@@ -207,16 +214,19 @@ Measured bench_norms(const BenchOptions& o) {
   } else {
     for (const std::string& text : o.shapes) shapes.push_back(parse_norm_shape(text));
   }
+  std::vector<NormSpec> norms;
+  for (std::size_t k = 1; k < kWordCount<NormKind>; ++k)
+    if (std::find(words.begin(), words.end(), to_string(NormKind(k))) != words.end())
+      norms.push_back(norm_of(NormKind(k)));
+  for (const std::string& text : o.formulas) norms.push_back(read_formula_option(text, "--formula"));
   ShardPool pool(o.threads);
   const Streams streams(computer.backend());
   Json rows = Json::array();
   Times times;
   for (const NormShape& s : shapes) {
-    for (std::size_t k = 1; k < std::size(kNormKinds); ++k) {
-      const auto kind = NormKind(k);
-      if (std::find(words.begin(), words.end(), to_string(kind)) == words.end()) continue;
-      const NormTime row = time_norm(computer.backend(), pool, streams, s, o.dtype(), kind, o.seconds);
-      times.emplace(std::pair(s.name, kind), row);
+    for (const NormSpec& norm : norms) {
+      const NormTime row = time_norm(computer.backend(), pool, streams, s, o.dtype(), norm, o.seconds);
+      times.emplace(std::pair(s.name, norm.kind), row);
       rows.push_back({{"shape", s.name},
                       {"norm", row.norm},
                       {"bandwidth_gb_per_second", rounded(row.rate * 1e-9, 2)},

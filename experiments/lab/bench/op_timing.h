@@ -9,6 +9,7 @@
 #include "core/kernels.h"
 #include "experiments/lab/bench/measure.h"
 #include "experiments/lab/bench/op_cases.h"
+#include "nn/model/norm_formula.h"
 #include "nn/model/placement.h"
 #include "nn/model/vit_config.h"
 
@@ -57,7 +58,7 @@ struct NormShape {
 NormShape parse_norm_shape(const std::string& text);
 
 struct NormTime {
-  std::string_view norm;
+  std::string norm;                        // its kind, or its formula
   double rate;                             // bytes per second
   double train, train_bound, train_ratio;  // milliseconds
   double eval, eval_bound, eval_ratio;
@@ -66,6 +67,6 @@ struct NormTime {
 /// Alternates streams, training and evaluation, since the memory's rate changes from second to second. The ratios are
 /// medians over rounds.
 NormTime time_norm(Backend& backend, ShardPool& pool, const Streams& streams, const NormShape& shape, DType dtype,
-                   NormKind kind, double seconds);
+                   const NormSpec& spec, double seconds);
 
 }  // namespace normlab

@@ -133,13 +133,17 @@ void Bench::add_options(Command& command) {
                              .show_default();
     const Option norm = command.add_option("--norm", o.norms, "kinds of norm to measure (default: all)");
     norm.one_of(bench_norm_words());
+    const Option formula = command.add_option(
+        "--formula", o.formulas,
+        "norms to measure that are formulas such as \"gamma * x / rms(x)\", or JSON with their parameters");
     command
         .add_option("--table", o.table,
                     "measure the shapes and norms of a published table; batch_norm: Table 5 of the batch norm "
                     "paper; dyt: the time analysis of the DyT blog")
         .one_of({"batch_norm", "dyt"})
         .excludes(shape)
-        .excludes(norm);
+        .excludes(norm)
+        .excludes(formula);
   }
   if (has(BenchOption::models))
     command.add_option("--models", o.models, "networks to measure, separated by commas")

@@ -13,6 +13,7 @@
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/cli/commands.h"
 #include "experiments/lab/cli/descriptor_options.h"
+#include "experiments/lab/cli/formula_check.h"
 #include "experiments/lab/data/dataset_place.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/schema.h"
@@ -49,8 +50,13 @@ struct Check {
     check_data(experiment, unchecked);
     check_slices(experiment, unchecked);
     check_starts(experiment, unchecked);
+    std::vector<std::string> notes;
+    for (const Cell& row : experiment.rows)
+      for (const std::string& what : formula_notes(first_trial(experiment, row).config.model))
+        if (std::find(notes.begin(), notes.end(), what) == notes.end()) notes.push_back(what);
     print_text("{}: fine, {}, {}\n", options.file, plural(experiment.rows.size(), "row"),
                trials_words(experiment, trials_ahead(experiment)));
+    for (const std::string& what : notes) print_text("Note: {}\n", what);
     for (const std::string& what : experiment.repeated_rows) print_text("Note: {}\n", what);
     for (const std::string& what : unchecked) print_text("Not checked: {}\n", what);
     return 0;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/formula/program.h"
 #include "core/visible_text.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/base/text_layout.h"
@@ -66,13 +67,46 @@ void print_formulas(const ModelConfig& model, std::size_t indent) {
                                 block_range_name(s.first_block, s.first_block + s.depth - 1), s.embed_dim, s.height,
                                 s.width, s.window, shift_text(s, swin->window_padding)));
     const NormSpec& merge = swin->placement.merge;
-    print_wrapped(
-        "", indent,
-        fmt::format("between stages, four neighbours are merged into one: x = {}",
-                    merge.kind == NormKind::none ? "reduction(four x)"
-                                                 : fmt::format("reduction({}(four x))", parts_of(merge.kind).sign)));
+    print_wrapped("", indent,
+                  fmt::format("between stages, four neighbours are merged into one: x = {}",
+                              merge.kind == NormKind::none
+                                  ? "reduction(four x)"
+                                  : fmt::format("reduction({})", normed_text(merge, ModelKind::swin, "four x"))));
   }
   print_wrapped("end", indent, end_formula(model));
+}
+
+/// Formulas of norms: their parameters, their derivatives as they are computed, and what they cost.
+void print_norm_formulas(const ModelConfig& model, std::size_t indent) {
+  std::vector<FormulaAt> formulas = formulas_of(model);
+  const auto alike = [](const FormulaAt& a, const FormulaAt& b) {
+    return *a.spec == *b.spec && a.site.channels == b.site.channels;
+  };
+  for (auto at = formulas.begin(); at != formulas.end(); ++at)  // one of those that differ in their block alone
+    formulas.erase(std::remove_if(at + 1, formulas.end(), [&](const FormulaAt& other) { return alike(*at, other); }),
+                   formulas.end());
+  for (const FormulaAt& at : formulas) {
+    const NormFormula& norm = *at.spec->formula;
+    const formula::Programs programs(norm.tree, at.site, {norm.parameters.begin(), norm.parameters.end()});
+    print_wrapped("formula", indent, fmt::format("{}, width {}: {}", at.name, at.site.channels, norm.text));
+    std::string parameters;
+    for (const FormulaParameter& p : norm.parameters)
+      parameters += fmt::format("{}{} = {}{}{}{}", parameters.empty() ? "" : ", ", p.name, p.value,
+                                p.per_channel ? " for each channel" : "", p.learned ? "" : ", not learned",
+                                p.decays ? ", with weight decay" : "");
+    if (norm.tree.reads_eps()) parameters += fmt::format("{}eps = {}", parameters.empty() ? "" : ", ", at.spec->eps);
+    if (!parameters.empty()) print_wrapped("", indent, "initially " + parameters);
+    std::vector<std::string> steps;
+    if (programs.graph.dx() != formula::kNone)
+      steps = formula::steps_of(programs.graph, programs.graph.dx(), programs.parameters);
+    print_wrapped("", indent, fmt::format("dx: {}", steps.empty() ? "0" : fmt::format("{}", fmt::join(steps, "; "))));
+    const auto cost = [](const formula::Program& p, std::size_t tensors) {
+      return fmt::format("{} operations and {} bytes", p.operations, 4 * (tensors * p.passes.size() + 1));
+    };
+    print_wrapped("", indent,
+                  fmt::format("for each value in fp32: forward {}, backward {}", cost(programs.forward[0], 1),
+                              cost(programs.backward[0], 2)));
+  }
 }
 
 /// Dropout rates, which apply only in training, or "".
@@ -115,6 +149,7 @@ void print_row(const Experiment& experiment, const Cell& row) {
   const ModelConfig& model = model_of(row);
   print_wrapped("", 0, row.label);
   print_formulas(model, kIndent);
+  print_norm_formulas(model, kIndent);
   if (has_text(model)) {
     const TextConfig& text = std::get<ViTConfig>(model).text;
     print_wrapped(

@@ -39,10 +39,11 @@ class AxisPaths {
     segments = concat("(\\.(", segments, range.substr(1, range.size() - 2), "))*");
     const JsonNode values = lists ? object({{"type", "array"}, {"minItems", 1}}) : json_object();
     patterns.add("^model\\.placement\\.blocks" + segments + "$", values);
+    patterns.add(concat("^", kNormsKey, "\\.[^, ]+$"), values);
     if (lists) {
       std::string roots;
       for (const std::string_view key : kSettingRoots) roots += concat(roots.empty() ? "" : "|", key);
-      const std::string path = concat("(", roots, ")", segments);
+      const std::string path = concat("((", roots, ")", segments, "|", kNormsKey, "\\.[^, ]+)");
       JsonNode joint = list_of(object({{"type", "array"}, {"minItems", 2}}));
       joint.add("minItems", 1);
       patterns.add(concat("^ *", path, "( *, *", path, ")+ *$"), std::move(joint));

@@ -140,7 +140,7 @@ void read_choices(Design& design, Problems& problems) {
 void read_design(Design& design, const std::vector<std::string>& set_paths, Problems& problems, Experiment& out) {
   const JsonNode& root = design.root;
   check_top_level(root, problems);
-  if (const JsonMember* rows = root.find("placements")) design.placements = PlacementRows(rows->value, problems);
+  design.placements = PlacementRows(value_of(root, kNormsKey), value_of(root, "placements"), problems);
   read_blocks(design, problems, out);
   const JsonMember* sweep = root.find("sweep");
   design.grids = sweep == nullptr ? std::vector<Grid>(1) : read_sweep(sweep->value, design.placements, problems);

@@ -84,25 +84,36 @@ void refuse_merge(FieldReader& in, const JsonNode& node) {
 
 void Form<NormSpec>::read(FieldReader& in, const JsonNode& node, NormSpec& out, Range) {
   const auto read_kind = [&](const JsonNode& word) {
+    if (word.is_string() && in.rows().norms().find(word.text, in.kind(), out)) return;
     NormKind kind{};
     const std::size_t before = in.reported();
+    if (word.is_string() && !find_word(word.text, kind)) {
+      std::vector<std::string_view> known = in.rows().norms().names();
+      known.insert(known.end(), kWords<NormKind>.begin(), kWords<NormKind>.end());
+      return in.report(word.at, unknown_word("word", word.text, known));
+    }
     in.value(word, kind);
     if (in.reported() == before) out = default_norm(kind, in.kind(), in.mode() == ReadMode::canonical);
   };
   if (node.is_string()) return read_kind(node);
   if (!node.is_object())
     return in.report(node.at, "expected a kind of norm or an object with \"kind\", got " + describe(node));
+  if (node.find("formula") != nullptr) return read_formula(in, node, /*has_name=*/false, out);
   // Without a kind, the object changes settings of the base's norm at this site.
+  const std::size_t before = in.reported();
   if (const JsonMember* given = node.find("kind"))
     read_kind(given->value);
   else if (out.kind == NormKind::none)
     return in.report(node.at, "there is no norm here; give its \"kind\"");
+  if (in.reported() > before) return;  // its keys depend on it
+  if (out.formula != nullptr) return change_formula(in, node, out);
   in.object(node, out);
 }
 
 /// Only the kind's word if nothing else needs to be written. Texts without `running` are by versions whose running
 /// statistics followed the first group.
 JsonNode Form<NormSpec>::write(const NormSpec& spec, WriteOptions options) {
+  if (spec.formula != nullptr) return written_formula(spec, options);
   NormSpec defaults = default_norm(spec.kind, options.kind, /*canonical=*/false);
   defaults.running = RunningFrom::first_group;
   JsonNode object = json_object();
@@ -141,7 +152,17 @@ void Form<Placement>::read(FieldReader& in, const JsonNode& node, Placement& out
     return in.report(node.at, "expected a placement's name or an object of sites, got " + describe(node));
   out = {};
   if (const JsonMember* base = node.find("base")) in.rows().take(base->value, in, out);
-  in.object(node, out, {"base", kBlocksKey});
+  if (const JsonMember* norm = node.find(kNormKey)) {
+    if (node.find("base") == nullptr) in.report(norm->key_at, "it replaces the norms of the \"base\"; name one");
+    NormSpec spec{};
+    in.value(norm->value, spec);
+    const auto replace = [&](const SiteRow&, NormSpec& at) {
+      if (at.kind != NormKind::none && at.kind != NormKind::whiten) at = spec;
+    };
+    visit_all_sites(out, replace);
+    if (out.has_two_streams()) out.stream_norm = spec;
+  }
+  in.object(node, out, {"base", kNormKey, kBlocksKey});
   // Sites for all blocks also apply to ranges that the base defines.
   for (BlockRange& range : out.blocks) {
     if (const JsonMember* sites = node.find("attn")) in.value(sites->value, range.attn);

@@ -24,9 +24,7 @@ std::string settings_text(const NormSpec& spec, ModelKind model) {
 struct Around {
   ModelKind model;
   std::string operator()(const NormSpec& spec, const std::string& inner) const {
-    if (spec.kind == NormKind::none) return inner;
-    const std::string settings = settings_text(spec, model);
-    return fmt::format("{}{}({})", parts_of(spec.kind).sign, settings.empty() ? "" : "[" + settings + "]", inner);
+    return normed_text(spec, model, inner);
   }
 };
 
@@ -157,7 +155,21 @@ std::vector<std::vector<std::int64_t>> equal_blocks(const ModelConfig& model) {
   return groups;
 }
 
+std::string normed_text(const NormSpec& spec, ModelKind model, const std::string& inner) {
+  if (spec.kind == NormKind::none) return inner;
+  if (spec.formula) return fmt::format("[{}]({})", norm_text(spec, model), inner);
+  const std::string settings = settings_text(spec, model);
+  return fmt::format("{}{}({})", parts_of(spec.kind).sign, settings.empty() ? "" : "[" + settings + "]", inner);
+}
+
 std::string norm_text(const NormSpec& spec, ModelKind model) {
+  if (spec.formula) {
+    const JsonNode written = Form<NormSpec>::write(spec, {/*everything=*/false, model});
+    std::string out = spec.formula->text;
+    for (const JsonMember& member : written.members)
+      if (member.key != "formula") out += concat("; ", member.key, "=", value_text(member.value));
+    return out;
+  }
   const std::string settings = settings_text(spec, model);
   return std::string(to_string(spec.kind)) + (settings.empty() ? "" : "(" + settings + ")");
 }

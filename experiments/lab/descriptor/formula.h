@@ -20,6 +20,9 @@ std::string end_formula(const ModelConfig& model);
 /// Grouped by equal sites, in order of first block; no group is empty.
 std::vector<std::vector<std::int64_t>> equal_blocks(const ModelConfig& model);
 
+/// "LN(inner)", with the settings that differ from the kind's defaults; of a formula "[x / rms(x)](inner)".
+std::string normed_text(const NormSpec& spec, ModelKind model, const std::string& inner);
+
 /// In descriptor notation, with the settings that differ from the kind's defaults in
 /// such a model: "batch_norm(momentum=0.2)".
 std::string norm_text(const NormSpec& spec, ModelKind model);

@@ -99,6 +99,12 @@ struct JsonMember {
   JsonNode value;
 };
 
+/// The value of that key, or null.
+inline const JsonNode* value_of(const JsonNode& object, std::string_view key) {
+  const JsonMember* member = object.find(key);
+  return member == nullptr ? nullptr : &member->value;
+}
+
 JsonNode::JsonNode(std::same_as<bool> auto value) : kind(JsonKind::boolean), boolean(value) {}
 template <std::integral Integer>
 requires(!std::same_as<Integer, bool>) JsonNode::JsonNode(Integer value)

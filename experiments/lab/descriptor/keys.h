@@ -17,10 +17,17 @@ struct Variant {
 inline constexpr Variant kVariants[] = {{"Ti", 192, 12, 3}, {"S", 384, 12, 6}, {"B", 768, 12, 12}, {"L", 1024, 24, 16}};
 
 /// Top-level keys whose settings belong to a trial, and can be axes.
-inline constexpr std::string_view kSettingRoots[] = {"dataset", "model", "start", "train", "eval"};
+inline constexpr std::string_view kSettingRoots[] = {"dataset", "model", "start", "train", "eval", "norms"};
+
+/// The norms that a descriptor names.
+inline constexpr std::string_view kNormsKey = "norms";
 
 /// The axis whose values are names in "benchmarks".
 inline constexpr std::string_view kBenchmarkAxis = "benchmark";
+
+/// The placement key that replaces all norms of the base.
+inline constexpr std::string_view kNormKey = "norm",
+                                  kNormDoc = "a norm that takes the place of every norm of the base, but for whiten";
 
 /// The placement key that sets the sites of some blocks.
 inline constexpr std::string_view
@@ -67,6 +74,9 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
      "step, or {\"at\": [...], \"every\": n, \"last\": k}, which keeps the last k of every n-th; \"without_block\": "
      "true; changes no result"},
     {"placements", "object", "placements of your own, by name"},
+    {"norms", "object",
+     "norms of your own, by name: {\"formula\", \"parameters\", \"eps\", \"about\"}; a name may stand wherever a kind of "
+     "norm may"},
     {"benchmarks", "object",
      "data sets by name, as {\"cats\": {\"group\": \"natural\", \"dataset\": {...}, \"train\": {...}}}: settings that "
      "the axis \"benchmark\" of the sweep lays over those of the descriptor; a table adds the means over each group"},

@@ -131,37 +131,45 @@ void check_statistics(const Report& report, const TrialConfig& trial) {
   visit_all_sites(placement_of(trial.model), see);
 }
 
+/// The name of a norm of "norms", or its text.
+std::string label_of(const PlacementRows& rows, const NormSpec& spec) {
+  const std::string_view name = spec.formula ? rows.norms().name_of(spec) : "";
+  return name.empty() ? norm_text(spec, ModelKind::vit) : std::string(name);
+}
+
 /// " + PREFIX.attn.pre=layer_norm" for each differing site of placements or block ranges.
 template <class Sites>
-std::string site_differences(const std::string& prefix, const Sites& base, const Sites& other) {
+std::string site_differences(const PlacementRows& rows, const std::string& prefix, const Sites& base,
+                             const Sites& other) {
   std::vector<const NormSpec*> before;
   visit_sites(base, [&](std::string_view, const NormSpec& spec) { before.push_back(&spec); });
   std::string out;
   std::size_t i = 0;
   visit_sites(other, [&](std::string_view site, const NormSpec& spec) {
-    if (spec != *before[i++]) out += concat(" + ", prefix, site, "=", norm_text(spec, ModelKind::vit));
+    if (spec != *before[i++]) out += concat(" + ", prefix, site, "=", label_of(rows, spec));
   });
   return out;
 }
 
 /// How the ranges of `placement` differ from its other blocks; "" if all of that comes from the base.
-std::string block_differences(const Placement& base, const Placement& placement) {
+std::string block_differences(const PlacementRows& rows, const Placement& base, const Placement& placement) {
   if (placement.blocks == base.blocks && placement.attn == base.attn && placement.mlp == base.mlp) return "";
   Placement cut = placement;
   for (const BlockRange& range : base.blocks) carve_blocks(cut, range.first, range.last);
   std::string out;
   for (const BlockRange& range : cut.blocks) {
     const std::string prefix = concat("blocks.", block_range_name(range.first, range.last), ".");
-    std::string changes = site_differences(prefix, {0, 0, placement.attn, placement.mlp}, range);
+    std::string changes = site_differences(rows, prefix, {0, 0, placement.attn, placement.mlp}, range);
     if (changes.empty())  // the base's range is absent here
-      changes = site_differences(prefix, {0, 0, base.attention_sites(range.first), base.mlp_sites(range.first)}, range);
+      changes =
+          site_differences(rows, prefix, {0, 0, base.attention_sites(range.first), base.mlp_sites(range.first)}, range);
     out += changes;
   }
   return out;
 }
 
-std::string difference(const Placement& base, const Placement& placement) {
-  std::string out = site_differences("", base, placement) + block_differences(base, placement);
+std::string difference(const PlacementRows& rows, const Placement& base, const Placement& placement) {
+  std::string out = site_differences(rows, "", base, placement) + block_differences(rows, base, placement);
   const auto add = [&](std::string_view key, const auto& value, const auto& before) {
     if (value != before) out += concat(" + ", key, "=", setting_text(value));
   };
@@ -175,18 +183,24 @@ std::string difference(const Placement& base, const Placement& placement) {
   add("residual_factor", placement.residual_factor, base.residual_factor);
   add("qk_per_head", placement.qk_per_head, base.qk_per_head);
   add("value_per_head", placement.value_per_head, base.value_per_head);
-  if (placement.stream_norm != base.stream_norm)
-    out += " + stream_norm=" + norm_text(placement.stream_norm, ModelKind::vit);
+  if (placement.stream_norm != base.stream_norm) out += " + stream_norm=" + label_of(rows, placement.stream_norm);
   add("depth_scale", placement.depth_scale, base.depth_scale);
   return out;
 }
 
 }  // namespace
 
-PlacementRows::PlacementRows(const JsonNode& rows, Problems& problems) {
-  if (!rows.is_object())
-    problems.add(rows.at, "expected an object such as {\"mine\": {\"base\": \"pre_pre\"}}, got " + describe(rows));
-  for (const JsonMember& member : rows.members) {
+void PlacementRows::use_norms(const JsonNode* norms, Problems& problems) {
+  FieldReader reader(*this, problems);
+  if (norms_.read(norms, reader)) read_.clear();  // placements name them
+}
+
+PlacementRows::PlacementRows(const JsonNode* norms, const JsonNode* rows, Problems& problems) {
+  use_norms(norms, problems);
+  if (rows == nullptr) return;
+  if (!rows->is_object())
+    problems.add(rows->at, "expected an object such as {\"mine\": {\"base\": \"pre_pre\"}}, got " + describe(*rows));
+  for (const JsonMember& member : rows->members) {
     if (find_placement(member.key) != nullptr)
       problems.add(member.key_at, "a built-in placement has this name; choose another");
     rows_[member.key] = &member;
@@ -234,6 +248,7 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
   TrialConfig trial;
   trial.model = default_model();
   FieldReader reader(rows, problems, ModelKind::vit, mode);
+  if (mode == ReadMode::descriptor) rows.use_norms(value_of(root, kNormsKey), problems);
   const JsonMember* member = root.find("model");
   const JsonNode* model = member == nullptr ? nullptr : &member->value;
   const Report at_model = report_at_model(reader, root, model);
@@ -247,7 +262,7 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
       reader.report(root.at,
                     concat("written with schema ", schema, " of the settings; this program reads ", kConfigSchema));
   } else {
-    reader.object(root, trial);
+    reader.object(root, trial, {kNormsKey});
     // For an unknown dataset, which is already reported, the sizes are unknown too.
     if (find_dataset(trial.dataset.name) != nullptr || trial.dataset.layout != DatasetLayout::known)
       take_sizes_from_dataset(at_model, model, classes, trial);
@@ -270,7 +285,7 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
 void check_values(const JsonNode& root, PlacementRows& rows, Problems& problems) {
   TrialConfig trial;
   Problems found;  // unused keys are ignored: only whole trials can tell
-  FieldReader(rows, found).object(root, trial);
+  FieldReader(rows, found).object(root, trial, {kNormsKey});
   problems.absorb(found);
 }
 
@@ -285,16 +300,39 @@ ModelConfig read_model(const JsonNode& model, PlacementRows& rows, ReadMode mode
   return config;
 }
 
-DatasetConfig read_dataset_option(const std::string& text, const std::string& option) {
+namespace {
+
+/// A setting from a command line: JSON if it begins with a brace, else a text.
+template <class T>
+T read_option(const std::string& text, const std::string& option, JsonNode (*of_text)(const std::string&)) {
   Sources sources;
   Problems problems;
-  const bool is_json = text.find_first_not_of(" \t\n") != text.npos && text[text.find_first_not_of(" \t\n")] == '{';
-  JsonNode node = is_json ? parse_json(text, sources.add(option), problems) : JsonNode(text);
-  if (!is_json) node.at = {sources.add(option, /*has_lines=*/false), 1, 1, nullptr};
+  const std::size_t begin = text.find_first_not_of(" \t\n");
+  const bool is_json = begin != std::string::npos && text[begin] == '{';
+  JsonNode node = is_json ? parse_json(text, sources.add(option), problems) : of_text(text);
+  if (!is_json) {
+    const Position at{sources.add(option, /*has_lines=*/false), 1, 1, nullptr};
+    node.at = at;
+    for (JsonMember& member : node.members) member.value.at = at;
+  }
   PlacementRows rows;
-  const auto dataset = read_value<DatasetConfig>(node, rows, problems);
+  const T value = read_value<T>(node, rows, problems);
   problems.throw_if_any_or_unused();
-  return dataset;
+  return value;
+}
+
+}  // namespace
+
+DatasetConfig read_dataset_option(const std::string& text, const std::string& option) {
+  return read_option<DatasetConfig>(text, option, [](const std::string& name) { return JsonNode(name); });
+}
+
+NormSpec read_formula_option(const std::string& text, const std::string& option) {
+  return read_option<NormSpec>(text, option, [](const std::string& formula) {
+    JsonNode node = json_object();
+    node.add("formula", formula);
+    return node;
+  });
 }
 
 std::string placement_label(const JsonNode& node, PlacementRows& rows) {
@@ -304,7 +342,18 @@ std::string placement_label(const JsonNode& node, PlacementRows& rows) {
   const std::string name = base != nullptr && base->value.is_string() ? base->value.text : "none";
   const Placement* from = rows.find(name);
   if (from == nullptr) return write_json(node, JsonStyle::compact);
-  return name + difference(*from, read_value<Placement>(node, rows, ignored));
+  std::string label = name;
+  Placement before = *from;
+  if (const JsonMember* norm = node.find(kNormKey)) {
+    JsonNode first = json_object();
+    for (const JsonMember* member : {base, norm})
+      if (member != nullptr) first.members.push_back(*member);
+    before = read_value<Placement>(first, rows, ignored);
+    NormSpec spec{};
+    FieldReader(rows, ignored).value(norm->value, spec);
+    label += concat(" + ", kNormKey, "=", label_of(rows, spec));
+  }
+  return label + difference(rows, before, read_value<Placement>(node, rows, ignored));
 }
 
 }  // namespace normlab

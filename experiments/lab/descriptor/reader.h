@@ -9,18 +9,24 @@
 
 #include "experiments/lab/descriptor/config.h"
 #include "experiments/lab/descriptor/json_tree.h"
+#include "experiments/lab/descriptor/norm_formulas.h"
 #include "experiments/lab/descriptor/problems.h"
 
 namespace normlab {
 
 class FieldReader;
 
-/// Those of nn/model/placement.h and of a descriptor's "placements".
+/// The placements of nn/model/placement.h and of a descriptor's "placements", and the norms of its "norms".
 class PlacementRows {
  public:
   PlacementRows() = default;
-  /// `rows` is the value of "placements" and must outlive this. Rows may be based on each other.
-  PlacementRows(const JsonNode& rows, Problems& problems);
+  /// `norms` is the value of "norms". `rows` is that of "placements" and must outlive this. Rows may be based on each
+  /// other. Either may be null.
+  PlacementRows(const JsonNode* norms, const JsonNode* rows, Problems& problems);
+
+  /// Uses other "norms", as a sweep may set them, from now on.
+  void use_norms(const JsonNode* norms, Problems& problems);
+  const NamedFormulas& norms() const { return norms_; }
 
   /// For a ViT; nullptr for an unknown name.
   const Placement* find(std::string_view name) const;
@@ -30,6 +36,7 @@ class PlacementRows {
 
  private:
   std::map<std::string, const JsonMember*, std::less<>> rows_;
+  NamedFormulas norms_;
   /// Read once per kind of model, since norm defaults differ; none: being read.
   std::map<std::pair<std::string, ModelKind>, std::optional<Placement>> read_;
 };
@@ -54,6 +61,9 @@ ModelConfig read_model(const JsonNode& model, PlacementRows& rows, ReadMode mode
 /// A descriptor's "dataset" from a command line: a name, or JSON. `option` names it in errors. InputError with all
 /// problems.
 DatasetConfig read_dataset_option(const std::string& text, const std::string& option);
+
+/// A norm from a command line: a formula, or the JSON of one with parameters. Throws as above.
+NormSpec read_formula_option(const std::string& text, const std::string& option);
 
 /// "pre_pre + stem.patch_in=layer_norm" for an object; a name is its own label.
 std::string placement_label(const JsonNode& node, PlacementRows& rows);

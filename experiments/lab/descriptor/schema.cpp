@@ -1,6 +1,7 @@
 #include "experiments/lab/descriptor/schema.h"
 
 #include "experiments/lab/descriptor/forms.h"
+#include "experiments/lab/descriptor/formula_fields.h"
 #include "experiments/lab/descriptor/recipes.h"
 
 namespace normlab {
@@ -37,7 +38,7 @@ JsonNode placement_schema() {
   // Other names come from "placements" in the file or in what it extends.
   JsonNode name = type("string");
   name.add("examples", list_of_words(names_of(named_placements())));
-  JsonNode members = object({{"base", name}});
+  JsonNode members = object({{"base", name}, {"norm", reference("norm")}});
   add_row_schemas<Placement>(members);
   const JsonNode ranges = object({{kRangeName, rows_schema<BlockRange>()}});
   members.add(std::string(kBlocksKey), object({{"type", "object"},
@@ -45,6 +46,19 @@ JsonNode placement_schema() {
                                                {"patternProperties", ranges},
                                                {"additionalProperties", false}}));
   return if_type("object", closed_object(std::move(members)), std::move(name));
+}
+
+/// A word, which may be a name in "norms", or an object: of a kind, of a formula, or of a name and initial values.
+JsonNode norm_schema() {
+  JsonNode name = type("string"), of_kind = type("object");
+  name.add("examples", list_of_words(kWords<NormKind>));
+  of_kind.add("not", required({"formula"}));
+  of_kind.add("properties", object({{"kind", one_of_words(kWords<NormKind>)}}));
+  JsonNode of_name = object({{"properties", object({{"kind", type("string")}})}});
+  of_name.add("additionalProperties", type("number"));
+  JsonNode other = if_then_else(required({"formula"}), formula_schema(/*has_name=*/false), std::move(of_name));
+  return if_then_else(std::move(of_kind), rows_schema<NormSpec>(),
+                      if_type("object", std::move(other), std::move(name)));
 }
 
 /// Whether a recipe, or one it extends, defines placements.
@@ -70,6 +84,10 @@ JsonNode top_level_schemas() {
   benchmark.remove("seed");
   benchmark.find("model")->value = reference("model");
   benchmark.add("group", Form<std::string>::schema(kNotEmpty));
+  const JsonNode norms = object({{"type", "object"},
+                                 {"propertyNames", object({{"not", one_of_words(kWords<NormKind>)}})},
+                                 {"additionalProperties", formula_schema(/*has_name=*/true)}});
+  benchmark.add(std::string(kNormsKey), norms);
   const JsonNode placements = object({{"type", "object"},
                                       {"propertyNames", object({{"not", one_of_words(names_of(named_placements()))}})},
                                       {"additionalProperties", reference("placement")}});
@@ -81,6 +99,7 @@ JsonNode top_level_schemas() {
                  {"paper", Form<PaperConfig>::schema({})},
                  {"claim", Form<TestedClaim>::schema({})},
                  {"placements", placements},
+                 {"norms", norms},
                  {"benchmarks", object({{"type", "object"}, {"additionalProperties", closed_object(benchmark)}})},
                  {"sweep", if_type("array", list_of(reference("grid")), Form<Grid>::schema({}))},
                  {"exclude", list_of(reference("choice"))},
@@ -124,6 +143,44 @@ JsonNode names_of_placements() {
                  {"else", object({{"properties", object({{"model", model},
                                                          {"sweep", if_type("array", object({{"items", axes}}), axes)},
                                                          {"tune", stages}})}})}});
+}
+
+/// Likewise allows only built-in kinds of norm.
+JsonNode names_of_norms() {
+  JsonNode other_file = required({"extends"});
+  const std::string recipe = concat("^", kRecipePrefix);
+  other_file.add("properties", object({{"extends", object({{"not", object({{"pattern", recipe}})}})}}));
+  const JsonNode norm = reference("built_in_norm"), norms = reference("built_in_norms");
+  JsonNode patterns = json_object();
+  const auto lists = [&](const JsonNode& items) { return object({{"items", items}}); };
+  patterns.add("^model\\.placement$", lists(norms));
+  patterns.add("^model\\.placement(\\.blocks\\.[^.]+)?\\.(stem|attn|mlp)\\.[a-z_]+$", lists(norm));
+  patterns.add("^model\\.placement\\.(final|pooled|merge|stream_norm|norm)$", lists(norm));
+  const JsonNode axes = object({{"patternProperties", std::move(patterns)}});
+  const JsonNode model = object({{"properties", object({{"placement", norms}})}});
+  return object(
+      {{"if", any_of({required({kNormsKey}), std::move(other_file)})},
+       {"else", object({{"properties", object({{"model", model}, {"sweep", if_type("array", lists(axes), axes)}})}})}});
+}
+void add_built_in_norms(JsonNode& definitions) {
+  const JsonNode word = one_of_words(kWords<NormKind>), norm = reference("built_in_norm");
+  JsonNode of_kind = required({"kind"});
+  of_kind.add("type", "object");
+  definitions.add(
+      "built_in_norm",
+      if_type("string", word, object({{"if", of_kind}, {"then", object({{"properties", object({{"kind", word}})}})}})));
+  const JsonNode sites = object({{"additionalProperties", norm}});
+  const JsonNode range = object({{"properties", object({{"attn", sites}, {"mlp", sites}})}});
+  JsonNode members = object({{"stem", sites},
+                             {"attn", sites},
+                             {"mlp", sites},
+                             {"norm", norm},
+                             {kBlocksKey.data(), object({{"additionalProperties", range}})}});
+  for_each_field<Placement>([&](const auto& row) {
+    if constexpr (std::is_same_v<typename std::remove_cvref_t<decltype(row)>::Member, NormSpec>)
+      members.add(std::string(row.key), norm);
+  });
+  definitions.add("built_in_norms", object({{"properties", std::move(members)}}));
 }
 
 /// Likewise restricts the name of a dataset without a layout.
@@ -172,9 +229,10 @@ std::string json_schema() {
       object({{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "normlab descriptor"}});
   const JsonNode body = closed_object(std::move(members));
   root.members.insert(root.members.end(), body.members.begin(), body.members.end());
-  root.add("allOf", std::vector<JsonNode>{model_by_kind(), names_of_placements(), names_of_datasets()});
+  root.add("allOf",
+           std::vector<JsonNode>{model_by_kind(), names_of_placements(), names_of_norms(), names_of_datasets()});
   const JsonNode base = object({{"properties", object({{"base", one_of_words(names_of(named_placements()))}})}});
-  root.add("$defs", object({{"norm", if_type("object", rows_schema<NormSpec>(), one_of_words(kWords<NormKind>))},
+  root.add("$defs", object({{"norm", norm_schema()},
                             {"placement", placement_schema()},
                             {"named_placement", if_type("object", base, one_of_words(names_of(named_placements())))},
                             {"vit", vit_schema()},
@@ -182,6 +240,7 @@ std::string json_schema() {
                             {"model", either_schema()},
                             {"seeds", if_type("array", list_of(Form<std::uint64_t>::schema({})),
                                               Form<std::uint64_t>::schema(kFromOne))}}));
+  add_built_in_norms(root.find("$defs")->value);
   add_axis_schemas(root);
   return write_json(root, JsonStyle::indented) + "\n";
 }
@@ -207,10 +266,16 @@ std::string describe_fields() {
   add_key_rows<CheckpointConfig>(out, "checkpoint.");
   out += concat("\n### A placement given as an object\n\n", kHead);
   out += "| `base` | a placement's name | `none` | the placement that the other keys change |\n";
+  out += concat("| `", kNormKey, "` | norm |  | ", kNormDoc, " |\n");
   add_key_rows<Placement>(out, "");
   out += concat("| `", kBlocksKey, "` | object |  | ", kBlocksDoc, " |\n");
   out += concat("\n### A norm: its kind as a word, or an object\n\n", kHead);
   add_key_rows<NormSpec>(out, "");
+  out += concat("\n### A norm that is a formula: an object, at a site or in `norms`\n\n", kHead);
+  out += "| `formula` | string |  | the formula, in place of a kind |\n";
+  out += "| `parameters` | object |  | its parameters by name, each a number or an object |\n";
+  add_key_rows<ParameterKeys>(out, "parameters.NAME.");
+  out += "| `eps` | number > 0 | `1e-06` | added under the root in rms, std and norm; in a Swin 1e-5 |\n";
 
   out += "\n### Named placements\n\n| name | source |\n|---|---|\n";
   for (const NamedPlacement& row : named_placements()) out += concat("| `", row.name, "` | ", row.source, " |\n");

@@ -42,6 +42,7 @@ ModelConfig in_evaluation(ModelConfig config) {
     NormSpec kept = norm_of(spec.kind);
     std::tie(kept.eps, kept.groups, kept.phi, kept.shift, kept.kappa) =
         std::tie(spec.eps, spec.groups, spec.phi, spec.shift, spec.kappa);
+    kept.formula = spec.formula == nullptr ? nullptr : without_initial_values(*spec.formula);
     spec = kept;
   });
   return config;

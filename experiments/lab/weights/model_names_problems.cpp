@@ -34,6 +34,8 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
     if (spec.kind == NormKind::none) return;
     if (!has_row(rows, site))
       report(Kind::place, site, ": ", table.program, " has no norm there (it is ", to_string(spec.kind), ")");
+    else if (spec.formula != nullptr)
+      report(Kind::maths, site, ": is a formula, which ", table.program, " has no module for");
     else if (stored_as_npz(scheme) && spec.kind != NormKind::layer_norm)
       report(Kind::maths, site, ": is ", to_string(spec.kind), ", but layer_norm in ", table.program);
     else if (spec.kind == NormKind::affine)

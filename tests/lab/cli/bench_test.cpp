@@ -187,10 +187,10 @@ TEST_CASE("bench: every norm is measured on each device") {
     Backend& backend = current_device().backend;
     const Streams streams(backend, 64);
     for (const DType dtype : storage_types()) {
-      for (std::size_t k = 1; k < std::size(kNormKinds); ++k) {
+      for (std::size_t k = 1; k < kWordCount<NormKind>; ++k) {
         const auto kind = NormKind(k);
         CAPTURE(to_string(kind));
-        const NormTime time = time_norm(backend, pool, streams, parse_norm_shape("4x3x8"), dtype, kind, 0);
+        const NormTime time = time_norm(backend, pool, streams, parse_norm_shape("4x3x8"), dtype, norm_of(kind), 0);
         CHECK(time.train > 0);
         CHECK(time.eval > 0);
         const double tensor = 4 * 3 * 8 * double(size_of(dtype)), passes = kind == NormKind::batch_norm ? 8 : 5;

@@ -1,0 +1,201 @@
+// Norms that descriptors give by formulas.
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "experiments/lab/cli/formula_check.h"
+#include "experiments/lab/descriptor/canonical.h"
+#include "experiments/lab/descriptor/reader.h"
+#include "nn/model/model.h"
+#include "tests/lab/descriptor/descriptor_files.h"
+
+using namespace normlab;
+
+namespace {
+
+const std::string kRest =
+    R"("dataset": "gratings", "model": {"variant": "Ti/4", "embed_dim": 16, "depth": 2, "num_heads": 2)";
+const std::string kSoft =
+    R"("norms": {"soft": {"formula": "gamma * x / (abs(x) + alpha * rms(x)) + beta", "parameters": {"alpha": 1}}})";
+
+/// The id of the only row with this norm before the MLP.
+std::string id_of(const std::string& norm, const std::string& norms = kSoft) {
+  DescriptorFiles files;
+  const std::string text =
+      "{" + kRest + R"(, "placement": {"base": "pre_pre", "mlp": {"pre": )" + norm + "}}}, " + norms + "}";
+  return files.load(text).trials.front().id;
+}
+
+/// The problem of a descriptor with this norm before the MLP, without its file.
+std::string problem(const std::string& norm, const std::string& norms = kSoft) {
+  DescriptorFiles files;
+  const std::string text = files.problems("{" + kRest + R"(, "placement": {"base": "pre_pre", "mlp": {"pre": )" + norm +
+                                          "}}}, " + norms + "}");
+  const std::size_t pointer = text.find(": /");
+  return pointer == std::string::npos ? text : text.substr(pointer + 2);
+}
+
+}  // namespace
+
+TEST_CASE("formulas: names of norms do not count in ids, formulas and names of parameters do") {
+  const std::string soft = id_of(R"("soft")");
+  CHECK(id_of(R"({"kind": "soft"})") == soft);
+  CHECK(id_of(R"({"formula": "gamma*x/(abs(x)+1.0*(alpha)*rms(x))+beta", "parameters": {"alpha": 1}})") != soft);
+  CHECK(id_of(R"({"formula": "gamma*x/(abs(x) + (alpha)*rms(x))+beta", "parameters": {"alpha": 1.0}})") == soft);
+  CHECK(id_of(R"("hard")", R"("norms": {"hard": {"formula": "gamma * x / (abs(x) + alpha * rms(x)) + beta",
+      "parameters": {"alpha": {"init": 1, "per": "one"}, "gamma": {"init": 1, "per": "channel"}}, "about": "the same"}})") ==
+        soft);
+  CHECK(id_of(R"({"formula": "gamma * x / (abs(x) + a * rms(x)) + beta", "parameters": {"a": 1}})") != soft);
+  const std::string less = id_of(R"({"kind": "soft", "alpha": 0.3})");
+  CHECK(less != soft);
+  CHECK(less ==
+        id_of(R"({"formula": "gamma*x/(abs(x)+alpha*rms(x))+beta", "parameters": {"alpha": 0.3}})", R"("norms": {})"));
+  CHECK(id_of(R"({"kind": "soft", "eps": 1e-6})") == soft);
+  CHECK(id_of(R"({"kind": "soft", "eps": 1e-5})") != soft);
+  CHECK(id_of(R"("layer_norm")") == id_of(R"("layer_norm")", R"("seeds": 1)"));
+}
+
+TEST_CASE("formulas: a canonical text is read back to the same network") {
+  for (const char* norm :
+       {R"("soft")", R"({"kind": "soft", "alpha": 0.25, "eps": 0.5})",
+        R"({"formula": "gamma * (x - a * mean(x)) / std(x) ", "parameters": {"a": {"init": 1, "learned": false}}})",
+        R"({"formula": "x * k^2", "parameters": {"k": {"init": 2, "per": "channel", "decay": true}}})"}) {
+    CAPTURE(norm);
+    DescriptorFiles files;
+    const TrialConfig config =
+        files.load("{" + kRest + R"(, "placement": {"base": "pre_pre", "mlp": {"pre": )" + norm + "}}}, " + kSoft + "}")
+            .trials.front()
+            .config;
+    for (const std::string& text : {canonical_json(config), full_json(config)}) {
+      CAPTURE(text);
+      CHECK(canonical_json(config_from_json(text, "text")) == canonical_json(config));
+    }
+  }
+}
+
+TEST_CASE("formulas: their parameters are the network's") {
+  DescriptorFiles files;
+  const TrialConfig config = files
+                                 .load("{" + kRest + R"(, "placement": {"base": "pre_pre", "mlp": {"pre":
+      {"formula": "gamma * x * k + fixed + w", "parameters": {"k": {"init": 2, "per": "channel", "decay": true},
+      "fixed": {"init": 3, "learned": false}, "w": 0.5}}}}}})")
+                                 .trials.front()
+                                 .config;
+  ParameterSet parameters;
+  make_model(parameters, config.model);
+  CHECK(parameters.find("blocks.1.mlp.pre.fixed") == -1);
+  const auto info = [&](const char* name) { return parameters.parameters()[std::size_t(parameters.find(name))]; };
+  CHECK(info("blocks.1.mlp.pre.k").shape == Shape{16});
+  CHECK(info("blocks.1.mlp.pre.k").start == 2);
+  CHECK(info("blocks.1.mlp.pre.k").decays);
+  CHECK(info("blocks.1.mlp.pre.w").shape == Shape{1});
+  CHECK_FALSE(info("blocks.1.mlp.pre.w").decays);
+  CHECK(info("blocks.1.mlp.pre.gamma").start == 1);
+  // A norm's parameter that decays is no linear layer.
+  const TrialConfig plain = files.load("{" + kRest + R"(, "placement": "pre_pre"}})").trials.front().config;
+  CHECK(model_cost(config.model).macs == model_cost(plain.model).macs);
+}
+
+TEST_CASE("formulas: a norm replaces all of a placement, then its own sites and blocks") {
+  DescriptorFiles files;
+  const auto placement = [&](const std::string& text) {
+    return placement_of(
+        files.load("{" + kRest + ", \"placement\": " + text + "}, " + kSoft + "}").trials[0].config.model);
+  };
+  const Placement p = placement(R"({"base": "prepost_pre", "norm": "soft", "mlp": {"pre": "rms_norm"}})");
+  CHECK(p.attn.pre.formula != nullptr);
+  CHECK(p.attn.post == p.attn.pre);
+  CHECK(p.final == p.attn.pre);
+  CHECK(p.mlp.pre.kind == NormKind::rms_norm);
+  CHECK(p.attn.query.kind == NormKind::none);
+  const Placement two = placement(R"({"base": "siamese_norm", "norm": "rms_norm"})");
+  CHECK(two.stream_norm.kind == NormKind::rms_norm);
+  CHECK(placement(R"({"base": "pre_pre", "norm": "layer_norm"})") == placement(R"("pre_pre")"));
+  CHECK(files.problems("{" + kRest + R"(, "placement": {"norm": "soft"}}, )" + kSoft + "}")
+            .ends_with("it replaces the norms of the \"base\"; name one"));
+}
+
+TEST_CASE("formulas: what a row does not read does not enter its id") {
+  DescriptorFiles files;
+  const Experiment experiment = files.load("{" + kRest + "}, " + kSoft + R"(, "sweep": {
+      "model.placement": ["pre_pre", {"base": "pre_pre", "norm": "soft"}, {"base": "pre_pre", "attn": {"query": "soft"}}],
+      "norms.soft.parameters.alpha": [0.3, 1, 3]}, "baseline": {"model.placement": "pre_pre"}})");
+  CHECK(experiment.rows.size() == 7);
+  CHECK(experiment.trials.size() == 7);
+  CHECK(experiment.rows[1].label == "placement=pre_pre + norm=soft, alpha=0.3");
+  CHECK(experiment.rows[4].label == "placement=pre_pre + attn.query=soft, alpha=0.3");
+  for (const Cell& row : experiment.rows) CHECK(row.baseline == std::optional<std::size_t>(0));
+  // A placement of the descriptor reads the norm that the sweep sets.
+  const Experiment named = files.load("{" + kRest + R"(, "placement": "mine"}, "placements": {"mine": {"mlp":
+      {"pre": "soft"}}}, )" + kSoft + R"(, "sweep": {"norms.soft.parameters.alpha": [1, 2]}})");
+  CHECK(named.trials.size() == 2);
+}
+
+TEST_CASE("formulas: what is wrong is named with its place") {
+  const auto formula = [](const std::string& text) { return problem("{\"formula\": \"" + text + "\"}"); };
+  const std::string site = "/model/placement/mlp/pre";
+  CHECK(formula("gamma * x / rsm(x)") == site + "/formula: character 13: unknown function; did you mean \"rms\"?");
+  CHECK(formula("gamm * x") ==
+        site +
+            "/formula: character 1: unknown value; declare it in \"parameters\" if it is one; did you mean \"gamma\"?");
+  CHECK(formula("mean(x)").starts_with(site + "/formula: character 1: the result has one value for each image"));
+  CHECK(problem(R"({"formula": 3})").starts_with(site + "/formula: expected a formula such as"));
+  CHECK(problem(R"({"formula": "x", "parameters": {"a": 1}})") == site + "/parameters/a: the formula does not read it");
+  CHECK(problem(R"({"formula": "x", "parameters": {"rms": 1}})") ==
+        site + "/parameters/rms: the language of formulas has this word; choose another");
+  CHECK(problem(R"({"formula": "x", "parameters": {"eps": 1}})") ==
+        site + "/parameters/eps: a key of norms has this name; choose another");
+  CHECK(
+      problem(R"({"formula": "x", "parameters": {"2a": 1}})").starts_with(site + "/parameters/2a: a parameter's name"));
+  CHECK(problem(R"({"formula": "x * a", "parameters": {"a": {"per": "channel"}}})") ==
+        site + "/parameters/a: give the initial value, as {\"init\": 1}");
+  CHECK(problem(R"({"formula": "x * a", "parameters": {"a": "1"}})")
+            .starts_with(site + "/parameters/a: expected a number"));
+  CHECK(problem(R"({"formula": "x", "eps": 1})") ==
+        site + "/eps: the formula has no rms, std or norm, which alone add eps");
+  CHECK(problem(R"({"formula": "x / rms(x) ", "eps": 0})").starts_with(site + "/eps: must be above 0, got 0"));
+  CHECK(problem(R"({"formula": "x", "kind": "soft"})") ==
+        site + "/kind: a formula takes the place of a kind; leave one of them out");
+  CHECK(problem(R"({"formula": "x", "momentum": 1})").starts_with(site + "/momentum: unknown key"));
+  CHECK(problem(R"({"kind": "soft", "alhpa": 1})") == site + "/alhpa: unknown key; did you mean \"alpha\"?");
+  CHECK(problem(R"({"kind": "sotf"})") == site + "/kind: unknown word \"sotf\"; did you mean \"soft\"?");
+  CHECK(problem(R"("formula")").starts_with(site + ": unknown word \"formula\""));
+  CHECK(problem(R"("soft")", R"("norms": {"layer_norm": {"formula": "x"}})")
+            .find("a built-in kind of norm has this name; choose another") != std::string::npos);
+  CHECK(problem(R"("layer_norm")", R"("norms": {"soft": "x"})") ==
+        "/norms/soft: expected an object with a \"formula\", got \"x\"");
+  CHECK(problem(R"("layer_norm")", R"("norms": {"soft": {"about": "?"}})") ==
+        "/norms/soft: give the \"formula\", such as \"gamma * x / rms(x)\"");
+  std::string many = "x", declared;
+  for (char c = 'p'; c < 'x'; ++c) {
+    many += std::string(" * ") + c;
+    declared += std::string(declared.empty() ? "" : ", ") + '"' + c + "\": 1";
+  }
+  CHECK(problem("{\"formula\": \"" + many + "\", \"parameters\": {" + declared + "}}") ==
+        site + "/formula: a formula has at most 7 parameters, this one has 8");
+}
+
+TEST_CASE("formulas: a command line gives a text or JSON") {
+  CHECK(read_formula_option("x/rms(x)", "--formula").formula->text == "x / rms(x)");
+  CHECK(read_formula_option(R"({"formula": "a * x", "parameters": {"a": 2}})", "--formula")
+            .formula->parameters[0]
+            .value == 2);
+  CHECK_THROWS_WITH_AS(read_formula_option("x / rsm(x)", "--formula"),
+                       "--formula: character 5: unknown function; did you mean \"rms\"?", InputError);
+}
+
+TEST_CASE("formulas: check looks at zeros and at a random token") {
+  const auto notes = [](const std::string& formula, const std::string& parameters = "{}") {
+    DescriptorFiles files;
+    return formula_notes(files
+                             .load("{" + kRest + R"(, "placement": {"base": "pre_pre", "mlp": {"pre": {"formula": ")" +
+                                   formula + "\", \"parameters\": " + parameters + "}}}}}")
+                             .trials.front()
+                             .config.model);
+  };
+  CHECK(notes("gamma * x / rms(x) + beta").empty());
+  CHECK(notes("x / abs(x)") ==
+        std::vector<std::string>{"mlp.pre: \"x / abs(x)\" of \"x / abs(x)\" is infinite or no number for zeros"});
+  CHECK(notes("x + log(max(x) + 1) ^ 0 * sqrt(-abs(x))").size() == 1);
+  CHECK_THROWS_WITH_AS(notes("x * log(a) ^ 2", R"({"a": 0})"),
+                       "mlp.pre: \"log(a)\" of \"x * log(a)^2\" is infinite or no number, whatever x is", InputError);
+}
