@@ -10,7 +10,7 @@
 namespace normlab {
 
 namespace {
-constexpr std::size_t kAtOnce = std::size_t{1} << 18;
+constexpr std::size_t kUnpackedAtOnce = std::size_t{1} << 18;
 }  // namespace
 
 GzipFile::GzipFile(const std::filesystem::path& file) {
@@ -20,7 +20,7 @@ GzipFile::GzipFile(const std::filesystem::path& file) {
     if (descriptor >= 0) ::close(descriptor);
     throw EnvironmentError(concat(file.string(), ": cannot be unpacked: no memory, or too many open files"));
   }
-  gzbuffer(packed_.get(), kAtOnce);
+  gzbuffer(packed_.get(), kUnpackedAtOnce);
   if (gzdirect(packed_.get()) != 0)
     throw InputError(concat(file.string(), ": is not a gzip file, although its name says so"));
 }
@@ -43,7 +43,7 @@ std::vector<std::uint8_t> read_gzip(const std::filesystem::path& file, std::int6
   std::vector<std::uint8_t> bytes;
   for (std::size_t got = 1; got > 0 && std::ssize(bytes) < most;) {
     const std::size_t had = bytes.size();
-    bytes.resize(had + std::min(kAtOnce, static_cast<std::size_t>(most) - had));  // grows with what is there
+    bytes.resize(had + std::min(kUnpackedAtOnce, static_cast<std::size_t>(most) - had));  // grows with what is there
     got = packed.read(std::span(bytes).subspan(had));
     bytes.resize(had + got);
   }
