@@ -1,9 +1,8 @@
 // Runs the shards of a step on a few threads, in an order that fixes every sum.
 //
-// Shard i adds its gradients to lane i mod L, after shard i - L. Threads take the next shard of any free lane, or they
-// finish lanes in their order. Where
-// shards meet in a Collective, a waiting shard gives up its thread and its lane; between two meetings the order within
-// a lane holds again. The number of threads affects only the time.
+// Shard i adds its gradients to lane i mod L, after shard i - L. Threads take the next shard of any free lane, or finish
+// lanes in their order. Where shards meet in a Collective, a waiting shard gives up its thread and its lane; between two
+// meetings the order within a lane holds again. The number of threads affects only the time.
 #pragma once
 
 #include <atomic>

@@ -197,14 +197,13 @@ void CudaBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, T
   constexpr const char* kOp = "linear_gelu";
   for_type(kOp, x.dtype(), [&]<class T>(Type<T>) {
     T *weights = as_read<T>(w, rounded_weight_), *bias = as_read<T>(b, rounded_bias_);
-    T *out = y.data<T>(), *saving = saved.data<T>();
+    T *out = y.data<T>(), *aux = saved.data<T>();
     if (by_tanh_of_library(form, Storage<T>::dtype) && b && saved &&
         multiply_lt(kOp, forward_product<T>(d, false, Epilogue::bias_gelu_tanh_aux),
-                    {x.raw(), weights, out, out, bias, saving}))
+                    {x.raw(), weights, out, out, bias, aux}))
       return;
     multiply(kOp, forward_product<T>(d), x.raw(), weights, out);
-    each_vector<T>(kOp, Parts(d.rows, d.out), aligned({bias, saving, out}), stream_,
-                   BiasGelu<T>{form, bias, saving, out});
+    each_vector<T>(kOp, Parts(d.rows, d.out), aligned({bias, aux, out}), stream_, BiasGelu<T>{form, bias, aux, out});
   });
 }
 

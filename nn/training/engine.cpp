@@ -151,8 +151,8 @@ ShardShare Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
       use.emplace(sums, shard.lane, number < plan.lanes, number + plan.lanes >= plan.shards);
       shard.lane = use->buffer();
     }
-    if (pass == Pass::search)
-      w.tape.guard();  // takes memory: a lane has begun by then, so that others do not wait for it
+    // Takes memory, so it may throw. The lane has begun, so no other lane waits for it.
+    if (pass == Pass::search) w.tape.guard();
     const Var input = w.tape.input(of_shard(part.images));
     const Var outputs =
         shard.show("outputs", part.images.dtype() == DType::i32
