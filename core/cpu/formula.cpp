@@ -77,7 +77,7 @@ Kernel<A> kernel_for(const Instruction& i) {
     case Op::times:
       return map_kernel<A, 2>([](V a, V b) {
         const V y = a * b;
-        return (a == 0) | (b == 0) ? V{} : y;
+        return ((a == 0) | (b == 0)) ? V{} : y;
       });
     case Op::div:
       return map_kernel<A, 2>([](V a, V b) { return a / b; });
@@ -93,7 +93,7 @@ Kernel<A> kernel_for(const Instruction& i) {
     case Op::select:
       return map_kernel<A, 4>([](V a, V b, V c, V d) {
         const V chosen = a < b ? c : d, sum = a + b;
-        return (a != a) | (b != b) ? sum : chosen;  // NaN
+        return ((a != a) | (b != b)) ? sum : chosen;  // NaN
       });
     case Op::same:
       return map_kernel<A, 3>([](V a, V b, V c) { return a == b ? c : V{}; });
