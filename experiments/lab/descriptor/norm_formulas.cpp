@@ -195,6 +195,7 @@ bool NamedFormulas::read(const JsonNode* rows, FieldReader& in) {
     in.report(rows->at, "expected an object such as {\"mine\": {\"formula\": \"x / rms(x)\"}}, got " + describe(*rows));
   for (const JsonMember& member : rows->members) {
     NormKind kind{};
+    rows_[member.key] = {};  // known, even if it is wrong
     if (find_word(member.key, kind))
       in.report(member.key_at, "a built-in kind of norm has this name; choose another");
     else if (!member.value.is_object())
@@ -209,7 +210,7 @@ bool NamedFormulas::find(std::string_view name, ModelKind model, NormSpec& out) 
   const auto row = rows_.find(name);
   if (row == rows_.end()) return false;
   out = row->second.spec;
-  if (!row->second.has_eps)
+  if (out.formula && !row->second.has_eps)
     out.eps = model == ModelKind::swin ? swin_norm(NormKind::formula).eps : norm_of(NormKind::formula).eps;
   return true;
 }
