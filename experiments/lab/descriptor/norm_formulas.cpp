@@ -194,9 +194,8 @@ bool NamedFormulas::read(const JsonNode* rows, FieldReader& in) {
   if (!rows->is_object())
     in.report(rows->at, "expected an object such as {\"mine\": {\"formula\": \"x / rms(x)\"}}, got " + describe(*rows));
   for (const JsonMember& member : rows->members) {
-    NormKind kind{};
     rows_[member.key] = {};  // known, even if it is wrong
-    if (find_word(member.key, kind))
+    if (NormKind kind{}; find_word(member.key, kind))
       in.report(member.key_at, "a built-in kind of norm has this name; choose another");
     else if (!member.value.is_object())
       in.report(member.value.at, "expected an object with a \"formula\", got " + describe(member.value));
