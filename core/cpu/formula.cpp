@@ -77,7 +77,7 @@ Kernel<A> kernel_for(const Instruction& i) {
     case Op::times:
       return map_kernel<A, 2>([](V a, V b) {
         const V y = a * b;
-        return (a == 0) | (b == 0) ? V{} : y;
+        return ((a == 0) | (b == 0)) ? V{} : y;
       });
     case Op::div:
       return map_kernel<A, 2>([](V a, V b) { return a / b; });
@@ -93,7 +93,7 @@ Kernel<A> kernel_for(const Instruction& i) {
     case Op::select:
       return map_kernel<A, 4>([](V a, V b, V c, V d) {
         const V chosen = a < b ? c : d, sum = a + b;
-        return (a != a) | (b != b) ? sum : chosen;  // NaN
+        return ((a != a) | (b != b)) ? sum : chosen;  // NaN
       });
     case Op::same:
       return map_kernel<A, 3>([](V a, V b, V c) { return a == b ? c : V{}; });
@@ -451,12 +451,12 @@ class Run {
   void move_lasting(std::int64_t image, std::int64_t row, std::int64_t rows, bool writes) {
     const std::int64_t all = d_.images * d_.rows;
     A* at = lasting_;
-    for (const Lasting& l : p_.lasting) {
-      const View<A> view = outside(l.operand).at(0, 0, 0);
-      const bool of_rows = l.operand.where == Where::row;
-      const std::int64_t each = of_rows || l.operand.where == Where::number ? 1 : d_.cols, count = of_rows    ? rows
-                                                                                                   : rows > 0 ? 0
-                                                                                                              : each;
+    for (const Operand& l : p_.lasting) {
+      const View<A> view = outside(l).at(0, 0, 0);
+      const bool of_rows = l.where == Where::row;
+      const std::int64_t each = of_rows || l.where == Where::number ? 1 : d_.cols, count = of_rows    ? rows
+                                                                                           : rows > 0 ? 0
+                                                                                                      : each;
       A* const memory = at + (of_rows ? row : image * each);
       std::copy_n(writes ? view.values : memory, count, writes ? memory : view.values);
       at += each * (of_rows ? all : d_.images);

@@ -103,7 +103,7 @@ class Compiler {
       if (!is_input(id) && !(n.axes & kImage) && !after_[at(id)] && n.op != Op::sum_all)
         p_.before.push_back(computed(id));
     }
-    for (const Id id : lasting_) p_.lasting.push_back({g_[id].axes, place_[at(id)]});
+    for (const Id id : lasting_) p_.lasting.push_back(place_[at(id)]);
   }
   /// The instruction for a value outside of tiles.
   Instruction computed(Id id) {
@@ -373,10 +373,8 @@ Programs::Programs(const Tree& tree, const Site& site, const std::vector<Paramet
 
 std::int64_t Programs::lasting_size(std::int64_t images, std::int64_t rows) const {
   std::int64_t size = 0;
-  for (const Lasting& l : forward[0].lasting)
-    size += l.operand.where == Where::row        ? rows
-            : l.operand.where == Where::channels ? images * graph.site().channels
-                                                 : images;
+  for (const Operand& l : forward[0].lasting)
+    size += l.where == Where::row ? rows : l.where == Where::channels ? images * graph.site().channels : images;
   return size;
 }
 

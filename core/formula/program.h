@@ -50,12 +50,6 @@ struct Pass {
   std::vector<Phase> phases;
   std::vector<Instruction> sums;  // those over its rows
 };
-/// A value for each row, image or channel of each image that the backward pass reads: a reduction, or what the forward
-/// pass makes of some.
-struct Lasting {
-  Axes axes;
-  Operand operand;
-};
 /// A node whose number or values for each channel are known beforehand.
 struct Given {
   Id id;
@@ -68,7 +62,9 @@ struct Program {
   std::vector<Instruction> after;  // the same, from sums over all rows
   std::vector<Given> given;        // parameters, numbers, the number of tokens, the
                                    // numbers of channels
-  std::vector<Lasting> lasting;
+  /// What the backward pass reads of each row, image or channel of each image: a reduction, or what the forward pass
+  /// makes of some.
+  std::vector<Operand> lasting;
   std::vector<Operand> gradients;  // of the parameters
   int numbers = 0, channels = 0, rows = 0, registers = 0, kept = 0, states = 0;
   bool by_image = false;  // some reduction is over an image's tokens

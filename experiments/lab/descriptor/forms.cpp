@@ -105,7 +105,9 @@ void Form<NormSpec>::read(FieldReader& in, const JsonNode& node, NormSpec& out, 
     read_kind(given->value);
   else if (out.kind == NormKind::none)
     return in.report(node.at, "there is no norm here; give its \"kind\"");
-  if (in.reported() > before) return;  // its keys depend on it
+  const JsonNode* const kind = value_of(node, "kind");
+  const bool is_wrong_name = kind != nullptr && out.kind == NormKind::none && kind->text != word_of(NormKind::none);
+  if (in.reported() > before || is_wrong_name) return;  // its keys depend on it
   if (out.formula != nullptr) return change_formula(in, node, out);
   in.object(node, out);
 }

@@ -194,8 +194,8 @@ bool NamedFormulas::read(const JsonNode* rows, FieldReader& in) {
   if (!rows->is_object())
     in.report(rows->at, "expected an object such as {\"mine\": {\"formula\": \"x / rms(x)\"}}, got " + describe(*rows));
   for (const JsonMember& member : rows->members) {
-    NormKind kind{};
-    if (find_word(member.key, kind))
+    rows_[member.key] = {};  // known, even if it is wrong
+    if (NormKind kind{}; find_word(member.key, kind))
       in.report(member.key_at, "a built-in kind of norm has this name; choose another");
     else if (!member.value.is_object())
       in.report(member.value.at, "expected an object with a \"formula\", got " + describe(member.value));
@@ -209,7 +209,7 @@ bool NamedFormulas::find(std::string_view name, ModelKind model, NormSpec& out) 
   const auto row = rows_.find(name);
   if (row == rows_.end()) return false;
   out = row->second.spec;
-  if (!row->second.has_eps)
+  if (out.formula && !row->second.has_eps)
     out.eps = model == ModelKind::swin ? swin_norm(NormKind::formula).eps : norm_of(NormKind::formula).eps;
   return true;
 }

@@ -161,6 +161,9 @@ TEST_CASE("formulas: what is wrong is named with its place") {
   CHECK(problem(R"("formula")").starts_with(site + ": unknown word \"formula\""));
   CHECK(problem(R"("soft")", R"("norms": {"layer_norm": {"formula": "x"}})")
             .find("a built-in kind of norm has this name; choose another") != std::string::npos);
+  // One message for a wrong formula, wherever its name stands.
+  CHECK(problem(R"({"kind": "soft", "alpha": 1})", R"("norms": {"soft": {"formula": "x / 0"}})") ==
+        "/norms/soft/formula: character 3: division by zero, whatever x is");
   CHECK(problem(R"("layer_norm")", R"("norms": {"soft": "x"})") ==
         "/norms/soft: expected an object with a \"formula\", got \"x\"");
   CHECK(problem(R"("layer_norm")", R"("norms": {"soft": {"about": "?"}})") ==
