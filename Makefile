@@ -68,7 +68,7 @@ LIGHT_ROOMS := $(addprefix experiments/lab/,base bench cli descriptor pictures s
 LIGHT := $(filter $(LIGHT_ROOMS:%=%/%),$(LIBRARY))
 CUDA_SOURCES := $(sort $(wildcard cuda/*.cu))
 EMULATED := $(CUDA_SOURCES) $(sort $(wildcard tests/cuda_emulation/*_test.cu))
-TESTS := $(shell find tests -name '*_test.cpp' | sort)
+TESTS := $(shell find tests -name '*_test.cpp' -printf '%h %p\n' | sort -k1,1 -k2,2 | sed 's/.* //')
 TEST_SUPPORT := $(wildcard tests/cuda_emulation/*.cpp) tests/devices.cpp tests/system_calls.cpp tests/main.cpp
 
 # Most time goes into the headers and templates that files of a room share. A new build therefore compiles several of
@@ -79,8 +79,10 @@ ALONE := nn/model/fuse.cpp nn/model/init.cpp nn/model/parameters.cpp nn/training
   $(addprefix experiments/lab/,base/build_info.cpp data/draws.cpp data/generated.cpp data/gratings.cpp data/jpeg.cpp \
   data/mix.cpp data/ops/% data/png.cpp data/random_boxes.cpp data/resize_% data/scenes.cpp data/segment_transform.cpp \
   data/shapes.cpp ledger/judge_rows.cpp ledger/verdict.cpp train/cost.cpp)
-JOINABLE := $(filter-out $(ALONE),$(filter $(LIGHT) nn/model/% nn/training/% $(addprefix experiments/lab/,data/% ledger/% train/%) \
-  $(addprefix tests/lab/,descriptor/% ledger/% metrics/% papers/% statistics/% sweep/% tables/% trials/%),$(LIBRARY) $(TESTS)))
+# Tests that define what others see stay alone.
+JOINABLE_TESTS := $(shell grep -LE '^(namespace normlab|\#define|\#if|extern)' $(TESTS) /dev/null | grep -v /dev/null)
+JOINABLE := $(filter-out $(ALONE),$(filter $(LIGHT) nn/model/% nn/training/% $(addprefix experiments/lab/,data/% ledger/% train/%),$(LIBRARY))) \
+  $(JOINABLE_TESTS)
 UNITS := $(if $(filter 0,$(JOINED)),,$(shell bash .ci/units $(BUILD) '$(JOINED)' $(JOINABLE)))
 UNIT_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(filter-out %.cpp,$(UNITS)))
 objects_of = $(patsubst %.cpp,$(BUILD)/%.o,$(filter-out $(UNITS),$(1)))
@@ -301,7 +303,7 @@ $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@$(call step,CXX $<)
 	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) -c $< -o $@
 $(BUILD)/joined/%.o: $(BUILD)/joined/%.cpp $(BUILD)/flags
-	@$(call step,CXX $* ($$(grep -c . $<) files))
+	@$(call step,CXX $* ($$(grep -c 'cpp"' $<) files))
 	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) -c $< -o $@
 
 # Its flags must be those of the including file.

@@ -15,7 +15,7 @@ namespace normlab {
   F(memory_create) F(memory_destroy) F(memory_set_data_handle) F(primitive_attr_create) F(primitive_attr_destroy) \
   F(primitive_attr_set_scratchpad_mode) F(primitive_attr_set_post_ops) F(post_ops_create) F(post_ops_destroy) \
   F(post_ops_append_sum) F(primitive_desc_destroy) F(primitive_desc_query_md) F(primitive_create) \
-  F(primitive_execute)
+  F(primitive_execute) F(sgemm)
 // clang-format on
 #if DNNL_VERSION_MAJOR >= 3
 #define NORMLAB_ONEDNN_FUNCTIONS_OF_VERSION(F) F(memory_desc_create_with_strides) F(matmul_primitive_desc_create)

@@ -163,9 +163,10 @@ const std::vector<BenchCase>& bench_cases() {
        {.shape = "tiny"},
        bench_profile},
       {"gemm",
-       "measure a network's matrix products: by OpenBLAS and normlab's own kernels, in bf16 by oneDNN, or on a GPU",
+       "measure a network's matrix products: by OpenBLAS, oneDNN and normlab's own kernels, or on a GPU",
        "The CPU is measured at the sizes of the network's shards, per busy thread; the limit is the rate of the first "
-       "kernel on all threads with no other work. A GPU is measured at the sizes of a whole batch, all calls of a step, "
+       "kernel on all threads with no other work. Of the kernels for fp32, a step uses the one that the last column "
+       "names; bf16 products are oneDNN's. A GPU is measured at the sizes of a whole batch, all calls of a step, "
        "and compared with the time of the products or of the bytes, whichever is longer.",
        {"normlab bench gemm --shape micro --threads 1",
         "normlab bench gemm --shape s16 --precision bf16 --device cuda"},

@@ -6,6 +6,7 @@
 #include "core/backend.h"
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/blas.h"
+#include "core/cpu/onednn.h"
 #include "core/cpu/product.h"
 #include "core/error.h"
 #include "experiments/lab/bench/cases.h"
@@ -102,17 +103,23 @@ cpu::Product<float> product_of(const Kind& kind, const float* a, const float* b,
           kind.add};
 }
 
-/// The same by one of the kernels "onednn", "openblas" and "ours".
+/// The same in fp32 by "openblas", "onednn" or "ours".
 double rate_of(const BenchOptions& o, std::string_view kernel, ShardPool& pool, const Kind& kind) {
-  if (kernel == "openblas")
-    return rate<float>(o, pool, kind, [&](const float* a, const float* b, float* c) {
-      gemm(kind.transpose_a, kind.transpose_b, kind.m, kind.n, kind.k, 1.0f, a, kind.transpose_a ? kind.m : kind.k, b,
-           kind.transpose_b ? kind.k : kind.n, kind.add ? 1.0f : 0.0f, c, kind.n);
-    });
-  if (kernel == "ours")
-    return rate<float>(o, pool, kind, [&](const float* a, const float* b, float* c) {
-      cpu::own_kernels(product_of(kind, a, b, c), [](auto, auto, auto, auto) {});
-    });
+  const std::int64_t a_row = kind.transpose_a ? kind.m : kind.k, b_row = kind.transpose_b ? kind.k : kind.n;
+  const float plus = kind.add ? 1.0f : 0.0f;
+  return rate<float>(o, pool, kind, [&](const float* a, const float* b, float* c) {
+    if (kernel == "openblas")
+      return gemm(kind.transpose_a, kind.transpose_b, kind.m, kind.n, kind.k, 1.0f, a, a_row, b, b_row, plus, c,
+                  kind.n);
+    if (kernel == "ours") return cpu::own_kernels(product_of(kind, a, b, c), [](auto, auto, auto, auto) {});
+    if (onednn().omp_set_num_threads) onednn().omp_set_num_threads(1);
+    require(onednn().sgemm(kind.transpose_a ? 'T' : 'N', kind.transpose_b ? 'T' : 'N', kind.m, kind.n, kind.k, 1.0f, a,
+                           a_row, b, b_row, plus, c, kind.n),
+            "a product failed");
+  });
+}
+/// The same in bf16, by oneDNN.
+double bf16_rate(const BenchOptions& o, ShardPool& pool, const Kind& kind) {
   const Bf16Product product{.m = kind.m,
                             .n = kind.n,
                             .k = kind.k,
@@ -125,12 +132,13 @@ double rate_of(const BenchOptions& o, std::string_view kernel, ShardPool& pool, 
   });
 }
 
-/// In a step, fp32 products take one of two kernels. The limit is the rate of all threads with the first.
+/// In a step, fp32 products take the first or the last of three kernels. The limit is the rate of all threads with the
+/// first.
 Measured of_shards(const BenchOptions& o, const ViTConfig& config, std::int64_t images) {
   const bool choice = o.precision == "fp32";
   if (!choice) o.with_products(cpu_backend());
   const std::vector<std::string> kernels =
-      choice ? std::vector<std::string>{"openblas", "ours"} : std::vector<std::string>{"onednn"};
+      choice ? std::vector<std::string>{"openblas", "onednn", "ours"} : std::vector<std::string>{"onednn"};
   const ShardPlan plan = plan_shards(config, images, model_cost(config).parameters, size_of(o.dtype()));
   ShardPool pool(o.threads);
   const std::vector<Kind> kinds = kinds_of(config, plan.images);
@@ -144,9 +152,10 @@ Measured of_shards(const BenchOptions& o, const ViTConfig& config, std::int64_t 
              {"n", kind.n},
              {"k", kind.k},
              {"share", rounded(kind.flops() / flops, 4)}};
-    const std::size_t used = choice && cpu::own_product(product_of(kind, nullptr, nullptr, nullptr)) ? 1 : 0;
+    const std::size_t used = choice && cpu::own_product(product_of(kind, nullptr, nullptr, nullptr)) ? 2 : 0;
     for (std::size_t i = 0; i < kernels.size(); ++i) {
-      const double flops_a_second = rate_of(o, kernels[i], pool, kind), time = kind.flops() / flops_a_second;
+      const double flops_a_second = choice ? rate_of(o, kernels[i], pool, kind) : bf16_rate(o, pool, kind),
+                   time = kind.flops() / flops_a_second;
       times[i] += time;
       if (i == used) used_time += time;
       row[kernels[i]] = rounded(flops_a_second * 1e-9, 1);
@@ -166,7 +175,8 @@ Measured of_shards(const BenchOptions& o, const ViTConfig& config, std::int64_t 
   if (choice) document["used_gflops"] = rounded(flops / used_time * 1e-9, 1);
   return {std::move(document),
           o.threads,
-          {{"library", choice ? "OpenBLAS " + std::string(blas_info().core) : "oneDNN " + onednn_info()}}};
+          {{"library",
+            fmt::format("{}oneDNN {}", choice ? fmt::format("OpenBLAS {}, ", blas_info().core) : "", onednn_info())}}};
 }
 
 }  // namespace

@@ -288,6 +288,7 @@ struct Plan {
                                              : "from measured steps of each network",
                                   disturbance,
                                   costs.decoding_counted() ? "" : " Decoding of photographs is not included."));
+      if (const std::string words = slow_bf16_words(costs.bf16_times_fp32()); !words.empty()) print_paragraph(words);
       if (!experiment.probes.empty())
         print_paragraph(fmt::format("Probes add about {:.1f}% to the time of the steps{}.",
                                     100 * probing / seconds_left,

@@ -31,14 +31,34 @@ std::string trials_words(const Experiment& experiment, const TrialsAhead& ahead)
   return words;
 }
 
+std::string slow_bf16_words(double times_fp32) {
+  if (times_fp32 <= 1.05) return "";
+  return fmt::format(
+      "On this CPU a step in \"bf16\" takes {:.1f} times as long as in \"fp32\"; set train.precision to \"fp32\" for "
+      "speed.",
+      times_fp32);
+}
+
 TrialSeconds::TrialSeconds(const Experiment& experiment, const std::vector<std::size_t>& trials,
                            std::optional<std::filesystem::path> data, double gflops)
     : data_(std::move(data)) {
   for (const Trial& trial : experiment.trials) require_fitting(trial.config, slices(trial.config.dataset));
   std::vector<const TrialConfig*> configs;
   for (const std::size_t t : trials) configs.push_back(&experiment.trials[t].config);
+  std::vector<std::size_t> in_bf16;
+  std::list<TrialConfig> in_fp32;
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    if (configs[i]->train.precision != Precision::bf16) continue;
+    in_bf16.push_back(i);
+    in_fp32.push_back(*configs[i]);
+    in_fp32.back().train.precision = Precision::fp32;
+  }
+  for (const TrialConfig& config : in_fp32) configs.push_back(&config);
   const StepTimes measured = gflops > 0 ? StepTimes() : measured_step_times(configs, available_cores());
   disturbance_ = measured.disturbance;
+  for (std::size_t i = 0; i < in_bf16.size() && gflops <= 0; ++i)
+    bf16_times_fp32_ =
+        std::max(bf16_times_fp32_, measured.of[in_bf16[i]].training / measured.of[trials.size() + i].training);
   for (std::size_t i = 0; i < trials.size(); ++i) {
     StepTime& time = times_[trials[i]];
     time = gflops > 0 ? time_by_products(model_cost(configs[i]->model), gflops) : measured.of[i];

@@ -24,6 +24,10 @@ std::string long_duration_text(double seconds);
 /// "18 trials, 9 of them to tune", "6 to 30 trials": those that are known and those that follow.
 std::string trials_words(const Experiment& experiment, const TrialsAhead& ahead);
 
+/// What a user should know where a step in "bf16" takes longer than in "fp32", as on CPUs whose instructions for bf16
+/// multiply no faster. "" where it takes at most 1.05 times as long.
+std::string slow_bf16_words(double times_fp32);
+
 /// The cost of trials. A positive `gflops` (of one core) replaces the measurement.
 class TrialSeconds {
  public:
@@ -41,6 +45,8 @@ class TrialSeconds {
   /// What else used the machine while the times were measured: "other processes used 1.3 cores". "" if nothing did, or
   /// if nothing was measured.
   const std::string& disturbance() const { return disturbance_; }
+  /// The longest of the networks in "bf16" as a multiple of its time in "fp32". 0 without one.
+  double bf16_times_fp32() const { return bf16_times_fp32_; }
   /// Those of the data that are here.
   const FoundSlices& slices(const DatasetConfig& dataset);
 
@@ -56,6 +62,7 @@ class TrialSeconds {
   std::vector<std::pair<MakingKey, std::optional<MakingTime>>> making_;
   bool decoding_counted_ = true;
   std::string disturbance_;
+  double bf16_times_fp32_ = 0;
 };
 
 }  // namespace normlab

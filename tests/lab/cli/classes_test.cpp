@@ -322,7 +322,7 @@ TEST_CASE("classes: check refuses a split that the data here lack") {
     const Case c(layout);
     c.describe("d.json", 3);
     CHECK(c.run("check " + c.in("d.json")).code == 0);
-    std::string text = read_file(c.folder / "d.json");
+    std::string text = test::read_file(c.folder / "d.json");
     text.replace(text.find("\"layout\""), 0, "\"minival\": \"later\", ");
     write_file(c.folder / "d.json", text);
     const Finished refused = c.run("check " + c.in("d.json"));

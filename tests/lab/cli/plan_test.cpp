@@ -5,9 +5,11 @@
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include <fmt/format.h>
 
+#include "core/cpu/instruction_set.h"
 #include "experiments/lab/base/build_info.h"
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/sha256.h"
@@ -198,6 +200,39 @@ TEST_CASE("plan: the making of images is shown where it is more than a tenth of 
   CHECK(tells(much, "estimated from measured steps of each network. "));
   CHECK(says(plan_with(0.006), "; bound by input: each of --threads needs 3 of --data-threads on free cores\n"));
   CHECK(!says(plan_with(0.0007), "images: "));
+}
+
+TEST_CASE("plan: where bf16 is slower than fp32, it says so") {
+  if (!cpu_has("avx512bf16") && !cpu_has("amx-bf16")) return;
+  const TemporaryFolder folder;
+  const std::string command = "plan experiments/recipes/cifar_small.json --set train.precision=bf16 --out ";
+  const auto stored = folder / "cache" / "normlab" / "step_times.json";
+  setenv("XDG_CACHE_HOME", (folder / "cache").c_str(), 1);
+  TrialConfig config = load_experiment("experiments/recipes/cifar_small.json").trials[0].config;
+  std::set<std::string> of_fp32;
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    config.train.precision = precision;
+    measured_step_times({&config}, available_cores(), [](const LoadMeter&) { return MachineLoad{}; });
+    if (precision == Precision::bf16) continue;
+    const auto times = nlohmann::json::parse(text_of(stored));
+    for (const auto& [key, time] : times.items()) of_fp32.insert(key);
+  }
+  unsetenv("XDG_CACHE_HOME");
+  const auto plan_with = [&](double in_bf16) {
+    auto times = nlohmann::json::parse(text_of(stored));
+    times["machine"] = fmt::format("{}, {} cores, {}", cpu_model(), available_cores(),
+                                   sha256_hex(read_file(program_path())).substr(0, 16));
+    for (auto& [key, time] : times.items())
+      if (time.is_array()) time = {of_fp32.contains(key) ? 0.008 : in_bf16, 0.002, 0.0001};
+    std::ofstream(stored) << times;
+    return run_program(folder, command + (folder / "r").string(), kWide).out;
+  };
+  const std::string slow = plan_with(0.012);
+  CHECK_MESSAGE(tells(slow,
+                      "On this CPU a step in \"bf16\" takes 1.5 times as long as in \"fp32\"; set "
+                      "train.precision to \"fp32\" for speed."),
+                slow);
+  CHECK(!tells(plan_with(0.0082), "as long as in"));
 }
 
 TEST_CASE("plan: times measured while another process works are said to be so, and are not kept") {

@@ -291,12 +291,12 @@ TEST_CASE("bench step: emulated bf16 is measured") {
   CHECK(emulated.out.find("\"precision\": \"bf16_emulated\"") != std::string::npos);
 }
 
-TEST_CASE("bench gemm: both multiplications are measured") {
+TEST_CASE("bench gemm: all three kernels are measured") {
   const TemporaryFolder folder;
   const Finished gemm = run_program(folder, "bench gemm --shape micro --seconds 0.001 --threads 1 --format json");
   CHECK_MESSAGE(gemm.code == 0, gemm.err);
-  for (const char* key :
-       {"openblas_gflops", "ours_gflops", "limit_images_per_second", "attn.qkv forward", "publishable"})
+  for (const char* key : {"openblas_gflops", "onednn_gflops", "ours_gflops", "limit_images_per_second",
+                          "attn.qkv forward", "publishable"})
     CHECK_MESSAGE(gemm.out.find(key) != std::string::npos, key);
 }
 
