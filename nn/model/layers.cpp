@@ -92,14 +92,13 @@ Norm::Norm(ParameterSet& parameters, const Place& place, const SiteRow& row, con
     bias_ = add(".bias", {width_}, 0.0, true);
   }
   if (spec_.formula) {
-    std::vector<formula::Parameter> named;
-    for (const FormulaParameter& p : spec_.formula->parameters) {
-      named.push_back(p);
-      parameters_.push_back(
-          p.learned ? add(("." + p.name).c_str(), {p.per_channel ? width_ : 1}, p.value, false, p.decays) : -1);
-    }
-    formula_ = std::make_shared<formula::Programs>(spec_.formula->tree, formula_site(spec_, width_, sizes, place.layer),
-                                                   named);
+    const formula::Site at = formula_site(spec_, width_, sizes, place.layer);
+    const std::vector<formula::Parameter> named = spec_.formula->parameters_at(at);
+    for (std::size_t p = 0; p < named.size(); ++p)
+      parameters_.push_back(named[p].learned ? add(("." + named[p].name).c_str(), {named[p].per_channel ? width_ : 1},
+                                                   named[p].value, false, spec_.formula->parameters[p].decay)
+                                             : -1);
+    formula_ = std::make_shared<formula::Programs>(spec_.formula->tree, at, named);
   }
   if (parts.over == Statistics::batch) {
     running_mean_ = parameters.add_buffer(name_ + ".running_mean", place, width_, kInitialMean);
