@@ -1,10 +1,17 @@
 // Norms that descriptors give by formulas.
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <fstream>
+#include <map>
+
+#include "autograd/grad_check.h"
+#include "core/backend.h"
 #include "core/error.h"
 #include "experiments/lab/cli/formula_check.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/reader.h"
+#include "nn/model/layers.h"
 #include "nn/model/model.h"
 #include "tests/lab/descriptor/descriptor_files.h"
 
@@ -329,6 +336,59 @@ TEST_CASE("formulas: a command line gives a text or JSON") {
             .init.number == 2);
   CHECK_THROWS_WITH_AS(read_formula_option("x / rsm(x)", "--formula"),
                        "--formula: character 5: unknown function; did you mean \"rms\"?", InputError);
+}
+
+TEST_CASE("formulas: the page's norms of the literature are the kinds beside them") {
+  std::ifstream page("docs/formulas.md");
+  std::string line;
+  while (std::getline(page, line) && line != "## Norms of the literature") {
+  }
+  int rows = 0;
+  while (std::getline(page, line)) {
+    std::vector<std::string> cells;  // the quoted ones
+    for (std::size_t at = 0, end = 0; (at = line.find('`', end)) != line.npos; ++end) {
+      end = line.find('`', at + 1);
+      cells.push_back(line.substr(at + 1, end - at - 1));
+    }
+    NormKind kind{};
+    if (cells.size() < 2 || !find_word(cells.back(), kind)) continue;
+    CAPTURE(line);
+    ++rows;
+    const std::string parameters = cells.size() == 3 ? ", \"parameters\": " + cells[1] : "";
+    NormSpec specs[] = {read_formula_option("{\"formula\": \"" + cells[0] + "\"" + parameters + "}", "test"),
+                        norm_of(kind)};
+    specs[1].eps = specs[0].eps;
+    CHECK(statistics_of(specs[0]) == statistics_of(specs[1]));
+    Arena memory;
+    Tape tape(cpu_backend(), memory);
+    const Tensor x = randn(memory, {2, 3, 8}, DType::f64, 1);
+    std::vector<double> starts[2], values[2];
+    for (int i = 0; i < 2; ++i) {
+      ParameterSet parameter_set;
+      const Norm norm(parameter_set, {}, row_of(&Placement::final), {.final = specs[i]}, {.embed_dim = 8, .tokens = 3});
+      parameter_set.allocate(DType::f64, 1);
+      std::map<std::string, int> named;
+      for (const ParameterInfo& info : parameter_set.parameters()) {
+        std::string name = info.name.substr(info.name.rfind('.') + 1);
+        if (name == "a") name = "alpha";  // of SeeDNorm
+        named[name] = parameter_set.find(info.name);
+      }
+      int number = 0;
+      for (const auto& [name, at] : named) {
+        starts[i].push_back(parameter_set.parameters()[std::size_t(at)].start);
+        const Tensor value = parameter_set.value(at);
+        for (std::int64_t c = 0; c < value.size(); ++c)
+          value.data<double>()[c] = starts[i].back() + 0.1 * std::sin(double(++number));
+      }
+      const Step step{.parameters = parameter_set};
+      const Tensor y = norm(tape.input(x), {.step = step, .tape = tape, .slice = {2, 0, 2, nullptr}}).value();
+      values[i].assign(y.data<double>(), y.data<double>() + y.size());
+    }
+    CHECK(starts[0] == starts[1]);
+    for (std::size_t v = 0; v < values[0].size(); ++v)
+      CHECK(values[0][v] == doctest::Approx(values[1][v]).epsilon(1e-12));
+  }
+  CHECK(rows == 10);
 }
 
 TEST_CASE("formulas: check looks at zeros and at a random token") {
