@@ -18,15 +18,15 @@ constexpr Function kFunctions[] = {
     {"relu", 1, 1},      {"silu", 1, 1},       {"gelu", 1, 1},      {"clamp", 3, 3},      {"stop", 1, 1},
     {"where", 3, 3},     {"mean", 1, 1, true}, {"sum", 1, 1, true}, {"min", 1, 2, true},  {"max", 1, 2, true},
     {"rms", 1, 1, true}, {"var", 1, 1, true},  {"std", 1, 1, true}, {"norm", 1, 1, true}, {"dot", 2, 2, true}};
-constexpr Name kValues[] = {{"x", kAllAxes}, {"channel", kChannel}, {"pi"}, {"e"}, {"C"}, {"N"}, {"depth"}, {"block"}};
-constexpr std::span<const Name> kNumbers = std::span(kValues).subspan<2>();
+constexpr Name kValues[] = {
+    {"x", kAllAxes}, {"channel", kChannel}, {"progress"}, {"pi"}, {"e"}, {"C"}, {"N"}, {"depth"}, {"block"}};
+constexpr std::span<const Name> kNumbers = std::span(kValues).subspan<3>();
 /// What the language leaves out, and what to use instead.
 constexpr std::string_view kAbsent[][2] = {
     {"batch", "a formula has no statistics over the batch; use the kind batch_norm"},
     {"matmul", "a formula has no matrices; docs/extending.md says how a kind of norm gets an operation of its own"},
     {"random", "a formula has no randomness; use model.dropout or model.drop_path"},
-    {"previous", "a formula has no memory from step to step; docs/extending.md says how a kind of norm gets state"},
-    {"progress", "this version has no progress of the training in formulas"}};
+    {"previous", "a formula has no memory from step to step; docs/extending.md says how a kind of norm gets state"}};
 
 bool starts_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }

@@ -30,6 +30,7 @@ std::vector<formula::Parameter> NormFormula::parameters_at(const formula::Site& 
   for (const auto& [name, init, per, learned, decay] : parameters)
     out.push_back({name, per == ParameterPer::channel, learned,
                    init.text.empty() ? init.number : formula::evaluate(formula::parse_number(init.text), values)});
+  if (tree.reads(kProgress)) out.push_back({.name = std::string(kProgress), .value = 0});
   return out;
 }
 

@@ -39,6 +39,9 @@ constexpr auto rows_of(const T*) {
       field("decay", &T::decay, "train.optimizer.weight_decay applies to it")};
 }
 
+/// The progress of the training: no parameter of a network, but one of programs, which a step sets.
+inline constexpr std::string_view kProgress = "progress";
+
 /// gamma and beta, which need no declaration.
 inline const FormulaParameter kUsualParameters[] = {{.name = "beta", .init = {0}, .per = ParameterPer::channel},
                                                     {.name = "gamma", .per = ParameterPer::channel}};
@@ -48,7 +51,7 @@ struct NormFormula {
   formula::Tree tree{};
   std::string text{};  // the tree's
   std::vector<FormulaParameter> parameters{};
-  /// With their initial values at a site.
+  /// With their initial values at a site; at the end kProgress, if the formula reads it.
   std::vector<formula::Parameter> parameters_at(const formula::Site& site) const;
 };
 

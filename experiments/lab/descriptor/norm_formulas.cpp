@@ -135,7 +135,7 @@ void read_formula(FieldReader& in, const JsonNode& node, bool has_name, NormSpec
   for (const FormulaParameter& p : keys.parameters)
     if (!formula.tree.reads(p.name))
       in.report(node.find("parameters")->value.find(p.name)->key_at, "the formula does not read it");
-  if (formula.parameters.size() > kMostFormulaParameters)
+  if (formula.parameters.size() + formula.tree.reads(kProgress) > kMostFormulaParameters)
     in.report(node.find("formula")->value.at, concat("a formula has at most ", kMostFormulaParameters,
                                                      " parameters, this one has ", formula.parameters.size()));
   if (in.reported() > before) return;

@@ -339,6 +339,7 @@ ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std:
     load_weights(*weights, one.model, engine.parameters());
   else
     initialise(engine.parameters(), one.model, one.seed);
+  engine.state().progress = weights ? stated_progress(read_weight_file(*weights)) : 0;
   if (!weights) fit_whitening(one, data.train, engine.parameters(), pool);
   BatchSource batches(one, data.train, data.eval, engine.dtype());
   if (const auto weight = first_nonfinite(engine.parameters()))

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "experiments/lab/descriptor/experiment.h"
+#include "experiments/lab/weights/convert_files.h"
 #include "tests/lab/cli/killed_runs.h"
 
 using namespace normlab;
@@ -20,7 +21,7 @@ const char* const kSweep = R"-({
   "train": {"epochs": 2, "batch_size": 20, "clip_norm": 0.5, "ema": {"decay": 0.9}},
   "norms": {
     "ln": {"formula": "gamma * (x - mean(x)) / std(x) + beta"},
-    "mine": {"formula": "gamma * x / (abs(x) + alpha * std_image(x)) + beta",
+    "mine": {"formula": "gamma * x / (abs(x) + alpha * std_image(x)) + beta * progress",
              "parameters": {"alpha": {"init": "0.8 - 0.5 * (block - 1) / max(depth - 1, 1)"}}}
   },
   "sweep": {"model.placement": ["pre_pre", {"base": "pre_pre", "norm": "ln"}, {"base": "pre_pre", "norm": "mine"}]},
@@ -103,6 +104,30 @@ TEST_CASE("formulas: plan counts parameters and memory, and the mapping is that 
                         in_folder(files.folder, "figures") + " --only mapping --sites blocks.1.mlp.pre");
   CHECK_MESSAGE(figure.code == 0, figure.err);
   CHECK(text_of(files.folder / "figures" / "mapping.csv").find("norm=mine") != std::string::npos);
+}
+
+TEST_CASE("formulas: progress is the share of updates made") {
+  const Files files;
+  const std::string text = row(R"({"base": "pre_pre", "final": {"formula": "0 * x + progress"}})");
+  const Finished run = files.run("r", text + R"( --set 'probes={"mapping": [0, 5, 19]}')");
+  REQUIRE_MESSAGE(run.code == 0, run.err);
+  const TrialFolder trial = ResultStore(files.folder / "r").trial(ResultStore(files.folder / "r").trial_ids().front());
+  std::map<std::int64_t, double> seen;
+  for (const MetricsLine& line : read_metrics(trial.metrics(1)))
+    if (const auto out = line.lists.find("mapping.out/final"); out != line.lists.end())
+      seen[line.step] = out->second[0];
+  CHECK(seen == std::map<std::int64_t, double>{{0, 0.0}, {5, 0.25}, {19, 0.95}});
+  // A checkpoint says it before the end only; weights that do not say have 1, and initial ones 0.
+  const WeightFile ended = read_weight_file(trial.checkpoint(1));
+  CHECK(stated_progress(ended) == 1);
+  CHECK_FALSE(ended.metadata.contains(std::string(kProgressKey)));
+  WeightFile half{Tensors("half"), {{std::string(kProgressKey), "0.5"}}};
+  CHECK(stated_progress(half) == 0.5);
+  half.metadata[std::string(kProgressKey)] = "2";
+  CHECK_THROWS_WITH_AS(stated_progress(half), "the metadata's normlab.progress is \"2\", not from 0 to 1", InputError);
+  // The inputs of a head that alone is trained change with it.
+  const std::string frozen = files.call("explain", text + " --set 'train.freeze=[\"stem\",\"blocks\"]'").out;
+  CHECK_MESSAGE(frozen.find("the formula of final") != std::string::npos, frozen);
 }
 
 TEST_CASE("formulas: a norm whose values become NaN diverges, and its site is named") {

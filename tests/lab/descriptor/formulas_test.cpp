@@ -61,6 +61,23 @@ TEST_CASE("formulas: names of norms do not count in ids, formulas and names of p
   CHECK(id_of(R"("layer_norm")") == id_of(R"("layer_norm")", R"("seeds": 1)"));
 }
 
+TEST_CASE("formulas: what ids are made of") {
+  const auto says = [](const std::string& norm, const std::string& part) {
+    DescriptorFiles files;
+    const std::string text = canonical_json(
+        files.load("{" + kRest + R"(, "placement": {"base": "none", "mlp": {"pre": )" + norm + "}}}, " + kSoft + "}")
+            .trials.front()
+            .config);
+    CHECK_MESSAGE(text.find("{\"mlp\":{\"pre\":" + part + "}}") != text.npos, text);
+  };
+  says(R"("soft")", R"({"formula":"gamma * x / (abs(x) + alpha * rms(x)) + beta","parameters":{"alpha":1.0}})");
+  says(
+      "{\"formula\": \"x / rms(x)*g\", \"eps\": 1e-5, \"parameters\": {\"g\": {\"init\": \"1/C\", \"per\": "
+      "\"channel\", \"learned\": false, \"decay\": true}}}",
+      R"({"eps":1e-05,"formula":"x / rms(x) * g","parameters":{"g":{"decay":true,"init":"1 / C","learned":false,)"
+      R"("per":"channel"}}})");
+}
+
 TEST_CASE("formulas: a canonical text is read back to the same network") {
   for (const char* norm :
        {R"("soft")", R"({"kind": "soft", "alpha": 0.25, "eps": 0.5})",
@@ -315,6 +332,7 @@ TEST_CASE("formulas: an initial value may be a formula of the site") {
         at + "character 5: unknown value; an initial value reads numbers, pi, e, C, N, depth and "
              "block; did you mean \"depth\"?");
   CHECK(wrong("\"x\"").starts_with(at + "character 1: unknown value; an initial value reads numbers"));
+  CHECK(wrong("\"progress\"").starts_with(at + "character 1: unknown value; an initial value reads numbers"));
   CHECK(wrong("\"channel\"").starts_with(at + "character 1: unknown value; an initial value reads numbers"));
   CHECK(wrong("\"\"").starts_with(at + "character 1: the formula is empty"));
   CHECK(wrong("\"1 / (2 - 2)\"") == at + "character 3: division by zero, whatever x is");
