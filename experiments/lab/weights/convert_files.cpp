@@ -158,7 +158,8 @@ double stated_progress(const WeightFile& file) {
   const auto stated = file.metadata.find(std::string(kProgressKey));
   const std::optional<double> value = stated == file.metadata.end() ? 1 : parse_number(stated->second);
   if (!value || *value < 0 || *value > 1)
-    throw InputError(concat("the metadata's ", kProgressKey, " is ", in_quotes(stated->second), ", not from 0 to 1"));
+    throw InputError(concat(file.tensors.source(), ": the metadata's ", kProgressKey, " is ", in_quotes(stated->second),
+                            ", not from 0 to 1"));
   return *value;
 }
 

@@ -117,6 +117,23 @@ TEST_CASE("formulas: progress is the share of updates made") {
     if (const auto out = line.lists.find("mapping.out/final"); out != line.lists.end())
       seen[line.step] = out->second[0];
   CHECK(seen == std::map<std::int64_t, double>{{0, 0.0}, {5, 0.25}, {19, 0.95}});
+  const auto checkpoint = [&] {
+    const ResultStore store(files.folder / "long");
+    const auto ids = std::filesystem::exists(store.out() / "trials") ? store.trial_ids() : std::vector<std::string>();
+    return ids.empty() ? std::filesystem::path() : store.trial(ids.front()).checkpoint(1);
+  };
+  const Program program(files.folder, "run " + files.descriptor + text +
+                                          " --set train.epochs=2000 --set "
+                                          "checkpoint.steps=10 --out " +
+                                          in_folder(files.folder, "long"));
+  REQUIRE(comes_true([&] { return std::filesystem::exists(checkpoint()); }));
+  program.signal_all(SIGKILL);
+  program.wait();
+  const WeightFile begun = read_weight_file(checkpoint());
+  CHECK(stated_progress(begun) > 0);
+  CHECK(stated_progress(begun) == std::stod(begun.metadata.at("normlab.step")) / 20000);
+  const Finished judged = run_program(files.folder, "eval --weights " + checkpoint().string());
+  CHECK_MESSAGE(judged.code == 0, judged.err);
   // A checkpoint says it before the end only; weights that do not say have 1, and initial ones 0.
   const WeightFile ended = read_weight_file(trial.checkpoint(1));
   CHECK(stated_progress(ended) == 1);
@@ -124,7 +141,8 @@ TEST_CASE("formulas: progress is the share of updates made") {
   WeightFile half{Tensors("half"), {{std::string(kProgressKey), "0.5"}}};
   CHECK(stated_progress(half) == 0.5);
   half.metadata[std::string(kProgressKey)] = "2";
-  CHECK_THROWS_WITH_AS(stated_progress(half), "the metadata's normlab.progress is \"2\", not from 0 to 1", InputError);
+  CHECK_THROWS_WITH_AS(stated_progress(half), "half: the metadata's normlab.progress is \"2\", not from 0 to 1",
+                       InputError);
   // The inputs of a head that alone is trained change with it.
   const std::string frozen = files.call("explain", text + " --set 'train.freeze=[\"stem\",\"blocks\"]'").out;
   CHECK_MESSAGE(frozen.find("the formula of final") != std::string::npos, frozen);
