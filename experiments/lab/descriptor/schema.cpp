@@ -270,6 +270,8 @@ std::string describe_fields() {
   out += concat("| `", kNormKey, "` | norm |  | ", kNormDoc, " |\n");
   add_key_rows<Placement>(out, "");
   out += concat("| `", kBlocksKey, "` | object |  | ", kBlocksDoc, " |\n");
+  out +=
+      "| `**.KEY`, `**.SITE` | as there |  | a key of every norm that has it, or the norm at every site of that name |\n";
   out += concat("\n### A norm: its kind as a word, or an object\n\n", kHead);
   add_key_rows<NormSpec>(out, "");
   out += concat("\n### A norm that is a formula: an object, at a site or in `norms`\n\n", kHead);

@@ -249,6 +249,18 @@ TEST_CASE("formulas: a pattern sets a key wherever it may stand") {
         placed(R"({"base": "none", "mlp": {"pre": "soft"}})", R"(placement.mlp.pre.alpha": [0.3])").trials[0].id);
   CHECK(placed(R"({"base": "none", "mlp": {"pre": "soft"}})", R"(placement.**.alpha": [1])").trials[0].id ==
         placed(R"({"base": "none", "mlp": {"pre": "soft"}})", R"(placement.**.eps": [1e-6])").trials[0].id);
+  // The text tower's norms, whose placement is given by its name.
+  const auto text_tower = [&](const std::string& axis) {
+    const std::string text =
+        R"({"dataset": {"name": "shapes", "captions": true, "label": "kind"}, "model": {"task": "contrast",
+        "patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "text": {"embed_dim": 16, "depth": 2, "num_heads": 2,
+        "placement": "dyt"}}, "eval": {"templates": ["a {}"]}, "sweep": {"model.text.placement.)";
+    return vit_of(files.load(text + axis + "}}").trials[0].config);
+  };
+  const ViTConfig tower = text_tower(R"(**.alpha_init": [0.25])");
+  CHECK(tower.text.placement.mlp.pre.alpha_init == 0.25);
+  CHECK(tower.placement == find_placement("pre_pre")->placement);
+  CHECK(text_tower(R"(attn.pre": ["rms_norm"])").text.placement.attn.pre.kind == NormKind::rms_norm);
   // A row without a place is trained once.
   const Experiment rows = files.load("{" + kRest + "}, " + kSoft + R"(, "sweep": {
       "model.placement": ["pre_pre", {"base": "pre_pre", "norm": "soft"}], "model.placement.**.alpha": [0.3, 1, 3]}})");
