@@ -9,6 +9,7 @@ namespace normlab {
 struct StepState {
   std::int64_t step = 0;  // optimisation steps done before this one
   std::int64_t epoch = 0;
+  double progress = 1;            // updates made / updates planned; formulas read it
   double lr = 0.0;                // of this step
   double schedule = 1.0;          // lr / peak lr: Big Vision's optimisers multiply the decay by it
   double bias_correction1 = 1.0;  // 1 - beta1^t and 1 - beta2^t of Adam, t = step + 1

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <optional>
+#include <limits>
+#include <numbers>
 
 #include "core/error.h"
 
@@ -17,14 +18,15 @@ constexpr Function kFunctions[] = {
     {"relu", 1, 1},      {"silu", 1, 1},       {"gelu", 1, 1},      {"clamp", 3, 3},      {"stop", 1, 1},
     {"where", 3, 3},     {"mean", 1, 1, true}, {"sum", 1, 1, true}, {"min", 1, 2, true},  {"max", 1, 2, true},
     {"rms", 1, 1, true}, {"var", 1, 1, true},  {"std", 1, 1, true}, {"norm", 1, 1, true}, {"dot", 2, 2, true}};
-constexpr Name kValues[] = {{"x", kAllAxes}, {"pi"}, {"e"}, {"C"}, {"N"}, {"depth"}, {"block"}, {"channel", kChannel}};
+constexpr Name kValues[] = {
+    {"x", kAllAxes}, {"channel", kChannel}, {"progress"}, {"pi"}, {"e"}, {"C"}, {"N"}, {"depth"}, {"block"}};
+constexpr std::span<const Name> kNumbers = std::span(kValues).subspan<3>();
 /// What the language leaves out, and what to use instead.
 constexpr std::string_view kAbsent[][2] = {
     {"batch", "a formula has no statistics over the batch; use the kind batch_norm"},
     {"matmul", "a formula has no matrices; docs/extending.md says how a kind of norm gets an operation of its own"},
     {"random", "a formula has no randomness; use model.dropout or model.drop_path"},
-    {"previous", "a formula has no memory from step to step; docs/extending.md says how a kind of norm gets state"},
-    {"progress", "this version has no progress of the training in formulas"}};
+    {"previous", "a formula has no memory from step to step; docs/extending.md says how a kind of norm gets state"}};
 
 bool starts_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -38,8 +40,10 @@ std::string axes_text(Axes axes) {
 
 class Parser {
  public:
-  Parser(std::string_view text, std::span<const Name> parameters) : text_(text), parameters_(parameters) {}
+  Parser(std::string_view text, std::span<const Name> values, std::span<const Name> parameters)
+      : text_(text), values_(values), parameters_(parameters) {}
 
+  /// Of any result.
   Tree tree() {
     if (text_.size() > kMostCharacters)
       throw FormulaError(kMostCharacters,
@@ -48,13 +52,17 @@ class Parser {
     sum();
     if (peek() == '<' || peek() == '>') refuse_comparison();
     if (peek() != '\0') throw FormulaError(at_, concat("expected an operator or the end, got ", seen()));
-    const Term& result = tree_.root();
+    return std::move(tree_);
+  }
+  Tree norm() {
+    Tree tree = this->tree();
+    const Term& result = tree.root();
     if (!result.of_x) throw FormulaError(0, "the result does not depend on x");
     if (result.axes != kAllAxes)
       throw FormulaError(
           result.at, concat("the result has one value for each ", result.axes == 0 ? "call" : axes_text(result.axes),
                             "; a norm gives one for each image, token and channel"));
-    return std::move(tree_);
+    return tree;
   }
 
  private:
@@ -122,7 +130,7 @@ class Parser {
       const std::size_t at = at_;
       const std::string sign(1, text_[at_++]);
       const int right = minus();
-      if (sign == "/" && constant(right) == 0.0) throw FormulaError(at, "division by zero, whatever x is");
+      if (sign == "/" && evaluate(tree_, {}, right) == 0) throw FormulaError(at, "division by zero, whatever x is");
       left = operate(sign, at, {left, right});
     }
     return left;
@@ -182,14 +190,18 @@ class Parser {
     if (peek() == '(') return call(called, word, at);
     if (called.function)
       throw FormulaError(at, concat(word, " is a function; give its arguments in parentheses, as in ", word, "(x)"));
-    for (const std::span<const Name> names : {std::span<const Name>(kValues), parameters_})
+    for (const std::span<const Name> names : {values_, parameters_})
       for (const Name& known : names)
         if (known.name == word) return add(word, at, {}, known.axes);
     refuse_absent(word, at);
     std::vector<std::string_view> known;
-    for (const Name& value : kValues) known.push_back(value.name);
-    for (const Name& parameter : parameters_) known.push_back(parameter.name);
-    throw FormulaError(at, "unknown value; declare it in \"parameters\" if it is one", word, std::move(known));
+    for (const std::span<const Name> names : {values_, parameters_})
+      for (const Name& value : names) known.push_back(value.name);
+    throw FormulaError(at,
+                       values_.data() == kNumbers.data()
+                           ? "unknown value; an initial value reads numbers, pi, e, C, N, depth and block"
+                           : "unknown value; declare it in \"parameters\" if it is one",
+                       word, std::move(known));
   }
   int call(Called called, const std::string& word, std::size_t at) {
     if (!called.function) {
@@ -233,24 +245,8 @@ class Parser {
       if (word.find(part) != word.npos) throw FormulaError(at, std::string(why));
   }
 
-  /// The value of a part without names.
-  std::optional<double> constant(int i) const {
-    const Term& t = term(i);
-    if (t.word.empty()) return t.number;
-    if (t.arguments.empty() || t.arguments.size() > 2) return std::nullopt;
-    const std::optional<double> a = constant(t.arguments[0]), b = constant(t.arguments.back());
-    if (!a || !b) return std::nullopt;
-    if (t.word == "neg") return -*a;
-    if (t.word == "+") return *a + *b;
-    if (t.word == "-") return *a - *b;
-    if (t.word == "*") return *a * *b;
-    if (t.word == "/") return *a / *b;
-    if (t.word == "^") return std::pow(*a, *b);
-    return std::nullopt;
-  }
-
   const std::string_view text_;
-  const std::span<const Name> parameters_;
+  const std::span<const Name> values_, parameters_;
   std::size_t at_ = 0, depth_ = 0;
   Tree tree_;
 };
@@ -339,7 +335,63 @@ std::vector<std::string_view> reserved_words() {
   return out;
 }
 
-Tree parse(std::string_view text, std::span<const Name> parameters) { return Parser(text, parameters).tree(); }
+Tree parse(std::string_view text, std::span<const Name> parameters) { return Parser(text, kValues, parameters).norm(); }
+
+Tree parse_number(std::string_view text) { return Parser(text, kNumbers, {}).tree(); }
+
+double evaluate(const Tree& tree, std::span<const double> site_values, int term) {
+  const Term& t = term < 0 ? tree.root() : tree.terms[std::size_t(term)];
+  const std::string_view word = t.word;
+  if (word.empty()) return t.number;
+  for (std::size_t i = 0; i < site_values.size(); ++i)
+    if (word == kSiteValues[i]) return site_values[i];
+  if (word == "pi") return std::numbers::pi;
+  if (word == "e") return std::numbers::e;
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  double v[4]{};
+  for (std::size_t i = 0; i < t.arguments.size(); ++i) {
+    v[i] = evaluate(tree, site_values, t.arguments[i]);
+    if (std::isnan(v[i]) && (i < 2 || !word.starts_with("where"))) return kNaN;
+  }
+  constexpr std::string_view kUnary[] = {"neg",     "abs",  "sqrt", "rsqrt", "exp",      "expm1", "log",
+                                         "log1p",   "tanh", "erf",  "atan",  "sin",      "cos",   "sign",
+                                         "sigmoid", "silu", "gelu", "relu",  "softplus", "stop"};
+  double (*const kCompute[])(double) = {[](double a) { return -a; },
+                                        std::fabs,
+                                        std::sqrt,
+                                        [](double a) { return 1 / std::sqrt(a); },
+                                        std::exp,
+                                        std::expm1,
+                                        std::log,
+                                        std::log1p,
+                                        std::tanh,
+                                        std::erf,
+                                        std::atan,
+                                        std::sin,
+                                        std::cos,
+                                        [](double a) { return double((a > 0) - (a < 0)); },
+                                        [](double a) { return 1 / (1 + std::exp(-a)); },
+                                        [](double a) { return a / (1 + std::exp(-a)); },
+                                        [](double a) { return a * (1 + std::erf(a / std::numbers::sqrt2)) / 2; },
+                                        [](double a) { return std::max(a, 0.0); },
+                                        [](double a) { return std::max(a, 0.0) + std::log1p(std::exp(-std::fabs(a))); },
+                                        [](double a) { return a; }};
+  static_assert(std::size(kUnary) == std::size(kCompute));
+  for (std::size_t i = 0; i < std::size(kUnary); ++i)
+    if (word == kUnary[i]) return kCompute[i](v[0]);
+  if (word == "+") return v[0] + v[1];
+  if (word == "-") return v[0] - v[1];
+  if (word == "*") return v[0] * v[1];
+  if (word == "/") return v[0] / v[1];
+  if (word == "min") return std::min(v[0], v[1]);
+  if (word == "max") return std::max(v[0], v[1]);
+  if (word == "clamp") return std::min(std::max(v[0], v[1]), v[2]);
+  if (word.starts_with("where")) return (word.back() == '<' ? v[0] < v[1] : v[0] > v[1]) ? v[2] : v[3];
+  if (word != "^") return kNaN;
+  const Term& power = tree.terms[std::size_t(t.arguments[1])];
+  const bool is_literal = (power.word == "neg" ? tree.terms[std::size_t(power.arguments[0])] : power).word.empty();
+  return v[0] < 0 && !(is_literal && std::fabs(v[1]) <= 8) ? kNaN : std::pow(v[0], v[1]);
+}
 
 std::string text_of(const Tree& tree, int term) {
   std::string out;

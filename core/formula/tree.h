@@ -60,8 +60,15 @@ struct Tree {
 /// The tree of `text`. FormulaError if it is none, or if its result is no norm of x.
 Tree parse(std::string_view text, std::span<const Name> parameters);
 
-/// The text of a term, or of the whole tree, whose tree is the same: the shortest digits that give each number, parentheses only where they
-/// change the tree.
+/// The tree of a number that the values of kSiteValues determine.
+Tree parse_number(std::string_view text);
+inline constexpr std::string_view kSiteValues[] = {"C", "N", "depth", "block"};
+
+/// The number that a tree, or the part below a term, gives for these values of kSiteValues. NaN if it depends on others.
+double evaluate(const Tree& tree, std::span<const double> site_values, int term = -1);
+
+/// The text of a term, or of the whole tree, whose tree is the same: the shortest digits that give each number,
+/// parentheses only where they change the tree.
 std::string text_of(const Tree& tree, int term = -1);
 
 /// Words of the language, which no parameter may have.

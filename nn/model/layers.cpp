@@ -66,6 +66,17 @@ void QkvLinear::prepare(Backend& backend, std::int64_t rows, DType dtype) const 
     backend.prepare_linear({rows, width_, out}, dtype, bias_ >= 0);
 }
 
+namespace {
+
+/// [1], in the type of sums over x.
+Tensor progress_of(const Var& x, const Shard& shard) {
+  const Tensor progress = shard.tape.empty_acc(x.value(), {1});
+  shard.tape.backend().fill(progress, shard.step.progress);
+  return progress;
+}
+
+}  // namespace
+
 Norm::Norm(ParameterSet& parameters, const Place& place, const SiteRow& row, const Placement& placement,
            const BlockSizes& sizes) {
   name_ = concat(place.prefix(), row.path);
@@ -92,14 +103,15 @@ Norm::Norm(ParameterSet& parameters, const Place& place, const SiteRow& row, con
     bias_ = add(".bias", {width_}, 0.0, true);
   }
   if (spec_.formula) {
-    std::vector<formula::Parameter> named;
-    for (const FormulaParameter& p : spec_.formula->parameters) {
-      named.push_back(p);
-      parameters_.push_back(
-          p.learned ? add(("." + p.name).c_str(), {p.per_channel ? width_ : 1}, p.value, false, p.decays) : -1);
+    const formula::Site at = formula_site(spec_, width_, sizes, place.layer);
+    const std::vector<formula::Parameter> named = spec_.formula->parameters_at(at);
+    for (std::size_t p = 0; p < named.size(); ++p) {
+      const bool is_own = named[p].learned && named[p].name != kProgress;
+      parameters_.push_back(is_own ? add(("." + named[p].name).c_str(), {named[p].per_channel ? width_ : 1},
+                                         named[p].value, false, spec_.formula->parameters[p].decay)
+                                   : -1);
     }
-    formula_ = std::make_shared<formula::Programs>(spec_.formula->tree, formula_site(spec_, width_, sizes, place.layer),
-                                                   named);
+    formula_ = std::make_shared<formula::Programs>(spec_.formula->tree, at, named);
   }
   if (parts.over == Statistics::batch) {
     running_mean_ = parameters.add_buffer(name_ + ".running_mean", place, width_, kInitialMean);
@@ -163,7 +175,10 @@ Var Norm::normed(const Var& x, const Var& gamma, const Var& beta, const Shard& s
     case NormOp::formula: {
       std::array<Var, kMostFormulaParameters> values;
       for (std::size_t p = 0; p < parameters_.size(); ++p)
-        if (parameters_[p] >= 0) values[p] = shard.parameter(parameters_[p]);
+        if (parameters_[p] >= 0)
+          values[p] = shard.parameter(parameters_[p]);
+        else if (formula_->parameters[p].name == kProgress)
+          values[p] = shard.tape.input(progress_of(x, shard));
       return formula_norm(*formula_, x, shard.slice.images, std::span(values).first(parameters_.size()));
     }
     case NormOp::group_norm: {  // windows are parts of an image

@@ -2,44 +2,49 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
 
 #include "nn/model/sites.h"
 
 namespace normlab {
 
 const NormFormula* interned(NormFormula formula) {
-  using Parameters = std::vector<std::tuple<std::string, bool, bool, double, bool>>;
   static std::mutex mutex;
-  static std::map<std::pair<std::string, Parameters>, std::unique_ptr<const NormFormula>> known;
-  Parameters parameters;
-  for (const FormulaParameter& p : formula.parameters)
-    parameters.emplace_back(p.name, p.per_channel, p.learned, p.value, p.decays);
+  static std::multimap<std::string, const NormFormula> known;
   const std::scoped_lock lock(mutex);
-  std::unique_ptr<const NormFormula>& one = known[{formula.text, std::move(parameters)}];
-  if (!one) one = std::make_unique<const NormFormula>(std::move(formula));
-  return one.get();
+  const auto [first, end] = known.equal_range(formula.text);
+  const auto same = [&](const auto& one) { return one.second.parameters == formula.parameters; };
+  const auto found = std::find_if(first, end, same);
+  return found != end ? &found->second : &known.emplace(formula.text, std::move(formula))->second;
 }
 
 const NormFormula* without_initial_values(NormFormula formula) {
   for (FormulaParameter& p : formula.parameters)
-    if (p.learned) p.value = 0;
+    if (p.learned) p.init = {0};
   return interned(std::move(formula));
 }
 
+std::vector<formula::Parameter> NormFormula::parameters_at(const formula::Site& site) const {
+  const double values[] = {double(site.channels), double(site.tokens), double(site.depth), double(site.block)};
+  std::vector<formula::Parameter> out;
+  for (const auto& [name, init, per, learned, decay] : parameters)
+    out.push_back({name, per == ParameterPer::channel, learned,
+                   init.text.empty() ? init.number : formula::evaluate(formula::parse_number(init.text), values)});
+  if (tree.reads(kProgress)) out.push_back({.name = std::string(kProgress), .value = 0});
+  return out;
+}
+
 formula::Site formula_site(const NormSpec& spec, std::int64_t width, const BlockSizes& sizes, std::int64_t layer) {
+  const auto reads_block = [](const FormulaParameter& p) {
+    return !p.init.text.empty() && formula::parse_number(p.init.text).reads("block");
+  };
+  const auto& [tree, text, parameters] = *spec.formula;
+  const bool by_block = tree.reads("block") || std::any_of(parameters.begin(), parameters.end(), reads_block);
   return {.channels = width,
           .tokens = sizes.tokens,
           .depth = sizes.depth,
-          .block = spec.formula->tree.reads("block") ? std::min(layer, sizes.depth) : 0,
+          .block = by_block ? std::min(layer, sizes.depth) : 0,
           .eps = spec.eps};
-}
-
-std::optional<FormulaParameter> undeclared_parameter(std::string_view name) {
-  if (name != "gamma" && name != "beta") return std::nullopt;
-  return FormulaParameter{{.name = std::string(name), .per_channel = true, .value = name == "gamma" ? 1.0 : 0.0}};
 }
 
 Statistics statistics_of(const NormSpec& spec) {

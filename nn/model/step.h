@@ -46,6 +46,7 @@ struct Step {
   const ParameterSet& parameters;
   bool training = false;  // turns on dropout, drop-path and batch statistics
   const StepState* state = nullptr;
+  double progress = 1;  // of the training, see StepState
   std::uint64_t drop_seed = 0;
   /// With gradient accumulation: the first image of this part, and the number of images in all parts (0 if there is
   /// only one part).

@@ -24,7 +24,8 @@ cat > "$folder/sweep.json" <<'END'
 {"about": "a test", "dataset": {"name": "shapes", "train_images": 120, "eval_images": 40},
  "model": {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "drop_path": 0.2},
  "train": {"epochs": 3, "batch_size": 24, "clip_norm": 0.5, "ema": {"decay": 0.9}, "augment": {"mix": {"mixup": 0.2}}},
- "sweep": {"model.placement": ["pre_pre", "bn"]}, "seeds": 1, "baseline": {"model.placement": "pre_pre"}}
+ "norms": {"mine": {"formula": "gamma * x / (abs(x) + alpha * std_image(x)) + beta", "parameters": {"alpha": 0.5}}},
+ "sweep": {"model.placement": [{"base": "pre_pre", "norm": "mine"}, "bn"]}, "seeds": 1, "baseline": {"model.placement": "bn"}}
 END
 run() {  # MPI RANKS OPTIONS...: the run's exit code, its output in the log
   timeout 300 mpirun."$1" -n "$2" "$normlab" run "$folder/sweep.json" "${@:3}" >"$folder/log" 2>&1

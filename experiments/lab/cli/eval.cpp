@@ -156,6 +156,7 @@ struct EvalCommand {
     engine.leave_out_block(without_block);
     ConversionReport report;
     import_weights(file.tensors, NameScheme::normlab, network, {}, engine.parameters(), report);
+    engine.state().progress = stated_progress(file);
     BatchSource batches(config, data.train, data.eval, engine.dtype());
     const auto path_of = [&](std::int64_t image) {
       const std::filesystem::path key = data.eval.key(image);
@@ -248,6 +249,7 @@ struct EvalCommand {
     engine.leave_out_block(without_block);
     ConversionReport report;
     import_weights(file.tensors, NameScheme::normlab, network, {}, engine.parameters(), report);
+    engine.state().progress = stated_progress(file);
     const Normalization& normalization = images.normalization();
     tell("{} images, pixels {}, mean {:.4f}, std {:.4f} ({})\n", images.count(),
          images.are_bytes() ? "divided by 255" : "as stored", fmt::join(normalization.mean, " "),

@@ -208,6 +208,7 @@ void FewShotForm::print(WeightsSource& weights, const EvalSource& source, bool t
   Engine engine(computer.backend(), pool, network, settings);
   ConversionReport report;
   import_weights(file.tensors, NameScheme::normlab, network, {}, engine.parameters(), report);
+  engine.state().progress = stated_progress(file);
   if (const auto found = first_nonfinite(engine.parameters()))
     throw NonFiniteError(fmt::format("{}: {}, so no image has features", weights.file, found->text()), found->value);
   FewShotEvaluation few_shot(config, data, engine.dtype());

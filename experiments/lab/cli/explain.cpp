@@ -76,26 +76,40 @@ void print_formulas(const ModelConfig& model, std::size_t indent) {
   print_wrapped("end", indent, end_formula(model));
 }
 
+/// "alpha = 0.8 - 0.1 * block: 0.7, 0.6, not learned; eps = 1e-06", with the values at all of `places`.
+std::string parameters_text(const std::vector<FormulaAt>& places) {
+  const NormFormula& norm = *places.front().spec->formula;
+  std::vector<std::string> out;
+  for (std::size_t p = 0; p < norm.parameters.size(); ++p) {
+    const auto& [name, init, per, learned, decay] = norm.parameters[p];
+    std::vector<double> values;
+    for (const FormulaAt& at : places) values.push_back(norm.parameters_at(at.site)[p].value);
+    const std::string number = init.text.empty() ? fmt::format("{}", init.number)
+                                                 : fmt::format("{}: {:.6g}", init.text, fmt::join(values, ", "));
+    out.push_back(fmt::format("{} = {}{}{}{}", name, number, per == ParameterPer::channel ? " for each channel" : "",
+                              learned ? "" : ", not learned", decay ? ", with weight decay" : ""));
+  }
+  if (norm.tree.reads_eps()) out.push_back(fmt::format("eps = {}", places.front().spec->eps));
+  return fmt::format("{}", fmt::join(out, "; "));
+}
+
 /// Formulas of norms: their parameters, their derivatives as they are computed, and what they cost.
 void print_norm_formulas(const ModelConfig& model, std::size_t indent) {
-  std::vector<FormulaAt> formulas = formulas_of(model);
-  const auto alike = [](const FormulaAt& a, const FormulaAt& b) {
-    return *a.spec == *b.spec && a.site.channels == b.site.channels;
-  };
-  for (auto at = formulas.begin(); at != formulas.end(); ++at)  // one of those that differ in their block alone
-    formulas.erase(std::remove_if(at + 1, formulas.end(), [&](const FormulaAt& other) { return alike(*at, other); }),
-                   formulas.end());
-  for (const FormulaAt& at : formulas) {
+  std::vector<std::vector<FormulaAt>> groups;  // of those that differ in their blocks and tokens alone
+  for (const FormulaAt& at : formulas_of(model)) {
+    const auto alike = [&](const std::vector<FormulaAt>& group) {
+      return *group.front().spec == *at.spec && group.front().site.channels == at.site.channels;
+    };
+    const auto group = std::find_if(groups.begin(), groups.end(), alike);
+    (group == groups.end() ? groups.emplace_back() : *group).push_back(at);
+  }
+  for (const std::vector<FormulaAt>& places : groups) {
+    const FormulaAt& at = places.front();
     const NormFormula& norm = *at.spec->formula;
-    const formula::Programs programs(norm.tree, at.site, {norm.parameters.begin(), norm.parameters.end()});
+    const formula::Programs programs(norm.tree, at.site, norm.parameters_at(at.site));
     print_wrapped("formula", indent, fmt::format("{}, width {}: {}", at.name, at.site.channels, norm.text));
-    std::string parameters;
-    for (const FormulaParameter& p : norm.parameters)
-      parameters += fmt::format("{}{} = {}{}{}{}", parameters.empty() ? "" : ", ", p.name, p.value,
-                                p.per_channel ? " for each channel" : "", p.learned ? "" : ", not learned",
-                                p.decays ? ", with weight decay" : "");
-    if (norm.tree.reads_eps()) parameters += fmt::format("{}eps = {}", parameters.empty() ? "" : ", ", at.spec->eps);
-    if (!parameters.empty()) print_wrapped("", indent, "initially " + parameters);
+    if (const std::string parameters = parameters_text(places); !parameters.empty())
+      print_wrapped("", indent, "initially " + parameters);
     std::vector<std::string> steps;
     if (programs.graph.dx() != formula::kNone)
       steps = formula::steps_of(programs.graph, programs.graph.dx(), programs.parameters);

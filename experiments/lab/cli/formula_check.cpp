@@ -24,12 +24,12 @@ bool is_finite(const FormulaAt& at, std::size_t last, const Tensor& x) {
   part.terms.push_back({.number = 0});
   part.terms.push_back({.word = "*", .arguments = {n, n + 1}, .axes = formula::kAllAxes, .of_x = true});
   part.terms.push_back({.word = "+", .arguments = {n - 1, n + 2}, .axes = formula::kAllAxes, .of_x = true});
-  const std::vector<FormulaParameter>& declared = at.spec->formula->parameters;
-  const formula::Programs programs(part, at.site, {declared.begin(), declared.end()});
+  const std::vector<formula::Parameter> declared = at.spec->formula->parameters_at(at.site);
+  const formula::Programs programs(part, at.site, declared);
   Arena memory;
   Tape tape(cpu_backend(), memory);
   std::vector<Var> values;
-  for (const FormulaParameter& p : declared) {
+  for (const formula::Parameter& p : declared) {
     const Tensor value = tape.empty({p.per_channel ? at.site.channels : 1}, DType::f64);
     std::fill_n(value.data<double>(), value.size(), p.value);
     values.push_back(p.learned ? tape.input(value) : Var());

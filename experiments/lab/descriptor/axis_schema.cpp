@@ -39,11 +39,13 @@ class AxisPaths {
     segments = concat("(\\.(", segments, range.substr(1, range.size() - 2), "))*");
     const JsonNode values = lists ? object({{"type", "array"}, {"minItems", 1}}) : json_object();
     patterns.add("^model\\.placement\\.blocks" + segments + "$", values);
-    patterns.add(concat("^", kNormsKey, "\\.[^, ]+$"), values);
+    const std::string_view of_norms = "norms\\.[^, ]+",
+                           of_sites = "model\\.(text\\.)?placement\\.([^, ]+\\.)?\\*\\*\\.[^, ]+";
+    for (const std::string_view path : {of_norms, of_sites}) patterns.add(concat("^", path, "$"), values);
     if (lists) {
       std::string roots;
       for (const std::string_view key : kSettingRoots) roots += concat(roots.empty() ? "" : "|", key);
-      const std::string path = concat("((", roots, ")", segments, "|", kNormsKey, "\\.[^, ]+)");
+      const std::string path = concat("((", roots, ")", segments, "|", of_norms, "|", of_sites, ")");
       JsonNode joint = list_of(object({{"type", "array"}, {"minItems", 2}}));
       joint.add("minItems", 1);
       patterns.add(concat("^ *", path, "( *, *", path, ")+ *$"), std::move(joint));

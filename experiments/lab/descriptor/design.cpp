@@ -93,7 +93,7 @@ void refuse_swept(const Design& design, const std::vector<std::string>& set_path
       std::replace(pointer.begin(), pointer.end(), '.', '/');
       const auto refuse = [&](const std::vector<std::string>& axes, std::string_view what) {
         for (const std::string& axis : axes)
-          if (is_within(set, axis)) problems.add({&source}, pointer, concat(axis, what));
+          if (is_within(set, axis) || has_form(set, axis)) problems.add({&source}, pointer, concat(axis, what));
       };
       refuse(design.paths, " is an axis of the sweep, which would overwrite this value; set \"sweep\" instead");
       if (std::string why = conflict_with(design.benchmarks, set); !why.empty()) problems.add({&source}, pointer, why);

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "experiments/lab/descriptor/merge.h"
 #include "nn/model/init.h"
 
 namespace normlab {
@@ -70,6 +71,41 @@ void drop_idle_drop_path(const FieldReader& in, Config& out) {
   for_each_field<Config>([&](const auto& row) {
     if (row.unmet(out) != nullptr) out.*row.member = defaults.*row.member;
   });
+}
+
+/// Sets what a pattern such as "**.momentum" names: a norm at sites, or a key of their norms.
+void read_pattern(FieldReader& in, const JsonMember& pattern, Placement& out) {
+  JsonNode change = json_object();
+  change.at = pattern.value.at;
+  change.add(pattern.key.substr(pattern.key.rfind('.') + 1), pattern.value).at = pattern.value.at;
+  change.members[0].key_at = pattern.key_at;
+  if (pattern.key.ends_with(kAnySteps))
+    return in.report(pattern.key_at, "end it with a site or a key of norms, as in \"**.query\" or \"**.eps\"");
+  const std::string& last = change.members[0].key;
+  std::vector<std::string_view> known = in.rows().norms().parameter_names();
+  for_each_field<NormSpec>([&](const auto& row) { known.push_back(row.key); });
+  bool found = false;
+  const std::size_t before = in.reported();
+  const auto see = [&](const std::string& path, NormSpec& spec) {
+    const auto set = [&](const JsonNode& value) {
+      found = true;
+      if (in.reported() == before) in.value(value, spec);  // not the same problem for each site
+    };
+    if (has_form(path, pattern.key)) return set(pattern.value);
+    const std::vector<std::string_view> keys = keys_of(spec);
+    known.insert(known.end(), keys.begin(), keys.end());
+    const auto named = [&](std::string_view key) { return has_form(concat(path, ".", key), pattern.key); };
+    if (std::any_of(keys.begin(), keys.end(), named)) set(change);
+  };
+  visit_sites(out, [&](const SiteRow& site, NormSpec& spec) { see(std::string(site.path), spec); });
+  for (BlockRange& range : out.blocks) {
+    const std::string prefix = concat(kBlocksKey, ".", block_range_name(range.first, range.last), ".");
+    visit_sites(range, [&](const SiteRow& site, NormSpec& spec) { see(concat(prefix, site.path), spec); });
+  }
+  if (out.has_two_streams()) see("stream_norm", out.stream_norm);
+  if (found || !in.problems().empty()) return in.problems().used(pattern.key_at);
+  const bool is_known = std::find(known.begin(), known.end(), last) != known.end();
+  in.problems().unused(pattern.key_at, is_known ? "no norm here has this key" : unknown_key(last, known));
 }
 
 /// Reports at the placement's "merge" key if it is written there.
@@ -164,13 +200,17 @@ void Form<Placement>::read(FieldReader& in, const JsonNode& node, Placement& out
     visit_all_sites(out, replace);
     if (out.has_two_streams()) out.stream_norm = spec;
   }
-  in.object(node, out, {"base", kNormKey, kBlocksKey});
+  JsonNode sites = node;
+  std::erase_if(sites.members, [](const JsonMember& member) { return is_pattern(member.key); });
+  in.object(sites, out, {"base", kNormKey, kBlocksKey});
   // Sites for all blocks also apply to ranges that the base defines.
   for (BlockRange& range : out.blocks) {
-    if (const JsonMember* sites = node.find("attn")) in.value(sites->value, range.attn);
-    if (const JsonMember* sites = node.find("mlp")) in.value(sites->value, range.mlp);
+    if (const JsonMember* given = node.find("attn")) in.value(given->value, range.attn);
+    if (const JsonMember* given = node.find("mlp")) in.value(given->value, range.mlp);
   }
   if (const JsonMember* given = node.find(kBlocksKey)) read_blocks(in, given->value, out);
+  for (const JsonMember& member : node.members)
+    if (is_pattern(member.key)) read_pattern(in, member, out);
 }
 
 JsonNode Form<Placement>::write(const Placement& placement, WriteOptions options) {

@@ -113,6 +113,35 @@ struct Form<NormSpec> : ObjectForm<NormSpec> {
   static std::string words(Range) { return "norm"; }
 };
 
+template <>
+struct Form<InitialValue> : ValueForm {
+  static void read(FieldReader& in, const JsonNode& node, InitialValue& out, Range);
+  static JsonNode write(const InitialValue& init, WriteOptions) {
+    return init.text.empty() ? JsonNode(init.number) : JsonNode(init.text);
+  }
+  static JsonNode schema(Range) { return object({{"type", list_of_words({"number", "string"})}}); }
+  static std::string words(Range) { return "number or string"; }
+};
+
+/// The initial value alone, or an object.
+template <>
+struct Form<FormulaParameter> : ObjectForm<FormulaParameter> {
+  static void read(FieldReader& in, const JsonNode& node, FormulaParameter& out, Range);
+  static JsonNode write(const FormulaParameter& p, WriteOptions options);
+  static JsonNode schema(Range range) { return if_type("object", ObjectForm::schema(range), type("number")); }
+};
+
+/// An object of them by name.
+template <>
+struct Form<std::vector<FormulaParameter>> : ValueForm {
+  static void read(FieldReader& in, const JsonNode& node, std::vector<FormulaParameter>& out, Range);
+  static JsonNode write(const std::vector<FormulaParameter>& parameters, WriteOptions options);
+  static JsonNode schema(Range range) {
+    return object({{"type", "object"}, {"additionalProperties", Form<FormulaParameter>::schema(range)}});
+  }
+  static std::string words(Range) { return "object of numbers or objects"; }
+};
+
 /// The kind alone, or an object with "init", a number or "auto".
 template <>
 struct Form<LayerScale> : ValueForm {

@@ -17,9 +17,11 @@ std::string join(std::string_view path, std::string_view key) {
   return path.empty() ? std::string(key) : concat(path, ".", key);
 }
 
+bool is_placement(std::string_view path) { return path == "model.placement" || path == "model.text.placement"; }
+
 /// Objects that count as a single value.
 bool replaced_whole(std::string_view path) {
-  return path == "model.placement" || path == "model.layer_scale" || path == "sweep" || path == "baseline" ||
+  return is_placement(path) || path == "model.layer_scale" || path == "sweep" || path == "baseline" ||
          path == "seeds" || path == "tuned_for" || path == "benchmarks" || path.substr(0, 11) == "placements.";
 }
 
@@ -27,8 +29,9 @@ bool replaced_whole(std::string_view path) {
 std::string_view key_of_word(std::string_view path) {
   if (path == "dataset") return "name";
   if (path == "start") return "file";
-  if (path == "model.placement") return "base";
-  if (path == "model.layer_scale" || is_within(path, "model.placement")) return "kind";
+  if (is_placement(path)) return "base";
+  if (path == "model.layer_scale" || is_within(path, "model.placement") || is_within(path, "model.text.placement"))
+    return "kind";
   return {};
 }
 
@@ -83,7 +86,7 @@ JsonNode& step_into(JsonNode& node, const std::string& path, std::string_view ke
   }
   JsonNode made = json_object();
   made.at = at;
-  if (path == "model.placement") {
+  if (is_placement(path)) {
     JsonNode base = "pre_pre";  // the default placement of a model
     base.at = at;
     made.add("base", base);
@@ -188,6 +191,21 @@ class Chain {
 
 }  // namespace
 
+bool has_form(std::string_view path, std::string_view pattern) {
+  const auto step_of = [](std::string_view& rest) {
+    const std::string_view step = rest.substr(0, rest.find('.'));
+    rest.remove_prefix(std::min(step.size() + 1, rest.size()));
+    return step;
+  };
+  if (pattern.empty()) return path.empty();
+  const std::string_view step = step_of(pattern);
+  if (step != kAnySteps) return !path.empty() && step_of(path) == step && has_form(path, pattern);
+  while (pattern.starts_with("**.")) step_of(pattern);  // which means the same
+  for (; !path.empty(); step_of(path))
+    if (has_form(path, pattern)) return true;
+  return pattern.empty();
+}
+
 bool is_within(std::string_view path, std::string_view prefix) {
   return path.substr(0, prefix.size()) == prefix && (path.size() == prefix.size() || path[prefix.size()] == '.');
 }
@@ -198,9 +216,10 @@ std::string set_path(JsonNode& root, std::string_view path, const JsonNode& valu
   JsonNode* node = &root;
   std::string so_far;
   for (std::string_view rest = path;;) {
-    const std::size_t dot = rest.find('.');
+    const std::size_t dot = is_placement(so_far) && is_pattern(rest) ? rest.npos : rest.find('.');
     const std::string_view key = rest.substr(0, dot);
     if (key.empty()) return "a path needs a key on each side of a dot";
+    if (key == kAnySteps) return "** stands for sites of a placement, as in \"model.placement.**.eps\"";
     if (!node->is_object()) return concat(so_far, " is ", describe(*node), " and has no keys");
     if (dot == std::string_view::npos) {
       remove_rival(*node, so_far, key);

@@ -12,13 +12,16 @@
 
 namespace normlab {
 
+/// The step of a path that stands for any number of steps.
+inline constexpr std::string_view kAnySteps = "**";
+
 /// Lays `child` over `base`: objects are merged key by key, anything else is replaced. Replaced as a whole are a
 /// placement, a layer scale, a row of "placements", "sweep", "exclude", "seeds", "tuned_for", "baseline" and
 /// "benchmarks". If two keys mean the same (epochs and steps), the child's removes the base's.
 void merge_over(JsonNode& base, const JsonNode& child);
 
 /// Puts `value` at a dotted path and creates missing objects. A name on the way becomes the object that it abbreviates
-/// ("dpn" becomes {"base": "dpn"}). `key_at` is where the path was written. Returns "", or the problem if a step of the
+/// ("dpn" becomes {"base": "dpn"}). In a placement, a path with kAnySteps is one key. `key_at` is where the path was written. Returns "", or the problem if a step of the
 /// path holds a value without keys.
 std::string set_path(JsonNode& root, std::string_view path, const JsonNode& value, const Position& key_at);
 
@@ -30,6 +33,10 @@ JsonNode load_merged(const std::filesystem::path& file, Sources& sources, Proble
 /// Applies "path=value" settings and returns their paths. A value is JSON, or otherwise a string.
 std::vector<std::string> apply_sets(JsonNode& root, std::span<const std::string> sets, Sources& sources,
                                     Problems& problems);
+
+/// Whether a dotted path has the form of `pattern`, in which the step "**" stands for any number of steps.
+bool has_form(std::string_view path, std::string_view pattern);
+inline bool is_pattern(std::string_view path) { return path.find(kAnySteps) != path.npos; }
 
 /// True if `path` is `prefix` or inside it.
 bool is_within(std::string_view path, std::string_view prefix);

@@ -4,82 +4,60 @@
 
 #include "core/kernels.h"
 #include "experiments/lab/descriptor/forms.h"
-#include "experiments/lab/descriptor/formula_fields.h"
 
 namespace normlab {
 namespace {
 
-constexpr std::string_view kFormulaKeys[] = {"formula", "parameters", "eps"};
 constexpr std::string_view kAboutKey = "about", kKindKey = "kind";
 
-bool is_identifier(std::string_view name) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !name.empty() && letter(name.front()) &&
-         std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+NormSpec default_formula(ModelKind model) {
+  return model == ModelKind::swin ? swin_norm(NormKind::formula) : norm_of(NormKind::formula);
 }
 
 /// Why no parameter can have this name, or "".
-std::string refused_name(std::string_view name) {
-  if (!is_identifier(name)) return "a parameter's name has letters, digits and underscores, and begins with no digit";
-  for (const std::string_view key : {kFormulaKeys[0], kFormulaKeys[1], kFormulaKeys[2], kAboutKey, kKindKey})
-    if (name == key) return "a key of norms has this name; choose another";
-  for (const std::string_view word : formula::reserved_words())
-    if (name == word || (formula::find_function(name).function != nullptr))
-      return "the language of formulas has this word; choose another";
-  return "";
+std::string_view refused_name(std::string_view name) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto fits = [&](char c) { return letter(c) || (c >= '0' && c <= '9'); };
+  if (name.empty() || !letter(name.front()) || !std::all_of(name.begin(), name.end(), fits))
+    return "a parameter's name has letters, digits and underscores, and begins with no digit";
+  bool is_key = name == kAboutKey || name == kKindKey;
+  for_each_field<FormulaKeys>([&](const auto& row) { is_key = is_key || row.key == name; });
+  if (is_key) return "a key of norms has this name; choose another";
+  const std::vector<std::string_view> words = formula::reserved_words();
+  const bool is_word =
+      formula::find_function(name).function || std::find(words.begin(), words.end(), name) != words.end();
+  return is_word ? "the language of formulas has this word; choose another" : "";
 }
 
-void read_parameter(FieldReader& in, const JsonMember& member, std::vector<FormulaParameter>& out) {
-  if (std::string why = refused_name(member.key); !why.empty()) return in.report(member.key_at, why);
-  const std::optional<FormulaParameter> usual = undeclared_parameter(member.key);
-  ParameterKeys keys;
-  if (usual) keys = {.init = usual->value, .per = ParameterPer::channel};
-  if (member.value.is_number()) {
-    keys.per = ParameterPer::one;
-    in.value(member.value, keys.init);
-  } else if (!member.value.is_object()) {
-    return in.report(
-        member.value.at,
-        "expected a number or an object such as {\"init\": 1, \"per\": \"channel\"}, got " + describe(member.value));
-  } else {
-    in.object(member.value, keys);
-    if (!usual && member.value.find("init") == nullptr)
-      in.report(member.value.at, "give the initial value, as {\"init\": 1}");
+/// parse(text) or a problem.
+template <class Parse>
+std::optional<formula::Tree> parsed(FieldReader& in, const JsonNode& node, const Parse& parse) {
+  try {
+    return parse(node.text);
+  } catch (const formula::FormulaError& error) {
+    const std::string_view meant = error.word.empty() ? "" : nearest(error.word, error.candidates);
+    in.report(node.at, concat("character ", error.at + 1, ": ", error.what(),
+                              meant.empty() ? "" : concat("; did you mean ", in_quotes(meant), "?")));
+    return std::nullopt;
   }
-  out.push_back({{.name = member.key,
-                  .per_channel = keys.per == ParameterPer::channel,
-                  .learned = keys.learned,
-                  .value = keys.init},
-                 keys.decay});
-}
-
-void report_formula(FieldReader& in, const JsonNode& node, const formula::FormulaError& error) {
-  const std::string_view meant = error.word.empty() ? "" : nearest(error.word, error.candidates);
-  in.report(node.at, concat("character ", error.at + 1, ": ", error.what(),
-                            meant.empty() ? "" : concat("; did you mean ", in_quotes(meant), "?")));
 }
 
 /// False, with a problem, if `text` is no formula with these parameters.
 bool parse_formula(FieldReader& in, const JsonNode& text, NormFormula& out) {
+  const std::size_t declared = out.parameters.size();
+  for (const FormulaParameter& usual : kUsualParameters)
+    if (std::none_of(out.parameters.begin(), out.parameters.end(), [&](const auto& p) { return p.name == usual.name; }))
+      out.parameters.push_back(usual);
   std::vector<formula::Name> names;
-  const auto declare = [&](const FormulaParameter& p) {
-    names.push_back({p.name, p.per_channel ? formula::kChannel : formula::Axes(0)});
-  };
-  for (const FormulaParameter& p : out.parameters) declare(p);
-  std::vector<FormulaParameter> usual;
-  for (const char* name : {"beta", "gamma"})
-    if (std::none_of(out.parameters.begin(), out.parameters.end(), [&](const auto& p) { return p.name == name; }))
-      usual.push_back(*undeclared_parameter(name));
-  for (const FormulaParameter& p : usual) declare(p);
-  try {
-    out.tree = formula::parse(text.text, names);
-  } catch (const formula::FormulaError& error) {
-    report_formula(in, text, error);
-    return false;
-  }
+  for (const FormulaParameter& p : out.parameters)
+    names.push_back({p.name, p.per == ParameterPer::channel ? formula::kChannel : formula::Axes(0)});
+  std::optional<formula::Tree> tree = parsed(in, text, [&](const std::string& t) { return formula::parse(t, names); });
+  if (!tree) return false;
+  out.tree = *std::move(tree);
   out.text = formula::text_of(out.tree);
-  for (const FormulaParameter& p : usual)
-    if (out.tree.reads(p.name)) out.parameters.push_back(p);
+  const auto unread = [&](const FormulaParameter& p) { return !out.tree.reads(p.name); };
+  out.parameters.erase(std::remove_if(out.parameters.begin() + std::ptrdiff_t(declared), out.parameters.end(), unread),
+                       out.parameters.end());
   std::sort(out.parameters.begin(), out.parameters.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return true;
 }
@@ -92,34 +70,76 @@ void read_eps(FieldReader& in, const JsonMember& eps, NormSpec& spec) {
 
 }  // namespace
 
-void read_formula(FieldReader& in, const JsonNode& node, bool has_name, NormSpec& out) {
-  std::vector<std::string_view> keys(std::begin(kFormulaKeys), std::end(kFormulaKeys));
-  if (has_name) keys.push_back(kAboutKey);
-  const std::size_t before = in.reported();
+void Form<InitialValue>::read(FieldReader& in, const JsonNode& node, InitialValue& out, Range) {
+  out = {};
+  if (node.is_number()) return in.value(node, out.number);
+  if (!node.is_string())
+    return in.report(node.at, "expected a number or a formula such as \"1 / sqrt(block)\", got " + describe(node));
+  const std::optional<formula::Tree> tree = parsed(in, node, formula::parse_number);
+  if (!tree) return;
+  if (tree->root().word.empty())
+    out.number = tree->root().number;
+  else
+    out.text = formula::text_of(*tree);
+}
+
+void Form<FormulaParameter>::read(FieldReader& in, const JsonNode& node, FormulaParameter& out, Range) {
+  if (node.is_number()) return in.value(node, out.init);
+  if (node.is_object()) return void(in.object(node, out));
+  in.report(node.at,
+            "expected a number or an object such as {\"init\": 1, \"per\": \"channel\"}, got " + describe(node));
+}
+
+JsonNode Form<FormulaParameter>::write(const FormulaParameter& p, WriteOptions options) {
+  JsonNode object = json_object();
+  write_rows(object, p, {.init = p.init}, options);
+  if (options.everything) return object;
+  JsonNode init = Form<InitialValue>::write(p.init, options);
+  if (object.members.empty() && init.is_number()) return init;
+  object.add("init", std::move(init));
+  return object;
+}
+
+void Form<std::vector<FormulaParameter>>::read(FieldReader& in, const JsonNode& node,
+                                               std::vector<FormulaParameter>& out, Range) {
+  if (!node.is_object()) return in.report(node.at, "expected an object such as {\"alpha\": 1}, got " + describe(node));
   for (const JsonMember& member : node.members)
-    if (std::find(keys.begin(), keys.end(), member.key) == keys.end())
-      in.report(member.key_at, member.key == kKindKey ? "a formula takes the place of a kind; leave one of them out"
-                                                      : unknown_key(member.key, keys));
-  if (const JsonMember* about = has_name ? node.find(kAboutKey) : nullptr; about && !about->value.is_string())
-    in.report(about->value.at, "expected a string, got " + describe(about->value));
-  NormFormula formula;
-  const JsonMember* const declared = node.find("parameters");
-  if (declared && !declared->value.is_object())
-    in.report(declared->value.at, "expected an object such as {\"alpha\": 1}, got " + describe(declared->value));
-  else if (declared)
-    for (const JsonMember& member : declared->value.members) read_parameter(in, member, formula.parameters);
-  const JsonMember* const text = node.find("formula");
-  if (text == nullptr) return in.report(node.at, "give the \"formula\", such as \"gamma * x / rms(x)\"");
-  if (!text->value.is_string())
-    return in.report(text->value.at, "expected a formula such as \"gamma * x / rms(x)\", got " + describe(text->value));
-  if (in.reported() > before || !parse_formula(in, text->value, formula)) return;
-  for (const FormulaParameter& p : formula.parameters)
-    if (!formula.tree.reads(p.name)) in.report(declared->value.find(p.name)->key_at, "the formula does not read it");
-  if (formula.parameters.size() > kMostFormulaParameters)
-    in.report(text->value.at, concat("a formula has at most ", kMostFormulaParameters, " parameters, this one has ",
-                                     formula.parameters.size()));
+    if (const std::string_view why = refused_name(member.key); !why.empty())
+      in.report(member.key_at, std::string(why));
+    else
+      in.value(member.value, out.emplace_back(FormulaParameter{.name = member.key}));
+}
+
+JsonNode Form<std::vector<FormulaParameter>>::write(const std::vector<FormulaParameter>& parameters,
+                                                    WriteOptions options) {
+  JsonNode object = json_object();
+  for (const FormulaParameter& p : parameters)
+    if (options.everything ||
+        std::find(std::begin(kUsualParameters), std::end(kUsualParameters), p) == std::end(kUsualParameters))
+      object.add(p.name, Form<FormulaParameter>::write(p, options));
+  return object;
+}
+
+void read_formula(FieldReader& in, const JsonNode& node, bool has_name, NormSpec& out) {
+  FormulaKeys keys;
+  const std::size_t before = in.reported();
+  in.object(node, keys, {has_name ? kAboutKey : kKindKey});
+  if (const JsonMember* kind = has_name ? nullptr : node.find(kKindKey))
+    in.report(kind->key_at, "a formula takes the place of a kind; leave one of them out");
+  if (const JsonMember* about = has_name ? node.find(kAboutKey) : nullptr) {
+    std::string text;
+    in.value(about->value, text);
+  };
+  NormFormula formula{.parameters = keys.parameters};
+  if (in.reported() > before || !parse_formula(in, node.find("formula")->value, formula)) return;
+  for (const FormulaParameter& p : keys.parameters)
+    if (!formula.tree.reads(p.name))
+      in.report(node.find("parameters")->value.find(p.name)->key_at, "the formula does not read it");
+  if (formula.parameters.size() + formula.tree.reads(kProgress) > kMostFormulaParameters)
+    in.report(node.find("formula")->value.at, concat("a formula has at most ", kMostFormulaParameters,
+                                                     " parameters, this one has ", formula.parameters.size()));
   if (in.reported() > before) return;
-  out = in.kind() == ModelKind::swin ? swin_norm(NormKind::formula) : norm_of(NormKind::formula);
+  out = default_formula(in.kind());
   out.formula = interned(std::move(formula));
   if (const JsonMember* eps = node.find("eps")) read_eps(in, *eps, out);
 }
@@ -127,62 +147,43 @@ void read_formula(FieldReader& in, const JsonNode& node, bool has_name, NormSpec
 void change_formula(FieldReader& in, const JsonNode& node, NormSpec& out) {
   NormFormula formula = *out.formula;
   for (const JsonMember& member : node.members) {
-    if (member.key == kKindKey) continue;
-    if (member.key == "eps") {
+    const auto named = [&](const FormulaParameter& p) { return p.name == member.key; };
+    const auto found = std::find_if(formula.parameters.begin(), formula.parameters.end(), named);
+    if (found != formula.parameters.end())
+      in.value(member.value, found->init);
+    else if (member.key == "eps")
       read_eps(in, member, out);
-      continue;
-    }
-    const auto found = std::find_if(formula.parameters.begin(), formula.parameters.end(),
-                                    [&](const FormulaParameter& p) { return p.name == member.key; });
-    if (found != formula.parameters.end()) {
-      in.value(member.value, found->value);
-      continue;
-    }
-    std::vector<std::string_view> keys{"eps"};
-    for (const FormulaParameter& p : formula.parameters) keys.push_back(p.name);
-    in.report(member.key_at, unknown_key(member.key, keys));
+    else if (member.key != kKindKey)
+      in.report(member.key_at, unknown_key(member.key, keys_of(out)));
   }
   out.formula = interned(std::move(formula));
 }
 
 JsonNode written_formula(const NormSpec& spec, WriteOptions options) {
-  JsonNode object = json_object(), parameters = json_object();
-  object.add("formula", spec.formula->text);
-  for (const FormulaParameter& p : spec.formula->parameters) {
-    const std::optional<FormulaParameter> usual = undeclared_parameter(p.name);
-    const bool is_usual = usual && p.per_channel && p.learned && !p.decays && p.value == usual->value;
-    const ParameterKeys keys{.init = p.value,
-                             .per = p.per_channel ? ParameterPer::channel : ParameterPer::one,
-                             .learned = p.learned,
-                             .decay = p.decays};
-    if (is_usual && !options.everything) continue;
-    if (!options.everything && !p.per_channel && p.learned && !p.decays) {
-      parameters.add(p.name, p.value);
-      continue;
-    }
-    JsonNode& one = parameters.add(p.name, json_object());
-    one.add("init", p.value);
-    one.add("per", word_of(keys.per));
-    if (options.everything || !p.learned) one.add("learned", p.learned);
-    if (options.everything || p.decays) one.add("decay", p.decays);
-  }
-  if (!parameters.members.empty()) object.add("parameters", std::move(parameters));
-  const double usual =
-      options.kind == ModelKind::swin ? swin_norm(NormKind::formula).eps : norm_of(NormKind::formula).eps;
-  if (spec.formula->tree.reads_eps() && (options.everything || spec.eps != usual)) object.add("eps", spec.eps);
+  FormulaKeys keys{.formula = spec.formula->text, .parameters = spec.formula->parameters};
+  if (spec.formula->tree.reads_eps() && (options.everything || spec.eps != default_formula(options.kind).eps))
+    keys.eps = spec.eps;
+  JsonNode object = Form<FormulaKeys>::write(keys, options);
+  if (const JsonNode* parameters = value_of(object, "parameters"); parameters && parameters->members.empty())
+    object.remove("parameters");
   return object;
 }
 
 JsonNode formula_schema(bool has_name) {
-  const JsonNode parameter = if_type("object", rows_schema<ParameterKeys>(), type("number"));
-  JsonNode text = object({{"type", "string"}, {"maxLength", std::int64_t(formula::kMostCharacters)}});
-  JsonNode members = object({{"formula", std::move(text)},
-                             {"parameters", object({{"type", "object"}, {"additionalProperties", parameter}})},
-                             {"eps", number_schema("number", kPositive)}});
-  if (has_name) members.add(std::string(kAboutKey), type("string"));
-  JsonNode node = closed_object(std::move(members));
-  node.add("required", list_of_words({"formula"}));
-  return node;
+  return rows_schema<FormulaKeys>(has_name ? object({{kAboutKey.data(), type("string")}}) : json_object());
+}
+
+std::vector<std::string_view> keys_of(const NormSpec& spec) {
+  std::vector<std::string_view> out;
+  if (spec.formula == nullptr) {
+    for_each_field<NormSpec>([&](const auto& row) {
+      if (row.key != kKindKey && row.unmet(spec) == nullptr) out.push_back(row.key);
+    });
+    return out;
+  }
+  for (const FormulaParameter& p : spec.formula->parameters) out.push_back(p.name);
+  if (spec.formula->tree.reads_eps()) out.push_back("eps");
+  return out;
 }
 
 bool NamedFormulas::read(const JsonNode* rows, FieldReader& in) {
@@ -209,14 +210,21 @@ bool NamedFormulas::find(std::string_view name, ModelKind model, NormSpec& out) 
   const auto row = rows_.find(name);
   if (row == rows_.end()) return false;
   out = row->second.spec;
-  if (out.formula && !row->second.has_eps)
-    out.eps = model == ModelKind::swin ? swin_norm(NormKind::formula).eps : norm_of(NormKind::formula).eps;
+  if (out.formula && !row->second.has_eps) out.eps = default_formula(model).eps;
   return true;
 }
 
 std::vector<std::string_view> NamedFormulas::names() const {
   std::vector<std::string_view> out;
   for (const auto& [name, row] : rows_) out.push_back(name);
+  return out;
+}
+
+std::vector<std::string_view> NamedFormulas::parameter_names() const {
+  std::vector<std::string_view> out;
+  for (const auto& [name, row] : rows_)
+    if (row.spec.formula)
+      for (const FormulaParameter& p : row.spec.formula->parameters) out.push_back(p.name);
   return out;
 }
 

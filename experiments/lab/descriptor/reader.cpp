@@ -1,10 +1,13 @@
 #include "experiments/lab/descriptor/reader.h"
 
+#include <cmath>
+
 #include "core/visible_text.h"
 #include "experiments/lab/descriptor/forms.h"
 #include "experiments/lab/descriptor/formula.h"
 #include "experiments/lab/descriptor/step_count.h"
 #include "experiments/lab/descriptor/trial_checks.h"
+#include "nn/model/model.h"
 
 namespace normlab {
 namespace {
@@ -114,7 +117,17 @@ void settle_window_padding(const JsonNode* model, ReadMode mode, Problems& probl
 }
 
 void check_model(const Report& report, const ModelConfig& config) {
-  for (const ConfigProblem& problem : validate(config)) report(problem.key, problem.message);
+  const std::vector<ConfigProblem> problems = validate(config);
+  for (const ConfigProblem& problem : problems) report(problem.key, problem.message);
+  if (!problems.empty()) return;
+  for (const FormulaAt& at : formulas_of(config)) {
+    const std::vector<FormulaParameter>& given = at.spec->formula->parameters;
+    const std::vector<formula::Parameter> parameters = at.spec->formula->parameters_at(at.site);
+    for (std::size_t p = 0; p < given.size(); ++p)
+      if (!std::isfinite(float(parameters[p].value)))
+        report("placement", concat(at.name, ": the initial value ", in_quotes(given[p].init.text), " of ",
+                                   given[p].name, " is ", parameters[p].value, " in block ", at.site.block));
+  }
 }
 
 void check_statistics(const Report& report, const TrialConfig& trial) {

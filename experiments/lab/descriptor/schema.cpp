@@ -1,7 +1,6 @@
 #include "experiments/lab/descriptor/schema.h"
 
 #include "experiments/lab/descriptor/forms.h"
-#include "experiments/lab/descriptor/formula_fields.h"
 #include "experiments/lab/descriptor/recipes.h"
 
 namespace normlab {
@@ -45,7 +44,9 @@ JsonNode placement_schema() {
                                                {"description", kBlocksDoc},
                                                {"patternProperties", ranges},
                                                {"additionalProperties", false}}));
-  return if_type("object", closed_object(std::move(members)), std::move(name));
+  JsonNode sites = closed_object(std::move(members));
+  sites.add("patternProperties", object({{"^([^*]+\\.)?\\*\\*\\.", json_object()}}));
+  return if_type("object", std::move(sites), std::move(name));
 }
 
 /// A word, which may be a name in "norms", or an object: of a kind, of a formula, or of a name and initial values.
@@ -55,7 +56,7 @@ JsonNode norm_schema() {
   of_kind.add("not", required({"formula"}));
   of_kind.add("properties", object({{"kind", one_of_words(kWords<NormKind>)}}));
   JsonNode of_name = object({{"properties", object({{"kind", type("string")}})}});
-  of_name.add("additionalProperties", type("number"));
+  of_name.add("additionalProperties", Form<InitialValue>::schema({}));
   JsonNode other = if_then_else(required({"formula"}), formula_schema(/*has_name=*/false), std::move(of_name));
   return if_then_else(std::move(of_kind), rows_schema<NormSpec>(),
                       if_type("object", std::move(other), std::move(name)));
@@ -269,13 +270,13 @@ std::string describe_fields() {
   out += concat("| `", kNormKey, "` | norm |  | ", kNormDoc, " |\n");
   add_key_rows<Placement>(out, "");
   out += concat("| `", kBlocksKey, "` | object |  | ", kBlocksDoc, " |\n");
+  out +=
+      "| `**.KEY`, `**.SITE` | as there |  | a key of every norm that has it, or the norm at every site of that name |\n";
   out += concat("\n### A norm: its kind as a word, or an object\n\n", kHead);
   add_key_rows<NormSpec>(out, "");
   out += concat("\n### A norm that is a formula: an object, at a site or in `norms`\n\n", kHead);
-  out += "| `formula` | string |  | the formula, in place of a kind |\n";
-  out += "| `parameters` | object |  | its parameters by name, each a number or an object |\n";
-  add_key_rows<ParameterKeys>(out, "parameters.NAME.");
-  out += "| `eps` | number > 0 | `1e-06` | added under the root in rms, std and norm; in a Swin 1e-5 |\n";
+  add_key_rows<FormulaKeys>(out, "");
+  add_key_rows<FormulaParameter>(out, "parameters.NAME.");
 
   out += "\n### Named placements\n\n| name | source |\n|---|---|\n";
   for (const NamedPlacement& row : named_placements()) out += concat("| `", row.name, "` | ", row.source, " |\n");

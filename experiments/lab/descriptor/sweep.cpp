@@ -99,6 +99,8 @@ bool fits_group(const Grid& grid, const AxisGroup& group, const JsonMember& memb
         return problems.add(member.key_at,
                             concat("would overwrite ", other, ", which is a part of it; put this axis first")),
                false;
+      if ((!is_pattern(other) && has_form(other, axis.path)) || (!is_pattern(axis.path) && has_form(axis.path, other)))
+        return problems.add(member.key_at, concat("sets the same thing as ", other, "; leave one of them out")), false;
       for (const Exclusive& pair : kExclusive) {
         const std::string a = concat(pair.object, ".", pair.a), b = concat(pair.object, ".", pair.b);
         if ((axis.path == a && other == b) || (axis.path == b && other == a))

@@ -145,12 +145,13 @@ std::vector<Chart> draw_mapping(const FigureInput& input) {
   }
   constexpr std::size_t kGroups = 4;
   const bool tokens = input.colour == MappingColour::token;
-  Chart points{"mapping", "Input and output of norms",
-               fmt::format("Output of the norm before its gain and bias against its input, for some "
-                           "positions of 8 training images at the last measured step of the first seed; "
-                           "colours: {}. Line: the fitted curve, scale times tanh or erf of slope times x.",
-                           tokens ? "tokens in quarters of the sequence" : "channels in quarters"),
-               "input"};
+  Chart points{
+      "mapping", "Input and output of norms",
+      fmt::format("Output of the norm before its gain and bias, of a formula its result, against its input, for some "
+                  "positions of 8 training images at the last measured step of the first seed; "
+                  "colours: {}. Line: the fitted curve, scale times tanh or erf of slope times x.",
+                  tokens ? "tokens in quarters of the sequence" : "channels in quarters"),
+      "input"};
   for (const std::size_t row : shown_rows(input))
     for (const std::string& site : wanted) {
       const MetricsLine* line = with_list(input, row, "mapping.in/" + site);

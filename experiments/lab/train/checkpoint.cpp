@@ -99,6 +99,8 @@ void save_checkpoint(const std::filesystem::path& path, Engine& engine, const Ch
                                               {"normlab.resumed", std::to_string(info.resumed)},
                                               {"normlab.different_bits", info.different_bits ? "true" : "false"}};
   if (info.loss.first) metadata[kFirstLossKey] = exact(info.loss.first);
+  if (const double progress = engine.state().progress; progress < 1)
+    metadata[std::string(kProgressKey)] = fmt::format("{}", progress);
   if (!info.trained_on.empty()) metadata[kTrainedOnKey] = info.trained_on;
   if (!info.held_probes.empty()) metadata["normlab.held_probes"] = info.held_probes;
   if (!info.products.empty()) metadata["normlab.products"] = info.products;

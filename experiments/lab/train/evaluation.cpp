@@ -145,6 +145,7 @@ std::map<std::string, double> evaluate_again(const TrialConfig& config, const We
   Engine engine(backend, pool, trial.model, engine_settings(trial));
   BatchSource batches(trial, data.train, data.eval, engine.dtype());
   TrialEvaluation evaluation(trial, data, engine, batches, pool);
+  engine.state().progress = stated_progress(file);
   const auto measure = [&](const Tensors& tensors, const std::string& prefix) {
     ConversionReport report;
     import_weights(tensors, NameScheme::normlab, config.model, {}, engine.parameters(), report);

@@ -116,8 +116,10 @@ NonFiniteError nonfinite_batch(Engine& engine, const BatchSource& batches, const
 
 SaturationShape mapping_shape(const TrialConfig& config) {
   const Placement& p = placement_of(config.model);
-  const bool erf = applies(p.attn.pre, PointwisePhi::erf) || applies(p.mlp.pre, PointwisePhi::erf);
-  return erf ? SaturationShape::erf : SaturationShape::tanh;
+  const auto bends_as_erf = [](const NormSpec& spec) {
+    return spec.formula ? spec.formula->tree.reads("erf") : applies(spec, PointwisePhi::erf);
+  };
+  return bends_as_erf(p.attn.pre) || bends_as_erf(p.mlp.pre) ? SaturationShape::erf : SaturationShape::tanh;
 }
 
 std::map<std::string, double> ProbeReading::values() const {
@@ -337,6 +339,7 @@ ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std:
     load_weights(*weights, one.model, engine.parameters());
   else
     initialise(engine.parameters(), one.model, one.seed);
+  engine.state().progress = weights ? stated_progress(read_weight_file(*weights)) : 0;
   if (!weights) fit_whitening(one, data.train, engine.parameters(), pool);
   BatchSource batches(one, data.train, data.eval, engine.dtype());
   if (const auto weight = first_nonfinite(engine.parameters()))

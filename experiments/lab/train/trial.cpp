@@ -68,6 +68,7 @@ struct Attempt {
   const std::function<void(const std::string&)> log = [this](const std::string& line) { files.log(line); };
 
   std::int64_t done() { return engine.state().step; }
+  double progress() { return double(done()) / double(steps.total); }
   /// At the last step, or once early stopping triggered.
   bool finished() { return done() >= steps.total || early_stop.triggered(); }
   MetricsLine line(const std::map<std::string, double>& values = {}) {
@@ -139,6 +140,7 @@ StepOutcome train_one(Attempt& a) {
   const Engine::DeviceBatch& batch = a.uploaded.take(step);
   StepState& state = a.engine.state();
   state.epoch = step / a.steps.per_epoch;
+  state.progress = a.progress();
   state.lr = a.schedule.rate(step);
   state.schedule = a.schedule.value(step);
   a.probes.begin(a.engine, step);
@@ -156,6 +158,7 @@ StepOutcome train_one(Attempt& a) {
 /// Returns the reason if there are no finite results.
 std::optional<Divergence> evaluate(Attempt& a) {
   const WorkScope scope(a.options.clock, WorkPart::evaluation);
+  a.engine.state().progress = a.progress();
   try {
     a.evaluation.measure();
   } catch (const NonFiniteError& error) {
@@ -202,6 +205,7 @@ void save(Attempt& a) {
   a.info.collapse = a.collapse.state();
   a.info.early_stop = a.early_stop.state();
   a.info.held_probes = a.probes.held();
+  a.engine.state().progress = a.progress();
   a.files.save(a.engine, a.info);
 }
 

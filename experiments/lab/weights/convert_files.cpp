@@ -6,6 +6,7 @@
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/regular_file.h"
 #include "experiments/lab/descriptor/canonical.h"
+#include "experiments/lab/descriptor/condition.h"
 #include "experiments/lab/descriptor/keys.h"
 #include "experiments/lab/descriptor/problems.h"
 #include "experiments/lab/descriptor/reader.h"
@@ -151,6 +152,15 @@ ModelConfig stated_model(const WeightFile& file, const std::optional<std::string
     throw InputError(fmt::format("{}: holds another network than --model:\n  file    {}\n  --model {}", source,
                                  canonical_model_json(stored), canonical_model_json(wanted)));
   return wanted;
+}
+
+double stated_progress(const WeightFile& file) {
+  const auto stated = file.metadata.find(std::string(kProgressKey));
+  const std::optional<double> value = stated == file.metadata.end() ? 1 : parse_number(stated->second);
+  if (!value || *value < 0 || *value > 1)
+    throw InputError(concat(file.tensors.source(), ": the metadata's ", kProgressKey, " is ", in_quotes(stated->second),
+                            ", not from 0 to 1"));
+  return *value;
 }
 
 void load_weights(const std::filesystem::path& path, const ModelConfig& config, ParameterSet& into) {

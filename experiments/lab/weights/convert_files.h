@@ -19,6 +19,11 @@ struct WeightFile {
   std::map<std::string, std::string> metadata;
 };
 
+/// The progress of a training that had not ended; in the metadata of its checkpoint.
+inline constexpr std::string_view kProgressKey = "normlab.progress";
+/// The progress that the file states, or 1.
+double stated_progress(const WeightFile& file);
+
 /// Prefix of the names of averaged weights in a checkpoint.
 inline constexpr std::string_view kAveragePrefix = "ema/";
 

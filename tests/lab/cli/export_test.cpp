@@ -272,7 +272,8 @@ TEST_CASE("export: the tables of docs/results.md are those of the files that it 
         "cifar10_copy.json" + with_file + "cifar10_copy.jsonl",
         "dpn_stacks.json" + with_file + "dpn_stacks.jsonl --where 'patch_in = layer_norm'",
         "norms_by_depth.json" + with_file + "norms_by_depth.jsonl" + gains + "depth",
-        "norms_by_optimizer.json" + with_file + "norms_by_optimizer.jsonl" + gains + "name"}) {
+        "norms_by_optimizer.json" + with_file + "norms_by_optimizer.jsonl" + gains + "name",
+        "formula_search.json" + with_file + "formula_search.jsonl" + gains + "p"}) {
     CAPTURE(words);
     const Finished table = run_program(folder, "table experiments/" + words);
     CHECK_MESSAGE(table.code == 0, table.err);

@@ -84,7 +84,7 @@ TEST_CASE("benchmarks: wrong ones are told with their place") {
         "first, alone");
   CHECK(files.problems(R"({"benchmarks": {"a": {"group": 3, "data": {}}, "b": 1}})") ==
         "d.json:1:32: /benchmarks/a/group: expected the name of a group, got 3\n"
-        "d.json:1:35: /benchmarks/a/data: unknown key; one of: dataset, model, start, train, eval, group\n"
+        "d.json:1:35: /benchmarks/a/data: unknown key; one of: dataset, model, start, train, eval, norms, group\n"
         "d.json:1:53: /benchmarks/b: expected an object with the benchmark's settings, got 1");
   CHECK(files.problems(R"({"benchmarks": {"a": {"group": "all"}}})") ==
         "d.json:1:32: /benchmarks/a/group: the group \"all\" is that of all benchmarks; choose another name");

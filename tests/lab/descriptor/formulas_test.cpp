@@ -1,10 +1,17 @@
 // Norms that descriptors give by formulas.
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <fstream>
+#include <map>
+
+#include "autograd/grad_check.h"
+#include "core/backend.h"
 #include "core/error.h"
 #include "experiments/lab/cli/formula_check.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/reader.h"
+#include "nn/model/layers.h"
 #include "nn/model/model.h"
 #include "tests/lab/descriptor/descriptor_files.h"
 
@@ -52,6 +59,23 @@ TEST_CASE("formulas: names of norms do not count in ids, formulas and names of p
   CHECK(id_of(R"({"kind": "soft", "eps": 1e-6})") == soft);
   CHECK(id_of(R"({"kind": "soft", "eps": 1e-5})") != soft);
   CHECK(id_of(R"("layer_norm")") == id_of(R"("layer_norm")", R"("seeds": 1)"));
+}
+
+TEST_CASE("formulas: what ids are made of") {
+  const auto says = [](const std::string& norm, const std::string& part) {
+    DescriptorFiles files;
+    const std::string text = canonical_json(
+        files.load("{" + kRest + R"(, "placement": {"base": "none", "mlp": {"pre": )" + norm + "}}}, " + kSoft + "}")
+            .trials.front()
+            .config);
+    CHECK_MESSAGE(text.find("{\"mlp\":{\"pre\":" + part + "}}") != text.npos, text);
+  };
+  says(R"("soft")", R"({"formula":"gamma * x / (abs(x) + alpha * rms(x)) + beta","parameters":{"alpha":1.0}})");
+  says(
+      "{\"formula\": \"x / rms(x)*g\", \"eps\": 1e-5, \"parameters\": {\"g\": {\"init\": \"1/C\", \"per\": "
+      "\"channel\", \"learned\": false, \"decay\": true}}}",
+      R"({"eps":1e-05,"formula":"x / rms(x) * g","parameters":{"g":{"decay":true,"init":"1 / C","learned":false,)"
+      R"("per":"channel"}}})");
 }
 
 TEST_CASE("formulas: a canonical text is read back to the same network") {
@@ -138,7 +162,11 @@ TEST_CASE("formulas: what is wrong is named with its place") {
         site +
             "/formula: character 1: unknown value; declare it in \"parameters\" if it is one; did you mean \"gamma\"?");
   CHECK(formula("mean(x)").starts_with(site + "/formula: character 1: the result has one value for each image"));
-  CHECK(problem(R"({"formula": 3})").starts_with(site + "/formula: expected a formula such as"));
+  CHECK(problem(R"({"formula": 3})") == site + "/formula: expected a string, got 3");
+  CHECK(problem(R"({"formula": ""})").starts_with(site + "/formula: character 1: the formula is empty"));
+  CHECK(formula("1e999 * x") == site + "/formula: character 1: the number 1e999 is too large or too small");
+  CHECK(formula("rms(x, x)") == site + "/formula: character 1: rms takes 1 argument, got 2");
+  CHECK(formula("x * mean(alpha)").starts_with(site + "/formula: character 10: unknown value"));
   CHECK(problem(R"({"formula": "x", "parameters": {"a": 1}})") == site + "/parameters/a: the formula does not read it");
   CHECK(problem(R"({"formula": "x", "parameters": {"rms": 1}})") ==
         site + "/parameters/rms: the language of formulas has this word; choose another");
@@ -147,7 +175,7 @@ TEST_CASE("formulas: what is wrong is named with its place") {
   CHECK(
       problem(R"({"formula": "x", "parameters": {"2a": 1}})").starts_with(site + "/parameters/2a: a parameter's name"));
   CHECK(problem(R"({"formula": "x * a", "parameters": {"a": {"per": "channel"}}})") ==
-        site + "/parameters/a: give the initial value, as {\"init\": 1}");
+        site + "/parameters/a: give the initial value, \"init\"");
   CHECK(problem(R"({"formula": "x * a", "parameters": {"a": "1"}})")
             .starts_with(site + "/parameters/a: expected a number"));
   CHECK(problem(R"({"formula": "x", "eps": 1})") ==
@@ -155,7 +183,9 @@ TEST_CASE("formulas: what is wrong is named with its place") {
   CHECK(problem(R"({"formula": "x / rms(x) ", "eps": 0})").starts_with(site + "/eps: must be above 0, got 0"));
   CHECK(problem(R"({"formula": "x", "kind": "soft"})") ==
         site + "/kind: a formula takes the place of a kind; leave one of them out");
-  CHECK(problem(R"({"formula": "x", "momentum": 1})").starts_with(site + "/momentum: unknown key"));
+  CHECK(problem(R"({"formula": "x", "momentum": 1})").starts_with(site + "/momentum: there is no such key here"));
+  CHECK(problem(R"({"formula": "x", "parmeters": {}})") ==
+        site + "/parmeters: unknown key; did you mean \"parameters\"?");
   CHECK(problem(R"({"kind": "soft", "alhpa": 1})") == site + "/alhpa: unknown key; did you mean \"alpha\"?");
   CHECK(problem(R"({"kind": "sotf"})") == site + "/kind: unknown word \"sotf\"; did you mean \"soft\"?");
   CHECK(problem(R"("formula")").starts_with(site + ": unknown word \"formula\""));
@@ -177,13 +207,218 @@ TEST_CASE("formulas: what is wrong is named with its place") {
         site + "/formula: a formula has at most 7 parameters, this one has 8");
 }
 
+TEST_CASE("formulas: a pattern sets a key wherever it may stand") {
+  DescriptorFiles files;
+  const auto placed = [&](const std::string& placement, const std::string& pattern) {
+    return files.load("{" + kRest + ", \"placement\": " + placement + "}, " + kSoft + ", \"sweep\": {\"model." +
+                      pattern + "}}");
+  };
+  const auto placement = [&](const Experiment& experiment, std::size_t row = 0) {
+    return placement_of(experiment.trials[row].config.model);
+  };
+  const auto alpha = [](const NormSpec& spec) { return spec.formula->parameters[0].init.number; };
+  const std::string mixed = R"({"base": "pre_pre", "norm": "soft", "attn": {"query": "batch_norm"},
+      "blocks": {"1": {"mlp": {"pre": "batch_norm"}}}})";
+  const Experiment all = placed(mixed, R"(placement.**.alpha": [0.3, 2])");
+  REQUIRE(all.trials.size() == 2);
+  CHECK(all.rows[1].label == "2");
+  for (const std::size_t row : {0u, 1u}) {
+    const Placement p = placement(all, row);
+    const double want = row == 0 ? 0.3 : 2;
+    CHECK(alpha(p.attn.pre) == want);
+    CHECK(alpha(p.final) == want);
+    CHECK(alpha(p.mlp_sites(0).pre) == want);
+    CHECK(alpha(p.attention_sites(1).pre) == want);
+    CHECK(p.attn.query == norm_of(NormKind::batch_norm));
+  }
+  // Built-in keys, at sites of all blocks and of one.
+  const Placement moved = placement(placed(mixed, R"(placement.**.momentum": [0.5])"));
+  CHECK(moved.attn.query.momentum == 0.5);
+  CHECK(moved.mlp_sites(1).pre.momentum == 0.5);
+  CHECK(alpha(moved.attn.pre) == 1);
+  // Only below some steps, in ranges too; a site, which takes any norm.
+  const Placement below = placement(placed(mixed, R"(placement.**.attn.**.eps": [0.5])"));
+  CHECK(below.attn.pre.eps == 0.5);
+  CHECK(below.attn.query.eps == 0.5);
+  CHECK(below.mlp_sites(0).pre.eps == 1e-6);
+  CHECK(below.final.eps == 1e-6);
+  CHECK(placement(placed(mixed, R"(placement.**.mlp.pre": ["soft"])")).blocks.empty());
+  CHECK(placement(placed(R"("siamese_norm")", R"(placement.**.eps": [0.5])")).stream_norm.eps == 0.5);
+  // What the pattern sets equals what each site says.
+  CHECK(placed(R"({"base": "none", "mlp": {"pre": "soft"}})", R"(placement.**.alpha": [0.3])").trials[0].id ==
+        placed(R"({"base": "none", "mlp": {"pre": "soft"}})", R"(placement.mlp.pre.alpha": [0.3])").trials[0].id);
+  CHECK(placed(R"({"base": "none", "mlp": {"pre": "soft"}})", R"(placement.**.alpha": [1])").trials[0].id ==
+        placed(R"({"base": "none", "mlp": {"pre": "soft"}})", R"(placement.**.eps": [1e-6])").trials[0].id);
+  // The text tower's norms, whose placement is given by its name.
+  const auto text_tower = [&](const std::string& axis) {
+    const std::string text =
+        R"({"dataset": {"name": "shapes", "captions": true, "label": "kind"}, "model": {"task": "contrast",
+        "patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "text": {"embed_dim": 16, "depth": 2, "num_heads": 2,
+        "placement": "dyt"}}, "eval": {"templates": ["a {}"]}, "sweep": {"model.text.placement.)";
+    return vit_of(files.load(text + axis + "}}").trials[0].config);
+  };
+  const ViTConfig tower = text_tower(R"(**.alpha_init": [0.25])");
+  CHECK(tower.text.placement.mlp.pre.alpha_init == 0.25);
+  CHECK(tower.placement == find_placement("pre_pre")->placement);
+  CHECK(text_tower(R"(attn.pre": ["rms_norm"])").text.placement.attn.pre.kind == NormKind::rms_norm);
+  // A row without a place is trained once.
+  const Experiment rows = files.load("{" + kRest + "}, " + kSoft + R"(, "sweep": {
+      "model.placement": ["pre_pre", {"base": "pre_pre", "norm": "soft"}], "model.placement.**.alpha": [0.3, 1, 3]}})");
+  CHECK(rows.trials.size() == 4);
+  // In a placement itself, over the base.
+  CHECK(alpha(placement(placed(R"({"base": "pre_pre", "norm": "soft", "**.pre.alpha": 7})", "num_heads\": [2]"))
+                  .mlp.pre) == 7);
+  CHECK(
+      alpha(placement(placed(R"({"base": "pre_pre", "norm": "soft", "**.pre.alpha": 7})", "num_heads\": [2]")).final) ==
+      1);
+  const auto wrong = [&](const std::string& pattern) {
+    const std::string text = files.problems("{" + kRest + ", \"placement\": " + mixed + "}, " + kSoft +
+                                            ", \"sweep\": {" + pattern + ", \"model.num_heads\": [1, 2]}}");
+    return text.substr(text.find(": /") + 2);
+  };
+  const std::string sweep = "/sweep/model.placement.**.";
+  CHECK(wrong(R"("model.placement.**.alhpa": [1])") == sweep + "alhpa: unknown key; did you mean \"alpha\"?");
+  CHECK(wrong(R"("model.placement.**.momntum": [1])") == sweep + "momntum: unknown key; did you mean \"momentum\"?");
+  CHECK(wrong(R"("model.placement.**.groups": [1])") == sweep + "groups: no norm here has this key");
+  CHECK(wrong(R"("model.placement.**.final.momentum": [1])") == sweep + "final.momentum: no norm here has this key");
+  CHECK(wrong(R"("model.placement.**.momentum": [0.1, 5])") == sweep + "momentum/1: must be at most 1, got 5");
+  CHECK(wrong(R"("model.placement.**.alpha": ["x"])")
+            .starts_with(sweep + "alpha/0: character 1: unknown value; an initial value reads numbers"));
+  CHECK(wrong(R"("model.placement.attn.**": ["soft"])") ==
+        "/sweep/model.placement.attn.**: end it with a site or a key of norms, as in \"**.query\" or \"**.eps\"");
+  CHECK(wrong(R"("train.**.lr": [1])") ==
+        "/sweep/train.**.lr: ** stands for sites of a placement, as in \"model.placement.**.eps\"");
+  CHECK(wrong(R"("model.placement.attn.pre.alpha": [2], "model.placement.**.alpha": [1])") ==
+        sweep + "alpha: sets the same thing as model.placement.attn.pre.alpha; leave one of them out");
+}
+
+TEST_CASE("formulas: an initial value may be a formula of the site") {
+  const std::string ramp = "0.8 - 0.5 * (block - 1) / max(depth - 1, 1)";
+  const auto config = [](const std::string& parameter) {
+    DescriptorFiles files;
+    const std::string norm = R"-({"formula": "x * a / rms(x)", "parameters": {"a": )-" + parameter + "}}";
+    return files
+        .load("{" + kRest + R"(, "placement": {"base": "pre_pre", "stem": {"patch_out": )" + norm +
+              R"(}, "attn": {"query": )" + norm + R"(}, "mlp": {"pre": )" + norm + R"(}, "final": )" + norm + "}}}")
+        .trials.front()
+        .config;
+  };
+  const auto starts = [&](const std::string& parameter) {
+    ParameterSet parameters;
+    make_model(parameters, config(parameter).model);
+    std::vector<double> out;
+    for (const char* name :
+         {"stem.patch_out.a", "blocks.0.attn.query.a", "blocks.0.mlp.pre.a", "blocks.1.mlp.pre.a", "final.a"})
+      out.push_back(parameters.parameters()[std::size_t(parameters.find(name))].start);
+    return out;
+  };
+  const auto init = [](const std::string& text) { return "{\"init\": \"" + text + "\"}"; };
+  // numpy: 0.8 - 0.5 * (np.arange(5)[[0, 1, 1, 2, 2]] - 1) / max(2 - 1, 1)
+  CHECK(starts(init(ramp)) == std::vector<double>{1.3, 0.8, 0.8, 0.8 - 0.5, 0.8 - 0.5});
+  CHECK(starts(init("C + N / 1000")) == std::vector<double>{16.064, 8.064, 16.064, 16.064, 16.064});
+  CHECK(starts(init("where(block > 1, depth, -3^2)")) == std::vector<double>{-9, -9, -9, 2, 2});
+  CHECK(starts("{\"init\": \"0.25\"}") == std::vector<double>(5, 0.25));
+  // A constant is one number in each block's program.
+  ParameterSet parameters;
+  CHECK_NOTHROW(make_model(parameters, config(R"-({"init": "1 / max(block, 1)", "learned": false})-").model));
+  CHECK(parameters.find("final.a") == -1);
+  // Ids: the tree counts; a number is a number however it is given.
+  const auto id = [&](const std::string& parameter) { return trial_id(config(parameter)); };
+  CHECK(id(init("1/ (block+1)")) == id(init("1 / (block + 1)")));
+  CHECK(id(init("1 / (block + 1)")) != id(init("1 / (1 + block)")));
+  CHECK(id(init("0.50")) == id("0.5"));
+  CHECK(id(init("2")) != id("0.5"));
+  const TrialConfig given = config(init(ramp));
+  for (const std::string& text : {canonical_json(given), full_json(given)}) {
+    CAPTURE(text);
+    CHECK(canonical_json(config_from_json(text, "text")) == canonical_json(given));
+    CHECK(text.find(ramp) != text.npos);
+  }
+  CHECK(id(R"({"init": "1 / C", "per": "channel", "learned": false, "decay": true})") !=
+        id(R"({"init": "1 / C", "per": "channel", "learned": false})"));
+  const std::string at = "/model/placement/mlp/pre/parameters/a/init: ";
+  const auto wrong = [](const std::string& text) {
+    return problem(R"({"formula": "x * a", "parameters": {"a": {"init": )" + text + "}}}");
+  };
+  CHECK(wrong("\"1 / deph\"") ==
+        at + "character 5: unknown value; an initial value reads numbers, pi, e, C, N, depth and "
+             "block; did you mean \"depth\"?");
+  CHECK(wrong("\"x\"").starts_with(at + "character 1: unknown value; an initial value reads numbers"));
+  CHECK(wrong("\"progress\"").starts_with(at + "character 1: unknown value; an initial value reads numbers"));
+  CHECK(wrong("\"channel\"").starts_with(at + "character 1: unknown value; an initial value reads numbers"));
+  CHECK(wrong("\"\"").starts_with(at + "character 1: the formula is empty"));
+  CHECK(wrong("\"1 / (2 - 2)\"") == at + "character 3: division by zero, whatever x is");
+  CHECK(wrong("true") == at + "expected a number or a formula such as \"1 / sqrt(block)\", got true");
+  CHECK(wrong("\"log(block - 1)\"") ==
+        "/model/placement: mlp.pre: the initial value \"log(block - 1)\" of a is -inf in block 1");
+  CHECK(wrong("\"(-1) ^ block\"")
+            .starts_with("/model/placement: mlp.pre: the initial value \"(-1)^block\" of a is nan in block 1"));
+  // At one site, and by a sweep.
+  CHECK(id_of(R"({"kind": "soft", "alpha": "1 / depth"})") ==
+        id_of(R"("soft")", R"("norms": {"soft": {"formula": "gamma * x / (abs(x) + alpha * rms(x)) + beta",
+        "parameters": {"alpha": {"init": "1 / depth"}}}})"));
+}
+
 TEST_CASE("formulas: a command line gives a text or JSON") {
   CHECK(read_formula_option("x/rms(x)", "--formula").formula->text == "x / rms(x)");
   CHECK(read_formula_option(R"({"formula": "a * x", "parameters": {"a": 2}})", "--formula")
             .formula->parameters[0]
-            .value == 2);
+            .init.number == 2);
   CHECK_THROWS_WITH_AS(read_formula_option("x / rsm(x)", "--formula"),
                        "--formula: character 5: unknown function; did you mean \"rms\"?", InputError);
+}
+
+TEST_CASE("formulas: the page's norms of the literature are the kinds beside them") {
+  std::ifstream page("docs/formulas.md");
+  std::string line;
+  while (std::getline(page, line) && line != "## Norms of the literature") {
+  }
+  int rows = 0;
+  while (std::getline(page, line)) {
+    std::vector<std::string> cells;  // the quoted ones
+    for (std::size_t at = 0, end = 0; (at = line.find('`', end)) != line.npos; ++end) {
+      end = line.find('`', at + 1);
+      cells.push_back(line.substr(at + 1, end - at - 1));
+    }
+    NormKind kind{};
+    if (cells.size() < 2 || !find_word(cells.back(), kind)) continue;
+    CAPTURE(line);
+    ++rows;
+    const std::string parameters = cells.size() == 3 ? ", \"parameters\": " + cells[1] : "";
+    NormSpec specs[] = {read_formula_option("{\"formula\": \"" + cells[0] + "\"" + parameters + "}", "test"),
+                        norm_of(kind)};
+    specs[1].eps = specs[0].eps;
+    CHECK(statistics_of(specs[0]) == statistics_of(specs[1]));
+    Arena memory;
+    Tape tape(cpu_backend(), memory);
+    const Tensor x = randn(memory, {2, 3, 8}, DType::f64, 1);
+    std::vector<double> starts[2], values[2];
+    for (int i = 0; i < 2; ++i) {
+      ParameterSet parameter_set;
+      const Norm norm(parameter_set, {}, row_of(&Placement::final), {.final = specs[i]}, {.embed_dim = 8, .tokens = 3});
+      parameter_set.allocate(DType::f64, 1);
+      std::map<std::string, int> named;
+      for (const ParameterInfo& info : parameter_set.parameters()) {
+        std::string name = info.name.substr(info.name.rfind('.') + 1);
+        if (name == "a") name = "alpha";  // of SeeDNorm
+        named[name] = parameter_set.find(info.name);
+      }
+      int number = 0;
+      for (const auto& [name, at] : named) {
+        starts[i].push_back(parameter_set.parameters()[std::size_t(at)].start);
+        const Tensor value = parameter_set.value(at);
+        for (std::int64_t c = 0; c < value.size(); ++c)
+          value.data<double>()[c] = starts[i].back() + 0.1 * std::sin(double(++number));
+      }
+      const Step step{.parameters = parameter_set};
+      const Tensor y = norm(tape.input(x), {.step = step, .tape = tape, .slice = {2, 0, 2, nullptr}}).value();
+      values[i].assign(y.data<double>(), y.data<double>() + y.size());
+    }
+    CHECK(starts[0] == starts[1]);
+    for (std::size_t v = 0; v < values[0].size(); ++v)
+      CHECK(values[0][v] == doctest::Approx(values[1][v]).epsilon(1e-12));
+  }
+  CHECK(rows == 10);
 }
 
 TEST_CASE("formulas: check looks at zeros and at a random token") {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "experiments/lab/descriptor/reader.h"
 #include "nn/model/init.h"
 #include "nn/training/engine.h"
 #include "tests/devices.h"
@@ -121,6 +122,26 @@ TEST_CASE("short forms: the images that drop-path keeps give the same") {
     // A Swin has no positions to normalize.
     if (row.placement.stem.posembed_out.kind == NormKind::none && !row.placement.has_two_streams())
       check_drop_path(small_swin(row.name));
+  }
+}
+
+TEST_CASE("short forms: formulas give the same, and those over an image see all of its tokens") {
+  for (const auto& [text, over] : {std::pair{"gamma * x / rms(x) * N / 16 + beta", Statistics::row},
+                                   {"gamma * tanh(x) * (1 + block / depth)", Statistics::none},
+                                   {"gamma * (x - mean_tokens(x)) / std_image(x) + beta", Statistics::image}}) {
+    CAPTURE(text);
+    const NormSpec spec = read_formula_option(text, "test");
+    CHECK(statistics_of(spec) == over);
+    ViTConfig c = with_class_token("pre_pre");
+    c.placement.attn.pre = c.placement.mlp.pre = c.placement.final = spec;
+    const Computed alone = compute(c, true), all = compute(c, false);
+    CHECK(furthest(alone.gradient, all.gradient) < 1e-12);
+    CHECK(furthest(alone.logits, all.logits) < 1e-12);
+    CHECK((alone.gradient == all.gradient) == (over == Statistics::image));
+    check_drop_path(c);
+    SwinConfig swin = small_swin("pre_pre");
+    swin.placement.attn.pre = swin.placement.merge = spec;
+    check_drop_path(swin);
   }
 }
 
