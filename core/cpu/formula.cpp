@@ -361,7 +361,7 @@ class Run {
   const T *const x_, *const dy_;
   T* const out_;
   const bool adds_;
-  std::vector<bool>* const nan_;  // which values are NaN, if somebody asks
+  std::vector<bool>* const nan_;  // by value: whether it is NaN; may be null
   const std::int64_t block_rows_;
   const Scratch<A> memory_;
   const Scratch<double> totals_;

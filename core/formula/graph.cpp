@@ -82,31 +82,6 @@ static_assert(std::size(kOps) == std::size_t(Op::sum_all) + 1);
 constexpr const OpRow& row_of(Op op) { return kOps[std::size_t(op)]; }
 constexpr bool is_unary(Op op) { return Op::stop <= op && op <= Op::softplus; }
 
-/// A function that is composed of others, and so is its derivative.
-struct ComposedRow {
-  std::string_view word;
-  Id (*value)(Graph& g, const std::vector<Id>& a);
-};
-constexpr ComposedRow kComposed[] = {
-    {"+", [](Graph& g, const std::vector<Id>& a) { return g.add(a[0], a[1]); }},
-    {"-", [](Graph& g, const std::vector<Id>& a) { return g.sub(a[0], a[1]); }},
-    {"*", [](Graph& g, const std::vector<Id>& a) { return g.mul(a[0], a[1]); }},
-    {"/", [](Graph& g, const std::vector<Id>& a) { return g.quotient(a[0], a[1]); }},
-    {"rsqrt", [](Graph& g, const std::vector<Id>& a) { return g.unary(Op::inverse, g.unary(Op::sqrt, a[0])); }},
-    {"relu", [](Graph& g, const std::vector<Id>& a) { return g.binary(Op::max, g.number(0), a[0]); }},
-    {"silu", [](Graph& g, const std::vector<Id>& a) { return g.mul(a[0], g.unary(Op::sigmoid, a[0])); }},
-    {"gelu",
-     [](Graph& g, const std::vector<Id>& a) {
-       const Id erf = g.unary(Op::erf, g.mul(g.number(std::numbers::sqrt2 / 2), a[0]));
-       return g.mul(g.mul(g.number(0.5), a[0]), g.add(g.number(1), erf));
-     }},
-    {"min", [](Graph& g, const std::vector<Id>& a) { return g.binary(Op::min, a[0], a[1]); }},
-    {"max", [](Graph& g, const std::vector<Id>& a) { return g.binary(Op::max, a[0], a[1]); }},
-    {"clamp",
-     [](Graph& g, const std::vector<Id>& a) { return g.binary(Op::min, g.binary(Op::max, a[0], a[1]), a[2]); }},
-    {"where<", [](Graph& g, const std::vector<Id>& a) { return g.less(a[0], a[1], a[2], a[3]); }},
-    {"where>", [](Graph& g, const std::vector<Id>& a) { return g.less(a[1], a[0], a[2], a[3]); }}};
-
 }  // namespace
 
 Id Graph::make(Op op, std::array<Id, 4> in, double value, int index) {
@@ -198,14 +173,29 @@ Id Graph::built(const Tree& tree, int term) {
 }
 
 Id Graph::called(const std::string& word, const std::vector<Id>& a) {
-  if (word == "^") return binary(Op::pow, a[0], a[1]);
   const Called reduction = find_function(word);
   if (reduction.function && reduction.function->reduces && a.size() == reduction.function->least)
     return reduced(reduction, a);
   for (std::size_t op = 0; op < std::size(kOps); ++op)
     if (is_unary(Op(op)) && kOps[op].word == word) return unary(Op(op), a[0]);
-  for (const ComposedRow& row : kComposed)
-    if (row.word == word) return row.value(*this, a);
+  const Id p = a[0], q = a.back();
+  if (word == "+") return add(p, q);
+  if (word == "-") return sub(p, q);
+  if (word == "*") return mul(p, q);
+  if (word == "/") return quotient(p, q);
+  if (word == "^") return binary(Op::pow, p, q);
+  if (word == "min") return binary(Op::min, p, q);
+  if (word == "max") return binary(Op::max, p, q);
+  if (word == "clamp") return binary(Op::min, binary(Op::max, p, a[1]), q);
+  if (word == "where<") return less(p, a[1], a[2], q);
+  if (word == "where>") return less(a[1], p, a[2], q);
+  if (word == "rsqrt") return unary(Op::inverse, unary(Op::sqrt, p));
+  if (word == "relu") return binary(Op::max, number(0), p);
+  if (word == "silu") return mul(p, unary(Op::sigmoid, p));
+  if (word == "gelu") {
+    const Id erf = unary(Op::erf, mul(number(std::numbers::sqrt2 / 2), p));
+    return mul(mul(number(0.5), p), add(number(1), erf));
+  }
   throw InputError(concat("formula: unknown function ", word));
 }
 

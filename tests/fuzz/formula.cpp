@@ -18,8 +18,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(error.at <= size, "a place outside of the text");
     return 0;
   }
-  const std::string again = text_of(tree);
-  require(text_of(parse(again, names)) == again, "the text of a tree has another tree");
+  const auto same = [](const Term& a, const Term& b) {
+    return a.word == b.word && a.arguments == b.arguments && a.number == b.number;
+  };
+  const Tree again = parse(text_of(tree), names);
+  require(std::equal(tree.terms.begin(), tree.terms.end(), again.terms.begin(), again.terms.end(), same),
+          "the text of a tree has another tree");
   const Programs programs(tree, {.channels = 3, .tokens = 2}, parameters);
   require(programs.forward.result != kNone && !programs.forward.passes.empty(), "a program without a result");
   return 0;
