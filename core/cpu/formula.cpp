@@ -152,7 +152,7 @@ template <class T>
 class Run {
   using A = Acc<T>;
   static constexpr bool kSame = std::is_same_v<T, A>;
-  static constexpr std::int64_t kCache = 49152;
+  static constexpr std::int64_t kCache = 81920;  // bytes
   static constexpr std::int64_t kLine = kLanes<A, kRowBytes>;
   static std::int64_t lines(std::int64_t values) { return (values + kLine - 1) / kLine * kLine; }
 
@@ -216,7 +216,7 @@ class Run {
 
  private:
   Extent extent_of(int r) const { return p_.registers[std::size_t(r)].extent; }
-  /// As many as fit in the first-level cache.
+  /// As many as keep the registers near the first-level cache; each instruction costs the less, the more there are.
   std::int64_t rows_of_blocks() const {
     const auto blocks = std::count_if(p_.registers.begin(), p_.registers.end(),
                                       [](const Register& r) { return r.extent == Extent::block; });
