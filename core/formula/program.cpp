@@ -206,7 +206,7 @@ class Compiler {
       Instruction copy;
       copy.op = Op::add;
       copy.summands = 1;
-      copy.in[extent_of(result_) == Extent::block] = copy.id = result_;
+      copy.in[(g_[result_].axes & kChannel) != 0] = copy.id = result_;
       rows.push_back(copy);
     }
     resolve(before);

@@ -178,6 +178,15 @@ TEST_CASE("formula: the same for blocks of one row and of many") {
   check_random(3, 30, {2, 61, 37}, 997);
 }
 
+TEST_CASE("formula: gradients of x that are the same for some of its values") {
+  for (const char* text : {"where(x > 9, 1, sum_tokens(x))", "where(x > 9, 1, sum(x))", "where(x > 9, 1, sum_image(x))",
+                           "where(x > 9, x, x)", "where(stop(x) > 9, 1, 2)"}) {
+    CAPTURE(text);
+    Case c(tree_of(text), {2, 3, 5}, 7);
+    CHECK(agrees(c, 1));
+  }
+}
+
 TEST_CASE("formula: the tree's text has the same tree") {
   RandomFormulas texts(4);
   for (int i = 0; i < 300; ++i) {
