@@ -47,10 +47,11 @@ Kernel<A> kernel_of_sum(const Instruction& i) {
     return s >= i.summands ? -1
                            : int(std::count_if(&i.in[4 * s + 1], &i.in[4 * s] + 4, [](int r) { return r != kNone; }));
   };
+  const std::array counts{factors(0), factors(1), factors(2)};
   Kernel<A> found = nullptr;
   const auto match = [&]<int a, int b, int c>(std::integer_sequence<int, a, b, c>) {
     if constexpr (a >= b && b >= c && (b >= 0 || c < 0)) {
-      if (factors(0) != a || factors(1) != b || factors(2) != c) return;
+      if (counts != std::array{a, b, c}) return;
       using S = Summands<A, a, b, c>;
       found = sum_rows<A, S>;
       if (i.reduction == Op::stop) found = write_values<A, S, std::identity>;
