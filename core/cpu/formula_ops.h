@@ -1,6 +1,8 @@
 // The instructions of formulas on vectors: each reads its operands and writes its result once.
 #pragma once
 
+#include <functional>
+
 #include "core/cpu/kernel.h"
 #include "core/formula/program.h"
 
@@ -62,7 +64,10 @@ static void write_values(const Call<A>& call) {
   for (std::int64_t r = 0; r < call.rows; ++r) {
     const S values(call, r);
     A* const out = call.out + r * call.cols;
-    each_vector<A>(call.cols, [&](auto i, auto lanes) { store(out + i, F()(values(i, lanes)), lanes); });
+    each_vector<A>(call.cols, [&](auto i, auto lanes) {
+      if constexpr (!std::is_same_v<F, std::identity>) prefetch_ahead(values.factor[0][0] + i);
+      store(out + i, F()(values(i, lanes)), lanes);
+    });
   }
 }
 /// What a function of one value reads: one factor, and what it is multiplied by.
