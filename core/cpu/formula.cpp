@@ -1,465 +1,358 @@
 // Runs the program of a formula over a shard's rows, on one thread.
 #include <functional>
-#include <span>
+#include <numeric>
 
+#include "core/cpu/formula_nan.h"
 #include "core/cpu/formula_ops.h"
-#include "core/formula/program.h"
 
 namespace normlab {
 using namespace cpu;
 using namespace formula;
 namespace {
 
-using Kind = Instruction::Kind;
-
-constexpr bool finds_extreme(Op op) {
-  return (Op::max_c <= op && op <= Op::first_least_c) || (Op::max_t <= op && op <= Op::first_least_t);
+template <class A, class S>
+void sum_channels(const Call<A>& call) {
+  for (std::int64_t r = 0; r < call.rows; ++r) {
+    const S values(call, r);
+    call.out[r] = row_sum<A>(call.cols, [&](auto i, auto lanes) { return first(values(i, lanes), lanes); });
+  }
 }
-constexpr bool is_least(Op op) {
-  return op == Op::min_c || op == Op::first_least_c || op == Op::min_t || op == Op::first_least_t;
-}
-constexpr bool is_place(Op op) {
-  return op == Op::first_most_c || op == Op::first_least_c || op == Op::first_most_t || op == Op::first_least_t;
-}
-
-struct Add {
-  template <class V>
-  V operator()(V a, V b) const {
-    return a + b;
-  }
-};
-struct Sub {
-  template <class V>
-  V operator()(V a, V b) const {
-    return a - b;
-  }
-};
-struct Mul {
-  template <class V>
-  V operator()(V a, V b) const {
-    return a * b;
-  }
-};
-template <class First, class Then, bool kReversed>
-struct Both {
-  template <class V>
-  V operator()(V a, V b, V c) const {
-    return kReversed ? Then()(c, First()(a, b)) : Then()(First()(a, b), c);
-  }
-};
-
-template <class A>
-Kernel<A> fused(const Instruction& i) {
-  const auto with = [&](auto f) -> Kernel<A> {
-    if (i.op == Op::add) return f(Add());
-    return i.op == Op::sub ? f(Sub()) : f(Mul());
+/// A few rows are added in A, and these sums in double; single numbers in double.
+template <class A, class S>
+void sum_rows(const Call<A>& call) {
+  const Scratch<A> few(call.cols);
+  std::int64_t row = 0;
+  const auto add = [&]<std::size_t... k>(std::index_sequence<k...>) {
+    for (; row + std::int64_t(sizeof...(k)) <= call.rows; row += std::int64_t(sizeof...(k))) {
+      const S values[] = {S(call, row + std::int64_t(k))...};
+      each_vector<A>(call.cols, [&](auto i, auto lanes) {
+        Vec<A> sum = values[0](i, lanes);
+        for (std::size_t r = 1; r < sizeof...(k); ++r) sum += values[r](i, lanes);
+        store(few + i, sum, lanes);
+      });
+      for (std::int64_t c = 0; c < call.cols; ++c) call.total[c] += double(few[c]);
+    }
   };
-  return with([&](auto first) -> Kernel<A> {
-    using First = decltype(first);
-    if (i.then == Op::add) return map_kernel<A, 3>(Both<First, Add, false>());
-    if (i.then == Op::mul) return map_kernel<A, 3>(Both<First, Mul, false>());
-    return i.reversed ? map_kernel<A, 3>(Both<First, Sub, true>()) : map_kernel<A, 3>(Both<First, Sub, false>());
-  });
+  if (call.cols > 1) {
+    add(std::make_index_sequence<8>());
+    add(std::make_index_sequence<4>());
+  }
+  add(std::make_index_sequence<1>());
+}
+
+/// The kernel for the numbers of factors, which do not grow from product to product.
+template <class A>
+Kernel<A> kernel_of_sum(const Instruction& i) {
+  const auto factors = [&](std::size_t s) {
+    return s >= i.summands ? -1
+                           : int(std::count_if(&i.in[4 * s + 1], &i.in[4 * s] + 4, [](int r) { return r != kNone; }));
+  };
+  const std::array counts{factors(0), factors(1), factors(2)};
+  Kernel<A> found = nullptr;
+  const auto match = [&]<int a, int b, int c>(std::integer_sequence<int, a, b, c>) {
+    if constexpr (a >= b && b >= c && (b >= 0 || c < 0)) {
+      if (counts != std::array{a, b, c}) return;
+      using S = Summands<A, a, b, c>;
+      found = sum_rows<A, S>;
+      if (i.reduction == Op::stop) found = write_values<A, S, std::identity>;
+      if (i.reduction == Op::sum_c) found = sum_channels<A, S>;
+    }
+  };
+  [&]<int... k>(std::integer_sequence<int, k...>) {
+    (match(std::integer_sequence<int, k / 25, k / 5 % 5 - 1, k % 5 - 1>()), ...);
+  }
+  (std::make_integer_sequence<int, 100>());
+  return found;
+}
+
+/// The largest or smallest value so far, and where it was first: a channel from 1 or a token from 0. NaN stays.
+template <class A>
+struct Extreme {
+  A best = 0, at = -1;
+  template <bool kLeast>
+  void see(A value, std::int64_t place) {
+    const bool better = kLeast ? !(value >= best) : !(value <= best);
+    if (at < 0 || (best == best && better)) *this = {value, A(place)};
+  }
+};
+template <class A, bool kLeast, bool kPlace>
+void extreme_of_channels(const Call<A>& call) {
+  for (std::int64_t r = 0; r < call.rows; ++r) {
+    Extreme<A> found;
+    for (std::int64_t c = 0; c < call.cols; ++c)
+      found.template see<kLeast>(call.in[1].values[r * call.in[1].step + c], c + 1);
+    call.out[r] = kPlace ? found.at : found.best;
+  }
+}
+/// Leaves best and at in the totals.
+template <class A, bool kLeast>
+void extreme_of_tokens(const Call<A>& call) {
+  for (std::int64_t c = 0; c < call.cols; ++c) {
+    double *const best = call.total + c, *const at = call.place + c;
+    Extreme<double> found{*best, *at};
+    for (std::int64_t r = 0; r < call.rows; ++r)
+      found.template see<kLeast>(double(call.in[1].values[r * call.in[1].step + c]), call.token + r);
+    *best = found.best;
+    *at = found.at;
+  }
 }
 
 template <class A>
 Kernel<A> kernel_for(const Instruction& i) {
   using V = Vec<A>;
-  if (i.then != Op::stop) return fused<A>(i);
-  if (const Kernel<A> function = function_of<A>(i.op)) return function;
-  switch (i.op) {
-    case Op::add:
-      return map_kernel<A, 2>(Add());
-    case Op::sub:
-      return map_kernel<A, 2>(Sub());
-    case Op::mul:
-      return map_kernel<A, 2>(Mul());
-    case Op::times:
-      return map_kernel<A, 2>([](V a, V b) {
-        const V y = a * b;
-        return ((a == 0) | (b == 0)) ? V{} : y;
-      });
-    case Op::div:
-      return map_kernel<A, 2>([](V a, V b) { return a / b; });
-    case Op::pow:
-      return map_kernel<A, 2>([](V a, V b) {
-        for (int k = 0; k < int(kLanes<A, kRowBytes>); ++k) b[k] = std::pow(a[k], b[k]);
-        return a < 0 ? V{} + std::numeric_limits<A>::quiet_NaN() : b;
-      });
-    case Op::min:
-      return map_kernel<A, 2>([](V a, V b) { return b != b ? b : b < a ? b : a; });
-    case Op::max:
-      return map_kernel<A, 2>([](V a, V b) { return b != b ? b : a < b ? b : a; });
-    case Op::select:
-      return map_kernel<A, 4>([](V a, V b, V c, V d) {
-        const V chosen = a < b ? c : d, sum = a + b;
-        return ((a != a) | (b != b)) ? sum : chosen;  // NaN
-      });
-    case Op::same:
-      return map_kernel<A, 3>([](V a, V b, V c) { return a == b ? c : V{}; });
-    default:
-      return nullptr;
-  }
+  const Op r = i.reduction, op = i.op;
+  if (op == Op::add) return kernel_of_sum<A>(i);
+  if (r == Op::max_c) return extreme_of_channels<A, false, false>;
+  if (r == Op::min_c) return extreme_of_channels<A, true, false>;
+  if (r == Op::first_most_c) return extreme_of_channels<A, false, true>;
+  if (r == Op::first_least_c) return extreme_of_channels<A, true, true>;
+  if (r == Op::max_t || r == Op::first_most_t) return extreme_of_tokens<A, false>;
+  if (r == Op::min_t || r == Op::first_least_t) return extreme_of_tokens<A, true>;
+  if (op == Op::token) return [](const Call<A>& call) { std::iota(call.out, call.out + call.cols, A(call.token)); };
+  if (op == Op::div) return map_kernel<A, 2>(std::divides<>());
+  if (op == Op::min) return map_kernel<A, 2>([](V a, V b) { return b != b ? b : b < a ? b : a; });
+  if (op == Op::max) return map_kernel<A, 2>([](V a, V b) { return b != b ? b : a < b ? b : a; });
+  if (op == Op::same) return map_kernel<A, 3>([](V a, V b, V c) { return a == b ? c : V{}; });
+  if (op == Op::times)
+    return map_kernel<A, 2>([](V a, V b) {
+      const V y = a * b;
+      return ((a == 0) | (b == 0)) ? V{} : y;
+    });
+  if (op == Op::pow)
+    return map_kernel<A, 2>([](V a, V b) {
+      for (int k = 0; k < int(kLanes<A, kRowBytes>); ++k) b[k] = std::pow(a[k], b[k]);
+      return a < 0 ? V{} + std::numeric_limits<A>::quiet_NaN() : b;
+    });
+  if (op == Op::select)
+    return map_kernel<A, 4>([](V a, V b, V c, V d) {
+      const V chosen = a < b ? c : d, sum = a + b;
+      return ((a != a) | (b != b)) ? sum : chosen;  // NaN
+    });
+  return function_of<A>(op);
 }
 
-/// Where an operand is for a row of the call and a channel.
-template <class A>
-struct Reference {
-  A* base = nullptr;
-  std::int64_t by_row = 0, by_channel = 0,
-               step = 0;  // step -1: the tile's columns
-  bool wide = true;
-  View<A> at(std::int64_t row, std::int64_t channel, std::int64_t n) const {
-    return {base + row * by_row + channel * by_channel, step < 0 ? n : step, wide};
-  }
-};
-/// An instruction whose operands are found.
+/// An instruction as a call, of which `operands` are at places that may move.
 template <class A>
 struct Step {
-  const Instruction* instruction = nullptr;
+  Call<A> call;
   Kernel<A> kernel = nullptr;
-  Reference<A> in[4], out;
-  View<A> fixed[4], fixed_out;  // outside of tiles
-  bool of_rows = false, of_channels = false;
-  int operands = 0;
+  Extent extent{};      // of what it goes through
+  bool follows = true;  // the rows of all operands follow one another
+  std::array<std::uint8_t, 4 * kMostSummands> operands{};
+  std::size_t count = 0;
+};
+/// Where a register is for a row and an image.
+template <class A>
+struct Place {
+  A* begin = nullptr;
+  std::int64_t by_row = 0, by_image = 0;
 };
 
 /// One call: its memory, and where it stands.
 template <class T>
 class Run {
   using A = Acc<T>;
+  static constexpr bool kSame = std::is_same_v<T, A>;
+  static constexpr std::int64_t kCache = 81920;  // bytes
+  static constexpr std::int64_t kLine = kLanes<A, kRowBytes>;
+  static std::int64_t lines(std::int64_t values) { return (values + kLine - 1) / kLine * kLine; }
 
  public:
   Run(const Program& program, const Programs& programs, FormulaDims dims, const Tensor& x, const Tensor& dy,
-      Gradient result, std::span<const Tensor> parameters, A* lasting, bool backward)
+      Gradient result, const std::array<Tensor, kMostFormulaParameters>& parameters, A* lasting,
+      std::vector<bool>* nan = nullptr)
       : p_(program),
         g_(programs.graph),
         d_(dims),
         x_(x.data<T>()),
         dy_(dy.data<T>()),
         out_(result.to.data<T>()),
-        adds_(result.write == Write::add),
-        backward_(backward),
-        lasting_(lasting),
-        tile_(std::int64_t(program.tile)),
-        block_rows_(std::clamp<std::int64_t>(tile_ / dims.cols, 1, kMostBlockRows)),
-        wide_cols_((dims.cols + kLanes<A, kRowBytes> - 1) / kLanes<A, kRowBytes> * kLanes<A, kRowBytes>),
-        memory_((program.registers + 1) * tile_ + program.kept * block_rows_ * wide_cols_ +
-                program.channels * wide_cols_ + program.rows * kMostBlockRows + program.numbers),
-        states_(program.rows),
-        totals_(program.states * 2 * wide_cols_),
-        extremes_(program.states * wide_cols_),
-        row_extremes_(program.rows),
-        channels_(program.channels),
-        steps_(count_steps()) {
-    tiles_ = memory_;
-    kept_ = tiles_ + (program.registers + 1) * tile_;
-    A* const buffers = kept_ + program.kept * block_rows_ * wide_cols_;
-    rows_ = buffers + program.channels * wide_cols_;
-    numbers_ = rows_ + program.rows * kMostBlockRows;
-    for (int c = 0; c < program.channels; ++c) channels_[c] = buffers + c * wide_cols_;
-    std::fill_n(totals_.begin(), program.states * 2 * wide_cols_, 0.0);
-    std::fill_n(extremes_.begin(), program.states * wide_cols_, Extreme<A>());
-    for (const Given& given : program.given) give(g_[given.id], given.operand, parameters);
-    Step<A>* next = steps_;
-    each_list([&](const std::vector<Instruction>& code, bool in_tiles) {
-      for (const Instruction& i : code) *next++ = step_of(i, in_tiles);
-    });
+        adds_(adds(result)),
+        nan_(nan),
+        block_rows_(rows_of_blocks()),
+        memory_(1 + lay_out(nullptr, parameters, lasting)),
+        totals_(program.totals * 2 * dims.cols),
+        places_(std::ssize(program.registers)),
+        now_(std::ssize(program.registers)),
+        steps_(std::ssize(program.code)) {
+    lay_out(memory_, parameters, lasting);
+    for (std::size_t k = 0; k < p_.code.size(); ++k) {
+      begin(p_.code[k]);
+      steps_[k] = step_of(p_.code[k]);
+    }
   }
 
   void operator()() {
-    const Step<A>* next = one_row(steps_, p_.before);
+    move(0, 0, true);
+    for (int r = 0; nan_ && r < int(p_.registers.size()); ++r)
+      if (const Id leaf = p_.registers[std::size_t(r)].leaf; leaf != kNone && g_[leaf].op == Op::parameter)
+        look(leaf, r, 0);
     const std::int64_t images = p_.by_image ? d_.images : 1, rows = d_.images * d_.rows / images;
     for (std::int64_t image = 0; image < images; ++image) {
-      first_row_ = image * rows;
-      if (backward_) move_lasting(image, 0, 0, false);
-      const Step<A>* step = next;
-      for (const Pass& pass : p_.passes) step = run(step, pass, image, rows);
-      if (!backward_) move_lasting(image, 0, 0, true);
+      std::size_t first = 0;
+      for (const Pass& pass : p_.passes) {
+        move(image, image * rows, true);
+        run(first, pass.rows, 0, 0);
+        for (std::int64_t row = 0; row < rows; row += block_rows_) {
+          const std::int64_t count = std::min(block_rows_, rows - row);
+          move(image, image * rows + row, false);
+          run(pass.rows, pass.end, count, row);
+          if (&pass == &p_.passes.back() && p_.result != kNone && out_ && (adds_ || !kSame)) write(count);
+        }
+        finish(first, pass.end, image + 1 == images);
+        first = pass.end;
+      }
     }
-    finish(p_.passes.back(), true);
-    one_row(steps_ + count_steps() - std::int64_t(p_.after.size()), p_.after);
+    run(p_.passes.back().end, p_.code.size(), 0, 0);
   }
 
   /// Writes the gradient of a parameter.
-  void put_gradient(const Operand& from, const Gradient& to) const {
+  void put_gradient(int from, const Gradient& to) const {
     if (!to) return;
     A* const values = to.to.data<A>();
-    const View<A> view = outside(from).at(0, 0, 0);
+    const bool same = from == kNone || extent_of(from) == Extent::number;
     for (std::int64_t i = 0; i < to.to.size(); ++i)
-      put(values[i], view.values == nullptr ? A(0) : view.values[view.wide ? i : 0], adds(to));
+      put(values[i], from == kNone ? A(0) : now_[from][same ? 0 : i], adds(to));
   }
 
  private:
-  void give(const Node& node, const Operand& to, std::span<const Tensor> parameters) {
-    if (node.op == Op::parameter && to.where == Where::channels)
-      channels_[to.index] = parameters[std::size_t(node.index)].data<A>();
-    else if (node.op == Op::channel)
-      for (std::int64_t c = 0; c < d_.cols; ++c) channels_[to.index][c] = A(c + 1);
-    else
-      numbers_[to.index] = node.op == Op::number      ? A(node.number)
-                           : node.op == Op::parameter ? parameters[std::size_t(node.index)].data<A>()[0]
-                                                      : A(d_.rows);
+  Extent extent_of(int r) const { return p_.registers[std::size_t(r)].extent; }
+  /// As many as keep the registers near the first-level cache; each instruction costs the less, the more there are.
+  std::int64_t rows_of_blocks() const {
+    const auto blocks = std::count_if(p_.registers.begin(), p_.registers.end(),
+                                      [](const Register& r) { return r.extent == Extent::block; });
+    const std::int64_t values = kCache / std::int64_t(sizeof(A)) / (blocks + 1);
+    const std::int64_t rows = std::max<std::int64_t>(values / d_.cols, 1);
+    return rows > 8 ? rows / 8 * 8 : rows > 4 ? 4 : rows;
+  }
+  std::int64_t size_of(Extent extent) const {
+    return extent == Extent::number     ? 1
+           : extent == Extent::channels ? d_.cols
+           : extent == Extent::rows     ? block_rows_
+                                        : block_rows_ * d_.cols;
   }
 
-  /// All lists of instructions, in the order of their steps.
-  template <class F>
-  void each_list(F&& f) const {
-    f(p_.before, false);
-    for (const Pass& pass : p_.passes) {
-      f(pass.image, false);
-      for (const Phase& phase : pass.phases) {
-        f(phase.rows, false);
-        f(phase.tiles, true);
-      }
-    }
-    f(p_.after, false);
-  }
-  std::int64_t count_steps() const {
-    std::int64_t count = 0;
-    each_list([&](const auto& code, bool) { count += std::ssize(code); });
-    return count;
-  }
-  Step<A> step_of(const Instruction& i, bool in_tiles) const {
-    Step<A> step;
-    step.instruction = &i;
-    if (i.kind == Kind::compute) step.kernel = kernel_for<A>(i);
-    for (std::size_t k = 0; k < 4; ++k) step.in[k] = in_tiles ? inside(i.in[k]) : outside(i.in[k]);
-    step.out = in_tiles ? inside(i.out) : outside(i.out);
-    for (std::size_t k = 0; k < 4; ++k) step.fixed[k] = step.in[k].at(0, 0, 0);
-    step.fixed_out = step.out.at(0, 0, 0);
-    step.of_rows = i.in[0].where == Where::row || i.out.where == Where::row;
-    step.of_channels = !step.of_rows && (i.out.where == Where::channels || i.kind == Kind::reduce);
-    while (step.operands < 4 && i.in[std::size_t(step.operands)].where != Where::none) ++step.operands;
-    return step;
-  }
-
-  /// Of values that are the same for all rows of a block, and of a block's rows
-  /// as one vector.
-  Reference<A> outside(const Operand& o) const {
-    switch (o.where) {
-      case Where::number:
-        return {numbers_ + o.index, 0, 0, 0, false};
-      case Where::channels:
-        return {channels_[o.index], 0, 1, 0, true};
-      case Where::row:
-        return {rows_ + o.index * kMostBlockRows, 0, 0, 0, true};
-      default:
-        return {};
-    }
-  }
-  Reference<A> inside(const Operand& o) const {
-    const auto memory = [&](const void* p) { return Reference<A>{(A*)p, d_.cols, 1, d_.cols, true}; };
-    constexpr bool kSame = std::is_same_v<T, A>;
-    switch (o.where) {
-      case Where::row:
-        return {rows_ + o.index * kMostBlockRows, 0, 0, 1, false};
-      case Where::tile:
-        return {tiles_ + (o.index + 1) * tile_, 0, 0, -1, true};
-      case Where::kept:
-        return {kept_ + o.index * block_rows_ * wide_cols_, 0, 1, wide_cols_, true};
-      case Where::result:
-        return kSame && !adds_ && out_ ? memory(out_) : Reference<A>{tiles_, 0, 0, -1, true};
-      case Where::x:
-        return kSame ? memory(x_) : Reference<A>{};
-      case Where::dy:
-        return kSame ? memory(dy_) : Reference<A>{};
-      default:
-        return outside(o);
-    }
-  }
-
-  /// Instructions on numbers and on values for each channel, or on the rows of
-  /// a block: one vector each. Returns the step after them.
-  const Step<A>* one_row(const Step<A>* step, const std::vector<Instruction>& code) {
-    for (const Instruction& i : code) {
-      const View<A>* const in = step->fixed;
-      A* const out = step->fixed_out.values;
-      const std::int64_t n = step->of_rows ? count_ : step->of_channels ? d_.cols : 1;
-      if (step->kernel != nullptr)
-        step->kernel(in, step->fixed_out, 1, n, {});
-      else if (i.op == Op::token)
-        for (std::int64_t r = 0; r < count_; ++r) out[r] = A((row_ - first_row_) + r);
-      else if (reduces_channels(i.op))
-        reduce_channels(i, in, out, n);
-      else
-        for (std::int64_t r = 0; r < (step->of_rows ? n : 1); ++r)
-          add_row(i, step->of_rows ? View<A>{in[0].values + r, 0, false} : in[0], row_ - first_row_ + r, 0, d_.cols);
-      ++step;
-    }
-    return step;
-  }
-  /// Of values for each channel.
-  void reduce_channels(const Instruction& i, const View<A>* in, A* out, std::int64_t n) {
-    if (!finds_extreme(i.op)) {
-      *out = row_sum<A>(n, [&](auto c, auto lanes) { return load(in[0].values + c, lanes); });
-      return;
-    }
-    Extreme<A> found;
-    for (std::int64_t c = 0; c < n; ++c) found.see(in[0].values[c], A(c + 1), is_least(i.op));
-    *out = is_place(i.op) ? found.at : found.best;
-  }
-
-  const Step<A>* run(const Step<A>* step, const Pass& pass, std::int64_t image, std::int64_t rows) {
-    const Step<A>*const begin = one_row(step, pass.image), *end = begin;
-    const bool last = &pass == &p_.passes.back();
-    const std::int64_t width = d_.cols <= tile_ ? d_.cols : tile_ / 2;
-    since_flush_ = 0;
-    for (row_ = first_row_; row_ < first_row_ + rows; row_ += count_) {
-      count_ = std::min(block_rows_, first_row_ + rows - row_);
-      if (backward_) move_lasting(image, row_, count_, false);
-      end = begin;
-      for (const Phase& phase : pass.phases) {
-        const Step<A>* const tiles = one_row(end, phase.rows);
-        end = tiles + phase.tiles.size();
-        for (std::int64_t c = 0; tiles != end && c < d_.cols; c += width)
-          run_tile(tiles, end, c, std::min(width, d_.cols - c));
-      }
-      if (last && !backward_) move_lasting(image, row_, count_, true);
-      if ((since_flush_ += int(count_)) >= kMostBlockRows) flush(pass);
-    }
-    flush(pass);
-    finish(pass, false);
-    return end;
-  }
-
-  void run_tile(const Step<A>* step, const Step<A>* end, std::int64_t c, std::int64_t n) {
-    const T* const streams[] = {out_, x_, dy_};
-    std::size_t stream = 0;
-    for (; step != end; ++step) {
-      const Instruction& i = *step->instruction;
-      View<A> in[4];
-      in[1].values = in[2].values = nullptr;
-      for (int k = 0; k < step->operands; ++k) in[k] = step->in[k].at(row_, c, n);
-      const View<A> out = step->out.at(row_, c, n);
-      if (step->kernel != nullptr) {
-        Ahead ahead;  // in the next rows, so that memory is read while this tile
-                      // is computed
-        if (stream < (backward_ ? 3 : 2))
-          ahead = {reinterpret_cast<const char*>(streams[stream] + (row_ + count_) * d_.cols + c),
-                   d_.cols * std::int64_t(sizeof(T)), sizeof(T), stream == 0};
-        ++stream;
-        step->kernel(in, out, count_, n, ahead);
-      } else if (i.kind == Kind::store) {
-        if (out_ && (i.in[0].where != Where::result || adds_ || !std::is_same_v<T, A>)) store_tile(in[0], c, n);
-      } else if (i.kind == Kind::compute) {  // of x or dy
-        const T* const from = (i.op == Op::x ? x_ : dy_) + row_ * d_.cols + c;
-        for (std::int64_t r = 0; r < count_; ++r)
-          each_vector<A>(
-              n, [&](auto k, auto lanes) { store(out.row(r) + k, load(from + r * d_.cols + k, lanes), lanes); });
-      } else if (i.op == Op::sum_c) {
-        sum_tile(i, in, c, n);
-      } else if (reduces_channels(i.op)) {
-        for (std::int64_t r = 0; r < count_; ++r) {
-          Extreme<A>& found = row_extremes_[i.out.index];
-          if (c == 0) found = {};
-          for (std::int64_t k = 0; k < n; ++k) found.see(in[0].row(r)[k], A(c + k + 1), is_least(i.op));
-          rows_[i.out.index * kMostBlockRows + r] = is_place(i.op) ? found.at : found.best;
-        }
-      } else if (finds_extreme(i.op)) {
-        for (std::int64_t r = 0; r < count_; ++r) add_row(i, {in[0].row(r), 0, true}, row_ - first_row_ + r, c, n);
+  /// Says where registers are, and fills those that hold something from the beginning. Returns how much memory they take.
+  std::int64_t lay_out(A* memory, const std::array<Tensor, kMostFormulaParameters>& parameters, A* lasting) {
+    std::int64_t used = 0;
+    for (int r = 0; r < int(p_.registers.size()); ++r) {
+      const Register& one = p_.registers[std::size_t(r)];
+      const Op leaf = one.leaf == kNone ? Op::stop : g_[one.leaf].op;
+      const std::int64_t size = size_of(one.extent);
+      Place<A> place;
+      if (one.lasts) {
+        place = {lasting, one.extent == Extent::rows, one.extent == Extent::rows ? 0 : size};
+        lasting += one.extent == Extent::rows ? d_.images * d_.rows : d_.images * size;
+      } else if (leaf == Op::parameter) {
+        place.begin = parameters[std::size_t(g_[one.leaf].index)].data<A>();
+      } else if (const T* const there = leaf == Op::x              ? x_
+                                        : leaf == Op::dy           ? dy_
+                                        : r == p_.result && !adds_ ? out_
+                                                                   : nullptr;
+                 kSame && there) {
+        place = {(A*)there, d_.cols, 0};
       } else {
-        add_tile(i, in, c, n);
+        place.begin = memory + used;
+        used += lines(size) + kLine;  // not all at the same place in a page
+        if (memory && leaf == Op::number) *place.begin = A(g_[one.leaf].number);
+        if (memory && leaf == Op::tokens) *place.begin = A(d_.rows);
+        for (std::int64_t c = 0; memory && leaf == Op::channel && c < d_.cols; ++c) place.begin[c] = A(c + 1);
       }
+      if (memory) places_[r] = place;
     }
+    return used;
   }
 
-  /// The sums of rows, or of their parts from column c on.
-  void sum_tile(const Instruction& i, const View<A>* in, std::int64_t c, std::int64_t n) {
-    A* const sums = rows_ + i.out.index * kMostBlockRows;
-    with_product(in, [&]<class P>() {
-      for (std::int64_t r = 0; r < count_; ++r) {
-        const P term(in, r);
-        RowState<A> state{};
-        if (c > 0) state = states_[i.out.index];
-        sum_piece<A>(n, state, term);
-        if (n < d_.cols) states_[i.out.index] = state;
-        sums[r] = lane_sum((state[0] + state[1]) + (state[2] + state[3]));
+  Step<A> step_of(const Instruction& i) const {
+    Step<A> step;
+    step.kernel = kernel_for<A>(i);
+    step.extent = i.reduction == Op::stop ? extent_of(i.out) : Extent::number;
+    Call<A>& call = step.call;
+    for (std::size_t k = 0; k < i.in.size(); ++k) {
+      if (i.in[k] == kNone) continue;
+      step.operands[step.count++] = std::uint8_t(k);
+      if (i.reduction != Op::stop) step.extent = std::max(step.extent, extent_of(i.in[k]));
+    }
+    for (std::size_t k = 0; k < step.count; ++k) {
+      const std::size_t o = step.operands[k];
+      const Extent in = extent_of(i.in[o]);
+      const bool by_row = in == Extent::rows && (step.extent == Extent::block || i.reduction != Op::stop);
+      call.in[o] = {nullptr, in == Extent::block ? d_.cols : by_row,
+                    in == Extent::channels || (in == step.extent && !by_row)};
+      step.follows = step.follows && call.in[o].step == (call.in[o].is_vector ? d_.cols : 0);
+    }
+    step.follows = step.follows && i.reduction == Op::stop;
+    call.instruction = &i;
+    call.cols = step.extent >= Extent::block || step.extent == Extent::channels ? d_.cols : 1;
+    call.total = totals_ + i.total * 2 * d_.cols;
+    call.place = call.total + d_.cols;
+    return step;
+  }
+
+  void move(std::int64_t image, std::int64_t row, bool begins) {
+    for (int r = 0; r < int(p_.registers.size()); ++r)
+      if (begins || places_[r].by_row)
+        now_[r] = places_[r].begin + row * places_[r].by_row + image * places_[r].by_image;
+    row_ = row;
+  }
+
+  /// Some instructions, on so many rows from the token `token` on.
+  void run(std::size_t first, std::size_t end, std::int64_t rows, std::int64_t token) {
+    for (std::size_t s = first; s < end; ++s) {
+      const Instruction& i = p_.code[s];
+      Step<A>& step = steps_[s];
+      Call<A>& call = step.call;
+      for (std::size_t k = 0; k < step.count; ++k) call.in[step.operands[k]].values = now_[i.in[step.operands[k]]];
+      call.out = now_[i.out];
+      call.token = token;
+      if (step.extent == Extent::block) {
+        call.rows = step.follows ? 1 : rows;
+        call.cols = step.follows ? rows * d_.cols : d_.cols;
+      } else if (step.extent == Extent::rows) {
+        (i.reduction == Op::stop ? call.cols : call.rows) = rows;
       }
-    });
-  }
-
-  void store_tile(const View<A>& from, std::int64_t c, std::int64_t n) {
-    for (std::int64_t r = 0; r < count_; ++r) {
-      T* const to = out_ + (row_ + r) * d_.cols + c;
-      choose(adds_, [&](auto add) {
-        choose(from.wide, [&](auto wide) {
-          const Source<A, decltype(wide)::value> from_row(from, r);
-          each_vector<A>(n, [&](auto k, auto lanes) { put<decltype(add)::value>(to + k, from_row(k, lanes), lanes); });
-        });
-      });
-    }
-  }
-
-  // Sums over rows: a few are added in A, and these sums in double (RowAdder).
-  // Those over the rows of an image begin anew with each pass.
-  double* total(const Instruction& i) { return totals_ + i.state * 2 * wide_cols_; }
-  A* few(const Instruction& i) { return reinterpret_cast<A*>(total(i) + wide_cols_); }
-  void add_tile(const Instruction& i, const View<A>* in, std::int64_t c, std::int64_t n) {
-    A* const to = few(i) + c;
-    with_product(in, [&]<class P>() {
-      P terms[kMostBlockRows];
-      const std::int64_t rows = count_;
-      for (std::int64_t r = 0; r < rows; ++r) terms[r] = P(in, r);
-      each_vector<A>(n, [&](auto k, auto lanes) {
-        Vec<A> sum = load(to + k, lanes);
-        for (std::int64_t r = 0; r < rows; ++r) sum += terms[r](k, lanes);
-        store(to + k, sum, lanes);
-      });
-    });
-  }
-  /// The values of one row, or of one image: n from channel c on, or one.
-  void add_row(const Instruction& i, const View<A>& in, std::int64_t token, std::int64_t c, std::int64_t n) {
-    const std::int64_t count = in.wide ? n : 1;
-    for (std::int64_t k = 0; k < count; ++k)
-      if (finds_extreme(i.op))
-        extremes_[i.state * wide_cols_ + c + k].see(in.values[k], A(token), is_least(i.op));
+      if (step.kernel)
+        step.kernel(call);
       else
-        total(i)[c + k] += double(in.values[k]);
-  }
-  void flush(const Pass& pass) {
-    since_flush_ = 0;
-    for (const Instruction& i : pass.sums) {
-      if (i.out.where != Where::channels || i.in[0].where == Where::channels || finds_extreme(i.op)) continue;
-      double* const sum = total(i);
-      A* const values = few(i);
-      for (std::int64_t c = 0; c < d_.cols; ++c) {
-        sum[c] += double(values[c]);
-        values[c] = 0;
-      }
+        read(i.op == Op::x ? x_ : dy_, call);
+      if (nan_ && i.total == kNone) look(i.id, i.out, rows);
     }
   }
-  /// Puts sums in their places and begins anew.
-  void finish(const Pass& pass, bool of_all) {
-    for (const Instruction& i : pass.sums) {
-      if ((i.op == Op::sum_all) != of_all) continue;
-      const View<A> out = outside(i.out).at(0, 0, 0);
-      for (std::int64_t c = 0; c < (out.wide ? d_.cols : 1); ++c)
-        if (finds_extreme(i.op)) {
-          Extreme<A>& found = extremes_[i.state * wide_cols_ + c];
-          out.values[c] = is_place(i.op) ? found.at : found.best;
-          found = {};
-        } else {
-          out.values[c] = A(total(i)[c]);
-          total(i)[c] = 0;
-        }
-    }
+  void look(Id id, int at, std::int64_t rows) {
+    const Extent extent = extent_of(at);
+    const std::int64_t size = extent < Extent::rows ? size_of(extent) : size_of(extent) / block_rows_ * rows;
+    if (std::any_of(now_[at], now_[at] + size, [](A v) { return v != v; })) (*nan_)[std::size_t(id)] = true;
+  }
+  void read(const T* from, const Call<A>& call) const {
+    if constexpr (!kSame)
+      each_vector<A>(call.rows * call.cols,
+                     [&](auto i, auto lanes) { store(call.out + i, load(from + row_ * d_.cols + i, lanes), lanes); });
+  }
+  void write(std::int64_t rows) const {
+    T* const to = out_ + row_ * d_.cols;
+    const A* const from = now_[p_.result];
+    choose(adds_, [&](auto add) {
+      each_vector<A>(rows * d_.cols,
+                     [&](auto i, auto lanes) { put<decltype(add)::value>(to + i, load(from + i, lanes), lanes); });
+    });
   }
 
-  /// Writes or reads what lasts from the forward to the backward pass: of some
-  /// rows, or with none of the image.
-  void move_lasting(std::int64_t image, std::int64_t row, std::int64_t rows, bool writes) {
-    const std::int64_t all = d_.images * d_.rows;
-    A* at = lasting_;
-    for (const Operand& l : p_.lasting) {
-      const View<A> view = outside(l).at(0, 0, 0);
-      const bool of_rows = l.where == Where::row;
-      const std::int64_t each = of_rows || l.where == Where::number ? 1 : d_.cols, count = of_rows    ? rows
-                                                                                           : rows > 0 ? 0
-                                                                                                      : each;
-      A* const memory = at + (of_rows ? row : image * each);
-      std::copy_n(writes ? view.values : memory, count, writes ? memory : view.values);
-      at += each * (of_rows ? all : d_.images);
+  void begin(const Instruction& i) {
+    if (i.total == kNone) return;
+    double* const total = totals_ + i.total * 2 * d_.cols;
+    std::fill_n(total, d_.cols, 0.0);
+    std::fill_n(total + d_.cols, d_.cols, -1.0);
+  }
+  /// Puts sums over rows in their registers and begins anew: those of an image, or at the end those of all.
+  void finish(std::size_t first, std::size_t end, bool at_end) {
+    for (std::size_t s = first; s < end; ++s) {
+      const Instruction& i = p_.code[s];
+      if (i.total == kNone || (i.reduction == Op::sum_all && !at_end)) continue;
+      const bool is_place = i.reduction == Op::first_most_t || i.reduction == Op::first_least_t;
+      const double* const total = totals_ + (i.total * 2 + is_place) * d_.cols;
+      for (std::int64_t c = 0; c < size_of(extent_of(i.out)); ++c) now_[i.out][c] = A(total[c]);
+      begin(i);
+      if (nan_) look(i.id, i.out, 0);
     }
   }
 
@@ -468,39 +361,52 @@ class Run {
   const FormulaDims d_;
   const T *const x_, *const dy_;
   T* const out_;
-  const bool adds_, backward_;
-  A* const lasting_;
-  const std::int64_t tile_, block_rows_, wide_cols_;
+  const bool adds_;
+  std::vector<bool>* const nan_;  // by value: whether it is NaN; may be null
+  const std::int64_t block_rows_;
   const Scratch<A> memory_;
-  const Scratch<RowState<A>> states_;
   const Scratch<double> totals_;
-  const Scratch<Extreme<A>> extremes_;
-  const Scratch<Extreme<A>> row_extremes_;
-  const Scratch<A*> channels_;
+  const Scratch<Place<A>> places_;
+  const Scratch<A*> now_;
   const Scratch<Step<A>> steps_;
-  A *tiles_ = nullptr, *kept_ = nullptr, *rows_ = nullptr, *numbers_ = nullptr;
-  std::int64_t first_row_ = 0, row_ = 0, count_ = 0;
-  int since_flush_ = 0;
+  std::int64_t row_ = 0;
 };
 
 }  // namespace
 
 void CpuBackend::formula(FormulaDims d, const FormulaForward& f) {
   for_type("formula", f.x.dtype(), [&]<class T>(Type<T>) {
-    const Program& program = f.programs->forward[std::size_t(f.x.dtype())];
-    Run<T>(program, *f.programs, d, f.x, Tensor(), {f.y}, f.parameters, f.lasting.data<Acc<T>>(), false)();
+    Run<T>(f.programs->forward, *f.programs, d, f.x, Tensor(), {f.y}, f.parameters, f.lasting.data<Acc<T>>())();
   });
 }
 
 void CpuBackend::formula_backward(FormulaDims d, const FormulaBackward& b) {
   const FormulaForward& f = b.forward;
   for_type("formula_backward", f.x.dtype(), [&]<class T>(Type<T>) {
-    const Program& program = f.programs->backward[std::size_t(f.x.dtype())];
-    Run<T> run(program, *f.programs, d, f.x, b.dy, b.dx, f.parameters, f.lasting.data<Acc<T>>(), true);
+    const Program& program = f.programs->backward;
+    Run<T> run(program, *f.programs, d, f.x, b.dy, b.dx, f.parameters, f.lasting.data<Acc<T>>());
     run();
     for (std::size_t p = 0; p < program.gradients.size(); ++p) run.put_gradient(program.gradients[p], b.dparameters[p]);
-    if (b.dx && f.programs->graph.dx() == kNone && !adds(b.dx)) std::fill_n(b.dx.to.data<T>(), b.dx.to.size(), T());
+    if (b.dx && program.result == kNone && !adds(b.dx)) std::fill_n(b.dx.to.data<T>(), b.dx.to.size(), T());
   });
+}
+
+std::optional<std::string> first_nan(const Tree& tree, const Programs& programs, FormulaDims d,
+                                     const FormulaBackward& input) {
+  const Programs alone(tree, programs.graph.site(), programs.parameters, false);
+  const FormulaForward& f = input.forward;
+  std::vector<bool> nan(alone.graph.nodes().size());
+  const auto is_nan = [&](Id id) { return id != kNone && nan[std::size_t(id)]; };
+  for_type("first_nan", f.x.dtype(), [&]<class T>(Type<T>) {
+    const Scratch<Acc<T>> lasting(alone.lasting_size(d.images, d.images * d.rows));
+    Run<T>(alone.forward, alone, d, f.x, Tensor(), {}, f.parameters, lasting, &nan)();
+    if (input.dy) Run<T>(alone.backward, alone, d, f.x, input.dy, {}, f.parameters, lasting, &nan)();
+  });
+  for (std::size_t t = 0; t < tree.terms.size(); ++t)
+    if (is_nan(alone.graph.of_term(t))) return text_of(tree, int(t));
+  for (std::size_t t = tree.terms.size(); t-- > 0;)
+    if (is_nan(alone.graph.gradient(alone.graph.of_term(t)))) return "the derivative by " + text_of(tree, int(t));
+  return std::nullopt;
 }
 
 }  // namespace normlab

@@ -11,77 +11,78 @@
 namespace normlab::formula {
 namespace {
 
-/// An elementwise function of one value: its word, and its derivative at a, where it is y.
-struct UnaryRow {
-  Op op;
+/// What is known of an operation. Of a leaf, `axes` are its own, otherwise those of its arguments that stay. It has the
+/// facts that all its values have, if it keeps them, and those that it gives; and it is finite if they have `finite_if`.
+/// `slope`: the derivative at a, where it is y; null: 0, or Derivative says it.
+struct OpRow {
   std::string_view word;
-  Id (*slope)(Graph& g, Id a, Id y);  // null: 0
+  Axes axes;
+  Facts keeps, gives, finite_if;
+  Id (*slope)(Graph& g, Id a, Id y) = nullptr;
 };
-constexpr UnaryRow kUnary[] = {
-    {Op::stop, "stop", nullptr},
-    {Op::neg, "neg", [](Graph& g, Id, Id) { return g.number(-1); }},
-    {Op::inverse, "inverse", [](Graph& g, Id, Id y) { return g.unary(Op::neg, g.mul(y, y)); }},
-    {Op::abs, "abs", [](Graph& g, Id a, Id) { return g.unary(Op::sign, a); }},
-    {Op::sign, "sign", nullptr},
-    {Op::sqrt, "sqrt", [](Graph& g, Id, Id y) { return g.mul(g.number(0.5), g.unary(Op::inverse, y)); }},
-    {Op::exp, "exp", [](Graph&, Id, Id y) { return y; }},
-    {Op::expm1, "expm1", [](Graph& g, Id, Id y) { return g.add(y, g.number(1)); }},
-    {Op::log, "log", [](Graph& g, Id a, Id) { return g.unary(Op::inverse, a); }},
-    {Op::log1p, "log1p", [](Graph& g, Id a, Id) { return g.unary(Op::inverse, g.add(a, g.number(1))); }},
-    {Op::tanh, "tanh", [](Graph& g, Id, Id y) { return g.sub(g.number(1), g.mul(y, y)); }},
-    {Op::sigmoid, "sigmoid", [](Graph& g, Id, Id y) { return g.mul(y, g.sub(g.number(1), y)); }},
-    {Op::erf, "erf",
+constexpr Facts kEvery = kFinite | kNotNegative | kPositive, kNever = 8;
+constexpr Axes kRow = kImage | kToken, kOthers = kImage | kChannel;
+/// In the order of Op.
+constexpr OpRow kOps[] = {
+    {"x", kAllAxes, 0, kFinite, kNever},
+    {"dy", kAllAxes, 0, kFinite, kNever},
+    {"", 0, 0, kFinite, kNever},  // a number
+    {"", 0, 0, kFinite, kNever},  // a parameter
+    {"channel", kChannel, 0, kEvery, kNever},
+    {"token", kRow, 0, kFinite | kNotNegative, kNever},
+    {"tokens", 0, 0, kEvery, kNever},
+    {"stop", kAllAxes, kEvery, 0, kNever},
+    {"neg", kAllAxes, kFinite, 0, kNever, [](Graph& g, Id, Id) { return g.number(-1); }},
+    {"inverse", kAllAxes, kNotNegative | kPositive, 0, kFinite | kPositive,
+     [](Graph& g, Id, Id y) { return g.unary(Op::neg, g.mul(y, y)); }},
+    {"abs", kAllAxes, kFinite | kPositive, kNotNegative, kNever,
+     [](Graph& g, Id a, Id) { return g.unary(Op::sign, a); }},
+    {"sign", kAllAxes, kFinite, 0, kNever},
+    {"sqrt", kAllAxes, kPositive, kNotNegative, kFinite | kNotNegative,
+     [](Graph& g, Id, Id y) { return g.mul(g.number(0.5), g.unary(Op::inverse, y)); }},
+    {"exp", kAllAxes, 0, kNotNegative, kNever, [](Graph&, Id, Id y) { return y; }},
+    {"expm1", kAllAxes, 0, 0, kNever, [](Graph& g, Id, Id y) { return g.add(y, g.number(1)); }},
+    {"log", kAllAxes, 0, 0, kFinite | kPositive, [](Graph& g, Id a, Id) { return g.unary(Op::inverse, a); }},
+    {"log1p", kAllAxes, 0, 0, kFinite | kNotNegative,
+     [](Graph& g, Id a, Id) { return g.unary(Op::inverse, g.add(a, g.number(1))); }},
+    {"tanh", kAllAxes, kFinite, 0, kNever, [](Graph& g, Id, Id y) { return g.sub(g.number(1), g.mul(y, y)); }},
+    {"sigmoid", kAllAxes, kFinite, kNotNegative, kNever,
+     [](Graph& g, Id, Id y) { return g.mul(y, g.sub(g.number(1), y)); }},
+    {"erf", kAllAxes, kFinite, 0, kNever,
      [](Graph& g, Id a, Id) {
        return g.mul(g.number(2 * std::numbers::inv_sqrtpi), g.unary(Op::exp, g.unary(Op::neg, g.mul(a, a))));
      }},
-    {Op::atan, "atan", [](Graph& g, Id a, Id) { return g.unary(Op::inverse, g.add(g.mul(a, a), g.number(1))); }},
-    {Op::sin, "sin", [](Graph& g, Id a, Id) { return g.unary(Op::cos, a); }},
-    {Op::cos, "cos", [](Graph& g, Id a, Id) { return g.unary(Op::neg, g.unary(Op::sin, a)); }},
-    {Op::softplus, "softplus", [](Graph& g, Id a, Id) { return g.unary(Op::sigmoid, a); }}};
-
-const UnaryRow* find_unary(Op op) {
-  const auto* row = std::find_if(std::begin(kUnary), std::end(kUnary), [&](const UnaryRow& r) { return r.op == op; });
-  return row == std::end(kUnary) ? nullptr : row;
-}
-
-/// A function that is composed of others, and so is its derivative.
-struct ComposedRow {
-  std::string_view word;
-  Id (*value)(Graph& g, const std::vector<Id>& a);
-};
-constexpr ComposedRow kComposed[] = {
-    {"+", [](Graph& g, const std::vector<Id>& a) { return g.add(a[0], a[1]); }},
-    {"-", [](Graph& g, const std::vector<Id>& a) { return g.sub(a[0], a[1]); }},
-    {"*", [](Graph& g, const std::vector<Id>& a) { return g.mul(a[0], a[1]); }},
-    {"/", [](Graph& g, const std::vector<Id>& a) { return g.quotient(a[0], a[1]); }},
-    {"rsqrt", [](Graph& g, const std::vector<Id>& a) { return g.unary(Op::inverse, g.unary(Op::sqrt, a[0])); }},
-    {"relu", [](Graph& g, const std::vector<Id>& a) { return g.binary(Op::max, g.number(0), a[0]); }},
-    {"silu", [](Graph& g, const std::vector<Id>& a) { return g.mul(a[0], g.unary(Op::sigmoid, a[0])); }},
-    {"gelu",
-     [](Graph& g, const std::vector<Id>& a) {
-       const Id erf = g.unary(Op::erf, g.mul(g.number(std::numbers::sqrt2 / 2), a[0]));
-       return g.mul(g.mul(g.number(0.5), a[0]), g.add(g.number(1), erf));
-     }},
-    {"min", [](Graph& g, const std::vector<Id>& a) { return g.binary(Op::min, a[0], a[1]); }},
-    {"max", [](Graph& g, const std::vector<Id>& a) { return g.binary(Op::max, a[0], a[1]); }},
-    {"clamp",
-     [](Graph& g, const std::vector<Id>& a) { return g.binary(Op::min, g.binary(Op::max, a[0], a[1]), a[2]); }},
-    {"where<", [](Graph& g, const std::vector<Id>& a) { return g.less(a[0], a[1], a[2], a[3]); }},
-    {"where>", [](Graph& g, const std::vector<Id>& a) { return g.less(a[1], a[0], a[2], a[3]); }}};
-
-constexpr std::string_view kOtherWords[] = {
-    "+",      "-",   "*",   "*0",         "/",           "^",     "min",   "max",   "where",        "same",
-    "sum",    "max", "min", "first_most", "first_least", "sum_t", "max_t", "min_t", "first_most_t", "first_least_t",
-    "sum_all"};
+    {"atan", kAllAxes, kFinite, 0, kNever,
+     [](Graph& g, Id a, Id) { return g.unary(Op::inverse, g.add(g.mul(a, a), g.number(1))); }},
+    {"sin", kAllAxes, kFinite, 0, kNever, [](Graph& g, Id a, Id) { return g.unary(Op::cos, a); }},
+    {"cos", kAllAxes, kFinite, 0, kNever, [](Graph& g, Id a, Id) { return g.unary(Op::neg, g.unary(Op::sin, a)); }},
+    {"softplus", kAllAxes, kFinite, kNotNegative, kNever, [](Graph& g, Id a, Id) { return g.unary(Op::sigmoid, a); }},
+    {"+", kAllAxes, kFinite | kNotNegative, 0, kNever},
+    {"-", kAllAxes, kFinite, 0, kNever},
+    {"*", kAllAxes, kEvery, 0, kNever},
+    {"*", kAllAxes, 0, 0, kNever},  // times
+    {"/", kAllAxes, kNotNegative, 0, kNever},
+    {"^", kAllAxes, 0, 0, kNever},
+    {"min", kAllAxes, kEvery, 0, kNever},
+    {"max", kAllAxes, kEvery, 0, kNever},
+    {"where", kAllAxes, kEvery, 0, kNever},
+    {"same", kAllAxes, kFinite | kNotNegative, 0, kNever},
+    {"sum", kRow, kEvery, 0, kNever},
+    {"max", kRow, kEvery, 0, kNever},
+    {"min", kRow, kEvery, 0, kNever},
+    {"first_most", kRow, kEvery, 0, kNever},
+    {"first_least", kRow, kEvery, 0, kNever},
+    {"sum_t", kOthers, kEvery, 0, kNever},
+    {"max_t", kOthers, kEvery, 0, kNever},
+    {"min_t", kOthers, kEvery, 0, kNever},
+    {"first_most_t", kOthers, kEvery, 0, kNever},
+    {"first_least_t", kOthers, kEvery, 0, kNever},
+    {"sum_all", kChannel, kEvery, 0, kNever}};
+static_assert(std::size(kOps) == std::size_t(Op::sum_all) + 1);
+constexpr const OpRow& row_of(Op op) { return kOps[std::size_t(op)]; }
+constexpr bool is_unary(Op op) { return Op::stop <= op && op <= Op::softplus; }
 
 }  // namespace
-
-std::string_view word_of_op(Op op) {
-  constexpr std::string_view kLeaves[] = {"x", "dy", "", "", "channel", "token", "tokens"};
-  if (is_leaf(op)) return kLeaves[std::size_t(op)];
-  const UnaryRow* row = find_unary(op);
-  return row ? row->word : kOtherWords[std::size_t(op) - std::size_t(Op::add)];
-}
 
 Id Graph::make(Op op, std::array<Id, 4> in, double value, int index) {
   if ((op == Op::add || op == Op::mul || op == Op::times) && in[0] > in[1]) std::swap(in[0], in[1]);
@@ -91,103 +92,42 @@ Id Graph::make(Op op, std::array<Id, 4> in, double value, int index) {
         return in[std::size_t(1 - one)];
   const auto [known, is_new] = known_.try_emplace({op, in, value, index}, Id(nodes_.size()));
   if (!is_new) return known->second;
+  const OpRow& row = row_of(op);
   Node node{.op = op, .in = in, .number = value, .index = index};
-  const auto of = [&](std::size_t i) { return in[i] == kNone ? Node{} : (*this)[in[i]]; };
-  const Node a = of(0), b = of(1), c = of(2), d = of(3);
-  node.axes = Axes(a.axes | b.axes | c.axes | d.axes);
-  if (reduces_channels(op)) node.axes = Axes(node.axes & ~kChannel);
-  if (reduces_tokens(op)) node.axes = Axes(node.axes & ~kToken);
-  if (op == Op::sum_all) node.axes = Axes(node.axes & kChannel);
-  const auto is = [&](bool finite, bool not_negative = false, bool positive = false) {
-    node.finite = finite;
-    node.not_negative = not_negative || positive;
-    node.positive = positive;
-  };
-  const bool both = a.finite && b.finite;
-  switch (op) {
-    case Op::x:
-    case Op::dy:
-      node.axes = kAllAxes;
-      is(true);
-      break;
-    case Op::number:
-      is(true, value >= 0, value > 0);
-      break;
-    case Op::parameter:
-      node.axes = parameters_[std::size_t(index)].per_channel ? kChannel : Axes(0);
-      is(true);
-      break;
-    case Op::channel:
-    case Op::token:
-    case Op::tokens:
-      node.axes = op == Op::channel ? kChannel : op == Op::token ? Axes(kImage | kToken) : Axes(0);
-      is(true, true, op != Op::token);
-      break;
-    case Op::abs:
-      is(a.finite, true, a.positive);
-      break;
-    case Op::inverse:
-      is(a.finite && a.positive, a.not_negative, a.positive);
-      break;
-    case Op::sqrt:
-      is(a.finite && a.not_negative, true, a.positive);
-      break;
-    case Op::exp:
-      is(a.op == Op::neg && (*this)[a.in[0]].finite && (*this)[a.in[0]].not_negative, true);
-      break;
-    case Op::expm1:
-    case Op::pow:
-      is(false);
-      break;
-    case Op::log:
-      is(a.finite && a.positive);
-      break;
-    case Op::log1p:
-      is(a.finite && a.not_negative);
-      break;
-    case Op::sigmoid:
-    case Op::softplus:
-      is(a.finite, true);
-      break;
-    case Op::add:
-      is(both, a.not_negative && b.not_negative, (a.positive && b.not_negative) || (b.positive && a.not_negative));
-      break;
-    case Op::mul:
-      is(both, in[0] == in[1] || (a.not_negative && b.not_negative), a.positive && b.positive);
-      break;
-    case Op::div:
-      is(both && b.positive, a.not_negative && b.not_negative);
-      break;
-    case Op::min:
-    case Op::max:
-      is(both, a.not_negative && b.not_negative, a.positive && b.positive);
-      break;
-    case Op::select:
-      is(c.finite && d.finite, c.not_negative && d.not_negative, c.positive && d.positive);
-      break;
-    case Op::same:
-      is(c.finite, c.not_negative);
-      break;
-    case Op::times:
-      is(false);
-      break;
-    case Op::sub:
-      is(both);
-      break;
-    case Op::neg:
-    case Op::sign:
-    case Op::tanh:
-    case Op::erf:
-    case Op::atan:
-    case Op::sin:
-    case Op::cos:
-      is(a.finite);
-      break;
-    default:  // stop and the reductions
-      is(a.finite, a.not_negative, a.positive);
+  Axes axes = 0;
+  Facts all = kEvery;
+  for (std::size_t k = 0; k < in.size() && in[k] != kNone; ++k) {
+    axes |= (*this)[in[k]].axes;
+    if (k > 1 || (op != Op::select && op != Op::same)) all &= (*this)[in[k]].facts;
   }
+  node.axes = is_leaf(op) ? row.axes : Axes(axes & row.axes);
+  if (op == Op::parameter && parameters_[std::size_t(index)].per_channel) node.axes = kChannel;
+  node.facts = Facts((all & row.keeps) | row.gives | ((all & row.finite_if) == row.finite_if ? kFinite : 0));
+  const auto has_facts = [&](Id id, Facts facts) { return ((*this)[id].facts & facts) == facts; };
+  if (op == Op::number) node.facts |= value > 0 ? kEvery : value == 0 ? kNotNegative : 0;
+  if (op == Op::exp && (*this)[in[0]].op == Op::neg && has_facts((*this)[in[0]].in[0], kFinite | kNotNegative))
+    node.facts |= kFinite;
+  if (op == Op::add && (all & kNotNegative) && (has_facts(in[0], kPositive) || has_facts(in[1], kPositive)))
+    node.facts |= kPositive;
+  if (op == Op::mul && in[0] == in[1]) node.facts |= kNotNegative;
+  if (op == Op::div && has_facts(in[0], kFinite) && has_facts(in[1], kFinite | kPositive)) node.facts |= kFinite;
   nodes_.push_back(node);
   return known->second;
+}
+
+Id Graph::mul(Id a, Id b) {
+  Id parts[2] = {kNone, kNone};  // those with channels, and those without
+  const auto take = [&](Id factor) {
+    Id& part = parts[!((*this)[factor].axes & kChannel)];
+    part = part == kNone ? factor : binary(Op::mul, part, factor);
+  };
+  for (const Id whole : {a, b}) {
+    const Node n = (*this)[whole];
+    const bool splits = n.op == Op::mul && (((*this)[n.in[0]].axes ^ (*this)[n.in[1]].axes) & kChannel);
+    take(splits ? n.in[0] : whole);
+    if (splits) take(n.in[1]);
+  }
+  return parts[0] == kNone || parts[1] == kNone ? parts[parts[0] == kNone] : binary(Op::mul, parts[0], parts[1]);
 }
 
 Id Graph::quotient(Id a, Id b) {
@@ -195,7 +135,9 @@ Id Graph::quotient(Id a, Id b) {
   return by_inverse ? mul(a, unary(Op::inverse, b)) : binary(Op::div, a, b);
 }
 
-Id Graph::factor(Id a, Id b) { return binary((*this)[a].finite && (*this)[b].finite ? Op::mul : Op::times, a, b); }
+Id Graph::factor(Id a, Id b) {
+  return (*this)[a].facts & (*this)[b].facts & kFinite ? mul(a, b) : binary(Op::times, a, b);
+}
 
 Graph::Graph(const Tree& tree, const Site& site, const std::vector<Parameter>& parameters)
     : site_(site), parameters_(parameters) {
@@ -231,14 +173,29 @@ Id Graph::built(const Tree& tree, int term) {
 }
 
 Id Graph::called(const std::string& word, const std::vector<Id>& a) {
-  if (word == "^") return binary(Op::pow, a[0], a[1]);
   const Called reduction = find_function(word);
   if (reduction.function && reduction.function->reduces && a.size() == reduction.function->least)
     return reduced(reduction, a);
-  for (const UnaryRow& row : kUnary)
-    if (row.word == word) return unary(row.op, a[0]);
-  for (const ComposedRow& row : kComposed)
-    if (row.word == word) return row.value(*this, a);
+  for (std::size_t op = 0; op < std::size(kOps); ++op)
+    if (is_unary(Op(op)) && kOps[op].word == word) return unary(Op(op), a[0]);
+  const Id p = a[0], q = a.back();
+  if (word == "+") return add(p, q);
+  if (word == "-") return sub(p, q);
+  if (word == "*") return mul(p, q);
+  if (word == "/") return quotient(p, q);
+  if (word == "^") return binary(Op::pow, p, q);
+  if (word == "min") return binary(Op::min, p, q);
+  if (word == "max") return binary(Op::max, p, q);
+  if (word == "clamp") return binary(Op::min, binary(Op::max, p, a[1]), q);
+  if (word == "where<") return less(p, a[1], a[2], q);
+  if (word == "where>") return less(a[1], p, a[2], q);
+  if (word == "rsqrt") return unary(Op::inverse, unary(Op::sqrt, p));
+  if (word == "relu") return binary(Op::max, number(0), p);
+  if (word == "silu") return mul(p, unary(Op::sigmoid, p));
+  if (word == "gelu") {
+    const Id erf = unary(Op::erf, mul(number(std::numbers::sqrt2 / 2), p));
+    return mul(mul(number(0.5), p), add(number(1), erf));
+  }
   throw InputError(concat("formula: unknown function ", word));
 }
 
@@ -300,11 +257,8 @@ struct Derivative {
     const Node n = g[node];
     const Id dy = of[std::size_t(node)], zero = g.number(0);
     const auto [a, b, c, d] = n.in;
-    if (const UnaryRow* row = find_unary(n.op)) {
-      if (n.op == Op::neg) return give(node, 0, g.unary(Op::neg, dy));
-      if (row->slope) give(node, 0, g.factor(dy, row->slope(g, a, node)));
-      return;
-    }
+    if (n.op == Op::neg) return give(node, 0, g.unary(Op::neg, dy));
+    if (const auto slope = row_of(n.op).slope) return give(node, 0, g.factor(dy, slope(g, a, node)));
     switch (n.op) {
       case Op::add:
       case Op::sub:
@@ -338,13 +292,13 @@ struct Derivative {
       case Op::sum_t:
         return give_reduced(node, dy);
       case Op::max_c:
-        return give_reduced(node, g.make(Op::same, {g.make(Op::channel), g.unary(Op::first_most_c, a), dy, kNone}));
       case Op::min_c:
-        return give_reduced(node, g.make(Op::same, {g.make(Op::channel), g.unary(Op::first_least_c, a), dy, kNone}));
       case Op::max_t:
-        return give_reduced(node, g.make(Op::same, {g.make(Op::token), g.unary(Op::first_most_t, a), dy, kNone}));
-      case Op::min_t:
-        return give_reduced(node, g.make(Op::same, {g.make(Op::token), g.unary(Op::first_least_t, a), dy, kNone}));
+      case Op::min_t: {
+        const Id place = g.unary(Op(std::size_t(n.op) + 2), a);  // first_most or first_least
+        const Id own = g.make(reduces_channels(n.op) ? Op::channel : Op::token);
+        return give_reduced(node, g.make(Op::same, {own, place, dy, kNone}));
+      }
       default:
         return;
     }
@@ -374,6 +328,7 @@ void Graph::differentiate() {
     if ((*this)[i].op == Op::parameter) dparameters_[std::size_t((*this)[i].index)] = d.of[std::size_t(i)];
     d.through(i);
   }
+  gradients_ = std::move(d.of);
 }
 
 Id Graph::summed(Id gradient, Axes from, Axes to) {
@@ -423,12 +378,12 @@ std::vector<std::string> steps_of(const Graph& graph, Id result, const std::vect
     } else if (n.op == Op::parameter) {
       names[i] = parameters[std::size_t(n.index)].name;
     } else if (is_leaf(n.op)) {
-      names[i] = word_of_op(n.op);
+      names[i] = row_of(n.op).word;
     } else {
       names[i] = concat("t", ++count);
-      const std::string_view word = word_of_op(n.op);
+      const std::string_view word = row_of(n.op).word;
       const bool infix = Op::add <= n.op && n.op <= Op::pow;
-      std::string text = infix             ? concat(part(0), " ", n.op == Op::times ? "*" : word, " ", part(1))
+      std::string text = infix             ? concat(part(0), " ", word, " ", part(1))
                          : n.op == Op::neg ? "-" + part(0)
                                            : concat(word, "(", part(0));
       if (!infix && n.op != Op::neg) {

@@ -65,8 +65,10 @@ enum class Op : std::uint8_t {
 constexpr bool is_leaf(Op op) { return op <= Op::tokens; }
 constexpr bool reduces_channels(Op op) { return Op::sum_c <= op && op <= Op::first_least_c; }
 constexpr bool reduces_tokens(Op op) { return Op::sum_t <= op && op <= Op::first_least_t; }
-/// Its name in texts for users.
-std::string_view word_of_op(Op op);
+
+/// What holds of a value for all finite inputs, but for overflow, as bits.
+using Facts = std::uint8_t;
+inline constexpr Facts kFinite = 1, kNotNegative = 2, kPositive = 4;
 
 /// The number of a node. Arguments have smaller numbers.
 using Id = int;
@@ -78,8 +80,7 @@ struct Node {
   double number = 0;  // of a number
   int index = 0;      // of a parameter
   Axes axes = 0;
-  // What holds for all finite inputs, but for overflow.
-  bool finite = false, not_negative = false, positive = false;
+  Facts facts = 0;
 };
 
 /// What a network says to the norm at one of its sites.
@@ -107,6 +108,9 @@ class Graph {
   Id dx() const { return dx_; }
   const std::vector<Id>& dparameters() const { return dparameters_; }
   const Site& site() const { return site_; }
+  /// The value of a term of the tree, and the gradient of a value, or kNone.
+  Id of_term(std::size_t term) const { return of_term_[term]; }
+  Id gradient(Id id) const { return gradients_[std::size_t(id)]; }
 
   // The rest is for the tables of graph.cpp.
   Id make(Op op, std::array<Id, 4> in = {kNone, kNone, kNone, kNone}, double number = 0, int index = 0);
@@ -115,7 +119,8 @@ class Graph {
   Id binary(Op op, Id a, Id b) { return make(op, {a, b, kNone, kNone}); }
   Id add(Id a, Id b) { return binary(Op::add, a, b); }
   Id sub(Id a, Id b) { return binary(Op::sub, a, b); }
-  Id mul(Id a, Id b) { return binary(Op::mul, a, b); }
+  /// a b, as one product of factors that are the same for all channels, times one of the others.
+  Id mul(Id a, Id b);
   Id less(Id a, Id b, Id then, Id otherwise) { return make(Op::select, {a, b, then, otherwise}); }
   /// a / b; by the inverse where b is the same for all channels.
   Id quotient(Id a, Id b);
@@ -139,7 +144,7 @@ class Graph {
   const std::vector<Parameter> parameters_;
   std::vector<Node> nodes_;
   std::map<std::tuple<Op, std::array<Id, 4>, double, int>, Id> known_;
-  std::vector<Id> of_term_;
+  std::vector<Id> of_term_, gradients_;
   Id y_ = kNone, dx_ = kNone;
   std::vector<Id> dparameters_;
 };

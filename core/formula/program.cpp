@@ -2,379 +2,320 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace normlab::formula {
 namespace {
 
-using Kind = Instruction::Kind;
+constexpr std::size_t at(Id id) { return std::size_t(id); }
+bool reduces_rows(Op op) { return reduces_tokens(op) || op == Op::sum_all; }
 
-constexpr Width kWidths[] = {{4, false}, {8, false}, {4, true}};
-constexpr std::size_t kTileBytes = 8192;
+/// Products whose sum is a value.
+struct Product {
+  bool minus = false;
+  Id same = kNone;
+  std::vector<Id> factors{};
+};
+using Sum = std::vector<Product>;
 
 class Compiler {
  public:
-  /// `lasting`: what the backward pass reads of the forward pass's values for rows and images.
-  Compiler(const Graph& graph, Width width, bool backward, const std::vector<Id>& lasting)
-      : g_(graph), width_(width), backward_(backward), lasting_(lasting), place_(graph.nodes().size()) {
-    p_.tile = kTileBytes / width.bytes;
-    short_rows_ = std::size_t(graph.site().channels) <= p_.tile;
+  Compiler(const Graph& graph, const std::vector<Id>& lasting, bool backward, bool joins)
+      : g_(graph),
+        backward_(backward),
+        joins_(joins),
+        lasting_(lasting.begin(), lasting.end()),
+        result_(backward ? graph.dx() : graph.y()),
+        code_(graph.nodes().size()),
+        register_(graph.nodes().size(), kNone) {
+    for (const Id id : lasting) {
+      p_.registers[at(register_of(id))].lasts = true;
+      p_.by_image = p_.by_image || !(g_[id].axes & kToken);
+    }
+    if (result_ != kNone) p_.result = added({.extent = Extent::block});
   }
 
   Program program() {
-    if (backward_) {
-      result_ = g_.dx();
-      for (const Id id : g_.dparameters()) roots_.push_back(id);
-    } else {
-      result_ = g_.y();
-    }
-    roots_.push_back(result_);
     order();
-    place_values();
-    for (int pass = 0; pass <= last_pass_; ++pass) p_.passes.push_back(compiled_pass(pass));
+    for (int pass = 0; pass <= last_pass_; ++pass) compile(pass);
+    std::vector<Instruction> after;
     for (const Id id : needed_)
-      if (after_[at(id)]) p_.after.push_back(computed(id));
+      if (after_[at(id)]) after.push_back(code_[at(id)]);
+    resolve(after);
     if (backward_)
-      for (const Id id : g_.dparameters()) p_.gradients.push_back(id == kNone ? Operand{} : place_[at(id)]);
+      for (const Id id : g_.dparameters()) p_.gradients.push_back(id == kNone ? kNone : register_of(id));
     return std::move(p_);
   }
 
  private:
-  static std::size_t at(Id id) { return std::size_t(id); }
-  bool lasts(Id id) const { return std::find(lasting_.begin(), lasting_.end(), id) != lasting_.end(); }
-  bool is_input(Id id) const { return is_leaf(g_[id].op) || (backward_ && lasts(id)); }
-  bool in_tile(Id id) const { return g_[id].axes == kAllAxes; }
-  bool in_row(Id id) const { return g_[id].axes == Axes(kImage | kToken); }
-  bool in_block(Id id) const { return in_tile(id) || in_row(id); }
+  bool is_input(Id id) const { return is_leaf(g_[id].op) || (backward_ && lasting_.contains(id)); }
+  bool in_rows(Id id) const { return (g_[id].axes & kToken) != 0; }
+  Extent extent_of(Id id) const {
+    const Axes axes = g_[id].axes;
+    if (axes & kToken) return axes & kChannel ? Extent::block : Extent::rows;
+    return axes & kChannel ? Extent::channels : Extent::number;
+  }
   template <class F>
-  void each_argument(Id id, F&& f) const {
-    for (const Id a : g_[id].in)
+  void each_operand(Id id, F&& f) const {
+    for (const Id a : code_[at(id)].in)
       if (a != kNone) f(a);
   }
 
-  /// Finds what is needed, in which pass over an image and which phase of a
-  /// block each value is known first, and what follows from sums over all rows.
+  /// A value as one factor among values of this extent.
+  Sum factor(Id id, Extent among) const {
+    const Extent own = extent_of(id);
+    if (own == among || own == Extent::channels) return {{.factors = {id}}};
+    return {{.same = id}};
+  }
+  static Sum sum(Sum a, const Sum& b, bool minus) {
+    for (Product p : b) {
+      p.minus = p.minus != minus;
+      a.push_back(std::move(p));
+    }
+    return a;
+  }
+  /// Nothing if it is no product of one instruction.
+  static Sum product(const Sum& a, const Sum& b) {
+    if (a.size() != 1 || b.size() != 1 || (a[0].same != kNone && b[0].same != kNone)) return {};
+    Product out = a[0];
+    out.minus = out.minus != b[0].minus;
+    if (out.same == kNone) out.same = b[0].same;
+    out.factors.insert(out.factors.end(), b[0].factors.begin(), b[0].factors.end());
+    if (out.factors.size() > kMostFactors) return {};
+    return {out};
+  }
+  /// A value, or a part of one, as a sum of products that one instruction computes.
+  Sum sum_of(Id id, Extent among, bool is_part) const {
+    const Node& n = g_[id];
+    const bool simple = n.op == Op::add || n.op == Op::sub || n.op == Op::mul || n.op == Op::neg;
+    if (!simple || is_input(id) || extent_of(id) != among || (is_part && (!joins_ || stored_[at(id)])))
+      return factor(id, among);
+    const std::array whole{factor(n.in[0], among), n.in[1] == kNone ? Sum() : factor(n.in[1], among)};
+    const std::array parts{sum_of(n.in[0], among, true), n.in[1] == kNone ? Sum() : sum_of(n.in[1], among, true)};
+    if (n.op == Op::neg) return sum({}, parts[0], true);
+    for (const auto& [a, b] :
+         {std::pair{&parts[0], &parts[1]}, {&parts[0], &whole[1]}, {&whole[0], &parts[1]}, {&whole[0], &whole[1]}}) {
+      Sum joined = n.op == Op::mul ? product(*a, *b) : sum(*a, *b, n.op == Op::sub);
+      if (!joined.empty() && joined.size() <= kMostSummands) return joined;
+    }
+    return {};
+  }
+
+  /// The instruction for a value, whose operands are values yet.
+  Instruction instruction(Id id) {
+    const Node& n = g_[id];
+    Instruction out;
+    out.op = n.op;
+    out.out = out.id = id;
+    const bool sums = n.op == Op::sum_c || n.op == Op::sum_t || n.op == Op::sum_all;
+    if (reduces_channels(n.op) || reduces_rows(n.op)) {
+      out.reduction = n.op;
+      out.op = sums ? Op::add : Op::stop;
+      if (reduces_rows(n.op)) out.total = p_.totals++;
+    }
+    const bool copies = n.op == Op::stop;
+    if (copies || n.op == Op::sub || n.op == Op::mul || n.op == Op::neg) out.op = Op::add;
+    const bool of_one = Op::stop <= out.op && out.op <= Op::softplus;
+    if (out.op != Op::add && !of_one) {
+      std::copy(n.in.begin(), n.in.end(), out.in.begin());
+      return out;
+    }
+    const bool of_argument = sums || of_one || copies;
+    const Id of = of_argument ? n.in[0] : id;
+    Sum terms = sum_of(of, extent_of(of), of_argument);
+    if (of_one && (terms.size() != 1 || terms[0].factors.size() != 1 || out.op == Op::stop || out.op == Op::softplus))
+      terms = factor(of, extent_of(of));
+    std::stable_sort(terms.begin(), terms.end(),
+                     [](const Product& a, const Product& b) { return a.factors.size() > b.factors.size(); });
+    for (const Product& p : terms) {
+      int* const in = out.in.data() + 4 * out.summands;
+      in[0] = p.same;
+      std::copy(p.factors.begin(), p.factors.end(), in + 1);
+      out.minus[out.summands++] = p.minus;
+    }
+    return out;
+  }
+
+  /// Finds what is needed, in which pass over an image each value is known first, and what follows from sums over all
+  /// rows.
   void order() {
     const std::size_t n = g_.nodes().size();
+    std::vector<Id> roots = backward_ ? g_.dparameters() : std::vector<Id>(lasting_.begin(), lasting_.end());
+    roots.push_back(result_);
     std::vector<bool> needed(n);
-    for (const Id root : roots_)
-      if (root != kNone) needed[at(root)] = true;
-    for (Id id = Id(n) - 1; id >= 0; --id)
-      if (needed[at(id)] && !is_input(id)) each_argument(id, [&](Id a) { needed[at(a)] = true; });
+    for (int round = 0; round < 2; ++round) {  // at first to find out what is computed by itself anyhow
+      stored_ = std::exchange(needed, std::vector<bool>(n));
+      p_.totals = 0;
+      for (const Id root : roots)
+        if (root != kNone) needed[at(root)] = true;
+      for (Id id = Id(n) - 1; id >= 0; --id) {
+        if (!needed[at(id)] || is_input(id)) continue;
+        code_[at(id)] = instruction(id);
+        each_operand(id, [&](Id a) { needed[at(a)] = true; });
+      }
+    }
     pass_.assign(n, 0);
-    phase_.assign(n, 0);
     after_.assign(n, false);
-    uses_.assign(n, 0);
     for (Id id = 0; id < Id(n); ++id) {
       if (!needed[at(id)]) continue;
       needed_.push_back(id);
+      if (is_leaf(g_[id].op)) {
+        code_[at(id)].op = g_[id].op;
+        code_[at(id)].out = code_[at(id)].id = id;
+      }
       if (is_input(id)) continue;
-      each_argument(id, [&](Id a) {
-        ++uses_[at(a)];
+      each_operand(id, [&](Id a) {
         after_[at(id)] = after_[at(id)] || after_[at(a)] || g_[a].op == Op::sum_all;
         pass_[at(id)] = std::max(pass_[at(id)], pass_[at(a)]);
-        if (in_block(a)) phase_[at(id)] = std::max(phase_[at(id)], phase_[at(a)] + (reduces(id) && in_tile(a)));
       });
       if (reduces_tokens(g_[id].op)) ++pass_[at(id)];
       last_pass_ = std::max(last_pass_, pass_[at(id)]);
-      p_.by_image = p_.by_image || (!(g_[id].axes & kToken) && (g_[id].axes & kImage));
+      p_.by_image = p_.by_image || (!in_rows(id) && (g_[id].axes & kImage));
     }
-    for (std::size_t i = needed_.size(); i-- > 0;) {
-      const Id id = needed_[i];
-      const int inner = is_input(id) || within_.contains(id) ? -1 : inner_of(id);
-      if (inner >= 0) within_.insert(g_[id].in[std::size_t(inner)]);
-    }
-    for (const Id id : lasting_) p_.by_image = p_.by_image || !(g_[id].axes & kToken);
-  }
-  bool reduces(Id id) const { return reduces_channels(g_[id].op); }
-
-  /// Gives a place to all values but those of tiles.
-  void place_values() {
-    for (const Id id : needed_) {
-      const Node& n = g_[id];
-      Operand& to = place_[at(id)];
-      if (in_tile(id)) continue;
-      if (in_row(id))
-        to = {Where::row, p_.rows++};
-      else if (n.axes & kChannel)
-        to = {Where::channels, p_.channels++};
-      else
-        to = {Where::number, p_.numbers++};
-      if (is_leaf(n.op) && n.op != Op::token) p_.given.push_back({id, to});
-      if (!is_input(id) && !(n.axes & kImage) && !after_[at(id)] && n.op != Op::sum_all)
-        p_.before.push_back(computed(id));
-    }
-    for (const Id id : lasting_) p_.lasting.push_back(place_[at(id)]);
-  }
-  /// The instruction for a value outside of tiles.
-  Instruction computed(Id id) {
-    Instruction out = in_row(id) ? instruction(id, [&](Id a) { return place_[at(a)]; }) : Instruction{.op = g_[id].op};
-    for (std::size_t a = 0; a < 4 && g_[id].in[a] != kNone && !in_row(id); ++a) out.in[a] = place_[at(g_[id].in[a])];
-    if (reduces(id)) out.kind = Kind::reduce;
-    out.out = place_[at(id)];
-    return out;
-  }
-  static bool is_simple(Op op) { return op == Op::add || op == Op::sub || op == Op::mul; }
-  /// Whether only one instruction reads this simple value, so that it can be a
-  /// part of it.
-  bool is_inner(Id id, bool (Compiler::*in_shape)(Id) const) const {
-    const auto varies = [&](Id a) { return (this->*in_shape)(a); };
-    return varies(id) && !is_input(id) && !lasts(id) && is_simple(g_[id].op) && uses_[at(id)] == 1 &&
-           (varies(g_[id].in[0]) || varies(g_[id].in[1]));
-  }
-  /// The argument of a simple value that is computed by the same instruction,
-  /// or -1.
-  int inner_of(Id id) const {
-    const auto in_shape = in_tile(id) ? &Compiler::in_tile : &Compiler::in_row;
-    if (!is_simple(g_[id].op) || !in_block(id)) return -1;
-    return is_inner(g_[id].in[0], in_shape) ? 0 : is_inner(g_[id].in[1], in_shape) ? 1 : -1;
-  }
-  /// The instruction for a value, whose arguments value(argument) gives.
-  template <class F>
-  Instruction instruction(Id id, F&& argument) const {
-    const Node& n = g_[id];
-    Instruction out{.op = n.op, .id = id};
-    const int inner = inner_of(id);
-    if (inner < 0) {
-      for (std::size_t a = 0; a < 4 && n.in[a] != kNone; ++a) out.in[a] = argument(n.in[a]);
-      return out;
-    }
-    const Node& within = g_[n.in[std::size_t(inner)]];
-    out.op = within.op;
-    out.then = n.op;
-    out.reversed = inner == 1;
-    out.in = {argument(within.in[0]), argument(within.in[1]), argument(n.in[std::size_t(1 - inner)])};
-    return out;
   }
 
-  Pass compiled_pass(int pass) {
+  void compile(int pass) {
     const bool last = pass == last_pass_;
-    // What this pass is for: sums over its rows, or the result and the sums of
-    // gradients.
-    std::vector<Id> targets;
-    for (const Id id : needed_) {
-      if (is_input(id)) continue;
-      const Op op = g_[id].op;
-      if ((reduces_tokens(op) && pass_[at(id)] == pass + 1) || (last && op == Op::sum_all)) targets.push_back(id);
-    }
-    std::set<Id> inside;  // values of blocks that they follow from
+    std::vector<Instruction> before, rows;
+    std::set<Id> inside;  // values of rows that are needed, and the sums that need them
     const auto need = [&](auto&& self, Id id) -> void {
-      if (!in_block(id) || !inside.insert(id).second || is_input(id)) return;
-      each_argument(id, [&](Id a) { self(self, a); });
+      if (!in_rows(id) || !inside.insert(id).second || is_input(id)) return;
+      each_operand(id, [&](Id a) { self(self, a); });
     };
-    for (const Id id : targets) need(need, g_[id].in[0]);
-    if (last && !backward_)
-      for (const Id id : lasting_) need(need, id);
+    for (const Id id : needed_) {
+      if (is_input(id) || after_[at(id)]) continue;
+      const Op op = g_[id].op;
+      const bool of_rows = reduces_rows(op) && in_rows(g_[id].in[0]);
+      if (op == Op::sum_all    ? last
+          : reduces_tokens(op) ? pass_[at(id)] == pass + 1
+                               : pass_[at(id)] == pass && !in_rows(id)) {
+        if (of_rows) {
+          inside.insert(id);
+          each_operand(id, [&](Id a) { need(need, a); });
+        } else {
+          before.push_back(code_[at(id)]);
+        }
+      }
+      if (last && !backward_ && lasting_.contains(id)) need(need, id);
+    }
     if (last && result_ != kNone) need(need, result_);
-    int phases = 0;
-    for (const Id id : inside) phases = std::max(phases, phase_[at(id)]);
-    // What each phase computes in tiles: arguments of reductions, and the
-    // result.
-    const auto target_phase = [&](Id id) { return phase_[at(g_[id].in[0])]; };
-    std::vector<std::vector<Id>> sums(std::size_t(phases) + 1);
-    for (const Id id : inside)
-      if (!is_input(id) && reduces(id) && in_tile(g_[id].in[0])) sums[std::size_t(target_phase(id))].push_back(id);
-    for (const Id id : targets)
-      if (in_tile(g_[id].in[0])) sums[std::size_t(target_phase(id))].push_back(id);
-    const bool has_result = last && result_ != kNone;
-    const int result_phase = has_result && in_block(result_) ? phase_[at(result_)] : phases;
-
-    Pass out;
-    kept_.clear();
-    for (const bool emits : {false, true}) {  // at first to find out what to keep
-      emits_ = emits;
-      first_phase_.clear();
-      for (int f = 0; f <= phases; ++f) {
-        Phase phase;
-        code_ = &phase.tiles;
-        in_register_.clear();
-        registers_ = 0;
-        phase_now_ = f;
-        if (emits)
-          for (const Id id : inside)
-            if (in_row(id) && (!is_input(id) || g_[id].op == Op::token) && phase_[at(id)] == f &&
-                !(reduces(id) && in_tile(g_[id].in[0])) && !within_.contains(id))
-              phase.rows.push_back(computed(id));
-        for (const Id id : sums[std::size_t(f)]) reduce(id);
-        if (has_result && f == result_phase) store();
-        if (emits) allocate(phase.tiles);
-        if (emits) out.phases.push_back(std::move(phase));
-      }
+    for (const bool sums : {false, true})  // at last sums over rows, which read memory in leaps
+      for (const Id id : inside)
+        if ((!is_input(id) || is_leaf(g_[id].op)) && reduces_rows(g_[id].op) == sums) rows.push_back(code_[at(id)]);
+    if (last && result_ != kNone && !is_computed(result_)) {
+      Instruction copy;
+      copy.op = Op::add;
+      copy.summands = 1;
+      copy.in[(g_[result_].axes & kChannel) != 0] = copy.id = result_;
+      rows.push_back(copy);
     }
-    // Each row's values are known in the last phase.
-    for (const Id id : targets)
-      if (in_row(g_[id].in[0])) out.phases.back().rows.push_back(over_rows(id));
-    for (const Id id : needed_)
-      if (!is_input(id) && !in_block(id) && (g_[id].axes & kImage) && !reduces_tokens(g_[id].op) &&
-          pass_[at(id)] == pass)
-        out.image.push_back(computed(id));
-    for (const Id id : targets)
-      if (!in_block(g_[id].in[0])) out.image.push_back(over_rows(id));
-    const auto take_sums = [&](const std::vector<Instruction>& code) {
-      for (const Instruction& i : code)
-        if (i.kind == Kind::reduce && !reduces_channels(i.op)) out.sums.push_back(i);
-    };
-    take_sums(out.image);
-    for (const Phase& phase : out.phases) {
-      take_sums(phase.rows);
-      take_sums(phase.tiles);
-    }
-    return out;
+    resolve(before);
+    const std::size_t first = p_.code.size();
+    resolve(rows);
+    p_.passes.push_back({first, p_.code.size()});
   }
+  /// Whether an instruction computes all values of a block.
+  bool is_computed(Id id) const { return extent_of(id) == Extent::block && !is_input(id); }
 
-  Instruction over_rows(Id id) {
-    Instruction out = computed(id);
-    out.kind = Kind::reduce;
-    out.state = p_.states++;
-    return out;
+  int added(const Register& r) {
+    p_.registers.push_back(r);
+    return int(p_.registers.size()) - 1;
   }
+  int register_of(Id id) {
+    int& r = register_[at(id)];
+    if (r == kNone) r = added({.extent = extent_of(id), .leaf = is_leaf(g_[id].op) ? id : kNone});
+    return r;
+  }
+  /// Whether a value is in a register that is free again after its last use.
+  bool passes_by(Id id) const { return is_computed(id) && id != result_; }
 
-  /// How many instructions a value of a tile takes to compute again.
-  int cost(Id id, int most) const {
-    if (!in_tile(id) || is_input(id) || most < 0) return 0;
-    const Op op = g_[id].op;
-    int sum = op == Op::div || op == Op::inverse || op == Op::sqrt     ? 3
-              : (Op::exp <= op && op <= Op::softplus) || op == Op::pow ? 8
-                                                                       : 1;
-    each_argument(id, [&](Id a) { sum += cost(a, most - sum); });
-    return sum;
-  }
-
-  /// The value of a tile or what is spread over it, computed in this phase
-  /// unless it is known.
-  Operand value(Id id) {
-    if (!in_tile(id)) return place_[at(id)];
-    const Op op = g_[id].op;
-    if (!width_.widens && (op == Op::x || op == Op::dy)) return {op == Op::x ? Where::x : Where::dy};
-    if (op == Op::stop) return value(g_[id].in[0]);
-    if (const auto known = in_register_.find(id); known != in_register_.end()) return known->second;
-    const auto [first, is_first] = first_phase_.try_emplace(id, phase_now_);
-    if (!is_first && first->second != phase_now_ && !is_input(id) && cost(id, 3) > (short_rows_ ? 0 : 2)) {
-      if (!emits_) kept_.try_emplace(id, Operand{Where::kept, p_.kept++});
-      return kept_.at(id);
-    }
-    Instruction i = instruction(id, [&](Id a) { return value(a); });
-    const auto kept = kept_.find(id);
-    i.out = emits_ && kept != kept_.end() ? kept->second : Operand{Where::tile, registers_++};
-    code_->push_back(i);
-    return in_register_[id] = i.out;
-  }
-  void reduce(Id id) {
-    const Id a = g_[id].in[0];
-    const bool sums = g_[id].op == Op::sum_c || g_[id].op == Op::sum_all;
-    Instruction i{.kind = Kind::reduce, .op = g_[id].op, .out = place_[at(id)], .id = id};
-    std::vector<Id> factors{a};
-    while (sums && factors.size() < 3) {
-      const auto product = std::find_if(factors.begin(), factors.end(),
-                                        [&](Id f) { return g_[f].op == Op::mul && is_inner(f, &Compiler::in_tile); });
-      if (product == factors.end()) break;
-      const Node& n = g_[*product];
-      *product = n.in[0];
-      factors.push_back(n.in[1]);
-    }
-    std::stable_sort(factors.begin(), factors.end(), [&](Id p, Id q) { return in_tile(p) > in_tile(q); });
-    for (std::size_t f = 0; f < factors.size(); ++f) i.in[f] = value(factors[f]);
-    if (g_[id].op != Op::sum_c && !reduces(id) && emits_) i.state = p_.states++;
-    code_->push_back(i);
-  }
-  void store() {
-    const Operand result = value(result_);
-    if (!code_->empty() && code_->back().out == result && result.where == Where::tile) {
-      for (Instruction& i : *code_) {
-        for (Operand& in : i.in)
-          if (in == result) in = {Where::result};
-        if (i.out == result) i.out = {Where::result};
-      }
-      code_->push_back({.kind = Kind::store, .in = {Operand{Where::result}}});
-      return;
-    }
-    code_->push_back({.kind = Kind::store, .in = {result}});
-  }
-
-  /// Gives a phase's values registers that are free again after their last use.
-  void allocate(std::vector<Instruction>& code) {
-    std::vector<std::size_t> last(std::size_t(registers_), 0);
+  /// Adds instructions to the program, with registers as operands.
+  void resolve(std::vector<Instruction>& code) {
+    std::map<Id, std::size_t> last;
     for (std::size_t i = 0; i < code.size(); ++i)
-      for (const Operand& in : code[i].in)
-        if (in.where == Where::tile) last[std::size_t(in.index)] = i;
-    std::vector<int> physical(last.size()), free;
-    int count = 0;
+      for (const Id a : code[i].in)
+        if (a != kNone) last[a] = i;
+    std::vector<int> free = pool_;
     for (std::size_t i = 0; i < code.size(); ++i) {
       std::set<int> ended;
-      for (Operand& in : code[i].in)
-        if (in.where == Where::tile) {
-          if (last[std::size_t(in.index)] == i) ended.insert(physical[std::size_t(in.index)]);
-          in.index = physical[std::size_t(in.index)];
-        }
+      for (int& in : code[i].in) {
+        if (in == kNone) continue;
+        const Id a = in;
+        in = a == result_ && is_computed(a) ? p_.result : register_of(a);
+        if (passes_by(a) && last[a] == i) ended.insert(in);
+      }
       free.insert(free.end(), ended.begin(), ended.end());
-      if (code[i].out.where != Where::tile) continue;
-      int& to = physical[std::size_t(code[i].out.index)];
-      if (free.empty()) {
-        to = count++;
+      const Id to = code[i].out;
+      if (to == kNone || (to == result_ && is_computed(to))) {
+        code[i].out = p_.result;
+      } else if (!passes_by(to)) {
+        code[i].out = register_of(to);
       } else {
-        to = free.back();
+        if (free.empty()) {
+          free.push_back(added({.extent = Extent::block}));
+          pool_.push_back(free.back());
+        }
+        code[i].out = register_[at(to)] = free.back();
         free.pop_back();
       }
-      code[i].out.index = to;
     }
-    p_.registers = std::max(p_.registers, count);
-    p_.operations += code.size();
+    p_.code.insert(p_.code.end(), code.begin(), code.end());
   }
 
   const Graph& g_;
-  const Width width_;
-  const bool backward_;
-  const std::vector<Id>& lasting_;
-  bool short_rows_ = false, emits_ = false;
+  const bool backward_, joins_;
+  const std::set<Id> lasting_;
+  const Id result_;
   Program p_;
-  Id result_ = kNone;
-  std::vector<Id> roots_, needed_;
-  std::vector<int> pass_, phase_, uses_;
-  std::vector<bool> after_;
-  std::set<Id> within_;  // computed by the instructions that read them
-  std::vector<Operand> place_;
-  int last_pass_ = 0, registers_ = 0, phase_now_ = 0;
-  std::map<Id, Operand> in_register_, kept_;
-  std::map<Id, int> first_phase_;
-  std::vector<Instruction>* code_ = nullptr;
+  std::vector<Id> needed_;
+  std::vector<int> pass_;
+  std::vector<bool> after_, stored_;
+  std::vector<Instruction> code_;  // of each value
+  std::vector<int> register_;
+  std::vector<int> pool_;  // registers of blocks
+  int last_pass_ = 0;
 };
 
 }  // namespace
 
-Programs::Programs(const Tree& tree, const Site& site, const std::vector<Parameter>& given)
+std::size_t Program::operations() const {
+  return std::size_t(std::count_if(code.begin(), code.end(), [&](const Instruction& i) {
+    return std::any_of(i.in.begin(), i.in.end(),
+                       [&](int r) { return r != kNone && registers[at(r)].extent == Extent::block; });
+  }));
+}
+
+Programs::Programs(const Tree& tree, const Site& site, const std::vector<Parameter>& given, bool joins)
     : graph(tree, site, given), parameters(given) {
   // Reductions of the forward pass, and what it makes of them, as the backward pass reads them.
-  std::vector<bool> forward_needs(graph.nodes().size()), backward_needs(graph.nodes().size());
-  const auto mark = [&](std::vector<bool>& needs, Id root) {
-    if (root != kNone) needs[std::size_t(root)] = true;
+  const std::size_t n = graph.nodes().size();
+  std::vector<bool> forward_needs(n), backward_needs(n);
+  const auto mark = [](std::vector<bool>& needs, std::span<const Id> ids) {
+    for (const Id id : ids)
+      if (id != kNone) needs[at(id)] = true;
   };
-  mark(forward_needs, graph.y());
-  mark(backward_needs, graph.dx());
-  for (const Id id : graph.dparameters()) mark(backward_needs, id);
+  mark(forward_needs, std::array{graph.y()});
+  mark(backward_needs, std::array{graph.dx()});
+  mark(backward_needs, graph.dparameters());
   std::vector<Id> lasting;
-  for (Id id = Id(graph.nodes().size()) - 1; id >= 0; --id)
-    for (const Id a : graph[id].in)
-      if (a != kNone && forward_needs[std::size_t(id)]) forward_needs[std::size_t(a)] = true;
-  for (Id id = Id(graph.nodes().size()) - 1; id >= 0; --id) {
-    if (!backward_needs[std::size_t(id)]) continue;
-    const Op op = graph[id].op;
-    const bool is_small = (graph[id].axes & kImage) && graph[id].axes != kAllAxes && !is_leaf(op);
-    if (forward_needs[std::size_t(id)] && is_small) {
-      lasting.push_back(id);
-      continue;
-    }
-    for (const Id a : graph[id].in)
-      if (a != kNone) backward_needs[std::size_t(a)] = true;
+  for (std::size_t id = n; id-- > 0;) {
+    const Node& node = graph.nodes()[id];
+    if (forward_needs[id]) mark(forward_needs, node.in);
+    if (!backward_needs[id]) continue;
+    if (forward_needs[id] && (node.axes & kImage) && node.axes != kAllAxes && !is_leaf(node.op))
+      lasting.push_back(Id(id));
+    else
+      mark(backward_needs, node.in);
   }
-  for (std::size_t w = 0; w < 3; ++w) {
-    forward[w] = Compiler(graph, kWidths[w], false, lasting).program();
-    backward[w] = Compiler(graph, kWidths[w], true, lasting).program();
-  }
+  forward = Compiler(graph, lasting, false, joins).program();
+  backward = Compiler(graph, lasting, true, joins).program();
 }
 
 std::int64_t Programs::lasting_size(std::int64_t images, std::int64_t rows) const {
   std::int64_t size = 0;
-  for (const Operand& l : forward[0].lasting)
-    size += l.where == Where::row ? rows : l.where == Where::channels ? images * graph.site().channels : images;
+  for (const Register& r : forward.registers)
+    if (r.lasts)
+      size += r.extent == Extent::rows ? rows : r.extent == Extent::channels ? images * graph.site().channels : images;
   return size;
 }
 

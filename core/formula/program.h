@@ -1,94 +1,63 @@
-// A formula as lists of instructions on vectors, which a device runs over the
-// rows of x.
+// A formula as lists of instructions, which a device runs over blocks of whole rows.
 //
-// Values are of four shapes: one number for the call or for an image, one for
-// each channel, one for each row of a block, and one for each element of a
-// tile. A tile is some rows, or a piece of one row, that fits in the
-// first-level cache. A pass reads all rows of an image; its phases read a
-// block's rows again, each once the sums of the one before are known. What a
-// later phase needs again is computed again, unless that is expensive: then the
-// block keeps it.
+// A register holds one number for the call or for an image, one for each channel, one for each row of a block, or the
+// values of a block. A pass runs its list over all rows of an image, block by block. Sums over an image's rows are known
+// in the next pass, which computes what else it needs again.
 #pragma once
 
 #include "core/formula/graph.h"
 
 namespace normlab::formula {
 
-/// Where a value is: among the numbers, the values for each channel, those for
-/// each row of the block, the tile's registers, what the block keeps, or in
-/// memory. result: y or dx.
-enum class Where : std::uint8_t { none, number, channels, row, tile, kept, x, dy, result };
-struct Operand {
-  Where where = Where::none;
-  int index = 0;
-  bool operator==(const Operand&) const = default;
+enum class Extent : std::uint8_t { number, channels, rows, block };
+
+struct Register {
+  Extent extent = Extent::number;
+  Id leaf = kNone;     // what it holds from the beginning
+  bool lasts = false;  // what the forward pass makes of reductions, and the backward pass reads
 };
 
+inline constexpr std::size_t kMostSummands = 3, kMostFactors = 3;  // of an instruction
+
+/// out = op(in..). Op::add is a sum of products: each has four operands, of which the first is the same for all channels
+/// (of a block) or all rows, and the others are not; kNone: there is none. `minus` subtracts a product.
+/// `reduction`: out is the sum of these values over an axis, or what else it says. Of x and dy: reads them.
 struct Instruction {
-  enum class Kind : std::uint8_t {
-    compute,
-    reduce,  // over channels, or over the rows so far; with more arguments: the
-             // sum of their products
-    store    // the result
-  };
-  Kind kind = Kind::compute;
-  Op op{};
-  std::array<Operand, 4> in{};
-  Op then = Op::stop;  // add, sub or mul: the result with in[2], or if
-                       // `reversed` in[2] with the result
-  bool reversed = false;
-  Operand out{};
-  int state = 0;  // of a reduction over rows: which
+  Op op = Op::stop, reduction = Op::stop;
+  std::array<int, 4 * kMostSummands> in;
+  std::size_t summands = 0;
+  std::array<bool, kMostSummands> minus{};
+  int out = kNone;
+  int total = kNone;  // of a reduction over rows: which
   Id id = kNone;
+  Instruction() { in.fill(kNone); }
 };
 
-struct Phase {
-  std::vector<Instruction> rows, tiles;
-};
+/// Instructions of `code`: those for each block of rows are from `rows` to `end`, and those before all its rows begin
+/// where the pass before ends.
 struct Pass {
-  std::vector<Instruction> image;  // before its rows
-  std::vector<Phase> phases;
-  std::vector<Instruction> sums;  // those over its rows
-};
-/// A node whose number or values for each channel are known beforehand.
-struct Given {
-  Id id;
-  Operand operand;
+  std::size_t rows, end;
 };
 
 struct Program {
-  std::vector<Instruction> before;  // numbers and values for each channel
+  std::vector<Register> registers;  // those that last are the first
+  std::vector<Instruction> code;    // of the passes, and at last what follows from sums over all rows
   std::vector<Pass> passes;
-  std::vector<Instruction> after;  // the same, from sums over all rows
-  std::vector<Given> given;        // parameters, numbers, the number of tokens, the
-                                   // numbers of channels
-  /// What the backward pass reads of each row, image or channel of each image: a reduction, or what the forward pass
-  /// makes of some.
-  std::vector<Operand> lasting;
-  std::vector<Operand> gradients;  // of the parameters
-  int numbers = 0, channels = 0, rows = 0, registers = 0, kept = 0, states = 0;
-  bool by_image = false;  // some reduction is over an image's tokens
-  std::size_t tile = 0,
-              operations = 0;  // values of a tile; instructions for each of them
-};
-
-/// How a value is stored: 4 or 8 bytes in the accumulation type; whether memory
-/// holds another type.
-struct Width {
-  std::size_t bytes;
-  bool widens;
+  std::vector<int> gradients;      // of the parameters; kNone: 0
+  int result = kNone;              // y or dx
+  int totals = 0;                  // reductions over rows
+  bool by_image = false;           // some reduction is over an image's tokens
+  std::size_t operations() const;  // instructions for each value of a block
 };
 
 struct Programs {
   Graph graph;
   std::vector<Parameter> parameters;
-  std::array<Program, 3> forward, backward;  // f32, f64, bf16
-  Programs(const Tree& tree, const Site& site, const std::vector<Parameter>& parameters);
-  /// Values that last from the forward to the backward pass of so many images
-  /// and rows.
+  Program forward, backward;
+  /// joins: whether an instruction may be several operations.
+  Programs(const Tree& tree, const Site& site, const std::vector<Parameter>& parameters, bool joins = true);
+  /// Values that last from the forward to the backward pass of so many images and rows.
   std::int64_t lasting_size(std::int64_t images, std::int64_t rows) const;
 };
-
-inline constexpr std::int64_t kMostBlockRows = 8;
 
 }  // namespace normlab::formula

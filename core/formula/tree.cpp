@@ -113,28 +113,23 @@ class Parser {
     std::size_t& depth;
   };
 
-  int sum() {
-    const Nested nested(*this);
-    int left = product();
-    while (peek() == '+' || peek() == '-') {
+  /// Parts with one of two signs between them, from left to right.
+  int chain(char plus, char minus, int (Parser::*part)()) {
+    int left = (this->*part)();
+    while (peek() == plus || peek() == minus) {
       const std::size_t at = at_;
       const std::string sign(1, text_[at_++]);
-      const int right = product();
-      left = operate(sign, at, {left, right});
-    }
-    return left;
-  }
-  int product() {
-    int left = minus();
-    while (peek() == '*' || peek() == '/') {
-      const std::size_t at = at_;
-      const std::string sign(1, text_[at_++]);
-      const int right = minus();
+      const int right = (this->*part)();
       if (sign == "/" && evaluate(tree_, {}, right) == 0) throw FormulaError(at, "division by zero, whatever x is");
       left = operate(sign, at, {left, right});
     }
     return left;
   }
+  int sum() {
+    const Nested nested(*this);
+    return chain('+', '-', &Parser::product);
+  }
+  int product() { return chain('*', '/', &Parser::minus); }
   int minus() {
     peek();
     const std::size_t at = at_;
@@ -148,15 +143,8 @@ class Parser {
     const std::size_t at = at_;
     if (!take('^')) return base;
     const Nested nested(*this);
-    const int exponent = this->exponent();
+    const int exponent = minus();
     return operate("^", at, {base, exponent});
-  }
-  int exponent() {
-    peek();
-    const std::size_t at = at_;
-    if (!take('-')) return power();
-    const Nested nested(*this);
-    return operate("neg", at, {exponent()});
   }
 
   int atom() {

@@ -115,11 +115,11 @@ void print_norm_formulas(const ModelConfig& model, std::size_t indent) {
       steps = formula::steps_of(programs.graph, programs.graph.dx(), programs.parameters);
     print_wrapped("", indent, fmt::format("dx: {}", steps.empty() ? "0" : fmt::format("{}", fmt::join(steps, "; "))));
     const auto cost = [](const formula::Program& p, std::size_t tensors) {
-      return fmt::format("{} operations and {} bytes", p.operations, 4 * (tensors * p.passes.size() + 1));
+      return fmt::format("{} operations and {} bytes", p.operations(), 4 * (tensors * p.passes.size() + 1));
     };
     print_wrapped("", indent,
-                  fmt::format("for each value in fp32: forward {}, backward {}", cost(programs.forward[0], 1),
-                              cost(programs.backward[0], 2)));
+                  fmt::format("for each value in fp32: forward {}, backward {}", cost(programs.forward, 1),
+                              cost(programs.backward, 2)));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "autograd/ops.h"
 #include "core/backend.h"
+#include "core/cpu/formula_nan.h"
 #include "core/formula/program.h"
 #include "tests/autograd/case_run.h"
 #include "tests/core/formula/interpreter.h"
@@ -170,9 +171,20 @@ TEST_CASE("formula: random formulas have the interpreter's values, and gradients
   check_random(1, 200, {2, 3, 5}, 1);
 }
 
-TEST_CASE("formula: the same for rows that are pieces of a tile and whole blocks of rows") {
-  check_random(2, 10, {1, 2, 1100}, 211);  // doubles: two tiles and a rest
-  check_random(3, 30, {2, 11, 37}, 97);
+TEST_CASE("formula: ten thousand random formulas" * doctest::skip()) { check_random(11, 10000, {2, 3, 5}, 1); }
+
+TEST_CASE("formula: the same for blocks of one row and of many") {
+  check_random(2, 10, {1, 9, 1100}, 1999);
+  check_random(3, 30, {2, 61, 37}, 997);
+}
+
+TEST_CASE("formula: gradients of x that are the same for some of its values") {
+  for (const char* text : {"where(x > 9, 1, sum_tokens(x))", "where(x > 9, 1, sum(x))", "where(x > 9, 1, sum_image(x))",
+                           "where(x > 9, x, x)", "where(stop(x) > 9, 1, 2)"}) {
+    CAPTURE(text);
+    Case c(tree_of(text), {2, 3, 5}, 7);
+    CHECK(agrees(c, 1));
+  }
 }
 
 TEST_CASE("formula: the tree's text has the same tree") {
@@ -438,6 +450,42 @@ TEST_CASE("formula: rows give the same bits together and alone") {
           CHECK(alone[1] == row(together[1]));
         }
       }
+}
+
+TEST_CASE("formula: the part that is NaN first is named") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  struct First {
+    const char *text, *wanted;
+    double x = 1, alpha = 1, dy = 1;
+  };
+  for (const First& f : {First{"log(x) + sqrt(x - 2) * x", "sqrt(x - 2)"},
+                         {"gamma * log(mean(x) - 2) * x + sqrt(-x)", "log(mean(x) - 2)"},
+                         {"x * sqrt(sum_tokens(x) - 7)", "sqrt(sum_tokens(x) - 7)"},
+                         {"x * sqrt(sum_image(x) - 19)", "sqrt(sum_image(x) - 19)"},
+                         {"sqrt(x) - sqrt(2 * x)", "the derivative by x", 0},
+                         {"x * 1e200 * 1e200 - x * 1e300 * 1e300", "x * 1e+200 * 1e+200 - x * 1e+300 * 1e+300"},
+                         {"x * alpha", "alpha", 1, nan},
+                         {"x * alpha", "x", nan, 1},
+                         {"exp(x) * alpha", "the derivative by exp(x) * alpha", 1, 1, nan},
+                         {"gamma * x / rms(x)", ""}}) {
+    CAPTURE(f.text);
+    Case c(tree_of(f.text), {1, 6, 3}, 1);
+    c.in[0].assign(18, f.x);
+    c.in[1] = {f.alpha};
+    c.dy.assign(18, f.dy);
+    const Programs programs(c.tree, c.site, c.parameters);
+    Arena memory;
+    const auto tensor = [&](const Values& v, const Shape& shape) {
+      const Tensor t = memory.empty(shape, DType::f64);
+      std::copy(v.begin(), v.end(), t.data<double>());
+      return t;
+    };
+    FormulaBackward input{.forward = {.programs = &programs, .x = tensor(c.in[0], {1, 6, 3})},
+                          .dy = tensor(c.dy, {1, 6, 3})};
+    for (std::size_t p = 0; p < c.parameters.size(); ++p)
+      input.forward.parameters[p] = tensor(c.in[p + 1], {std::int64_t(c.in[p + 1].size())});
+    CHECK(first_nan(c.tree, programs, {1, 6, 3}, input).value_or("") == f.wanted);
+  }
 }
 
 TEST_CASE("formula: a GPU refuses it") {

@@ -10,6 +10,7 @@
 #include "core/memory_error.h"
 #include "core/random.h"
 #include "nn/model/init.h"
+#include "nn/model/norm_formula.h"
 #include "tests/core/cpu/bf16_choice.h"
 #include "tests/devices.h"
 #include "tests/nn/training/small_training.h"
@@ -230,6 +231,17 @@ TEST_CASE("engine: group norm depends on the cut into shards only by rounding") 
 TEST_CASE("engine: group norm trains to the same bits with 1 or 3 threads") {
   check_equal(train(grouped(small_vit("pre_pre")), 1, 3, 2), train(grouped(small_vit("pre_pre")), 3, 3, 2));
   check_equal(train(grouped(small_swin("pre_pre")), 1, 3, 2), train(grouped(small_swin("pre_pre")), 3, 3, 2));
+}
+
+TEST_CASE("engine: formulas train to the same bits with 1, 2 or 8 threads") {
+  for (const char* text : {"x / (abs(x) + rms(x))", "(x - mean_image(x)) / std_image(x) * tanh(max_tokens(x))"}) {
+    CAPTURE(text);
+    NormFormula norm{.tree = formula::parse(text, {}), .text = text, .parameters = {}};
+    ViTConfig c = small_vit("pre_pre");
+    c.placement.attn.pre = {.kind = NormKind::formula, .formula = interned(std::move(norm))};
+    for (const DType dtype : {DType::f32, DType::bf16})
+      for (const int threads : {2, 8}) check_equal(train(c, 1, 3, 2, dtype), train(c, threads, 3, 2, dtype));
+  }
 }
 
 TEST_CASE("engine: batch statistics of the first step have the same bits for any cut") {
