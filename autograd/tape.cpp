@@ -88,6 +88,7 @@ Tape::Node* Tape::add_node(const char* op, std::initializer_list<Var> inputs, Te
   if (node->output->needs_grad) node->call = [](void*, Backend&, const Tensor&, Grads&) {};
   if (profile_) time(*node, false);
   check(value, *node, false);
+  called_ = nullptr;
   return node;
 }
 
@@ -142,6 +143,7 @@ void Tape::backward(const Var& output, Tensor seed) {
       // The memory of a parameter's gradient is uninitialised before its first contribution.
       if (input->written.empty() || input->written.front() == kWritten) check(input->grad, *node, true);
     }
+    called_ = nullptr;
     if (profile_) time(*node, true);
     if (grads.keeps_dy) continue;
     if (node->output->grad) release(dy, node->output->room);  // unless taken by an input
@@ -149,7 +151,7 @@ void Tape::backward(const Var& output, Tensor seed) {
   }
 }
 
-void Tape::check(const Tensor& value, const Node& node, bool in_backward) {
+void Tape::check(const Tensor& value, Node& node, bool in_backward) {
   if (!guarded_) return;
   if (flag_value_ != 0) return;  // the first is known
   backend_.check_finite(value, in_backward ? -node.number : node.number, flag_);
@@ -157,6 +159,13 @@ void Tape::check(const Tensor& value, const Node& node, bool in_backward) {
   flag_value_ = *flag_.data<std::int32_t>();
   if (flag_value_ == 0) return;
   if (const auto found = first_nonfinite(value)) nonfinite_value_ = found->value;
+  if (called_) node.op = called_;
+}
+
+void Tape::call(std::string_view op) {
+  auto* text = static_cast<char*>(arena_.allocate_host(op.size() + 1));
+  *std::copy(op.begin(), op.end(), text) = '\0';
+  called_ = text;
 }
 
 void Tape::time(const Node& node, bool backward) {

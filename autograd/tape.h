@@ -8,6 +8,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "autograd/profile.h"
@@ -87,6 +88,7 @@ class Grads {
   /// Makes dy itself the gradient of `input` and returns true if it is the first contribution; otherwise the caller
   /// copies. Saves the copy for a residual sum. Call it at most once per closure, as the last action.
   bool take(int input);
+  Tape& of() const { return *tape; }
 
  private:
   friend class Tape;
@@ -215,6 +217,9 @@ class Tape {
   void guard();
   /// Adds times to `profile` from now on; null stops. `profile` must outlive this use.
   void set_profile(Profile* profile) { profile_ = profile; }
+  bool guarded() const { return guarded_; }
+  /// What to call the operation that runs, if the guard finds something in it.
+  void call(std::string_view op);
   /// What the guard found first, in execution order.
   NonFinite nonfinite() const;
 
@@ -241,7 +246,7 @@ class Tape {
   Node* add_node(const char* op, std::initializer_list<Var> inputs, Tensor value);
   void remake(Var::State& state);
   void copy(const Var& from, const Tensor& to);
-  void check(const Tensor& value, const Node& node, bool in_backward);
+  void check(const Tensor& value, Node& node, bool in_backward);
   void time(const Node& node, bool backward);
 
   Backend& backend_;
@@ -252,6 +257,7 @@ class Tape {
   Tensor flag_;                   // of the guard, in the arena
   std::int32_t flag_value_ = 0;   // its last value seen by the host
   double nonfinite_value_ = 0.0;  // what raised the flag
+  const char* called_ = nullptr;  // by call()
   Room room_{};
   bool recording_ = true, guarded_ = false;
   Profile* profile_ = nullptr;

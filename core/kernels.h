@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "core/collective.h"
 #include "core/error.h"
@@ -310,6 +311,10 @@ class Kernels {
   /// Norms that are given by formulas.
   virtual void formula(FormulaDims, const FormulaForward&) { refuse_formula(); }
   virtual void formula_backward(FormulaDims, const FormulaBackward&) { refuse_formula(); }
+  /// What of the formula is NaN first: a part of its text such as "log(x)", of which no part is NaN; or if only
+  /// gradients are, "the derivative by log(x)", the one that is nearest to the result. "" if there is none, or if the
+  /// device cannot tell. Reads x, the parameters, and dy unless it is empty.
+  virtual std::string first_nan(FormulaDims, const FormulaBackward&) { return {}; }
 
 #define NORMLAB_PURE(...) virtual void __VA_ARGS__ = 0;
   NORMLAB_KERNELS(NORMLAB_PURE)

@@ -27,6 +27,12 @@ Var formula_norm(const formula::Programs& programs, const Var& x, std::int64_t i
   if (const std::int64_t lasting = programs.lasting_size(dims.images, rows); lasting > 0)
     args.lasting = tape.empty_acc(x.value(), {lasting});
   tape.backend().formula(dims, args);
+  const auto name = [=](Tape& on, const FormulaBackward& input) {
+    if (!on.guarded()) return;
+    if (const std::string part = on.backend().first_nan(dims, input); !part.empty())
+      on.call(concat("formula (NaN first in ", part, ")"));
+  };
+  name(tape, {.forward = args});
   const auto& [a, b, c, d, e, f, g] = values;
   const Var y = tape.record("formula", {x, a, b, c, d, e, f, g}, args.y,
                             [=](Backend& backend, const Tensor& dy, Grads& gradients) {
@@ -34,6 +40,7 @@ Var formula_norm(const formula::Programs& programs, const Var& x, std::int64_t i
                               for (std::size_t p = 0; p < kMostFormulaParameters; ++p)
                                 if (args.parameters[p]) back.dparameters[p] = gradients[int(p) + 1];
                               backend.formula_backward(dims, back);
+                              name(gradients.of(), back);
                             });
   return y;
 }

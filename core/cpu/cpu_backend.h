@@ -22,6 +22,7 @@ class CpuBackend final : public SharedKernels<CpuBackend> {
   void pack_panels(Tensor w, Tensor panels) override;
   void formula(FormulaDims, const FormulaForward&) override;
   void formula_backward(FormulaDims, const FormulaBackward&) override;
+  std::string first_nan(FormulaDims, const FormulaBackward&) override;
   NORMLAB_KERNELS(NORMLAB_OVERRIDE)
   NORMLAB_UPDATES(NORMLAB_OVERRIDE)
 

@@ -2,7 +2,7 @@
 #include <functional>
 #include <numeric>
 
-#include "core/cpu/formula_nan.h"
+#include "core/cpu/cpu_backend.h"
 #include "core/cpu/formula_ops.h"
 
 namespace normlab {
@@ -391,10 +391,10 @@ void CpuBackend::formula_backward(FormulaDims d, const FormulaBackward& b) {
   });
 }
 
-std::optional<std::string> first_nan(const Tree& tree, const Programs& programs, FormulaDims d,
-                                     const FormulaBackward& input) {
-  const Programs alone(tree, programs.graph.site(), programs.parameters, false);
+std::string CpuBackend::first_nan(FormulaDims d, const FormulaBackward& input) {
   const FormulaForward& f = input.forward;
+  const Tree& tree = f.programs->tree;
+  const Programs alone(tree, f.programs->graph.site(), f.programs->parameters, false);
   std::vector<bool> nan(alone.graph.nodes().size());
   const auto is_nan = [&](Id id) { return id != kNone && nan[std::size_t(id)]; };
   for_type("first_nan", f.x.dtype(), [&]<class T>(Type<T>) {
@@ -406,7 +406,7 @@ std::optional<std::string> first_nan(const Tree& tree, const Programs& programs,
     if (is_nan(alone.graph.of_term(t))) return text_of(tree, int(t));
   for (std::size_t t = tree.terms.size(); t-- > 0;)
     if (is_nan(alone.graph.gradient(alone.graph.of_term(t)))) return "the derivative by " + text_of(tree, int(t));
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace normlab

@@ -285,8 +285,8 @@ std::size_t Program::operations() const {
   }));
 }
 
-Programs::Programs(const Tree& tree, const Site& site, const std::vector<Parameter>& given, bool joins)
-    : graph(tree, site, given), parameters(given) {
+Programs::Programs(const Tree& text, const Site& site, const std::vector<Parameter>& given, bool joins)
+    : tree(text), graph(text, site, given), parameters(given) {
   // Reductions of the forward pass, and what it makes of them, as the backward pass reads them.
   const std::size_t n = graph.nodes().size();
   std::vector<bool> forward_needs(n), backward_needs(n);

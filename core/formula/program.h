@@ -51,6 +51,7 @@ struct Program {
 };
 
 struct Programs {
+  Tree tree;
   Graph graph;
   std::vector<Parameter> parameters;
   Program forward, backward;

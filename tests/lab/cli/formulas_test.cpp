@@ -156,7 +156,10 @@ TEST_CASE("formulas: a norm whose values become NaN diverges, and its site is na
           " --set train.optimizer.lr=0.1");
   CHECK_MESSAGE(run.out.find("1/1 diverged @") != std::string::npos, run.out << run.err);
   CHECK_MESSAGE(run.out.find(".mlp.pre") != std::string::npos, run.out);
-}  // namespace
+  const ResultStore store(files.folder / "r");
+  const std::string result = store.trial(store.trial_ids().front()).result_text().value();
+  CHECK_MESSAGE(result.find("formula (NaN first in log(a)) at blocks.") != std::string::npos, result);
+}
 
 TEST_CASE("formulas: multipliers, freeze, averages and layer decay know parameters by their sites") {
   const Files files;
