@@ -102,11 +102,10 @@ class Grads {
 
 /// Where a value first became non-finite: the model's name for the place, and the operation.
 struct NonFinite {
-  const char* op = nullptr;
-  const char* site = nullptr;
+  std::string op{}, site{};
   bool in_backward = false;
   double value = std::numeric_limits<double>::quiet_NaN();  // the first non-finite value
-  explicit operator bool() const { return op != nullptr; }
+  explicit operator bool() const { return !op.empty(); }
   /// "the gradient of linear at blocks.0.mlp.fc1"; not for a default-constructed object.
   std::string words() const;
 };

@@ -21,23 +21,21 @@ void sum_channels(const Call<A>& call) {
 template <class A, class S>
 void sum_rows(const Call<A>& call) {
   const Scratch<A> few(call.cols);
-  std::int64_t row = 0;
-  const auto add = [&]<std::size_t... k>(std::index_sequence<k...>) {
-    for (; row + std::int64_t(sizeof...(k)) <= call.rows; row += std::int64_t(sizeof...(k))) {
-      const S values[] = {S(call, row + std::int64_t(k))...};
-      each_vector<A>(call.cols, [&](auto i, auto lanes) {
-        Vec<A> sum = values[0](i, lanes);
-        for (std::size_t r = 1; r < sizeof...(k); ++r) sum += values[r](i, lanes);
-        store(few + i, sum, lanes);
-      });
-      for (std::int64_t c = 0; c < call.cols; ++c) call.total[c] += double(few[c]);
-    }
+  const auto add = [&]<std::size_t... k>(std::int64_t row, bool begins, std::index_sequence<k...>) {
+    const S values[] = {S(call, row + std::int64_t(k))...};
+    each_vector<A>(call.cols, [&](auto i, auto lanes) {
+      Vec<A> sum = values[0](i, lanes);
+      if (!begins) sum += load(few + i, lanes);
+      for (std::size_t r = 1; r < sizeof...(k); ++r) sum += values[r](i, lanes);
+      store(few + i, sum, lanes);
+    });
   };
-  if (call.cols > 1) {
-    add(std::make_index_sequence<8>());
-    add(std::make_index_sequence<4>());
+  for (std::int64_t first = 0, row = 0; first < call.rows; first = row) {
+    const std::int64_t end = std::min(call.rows, first + (call.cols > 1 ? 8 : 1));
+    for (; row + 4 <= end; row += 4) add(row, row == first, std::make_index_sequence<4>());
+    for (; row < end; ++row) add(row, row == first, std::make_index_sequence<1>());
+    for (std::int64_t c = 0; c < call.cols; ++c) call.total[c] += double(few[c]);
   }
-  add(std::make_index_sequence<1>());
 }
 
 /// The kernel for the numbers of factors, which do not grow from product to product.

@@ -215,11 +215,8 @@ NonFinite Engine::first_finding(const std::vector<NonFinite>& findings) {
   if (*first == std::ssize(findings)) return {};
   const int from = int(first - all.begin());
   const NonFinite here = found != findings.end() ? *found : NonFinite();
-  found_op_ = group().shared_text(here.op ? here.op : "", from);
-  found_site_ = group().shared_text(here.site ? here.site : "", from);
-  const bool has_site = group().shared(here.site != nullptr, from);
-  return {found_op_.c_str(), has_site ? found_site_.c_str() : nullptr, group().shared(here.in_backward, from),
-          group().shared(here.value, from)};
+  return {group().shared_text(here.op, from), group().shared_text(here.site, from),
+          group().shared(here.in_backward, from), group().shared(here.value, from)};
 }
 
 void Engine::begin_step(const DeviceBatch& batch, std::int64_t steps_done) {

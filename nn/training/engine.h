@@ -165,7 +165,6 @@ class Engine {
   std::int64_t rehearsed_ = 0;       // images per shard
   Observers observers_;
   std::int64_t without_layer_ = 0;
-  std::string found_op_, found_site_;  // of the last finding, maybe of another process
 };
 
 }  // namespace normlab
