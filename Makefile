@@ -81,7 +81,7 @@ ALONE := nn/model/fuse.cpp nn/model/init.cpp nn/model/parameters.cpp nn/training
   data/shapes.cpp ledger/judge_rows.cpp ledger/verdict.cpp train/cost.cpp)
 # Tests that define what others see stay alone.
 JOINABLE_TESTS := $(shell grep -LE '^(namespace normlab|\#define|\#if|extern)' $(TESTS) /dev/null | grep -v /dev/null)
-JOINABLE := $(filter-out $(ALONE),$(filter $(LIGHT) autograd/ops/% core/formula/% nn/model/% nn/probes/% nn/training/% $(addprefix experiments/lab/,data/% ledger/% train/%),$(LIBRARY))) \
+JOINABLE := $(filter-out $(ALONE),$(filter $(LIGHT) nn/model/% nn/training/% $(addprefix experiments/lab/,data/% ledger/% train/%),$(LIBRARY))) \
   $(JOINABLE_TESTS)
 UNITS := $(if $(filter 0,$(JOINED)),,$(shell bash .ci/units $(BUILD) '$(JOINED)' $(JOINABLE)))
 UNIT_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(filter-out %.cpp,$(UNITS)))

@@ -141,7 +141,8 @@ const std::set<std::string> kNoOutputs = {"--data",    "--set",         "--from"
                                           "--sites",   "--curves",      "--claims",   "--start",  "--share",
                                           "--device",  "--class-order", "DESCRIPTOR", "FOLDER",   "WHAT",
                                           "TRIAL",     "DATASET",       "A",          "B",        "ID",
-                                          "IN",        "RUN",           "SOURCES",    "NUMBERS",  "--op"};
+                                          "IN",        "RUN",           "SOURCES",    "NUMBERS",  "--op",
+                                          "--formula"};
 
 }  // namespace
 
