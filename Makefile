@@ -185,7 +185,7 @@ tsan: deps  ## test multithreaded code under ThreadSanitizer
 TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
 
 # Compiles core/ and autograd/ for CPUs without AVX-512, whose kernels have other vectors, and runs their tests.
-AVX2_TESTS := $(wildcard tests/core/*_test.cpp tests/core/cpu/*_test.cpp tests/autograd/*_test.cpp)
+AVX2_TESTS := $(wildcard tests/core/*_test.cpp tests/core/cpu/*_test.cpp tests/core/formula/*_test.cpp tests/autograd/*_test.cpp)
 test-avx2: deps  ## test core and autograd as compiled for CPUs without AVX-512
 	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)-avx2 ARCH=x86-64-v3 CUDA=0 TESTS="$(AVX2_TESTS)" \
 	  LIBRARY="$(filter core/% autograd/% cuda/% %/op_cases.cpp,$(LIBRARY))" EMULATED="$(CUDA_SOURCES)" $(BUILD)-avx2/tests/run
