@@ -215,7 +215,7 @@ class Run {
 
  private:
   Extent extent_of(int r) const { return p_.registers[std::size_t(r)].extent; }
-  /// As many as keep the registers near the first-level cache; each instruction costs the less, the more there are.
+  /// Rows of a block: as many as keep the registers near the first-level cache. More rows share an instruction's cost.
   std::int64_t rows_of_blocks() const {
     const auto blocks = std::count_if(p_.registers.begin(), p_.registers.end(),
                                       [](const Register& r) { return r.extent == Extent::block; });

@@ -33,8 +33,8 @@ struct Instruction {
   Instruction() { in.fill(kNone); }
 };
 
-/// Instructions of `code`: those for each block of rows are from `rows` to `end`, and those before all its rows begin
-/// where the pass before ends.
+/// The instructions of `code` from `rows` to `end` run for each block of rows. Those from the end of the previous pass
+/// to `rows` run once before them.
 struct Pass {
   std::size_t rows, end;
 };

@@ -28,8 +28,8 @@ struct ArchiveMember {
 
 /// Passes every regular file to `visit`, in archive order. Reads .tar and .tar.gz (ustar, GNU long names, pax); skips
 /// folders. InputError with file, member and byte offset: not a tar; cut short, also between members (the two empty end
-/// blocks are required); a .tar.gz with other checksums; a link, device or sparse file; a member beyond 256 MiB; members of a .tar.gz that together
-/// claim more than most_unpacked().
+/// blocks are required); a .tar.gz with other checksums; a link, device or sparse file; a member beyond 256 MiB;
+/// members of a .tar.gz that together claim more than most_unpacked().
 /// `wants`, if given, selects by name the members whose content is read; others get empty content, and a plain
 /// tar seeks past them.
 void read_tar(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit,

@@ -49,8 +49,8 @@ class StoredMasks final : public Masks {
   std::vector<std::uint8_t> labels_;  // [n, height, width]
 };
 
-/// The pixels of a mask's file become labels as `numbering` says, which is not none. InputError names the file, and the first
-/// pixel whose label is not below `classes`.
+/// The pixels of a mask's file become labels as `numbering` says, which is not none. InputError names the file, and the
+/// first pixel whose label is not below `classes`.
 void number_labels(Mask& mask, MaskLabels numbering, std::int64_t classes, const std::string& where);
 
 /// InputError, beginning with `mask_where`, if the sizes differ.

@@ -21,8 +21,8 @@ inline constexpr std::string_view kAnySteps = "**";
 void merge_over(JsonNode& base, const JsonNode& child);
 
 /// Puts `value` at a dotted path and creates missing objects. A name on the way becomes the object that it abbreviates
-/// ("dpn" becomes {"base": "dpn"}). In a placement, a path with kAnySteps is one key. `key_at` is where the path was written. Returns "", or the problem if a step of the
-/// path holds a value without keys.
+/// ("dpn" becomes {"base": "dpn"}). In a placement, a path with kAnySteps is one key. `key_at` is where the path was
+/// written. Returns "", or the problem if a step of the path holds a value without keys.
 std::string set_path(JsonNode& root, std::string_view path, const JsonNode& value, const Position& key_at);
 
 /// The descriptor merged with everything it extends. `files` receives every file read, the descriptor first. InputError
