@@ -1,6 +1,7 @@
 // The backward pass of attention in bf16 on tensor cores, by the formulas of attention_backward.cuh. P M and dS are
-// rounded to bf16 for their products, as on the CPU; everything else is float. Blocks that own queries run first and
-// also compute delta, since they read dy anyway.
+// rounded to bf16 for their products, as on the CPU; everything else is float. If a block can hold a head, one kernel
+// computes the scores once, with a warp for every 16 tokens. Otherwise blocks that own queries run first and also
+// compute delta, since they read dy anyway; blocks that own keys follow. The bits are the same.
 #pragma once
 
 #include "cuda/attention_mma_tile.cuh"
@@ -11,8 +12,9 @@ struct alignas(8) FloatPair {
   float x[2];
 };
 
-/// P M and dS between a warp's own 16 queries or keys and the block's tiles of the other kind.
-template <int kWidth, class Bias, bool kOwnsKeys, bool kDrops>
+/// P M and dS between a warp's own 16 queries or keys and the block's tiles of the other kind. kWhole: the warps own the
+/// keys of a whole head, whose queries are one tile.
+template <int kWidth, class Bias, bool kOwnsKeys, bool kDrops, bool kWhole = false>
 class MmaBackwardTile {
  public:
   using L = MmaTiling<kWidth>;
@@ -84,12 +86,14 @@ class MmaBackwardTile {
       }
     return output;
   }
-  /// Computes delta of the own queries and stores it in memory; read_delta() reads it from there.
+  /// Computes delta of the own queries, or of those with the own keys' numbers, and stores it in memory; read_delta()
+  /// reads it from there. kWhole: also where scores() looks, for all warps after a barrier.
   __device__ __forceinline__ void make_delta(const Output& output, float* delta) {
+    const bf16* const rows = kWhole ? tiles_ + (tile_rows_ + own_first_) * L::kPitch : own_ + kOwnValues;
     NORMLAB_UNROLL
     for (int i = 0; i < 2; ++i) {
       const int token = own_first_ + lane.row_of(i);
-      const bf16* up = own_ + kOwnValues + lane.row_of(i) * L::kPitch + lane.pair * 4;
+      const bf16* up = rows + lane.row_of(i) * L::kPitch + lane.pair * 4;
       float sum = 0;
       NORMLAB_UNROLL
       for (int piece = 0; piece < Output::kPieces; ++piece) {
@@ -101,6 +105,7 @@ class MmaBackwardTile {
       }
       delta_[i] = quad_sum(sum);
       if (lane.pair == 0 && token < end_) delta[row_ + token] = delta_[i];
+      if (kWhole && lane.pair == 0) terms_of(0)->x[tile_rows_ + token] = delta_[i];
     }
   }
   __device__ __forceinline__ void read_delta() {
@@ -154,6 +159,22 @@ class MmaBackwardTile {
       }
       NORMLAB_NO_UNROLL
       for (; c < cols; c += 16) sixteens(One{}, c);
+    }
+  }
+
+  /// kWhole: dS [keys, queries] of the head, its pitch, and the keys of the g-th warp.
+  __device__ __forceinline__ bf16* gradients() const { return reinterpret_cast<bf16*>(terms_of(0) + tile_rows_); }
+  __device__ __forceinline__ int gradients_pitch() const { return tile_rows_ + 8; }
+  __device__ __forceinline__ const bf16* keys_of(int g) const { return own_ + (g - lane.warp) * 2 * kOwnValues; }
+  /// Stores the own keys' part of dS for 16 queries from `column` on, zeros in rows without a key.
+  __device__ __forceinline__ void write_gradients(int column, const FragmentC (&ds)[2]) const {
+    NORMLAB_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      const int key = own_first_ + lane.row_of(i);
+      bf16* const row = gradients() + key * gradients_pitch() + column;
+      NORMLAB_UNROLL
+      for (int n = 0; n < 2; ++n)
+        write_pair(row + lane.col_of(n, 0), key < end_ ? pack(ds[n].x[2 * i], ds[n].x[2 * i + 1]) : 0u);
     }
   }
 
@@ -226,7 +247,7 @@ class MmaBackwardTile {
       for (int r = static_cast<int>(threadIdx.x); r < fill; r += static_cast<int>(blockDim.x)) {
         const std::int64_t query = row_ + token_or_last(tokens_, first + r);
         copies_.template copy<4>(to + r, work_.lse + query, true);
-        copies_.template copy<4>(to + tile_rows_ + r, work_.delta + query, true);
+        if constexpr (!kWhole) copies_.template copy<4>(to + tile_rows_ + r, work_.delta + query, true);
       }
     }
   }
@@ -339,6 +360,53 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaT
   }
 }
 
+/// The most warps of a block with a whole head; its registers limit the width.
+constexpr int kHeadWarps = 13, kWidestHead = 64;
+
+/// delta, dq, dk and dv of a block's head, whose scores are computed once. dS waits in shared memory until the keys are
+/// done; then each warp has the queries with its keys' numbers.
+template <int kWidth, class Bias, bool kDrops>
+__global__ void __launch_bounds__(kHeadWarps* kWarp, 1)
+    attention_gradients_mma(AttentionBackwardWork<bf16, Bias> work, int tile_rows, const bf16* y, float* delta,
+                            bf16* dq, bf16* dk, bf16* dv, bool add_q, bool add_k, bool add_v) {
+  using L = MmaTiling<kWidth>;
+  NORMLAB_DYNAMIC_SHARED(bf16, memory);
+  MmaBackwardTile<kWidth, Bias, true, kDrops, true> tile(work, tile_rows, memory);
+  tile.start(part_of_mma_block<L>(work.forward.dims, tile_rows), 0);
+  const auto output = tile.read_output(y);
+  tile.arrive();
+  tile.make_delta(output, delta);
+  __syncthreads();
+  {
+    typename L::Result of_keys = {}, of_values = {};
+    tile.template against<false>(
+        0, 0, [&](int c, const FragmentC(&p)[2], const FragmentC(&ds)[2], const bf16* queries, const bf16* up) {
+          add_weighted<L>(rounded(p[0], p[1]), up, of_values);
+          add_weighted<L>(rounded(ds[0], ds[1]), queries, of_keys);
+          tile.write_gradients(c, ds);
+        });
+    // Through the own values, since other warps still need the keys.
+    tile.put(of_values, 1, 1, dv, add_v);
+    tile.put(of_keys, work.forward.scale, 1, dk, add_k);
+  }
+  __syncthreads();
+  typename L::Result of_queries = {};
+  NORMLAB_NO_UNROLL
+  for (int g = 0; g < block_warps(); ++g)
+    add_weighted<L>(
+        load_a_trans(tile.gradients() + 16 * (g * tile.gradients_pitch() + tile.lane.warp), tile.gradients_pitch()),
+        tile.keys_of(g), of_queries);
+  tile.put(of_queries, work.forward.scale, 1, dq, add_q);
+}
+/// How a block holds a head of `tokens`; no warps if it cannot.
+template <class L>
+MmaPlan plan_of_mma_head(int tokens) {
+  const int warps = up_to(L::kWarpRows, tokens) / L::kWarpRows, rows = warps * L::kWarpRows;
+  const MmaPlan plan{warps, rows,
+                     L::bytes(2, 2, rows, warps, rows) + sizeof(bf16) * static_cast<std::size_t>(rows * (rows + 8))};
+  return warps <= kHeadWarps && L::kWidth <= kWidestHead && blocks_fit(1, plan.bytes) ? plan : MmaPlan{};
+}
+
 /// Stores delta [B, H, N] in `delta`, then computes the wanted gradients.
 template <class Bias, bool kDrops>
 void launch_gradients_mma(const char* op, const AttentionBackwardWork<bf16, Bias>& work, const bf16* y, float* delta,
@@ -346,6 +414,12 @@ void launch_gradients_mma(const char* op, const AttentionBackwardWork<bf16, Bias
   for_mma_width<kOrdinary<Bias, kDrops>>(work.forward.dims.head_dim, [&](auto width) {
     constexpr int kWidth = decltype(width)::kWidth;
     using L = MmaTiling<kWidth>;
+    if constexpr (kWidth <= kWidestHead)
+      if (const MmaPlan plan = plan_of_mma_head<L>(static_cast<int>(work.forward.dims.tokens));
+          plan.warps > 0 && dq && dk && dv)
+        return launch(op, attention_gradients_mma<kWidth, Bias, kDrops>,
+                      launch_of_mma(work.forward.dims, plan, L::kWarpRows), stream, work, plan.tile_rows, y, delta,
+                      dq.to.data<bf16>(), dk.to.data<bf16>(), dv.to.data<bf16>(), adds(dq), adds(dk), adds(dv));
     const MmaPlan plan =
         plan_of_mma<L>(static_cast<int>(work.forward.dims.tokens), 2, 2, L::kBackwardWarps, L::kBackwardBlocks);
     const Launch grid = launch_of_mma(work.forward.dims, plan, L::kWarpRows);

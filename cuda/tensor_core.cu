@@ -21,7 +21,7 @@ __global__ void probe(const bf16* x, const bf16* z, const float* c, TensorCoreLa
   copies.wait();
   __syncthreads();
   TensorCoreLane& mine = out[lane];
-  FragmentA a;
+  FragmentA a, a_trans;
   FragmentB b[2], trans[2];
   FragmentC sums[2], sums_trans[2];
   for (int n = 0; n < 2; ++n)
@@ -29,10 +29,12 @@ __global__ void probe(const bf16* x, const bf16* z, const float* c, TensorCoreLa
       sums[n].x[i] = sums_trans[n].x[i] = c[(lane / 4 + i / 2 * 8) * kSide + 8 * n + lane % 4 * 2 + i % 2];
   if constexpr (kPlain) {
     a = plain::load_a(left, kPitch);
+    a_trans = plain::load_a_trans(left, kPitch);
     plain::load_b(right, kPitch, b);
     plain::load_b_trans(right, kPitch, trans);
   } else {
     a = load_a(left, kPitch);
+    a_trans = load_a_trans(left, kPitch);
     load_b(right, kPitch, b);
     load_b_trans(right, kPitch, trans);
   }
@@ -53,7 +55,10 @@ __global__ void probe(const bf16* x, const bf16* z, const float* c, TensorCoreLa
       mine.sums_trans[n][i] = sums_trans[n].x[i];
     }
   }
-  for (int i = 0; i < 4; ++i) mine.a[i] = a.x[i];
+  for (int i = 0; i < 4; ++i) {
+    mine.a[i] = a.x[i];
+    mine.a_trans[i] = a_trans.x[i];
+  }
   const float low = c[lane], high = c[lane + 32];
   mine.packed = kPlain ? plain::pack(low, high) : pack(low, high);
   mine.power = kPlain ? plain::exp2(low) : exp2_of(low);

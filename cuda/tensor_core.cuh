@@ -70,6 +70,12 @@ __device__ inline FragmentA load_a(const bf16* tile, int pitch) {
   const bf16* at = tile + lane / 4 * pitch + lane % 4 * 2;
   return {{pair_at(at), pair_at(at + 8 * pitch), pair_at(at + 8), pair_at(at + 8 * pitch + 8)}};
 }
+__device__ inline FragmentA load_a_trans(const bf16* tile, int pitch) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const bf16* at = tile + lane % 4 * 2 * pitch + lane / 4;
+  const auto pair = [&](const bf16* from) { return join(from[0], from[pitch]); };
+  return {{pair(at), pair(at + 8), pair(at + 8 * pitch), pair(at + 8 * pitch + 8)}};
+}
 __device__ inline void load_b(const bf16* tile, int pitch, FragmentB (&b)[2]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   for (int n = 0; n < 2; ++n)
@@ -129,6 +135,17 @@ __device__ __forceinline__ FragmentA load_a(const bf16* tile, int pitch) {
   return a;
 #else
   return plain::load_a(tile, pitch);
+#endif
+}
+/// A from its transpose: row r is column r of `tile`.
+__device__ __forceinline__ FragmentA load_a_trans(const bf16* tile, int pitch) {
+#if NORMLAB_TENSOR_CORES
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  FragmentA a;
+  load_matrices<true>(tile + (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 8, a.x[0], a.x[1], a.x[2], a.x[3]);
+  return a;
+#else
+  return plain::load_a_trans(tile, pitch);
 #endif
 }
 /// Two adjacent B, [16, 16], from their transpose: column n is row n of `tile`.

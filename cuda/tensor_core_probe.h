@@ -5,10 +5,10 @@
 
 namespace normlab {
 
-/// What one lane holds of A = x [16, 16], of B = z^T and of z, each as two [16, 8], and of c + A B for both; also two
-/// values of c rounded, and 2 to the power of the first.
+/// What one lane holds of A = x [16, 16] and of its transpose, of B = z^T and of z, each as two [16, 8], and of c + A B
+/// for both; also two values of c rounded, and 2 to the power of the first.
 struct TensorCoreLane {
-  unsigned a[4], b[2][2], b_trans[2][2];
+  unsigned a[4], a_trans[4], b[2][2], b_trans[2][2];
   float sums[2][4], sums_trans[2][4];
   unsigned packed;
   float power;

@@ -361,6 +361,22 @@ TEST_CASE("attention: gradients that are not asked for stay as they are") {
   });
 }
 
+TEST_CASE("attention: gradients have the same bits whether asked for together or alone") {
+  on_each_device([] {
+    // A GPU computes all of a head in one block, if it fits, and single ones by tiles.
+    for (const Case& c : {Case{2, 65, 2, 64, true}, Case{1, 196, 1, 64, false, false, Write::add},
+                          Case{1, 208, 1, 20, true, true}, Case{4, 49, 2, 32, true, true, Write::assign, 7, 3}}) {
+      CAPTURE(c.tokens);
+      const Results all = Problem(c, current_device(), DType::bf16).computed({true, true, true, c.window > 0});
+      const Doubles Results::*const parts[] = {&Results::dq, &Results::dk, &Results::dv, &Results::dtable};
+      for (int i = 0; i < (c.window > 0 ? 4 : 3); ++i) {
+        const Results one = Problem(c, current_device(), DType::bf16).computed({i == 0, i == 1, i == 2, i == 3});
+        CHECK(one.*parts[i] == all.*parts[i]);
+      }
+    }
+  });
+}
+
 TEST_CASE("attention: windows with and without shift follow the definition") {
   on_each_device([] {
     for (const DType type : {DType::f32, DType::f64, DType::bf16}) {

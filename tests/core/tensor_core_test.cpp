@@ -90,7 +90,11 @@ void for_each_lane(const std::function<void(const Probed&)>& check) {
 
 TEST_CASE("tensor_core: fragments are laid out as in the tables of the ISA") {
   for_each_lane([](const Probed& p) {
-    for (int i = 0; i < 8; ++i) CHECK(value(p.has.a, i) == at(p.x, in_a(p.lane, i).row, in_a(p.lane, i).col));
+    for (int i = 0; i < 8; ++i) {
+      const Place a = in_a(p.lane, i);
+      CHECK(value(p.has.a, i) == at(p.x, a.row, a.col));
+      CHECK(value(p.has.a_trans, i) == at(p.x, a.col, a.row));
+    }
     for (int n = 0; n < 2; ++n)
       for (int i = 0; i < 4; ++i) {
         const Place b = in_b(p.lane, i);
