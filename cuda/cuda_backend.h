@@ -72,6 +72,9 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   /// `dy`: the gradient of the product, whatever of.dy is.
   template <class T>
   void input_and_weight_gradients(LinearDims, const LinearBackward& args, const T* dy, const Gradient& dx);
+  /// y = x w^T + b (+ residual), each value rounded once. Null: without.
+  template <class T>
+  void multiply_forward(const char* op, LinearDims, Tensor x, const T* weights, T* bias, const T* residual, T* y);
   bool multiply_lt(const char* op, LtProduct, const LtOperands&);
   void multiply(const char* op, LtProduct, const void* a, const void* b, void* c);
   // optimizer.cu: X [rows, cols] of Muon, whose squared norm is on the device. work has rows cols + 2 n n values and

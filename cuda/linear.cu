@@ -1,6 +1,7 @@
 // Dense layers. The product itself adds bias and residual and, in bf16, computes the tanh form of GELU and a bias
 // gradient, if cuBLASLt has an algorithm for that. Otherwise bias and residual are written to the result beforehand, so
-// that they are rounded with the sum, and GELU is a separate pass afterwards.
+// that they are rounded with the sum, and GELU is a separate pass afterwards, for which h is kept, not the slope: the
+// backward pass waits for memory, so it has time to compute the slope again.
 #include "core/shared/maps.h"
 #include "cuda/gelu.cuh"
 #include "cuda/map.cuh"
@@ -85,49 +86,37 @@ struct BeginOnResidual {
   }
 };
 
-/// y and the kept values from h = y + b, rounded as in linear().
+/// Both from one h, rounded as the storage type T needs.
 template <class T>
-struct BiasGelu {
+__device__ ValueAndSlope<Acc<T>> gelu_at(GeluForm form, T h) {
+  if constexpr (std::is_same_v<T, bf16>)
+    if (form == GeluForm::erf) return gelu_near(float(h));
+  return gelu_of(form, Acc<T>(h));
+}
+template <class T>
+struct Gelu {
   GeluForm form;
-  const T* b;
-  T *saved, *y;
+  const T* h;
+  T* y;
   template <int V>
   __device__ void operator()(const Run<V>& run) const {
-    T bias[V];
-    load_bias(b, run.column, bias);
     run.each(
-        [&](std::int64_t at, const T(&product)[V]) {
-          Acc<T> value[V], to_save[V];
-          for (int k = 0; k < V; ++k) {
-            const T h = T(Acc<T>(product[k]) + Acc<T>(bias[k]));
-            ValueAndSlope<Acc<T>> g;
-            if constexpr (std::is_same_v<T, bf16>)
-              g = form == GeluForm::erf ? gelu_near(float(h)) : gelu_of(form, float(h));
-            else
-              g = gelu_of(form, Acc<T>(h));
-            value[k] = g.value;
-            to_save[k] = form == GeluForm::tanh ? Acc<T>(h) : g.slope;
-          }
-          put_all(y + at, value);
-          if (saved) put_all(saved + at, to_save);
+        [&](std::int64_t at, const T(&values)[V]) {
+          Acc<T> out[V];
+          for (int k = 0; k < V; ++k) out[k] = gelu_at(form, values[k]).value;
+          put_all(y + at, out);
         },
-        static_cast<const T*>(y));
+        h);
   }
 };
-
-/// gelu'(h) from the kept values.
-template <class T>
-__device__ Acc<T> slope_of(GeluForm form, T saved) {
-  return form == GeluForm::tanh ? gelu_of(form, Acc<T>(saved)).slope : Acc<T>(saved);
-}
 
 /// dh = dy gelu'(h), alone and written while its columns are summed.
 template <class T>
 struct GeluGradient {
   GeluForm form;
-  __device__ Acc<T> operator()(Acc<T> dy, Acc<T> saved) const { return dy * slope_of(form, T(saved)); }
-  __device__ Acc<T> operator()(Acc<T> (&terms)[1], Acc<T> dy, Acc<T> saved) const {
-    const Acc<T> dh = (*this)(dy, saved);
+  __device__ Acc<T> operator()(Acc<T> dy, Acc<T> h) const { return dy * gelu_at(form, T(h)).slope; }
+  __device__ Acc<T> operator()(Acc<T> (&terms)[1], Acc<T> dy, Acc<T> h) const {
+    const Acc<T> dh = (*this)(dy, h);
     terms[0] = Acc<T>(T(dh));
     return dh;
   }
@@ -165,21 +154,26 @@ void CudaBackend::input_and_weight_gradients(LinearDims d, const LinearBackward&
   if (dw) multiply(kOp, weight_product<T>(d, adds(dw)), dy, args.x.raw(), dw.to.raw());
 }
 
+template <class T>
+void CudaBackend::multiply_forward(const char* op, LinearDims d, Tensor x, const T* weights, T* bias, const T* residual,
+                                   T* y) {
+  const bool adds_to = bias || residual;
+  if (adds_to && multiply_lt(op, forward_product<T>(d, residual != nullptr, bias ? Epilogue::bias : Epilogue::none),
+                             {x.raw(), weights, residual ? residual : y, y, bias}))
+    return;
+  if (residual)
+    each_vector<T>(op, Parts(d.rows, d.out), aligned({bias, residual, y}), stream_,
+                   BeginOnResidual<T>{bias, residual, y});
+  else if (bias)
+    each_vector<T>(op, Parts(d.rows, d.out), aligned({bias, y}), stream_, Begin<T>{bias, y});
+  multiply(op, forward_product<T>(d, adds_to), x.raw(), weights, y);
+}
+
 void CudaBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
   const char* op = residual ? "linear_add" : "linear";
   for_type(op, x.dtype(), [&]<class T>(Type<T>) {
-    T *weights = as_read<T>(w, rounded_weight_), *bias = as_read<T>(b, rounded_bias_), *out = y.data<T>();
-    const T* under = residual.data<T>();
-    const bool adds_to = b || residual;
-    if (adds_to && multiply_lt(op, forward_product<T>(d, bool(residual), b ? Epilogue::bias : Epilogue::none),
-                               {x.raw(), weights, residual ? under : out, out, bias}))
-      return;
-    if (residual)
-      each_vector<T>(op, Parts(d.rows, d.out), aligned({bias, under, out}), stream_,
-                     BeginOnResidual<T>{bias, under, out});
-    else if (b)
-      each_vector<T>(op, Parts(d.rows, d.out), aligned({bias, out}), stream_, Begin<T>{bias, out});
-    multiply(op, forward_product<T>(d, adds_to), x.raw(), weights, out);
+    multiply_forward(op, d, x, as_read<T>(w, rounded_weight_), as_read<T>(b, rounded_bias_), residual.data<T>(),
+                     y.data<T>());
   });
 }
 
@@ -197,13 +191,13 @@ void CudaBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, T
   constexpr const char* kOp = "linear_gelu";
   for_type(kOp, x.dtype(), [&]<class T>(Type<T>) {
     T *weights = as_read<T>(w, rounded_weight_), *bias = as_read<T>(b, rounded_bias_);
-    T *out = y.data<T>(), *aux = saved.data<T>();
+    T *out = y.data<T>(), *h = saved ? saved.data<T>() : out;
     if (by_tanh_of_library(form, Storage<T>::dtype) && b && saved &&
         multiply_lt(kOp, forward_product<T>(d, false, Epilogue::bias_gelu_tanh_aux),
-                    {x.raw(), weights, out, out, bias, aux}))
+                    {x.raw(), weights, out, out, bias, h}))
       return;
-    multiply(kOp, forward_product<T>(d), x.raw(), weights, out);
-    each_vector<T>(kOp, Parts(d.rows, d.out), aligned({bias, aux, out}), stream_, BiasGelu<T>{form, bias, aux, out});
+    multiply_forward<T>(kOp, d, x, weights, bias, nullptr, h);
+    each_vector<T>(kOp, d.rows * d.out, aligned({h, out}), stream_, Gelu<T>{form, h, out});
   });
 }
 

@@ -87,7 +87,7 @@ TEST_CASE("lt_products: a layer uses the epilogues for its type") {
     std::vector<int> used;
     layer(backend, type, &used);
     CHECK(used ==
-          (type == DType::bf16 ? std::vector{kGelu, kBias, kNone, kDgelu} : std::vector{kNone, kBias, kNone, kNone}));
+          (type == DType::bf16 ? std::vector{kGelu, kBias, kNone, kDgelu} : std::vector{kBias, kBias, kNone, kNone}));
   }
 }
 
