@@ -38,8 +38,9 @@ Gradient Grads::operator[](int input) {
     }
   if (state->is_parameter && !state->written.empty() && state->written.front() != kWritten) {
     std::fill(state->written.begin(), state->written.end(), kWritten);
-    return {state->grad, Write::assign};
+    return {state->grad, Write::assign, tape->sums_wait()};
   }
+  if (state->is_parameter) tape->backend().finish_sums();  // an earlier contribution may be waiting
   if (state->grad) return {state->grad, Write::add};
   state->grad = tape->empty_beside(*state);
   return {state->grad, Write::assign};
@@ -117,6 +118,7 @@ void Tape::backward(const Var& output, Tensor seed) {
   require_shape("backward", "seed", seed.shape(), output.shape());
   if (!output.needs_grad()) throw InputError("backward: the output depends on no value that needs a gradient");
   output.state_->grad = seed;
+  backend_.finish_sums();  // of a backward pass that threw
   if (profile_) {
     backend_.synchronize();
     profile_->start();
@@ -135,6 +137,7 @@ void Tape::backward(const Var& output, Tensor seed) {
     for (int i = 0; i < node->count; ++i) {
       const auto at = static_cast<std::size_t>(i);
       if (grads.second[at]) {
+        backend_.finish_sums();
         backend_.copy_gradient(grads.second[at], {node->inputs[at]->grad, Write::add});
         release(grads.second[at], node->inputs[at]->room);
       }
@@ -149,6 +152,7 @@ void Tape::backward(const Var& output, Tensor seed) {
     if (node->output->grad) release(dy, node->output->room);  // unless taken by an input
     node->output->grad = Tensor();
   }
+  backend_.finish_sums();
 }
 
 void Tape::check(const Tensor& value, Node& node, bool in_backward) {

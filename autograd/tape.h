@@ -258,6 +258,8 @@ class Tape {
   double nonfinite_value_ = 0.0;  // what raised the flag
   const char* called_ = nullptr;  // by call()
   Room room_{};
+  /// Gradients of parameters may be computed at the end; a guard or a profile wants them after each operation.
+  bool sums_wait() const { return !guarded_ && !profile_; }
   bool recording_ = true, guarded_ = false;
   Profile* profile_ = nullptr;
 };

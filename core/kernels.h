@@ -308,6 +308,9 @@ class Kernels {
     throw InputError("linear_backward_through_gelu: this device has no such product");
   }
 
+  /// Computes all gradients that were asked for with Gradient::later.
+  virtual void finish_sums() {}
+
   /// Norms that are given by formulas.
   virtual void formula(FormulaDims, const FormulaForward&) { refuse_formula(); }
   virtual void formula_backward(FormulaDims, const FormulaBackward&) { refuse_formula(); }

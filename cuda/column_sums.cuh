@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cuda/kernel.cuh"
-#include "cuda/memory.h"
+#include "cuda/waiting_sums.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
@@ -20,6 +20,7 @@ constexpr std::int64_t rows_of_chunk(std::int64_t rows) {
 /// partial [K, chunks, cols]: the sums of `terms` over the rows of each chunk.
 template <int K, class A, class F>
 __global__ void column_chunks(std::int64_t rows, std::int64_t cols, std::int64_t chunk_rows, F terms, double* partial) {
+  begin_kernel();
   NORMLAB_SHARED(double, of_warp, K* kColumnThreads);
   const std::int64_t tiles = ceil_div(cols, kWarp), chunk = blockIdx.x / tiles, chunks = gridDim.x / tiles;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -119,6 +120,7 @@ SumsTo<K, P> sums_to(const Gradient (&to)[K]) {
 template <int K, class P>
 __global__ void __launch_bounds__(kColumnThreads)
     finish_chunks(std::int64_t chunks, std::int64_t cols, const double* partial, double* sums, SumsTo<K, P> targets) {
+  begin_kernel();
   const TileColumn at(cols);
   const auto [to, add, grouped] = targets.at(at.row);
   if (!to) return;  // a whole block
@@ -133,6 +135,7 @@ __global__ void __launch_bounds__(kColumnThreads)
 /// to [cols / group] (+)= the sums over the columns of a group, one block each.
 template <class P>
 __global__ void add_columns(std::int64_t group, const double* sums, P* to, bool add) {
+  begin_kernel();
   sums += blockIdx.x * group;
   const double total = block_sum_of<double>(group, [&](std::int64_t i) { return sums[i]; });
   if (threadIdx.x == 0) put(to[blockIdx.x], P(total), add);
@@ -142,12 +145,23 @@ __global__ void add_columns(std::int64_t group, const double* sums, P* to, bool 
 template <int K>
 inline constexpr std::int64_t kUngrouped[K]{};
 
-/// Computes the wanted gradients in `to` from partial [K, chunks, cols], which must be followed by room for [K, cols] if
-/// any is grouped.
+/// Computes the wanted gradients in `to`, at once or later, from partial [K, chunks, cols] in the room of `waiting`,
+/// which must be followed by room for [K, cols] if any is grouped.
 template <int K, class P>
 void finish_sums(const char* op, std::int64_t chunks, std::int64_t cols, double* partial, const Gradient (&to)[K],
-                 const Stream& stream, const std::int64_t (&groups)[K] = kUngrouped<K>) {
+                 WaitingSums& waiting, const Stream& stream, const std::int64_t (&groups)[K] = kUngrouped<K>) {
   SumsTo<K, P> targets = sums_to<P>(to);
+  bool now = false;
+  for (int k = 0; k < K; ++k)
+    if (to[k] && to[k].later && !adds(to[k])) {
+      waiting.wait({partial + k * chunks * cols, targets.to[k], partial + (K * chunks + k) * cols,
+                    static_cast<std::int32_t>(chunks), static_cast<std::int32_t>(cols),
+                    static_cast<std::int32_t>(groups[k]), std::is_same_v<P, double>});
+      targets.to[k] = nullptr;
+    } else if (to[k]) {
+      now = true;
+    }
+  if (!now) return;
   for (int k = 0; k < K; ++k) targets.grouped[k] = groups[k] > 1;
   double* sums = partial + K * chunks * cols;
   launch(op, finish_chunks<K, P>, {K * ceil_div(cols, kWarp), kColumnThreads}, stream, chunks, cols, partial, sums,
@@ -167,14 +181,14 @@ bool any_wanted(const Gradient (&to)[K]) {
 /// The wanted gradients in `to` (of type P) get the K sums over rows of terms(row, column, A (&values)[K]), called for
 /// every row and column. `groups[k]` adjacent columns form one value of the k-th sum; 0: one.
 template <int K, class A, class P, class F>
-void column_sums(const char* op, std::int64_t rows, std::int64_t cols, F terms, const Gradient (&to)[K], Buffer& buffer,
-                 const Stream& stream, const std::int64_t (&groups)[K] = kUngrouped<K>) {
+void column_sums(const char* op, std::int64_t rows, std::int64_t cols, F terms, const Gradient (&to)[K],
+                 WaitingSums& waiting, const Stream& stream, const std::int64_t (&groups)[K] = kUngrouped<K>) {
   if (!any_wanted(to)) return;
   const std::int64_t chunk_rows = rows_of_chunk(rows), chunks = rows > 0 ? ceil_div(rows, chunk_rows) : 0;
-  double* partial = buffer.get<double>(K * (chunks + 1) * cols + 1);
+  double* partial = waiting.room(K * (chunks + 1) * cols + 1);
   launch(op, column_chunks<K, A, F>, {chunks * ceil_div(cols, kWarp), kColumnThreads}, stream, rows, cols, chunk_rows,
          terms, partial);
-  finish_sums<K, P>(op, chunks, cols, partial, to, stream, groups);
+  finish_sums<K, P>(op, chunks, cols, partial, to, waiting, stream, groups);
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -12,6 +12,7 @@
 #include "cuda/nccl_exchange.h"
 #include "cuda/products.h"
 #include "cuda/transfer.h"
+#include "cuda/waiting_sums.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
@@ -24,7 +25,8 @@ struct CudaDevice {
   LtProducts lt_products{stream};
   Products products{stream};  // those that cuBLASLt lacks
   Readback readback{stream};
-  Buffer partial{stream};  // of sums in two stages
+  WaitingSums sums{stream};
+  Buffer partial{stream};  // of sums in two stages that do not wait
   Buffer rounded_weight{stream}, rounded_bias{stream};
   Buffer wide{stream};                     // an intermediate as large as an activation
   std::unique_ptr<NcclExchange> exchange;  // of a group of several processes, made on first use
@@ -42,7 +44,11 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   Tensor upload(Upload, Tensor host) override;
   void read(Tensor from, void* to) override { device_->readback.add(from, to); }
   void synchronize() override { device_->readback.wait(); }
-  void forget_reads() override { device_->readback.forget(); }
+  void forget_reads() override {
+    device_->readback.forget();
+    sums_.forget();
+  }
+  void finish_sums() override { sums_.finish(); }
   Exchange& exchange(Group& group) override;
   std::unique_ptr<Recording> record(FunctionRef<void()> work) override;
   std::uint64_t thread_memory() const override { return Buffer::growths(); }
@@ -95,6 +101,7 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   LtProducts& lt_products_{device_->lt_products};
   Buffer &partial_{device_->partial}, &rounded_weight_{device_->rounded_weight}, &rounded_bias_{device_->rounded_bias},
       &wide_{device_->wide};
+  WaitingSums& sums_{device_->sums};
   std::unique_ptr<CudaBackend> with_tf32_;  // made on first use
 };
 

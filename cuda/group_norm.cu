@@ -35,6 +35,7 @@ struct Group {
 template <class T>
 __global__ void group_forward(GroupNormDims d, const T* x, const Param<T>* gamma, const Param<T>* beta, T* y,
                               Acc<T>* mean, Acc<T>* rstd) {
+  begin_kernel();
   using A = Acc<T>;
   const Group group(d);
   // Two passes: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
@@ -51,6 +52,7 @@ __global__ void group_forward(GroupNormDims d, const T* x, const Param<T>* gamma
 template <class T>
 __global__ void group_gradient(GroupNormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* mean,
                                const Acc<T>* rstd, T* dx, bool add) {
+  begin_kernel();
   using A = Acc<T>;
   const Group group(d);
   const A m = mean[blockIdx.x], s = rstd[blockIdx.x];
@@ -93,7 +95,7 @@ void CudaBackend::group_norm_backward(GroupNormDims d, const NormBackward& n) {
       launch("group_norm_backward", group_gradient<T>, {d.images * d.groups, kGroupThreads}, stream_, d, dy, x,
              n.gamma.data<Param<T>>(), mean, rstd, n.dx.to.data<T>(), adds(n.dx));
     column_sums<2, Acc<T>, Param<T>>("group_norm_backward", d.images * d.rows, d.cols,
-                                     GroupTerms<T>{d, dy, x, mean, rstd}, {n.dgamma, n.dbeta}, partial_, stream_);
+                                     GroupTerms<T>{d, dy, x, mean, rstd}, {n.dgamma, n.dbeta}, sums_, stream_);
   });
 }
 

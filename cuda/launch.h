@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <tuple>
 #include <utility>
 
@@ -45,6 +46,16 @@ struct Launch {
   std::size_t shared = 0;
 };
 
+/// The first statement of every kernel. A kernel may start while the one before it ends, so that it need not wait for
+/// the launch too; this waits for the work before it, and lets the next kernel start (CUDA C++ Programming Guide,
+/// "Programmatic Dependent Launch").
+__device__ __forceinline__ void begin_kernel() {
+#if !defined(NORMLAB_CUDA_EMULATED) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 /// Starts kernel(args...) on the stream; the kernel returns void and takes its arguments by value. Launches nothing for
 /// zero blocks. Throws InputError beyond 2^31 - 1 blocks, 1,024 threads or the device's shared memory, and
 /// EnvironmentError if CUDA refuses.
@@ -70,7 +81,18 @@ void launch(const char* op, void (*kernel)(Parameters...), Launch grid, const St
   std::apply(
       [&](auto&... value) {
         void* pointers[] = {static_cast<void*>(&value)..., nullptr};
-        check(op, cudaLaunchKernel(function, dim3(blocks), dim3(threads), pointers, grid.shared, stream.handle()));
+        cudaLaunchAttribute early{};
+        early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        early.val.programmaticStreamSerializationAllowed = 1;
+        cudaLaunchConfig_t config{};
+        config.gridDim = dim3(blocks);
+        config.blockDim = dim3(threads);
+        config.dynamicSmemBytes = grid.shared;
+        config.stream = stream.handle();
+        config.attrs = &early;
+        static const bool off = std::getenv("NORMLAB_PDL_OFF") != nullptr;
+        config.numAttrs = device_info().major >= 9 && !off ? 1 : 0;
+        check(op, cudaLaunchKernelExC(&config, function, pointers));
       },
       values);
 #endif

@@ -10,6 +10,7 @@ namespace {
 template <class T>
 __global__ void norm_forward(NormDims d, const T* x, const Param<T>* gamma, const Param<T>* beta, T* y, Acc<T>* mean,
                              Acc<T>* rstd) {
+  begin_kernel();
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;  // a whole warp
@@ -38,6 +39,7 @@ __global__ void norm_forward(NormDims d, const T* x, const Param<T>* gamma, cons
 template <class T>
 __global__ void norm_gradient(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* mean,
                               const Acc<T>* rstd, T* dx, bool add) {
+  begin_kernel();
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;
@@ -89,7 +91,7 @@ void forward(const char* op, NormDims d, const NormForward& n, const Stream& str
 /// K is the number of wanted parameter gradients: gain and bias, gain only, or none.
 template <class T, int K>
 void backward(const char* op, NormDims d, const NormBackward& n, const Gradient (&dparameters)[K > 0 ? K : 1],
-              Buffer& buffer, const Stream& stream) {
+              WaitingSums& waiting, const Stream& stream) {
   if (K == 0 && !n.dx) return;
   const T *up = n.dy.data<T>(), *in = n.x.data<T>();
   T* out = n.dx.to.data<T>();
@@ -99,16 +101,16 @@ void backward(const char* op, NormDims d, const NormBackward& n, const Gradient 
   const bool held = hold_rows<T>(d.cols, {up, in, out}, {g}, [&](auto values, int warps) {
     constexpr int kHeld = decltype(values)::value;
     const std::int64_t chunk_rows = rows_of_norm_chunk<T>(d.rows, kHeld), chunks = ceil_div(d.rows, chunk_rows);
-    double* partial = buffer.get<double>(K * chunks * d.cols + 1);
+    double* partial = waiting.room(K * chunks * d.cols + 1);
     const bool ahead = reads_ahead<T, kHeld, K>(warps);
     launch(op, norm_held_gradient<T, kHeld, K>, {chunks, kNormThreads, norm_gradient_shared<T, kHeld, K>(warps, ahead)},
            stream, d, chunk_rows, warps, ahead, up, in, g, m, s, out, add, partial);
-    if constexpr (K > 0) finish_sums<K, Param<T>>(op, chunks, d.cols, partial, dparameters, stream);
+    if constexpr (K > 0) finish_sums<K, Param<T>>(op, chunks, d.cols, partial, dparameters, waiting, stream);
   });
   if (held) return;
   if (out) launch(op, norm_gradient<T>, warp_a_row(d.rows), stream, d, up, in, g, m, s, out, add);
   if constexpr (K > 0)
-    column_sums<K, Acc<T>, Param<T>>(op, d.rows, d.cols, NormTerms<T, K>{d.cols, up, in, m, s}, dparameters, buffer,
+    column_sums<K, Acc<T>, Param<T>>(op, d.rows, d.cols, NormTerms<T, K>{d.cols, up, in, m, s}, dparameters, waiting,
                                      stream);
 }
 
@@ -123,11 +125,11 @@ void CudaBackend::layer_norm_backward(NormDims d, const NormBackward& n) {
   const char* op = n.mean ? "layer_norm_backward" : "rms_norm_backward";
   for_type(op, n.x.dtype(), [&]<class T>(Type<T>) {
     if (n.dbeta)
-      backward<T, 2>(op, d, n, {n.dgamma, n.dbeta}, partial_, stream_);
+      backward<T, 2>(op, d, n, {n.dgamma, n.dbeta}, sums_, stream_);
     else if (n.dgamma)
-      backward<T, 1>(op, d, n, {n.dgamma}, partial_, stream_);
+      backward<T, 1>(op, d, n, {n.dgamma}, sums_, stream_);
     else
-      backward<T, 0>(op, d, n, {}, partial_, stream_);
+      backward<T, 0>(op, d, n, {}, sums_, stream_);
   });
 }
 

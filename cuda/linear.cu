@@ -208,7 +208,7 @@ void CudaBackend::linear_gelu_backward(LinearDims d, GeluForm form, const Linear
         "linear_gelu_backward", d.rows, d.out, GeluGradient<T>{form},
         Operands<2, 0, 1>{
             .in = {args.dy, args.saved}, .y = {Tensor(dh, args.dy.shape(), args.dy.dtype())}, .sums = {args.db}},
-        partial_, stream_);
+        sums_, stream_);
     input_and_weight_gradients<T>(d, args, dh, args.dx);
   });
 }
@@ -231,7 +231,7 @@ void CudaBackend::linear_backward_through_gelu(LinearDims d, GeluForm form, cons
         multiply(kOp, input_product<T>(d, false), dy, weights, da);
         map_values<T>(kOp, 1, args.saved.size(), GeluGradient<T>{form},
                       Operands<2>{.in = {Tensor(da, args.saved.shape(), args.saved.dtype()), args.saved}, .y = dh},
-                      partial_, stream_);
+                      sums_, stream_);
       }
     }
     input_and_weight_gradients<T>(d, args, dy, {});

@@ -88,15 +88,14 @@ Map<T, F, kIn, kColumns, kSums> map_of(const F& f, std::int64_t cols, const Oper
   return run;
 }
 
-/// `buffer` is for the sums.
 template <class T, class F, std::size_t kIn, std::size_t kColumns, std::size_t kSums>
 void map_values(const char* op, std::int64_t rows, std::int64_t cols, const F& f,
-                const Operands<kIn, kColumns, kSums>& operands, Buffer& buffer, const Stream& stream) {
+                const Operands<kIn, kColumns, kSums>& operands, WaitingSums& waiting, const Stream& stream) {
   const auto run = map_of<T>(f, cols, operands);
   if constexpr (kSums > 0) {
     std::int64_t groups[kSums];
     for (std::int64_t& group : groups) group = operands.group;
-    vector_sums<kSums, T>(op, rows, cols, run.whole, run, operands.sums, buffer, stream, groups);
+    vector_sums<kSums, T>(op, rows, cols, run.whole, run, operands.sums, waiting, stream, groups);
   } else if constexpr (kColumns > 0) {
     each_vector<T>(op, Parts(rows, cols), run.whole, stream, run);
   } else {
@@ -108,7 +107,7 @@ template <class F, std::size_t kIn, std::size_t kColumns, std::size_t kSums>
 void CudaBackend::map(const char* op, std::int64_t rows, std::int64_t cols, const F& f,
                       const Operands<kIn, kColumns, kSums>& operands) {
   for_type(op, operands.in[0].dtype(),
-           [&]<class T>(Type<T>) { map_values<T>(op, rows, cols, f, operands, partial_, stream_); });
+           [&]<class T>(Type<T>) { map_values<T>(op, rows, cols, f, operands, sums_, stream_); });
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -27,6 +27,7 @@ __device__ void each_of_thread(std::int64_t n, F&& f) {
 template <class Each, class Settings, class Buffers>
 __global__ void follow(std::int64_t n, Settings settings, UpdateFactors factors, const StepState* state,
                        Buffers buffers) {
+  begin_kernel();
   if (state->nonfinite) return;
   const Each each(settings, factors, *state, buffers);
   each_of_thread(n, [&](std::int64_t i) { each(i); });
@@ -44,6 +45,7 @@ struct Summed {
 /// singly, so that the order of a sum depends on n alone.
 template <class P, bool kWhole>
 __global__ void add_lanes(std::int64_t lanes, std::int64_t stride, std::int64_t n, P* g, double* squares) {
+  begin_kernel();
   constexpr int V = kVector<P>;
   double square = 0;
   each_of_thread(ceil_div(n, V), [&](std::int64_t i) {
@@ -63,11 +65,13 @@ __global__ void add_lanes(std::int64_t lanes, std::int64_t stride, std::int64_t 
   if (threadIdx.x == 0) squares[blockIdx.x] = square;
 }
 __global__ void add_squares(std::int64_t n, const double* squares, double* to) {
+  begin_kernel();
   const auto total = block_sum_of<double>(n, [&](std::int64_t i) { return squares[i]; });
   if (threadIdx.x == 0) *to = total;
 }
 
 __global__ void clip_by_norm(ClipForm form, std::int64_t n, const double* squares, StepState* state) {
+  begin_kernel();
   double total = 0;
   for (std::int64_t i = 0; i < n; ++i) total += squares[i];
   set_clipping(form, total, state);
@@ -76,6 +80,7 @@ __global__ void clip_by_norm(ClipForm form, std::int64_t n, const double* square
 template <class P>
 __global__ void lamb_first(std::int64_t n, LambSettings s, UpdateFactors factors, const StepState* state,
                            UpdateBuffers<P> buffers, LambSquares* partial) {
+  begin_kernel();
   LambSquares sum;
   if (!state->nonfinite) {
     const LambMoments<P> each(s, factors, *state, buffers);
@@ -95,10 +100,12 @@ __device__ inline LambSquares sum_over_block(std::int64_t n, const LambSquares* 
           block_sum_of<double>(n, [&](std::int64_t i) { return squares[i].direction; })};
 }
 __global__ void add_lamb_squares(std::int64_t n, const LambSquares* partial, LambSquares* to) {
+  begin_kernel();
   const LambSquares total = sum_over_block(n, partial);
   if (threadIdx.x == 0) *to = total;
 }
 __global__ void find_ratio(std::int64_t n, const LambSquares* squares, double* ratio) {
+  begin_kernel();
   const LambSquares total = sum_over_block(n, squares);
   if (threadIdx.x == 0) *ratio = trust_ratio(total);
 }
@@ -107,6 +114,7 @@ __global__ void find_ratio(std::int64_t n, const LambSquares* squares, double* r
 template <class P>
 __global__ void muon_direction(std::int64_t n, MuonSettings s, const StepState* state, UpdateBuffers<P> buffers, P* x,
                                double* partial) {
+  begin_kernel();
   double square = 0;
   const MuonDirection<P> direction(s, *state, buffers);
   each_of_thread(n, [&](std::int64_t i) {
@@ -118,25 +126,30 @@ __global__ void muon_direction(std::int64_t n, MuonSettings s, const StepState* 
 }
 template <class P, class F>
 __global__ void muon_normalise(std::int64_t n, const double* square, P* x, F* rounded) {
+  begin_kernel();
   const double norm = std::sqrt(*square);
   const P scale = P(1 / (norm > kMuonSmallest ? norm : kMuonSmallest));
   each_of_thread(n, [&](std::int64_t i) { rounded[i] = F(x[i] *= scale); });
 }
 template <class P, class F>
 __global__ void muon_round(std::int64_t n, const P* from, F* to) {
+  begin_kernel();
   each_of_thread(n, [&](std::int64_t i) { to[i] = F(from[i]); });
 }
 template <class P, class F>
 __global__ void muon_polynomial(std::int64_t n, const P* fourth, F* square) {
+  begin_kernel();
   each_of_thread(n, [&](std::int64_t i) { square[i] = F(P(kMuonB) * P(square[i]) + P(kMuonC) * fourth[i]); });
 }
 template <class P, class F>
 __global__ void muon_add(std::int64_t n, const P* step, P* x, F* rounded) {
+  begin_kernel();
   each_of_thread(n, [&](std::int64_t i) { rounded[i] = F(x[i] = P(kMuonA) * P(rounded[i]) + step[i]); });
 }
 template <class P>
 __global__ void muon_step(std::int64_t rows, std::int64_t cols, MuonSettings s, UpdateFactors factors,
                           const StepState* state, UpdateBuffers<P> buffers, const P* x) {
+  begin_kernel();
   if (state->nonfinite) return;
   const MuonStep<P> after(s, rows, cols, factors, *state);
   each_of_thread(rows * cols,
@@ -256,7 +269,7 @@ void CudaBackend::muon(const MuonSettings& s, std::int64_t rows, std::int64_t co
 void CudaBackend::average(double decay, const StepState* state, Tensor x, Tensor to) {
   for_param_type("average", x.dtype(), [&]<class P>(Type<P>) {
     map_values<P>("average", 1, x.size(), Average<P>{P(decay), P(1 - decay), state},
-                  Operands<2>{.in = {x, to}, .y = {to}}, partial_, stream_);
+                  Operands<2>{.in = {x, to}, .y = {to}}, sums_, stream_);
   });
 }
 

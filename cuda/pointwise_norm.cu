@@ -133,7 +133,7 @@ void CudaBackend::pointwise_norm_backward(PointwisePhi phi, const NormBackward& 
           aligned({n.dy.raw(), n.x.raw(), n.gamma.raw(), n.dx.to.raw()}),
           GradientOf<T, decltype(which)::value>{cols, n.dy.data<T>(), n.x.data<T>(), alpha.data<P>(), shift.data<P>(),
                                                 n.gamma.data<P>(), n.dx.to.data<T>(), adds(n.dx)},
-          {dalpha, dshift, n.dgamma, n.dbeta}, partial_, stream_, {cols, cols, 1, 1});
+          {dalpha, dshift, n.dgamma, n.dbeta}, sums_, stream_, {cols, cols, 1, 1});
     });
   });
 }

@@ -16,6 +16,7 @@ __device__ Acc<T> rms_scale(NormDims d, const T* x) {
 template <class T>
 __global__ void seednorm_forward(NormDims d, const T* x, const Param<T>* alpha, const Param<T>* beta,
                                  const Param<T>* gamma, T* y, Acc<T>* rstd, Acc<T>* gates) {
+  begin_kernel();
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;  // a whole warp
@@ -35,6 +36,7 @@ template <class T>
 __global__ void seednorm_gradient(NormDims d, const T* dy, const T* x, const Param<T>* alpha, const Param<T>* beta,
                                   const Param<T>* gamma, const Acc<T>* rstd, const Acc<T>* gates, T* dx, bool add,
                                   double* of_dot) {
+  begin_kernel();
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;
@@ -74,6 +76,7 @@ struct SeednormTerms {
 template <class T>
 __global__ void bhyt_forward(NormDims d, double kappa, const T* x, const Param<T>* alpha, const Param<T>* gamma, T* y,
                              Acc<T>* rstd) {
+  begin_kernel();
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;
@@ -88,6 +91,7 @@ __global__ void bhyt_forward(NormDims d, double kappa, const T* x, const Param<T
 template <class T>
 __global__ void bhyt_gradient(NormDims d, double kappa, const T* dy, const T* x, const Param<T>* alpha,
                               const Param<T>* gamma, const Acc<T>* rstd, T* dx, bool add) {
+  begin_kernel();
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;
@@ -144,7 +148,7 @@ void CudaBackend::seednorm_backward(NormDims d, const NormBackward& n, Tensor al
     column_sums<3, A, P>(
         "seednorm_backward", d.rows, d.cols,
         SeednormTerms<T>{d.cols, n.dy.data<T>(), n.x.data<T>(), n.rstd.data<A>(), gates.data<A>(), of_dot},
-        {n.dgamma, dalpha, n.dbeta}, partial_, stream_);
+        {n.dgamma, dalpha, n.dbeta}, sums_, stream_);
   });
 }
 
@@ -166,7 +170,7 @@ void CudaBackend::bhyt_backward(NormDims d, double kappa, const NormBackward& n,
     column_sums<2, A, P>("bhyt_backward", d.rows, d.cols,
                          BhytTerms<T>{d.cols, kappa, n.dy.data<T>(), n.x.data<T>(), alpha.data<P>(), n.gamma.data<P>(),
                                       n.rstd.data<A>()},
-                         {n.dgamma, dalpha}, partial_, stream_, {1, d.cols});
+                         {n.dgamma, dalpha}, sums_, stream_, {1, d.cols});
   });
 }
 

@@ -77,7 +77,7 @@ void CudaBackend::mean_tokens_backward(TokenDims d, Tensor dy, Gradient dx) {
 void CudaBackend::put_token_backward(TokenDims d, Tensor dy, Gradient dtoken) {
   for_type("put_token_backward", dy.dtype(), [&]<class T>(Type<T>) {
     column_sums<1, Acc<T>, Param<T>>("put_token_backward", d.batch, d.cols,
-                                     ImageTerms<T>{d.tokens * d.cols, dy.data<T>()}, {dtoken}, partial_, stream_);
+                                     ImageTerms<T>{d.tokens * d.cols, dy.data<T>()}, {dtoken}, sums_, stream_);
   });
 }
 

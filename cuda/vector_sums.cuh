@@ -52,6 +52,7 @@ inline constexpr int kBlocksAtOnce = sizeof(A) > 4 ? 1
 template <int K, int V, class A, class F>
 __global__ void __launch_bounds__(kColumnThreads, kBlocksAtOnce<K, A>)
     chunks_of_vectors(Parts parts, std::int64_t chunk_rows, F f, double* partial) {
+  begin_kernel();
   NORMLAB_SHARED(double, of_warp, K* V* kColumnThreads);
   constexpr int kTile = V * kWarp;  // columns of a block
   const std::int64_t tiles = ceil_div(parts.cols, kTile), chunk = quotient(blockIdx.x, tiles);
@@ -99,11 +100,11 @@ void sum_chunks(const char* op, Parts parts, std::int64_t chunk_rows, bool align
 /// Like column_sums(): the wanted gradients in `to` get the K sums over rows of the terms that f sets.
 template <int K, class T, int kMost = 4, class F>
 void vector_sums(const char* op, std::int64_t rows, std::int64_t cols, bool aligned, F f, const Gradient (&to)[K],
-                 Buffer& buffer, const Stream& stream, const std::int64_t (&groups)[K] = kUngrouped<K>) {
+                 WaitingSums& waiting, const Stream& stream, const std::int64_t (&groups)[K] = kUngrouped<K>) {
   const std::int64_t chunk_rows = rows_of_chunk(rows), chunks = rows > 0 ? ceil_div(rows, chunk_rows) : 0;
-  double* partial = buffer.get<double>(K * (chunks + 1) * cols + 1);
+  double* partial = waiting.room(K * (chunks + 1) * cols + 1);
   sum_chunks<K, T, kMost>(op, Parts(rows, cols), chunk_rows, aligned, f, partial, stream);
-  if (any_wanted(to)) finish_sums<K, Param<T>>(op, chunks, cols, partial, to, stream, groups);
+  if (any_wanted(to)) finish_sums<K, Param<T>>(op, chunks, cols, partial, to, waiting, stream, groups);
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

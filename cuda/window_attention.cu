@@ -50,7 +50,7 @@ void CudaBackend::window_attention_backward(AttentionDims d, const AttentionInpu
     run_attention_backward(kOp, work, output.y.data<T>(), delta, to.dq, to.dk, to.dv, stream_);
     if (!to.dtable) return;
     run_bias_terms(kOp, plan, work, terms, stream_);
-    column_sums<1, A, Param<T>>(kOp, plan.rows, cols, BiasTerms<A>{cols, terms}, {to.dtable}, partial_, stream_);
+    column_sums<1, A, Param<T>>(kOp, plan.rows, cols, BiasTerms<A>{cols, terms}, {to.dtable}, sums_, stream_);
   });
 }
 

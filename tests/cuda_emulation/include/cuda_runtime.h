@@ -15,6 +15,7 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define threadIdx (::normlab::emulation::position.thread)
 #define blockIdx (::normlab::emulation::position.block)
 #define blockDim (::normlab::emulation::position.block_dim)
