@@ -151,9 +151,9 @@ bool CudaBackend::multiply_lt(const char* op, LtProduct p, const LtOperands& wit
   return lt_products_(op, p, with);
 }
 
-void CudaBackend::multiply(const char* op, LtProduct p, const void* a, const void* b, void* c) {
+void CudaBackend::multiply(const char* op, LtProduct p, const LtOperands& with) {
   p.tf32 = tf32_;
-  if (!lt_products_(op, p, {a, b, c, c})) device_->products(op, p, a, b, c);
+  if (!lt_products_(op, p, with)) device_->products(op, p, with);
 }
 
 template <class T>
@@ -161,8 +161,9 @@ void CudaBackend::input_and_weight_gradients(LinearDims d, const LinearBackward&
                                              const Gradient& dx) {
   constexpr const char* kOp = "linear_backward";
   const Gradient& dw = args.dw;
-  if (dx) multiply(kOp, input_product<T>(d, adds(dx)), dy, as_read<T>(args.w, rounded_weight_), dx.to.raw());
-  if (dw) multiply(kOp, weight_product<T>(d, adds(dw)), dy, args.x.raw(), dw.to.raw());
+  if (dx)
+    multiply(kOp, input_product<T>(d, adds(dx)), {dy, as_read<T>(args.w, rounded_weight_), dx.to.raw(), dx.to.raw()});
+  if (dw) multiply(kOp, weight_product<T>(d, adds(dw)), {dy, args.x.raw(), dw.to.raw(), dw.to.raw()});
 }
 
 void CudaBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
@@ -179,7 +180,7 @@ void CudaBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor resi
                      BeginOnResidual<T>{bias, under, out});
     else if (b)
       each_vector<T>(op, Parts(d.rows, d.out), aligned({bias, out}), stream_, Begin<T>{bias, out});
-    multiply(op, forward_product<T>(d, adds_to), x.raw(), weights, out);
+    multiply(op, forward_product<T>(d, adds_to), {x.raw(), weights, out, out});
   });
 }
 
@@ -202,7 +203,7 @@ void CudaBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, T
         multiply_lt(kOp, forward_product<T>(d, false, Epilogue::bias_gelu_tanh_aux),
                     {x.raw(), weights, out, out, bias, aux}))
       return;
-    multiply(kOp, forward_product<T>(d), x.raw(), weights, out);
+    multiply(kOp, forward_product<T>(d), {x.raw(), weights, out, out});
     each_vector<T>(kOp, Parts(d.rows, d.out), aligned({bias, aux, out}), stream_, BiasGelu<T>{form, bias, aux, out});
   });
 }
@@ -234,7 +235,7 @@ void CudaBackend::linear_backward_through_gelu(LinearDims d, GeluForm form, cons
       if (adds(dh) || !by_tanh_of_library(form, Storage<T>::dtype) ||
           !multiply_lt(kOp, through, {dy, weights, to, to, nullptr, args.saved.raw()})) {
         T* da = wide_.get<T>(args.saved.size());
-        multiply(kOp, input_product<T>(d, false), dy, weights, da);
+        multiply(kOp, input_product<T>(d, false), {dy, weights, da, da});
         map_values<T>(kOp, 1, args.saved.size(), GeluGradient<T>{form},
                       Operands<2>{.in = {Tensor(da, args.saved.shape(), args.saved.dtype()), args.saved}, .y = dh},
                       partial_, stream_);
