@@ -88,11 +88,21 @@ struct UpdateFactors {
   bool operator==(const UpdateFactors&) const = default;
 };
 /// A range of values with all that its update needs. decay u8 [n]: 1 where weight decay applies. v is empty if the
-/// optimiser has no second moment.
+/// optimiser has no second moment. rounded bf16 [n], or empty: gets p for the next step's products.
 struct ParameterUpdate {
   UpdateFactors factors;
   const StepState* state;
-  Tensor gradient, decay, p, m, v;
+  Tensor gradient, decay, p, m, v, rounded;
+};
+/// A matrix that Muon updates. `first`: its first value in the flat buffers, -1 where another process updates it.
+struct MuonMatrix {
+  std::int64_t first;
+  UpdateFactors factors;
+};
+/// `count` matrices [rows, cols], listed in the backend's memory.
+struct MuonBatch {
+  std::int64_t rows, cols, count;
+  const MuonMatrix* matrices;
 };
 /// torch: gradients times min(1, limit / (norm + 1e-6)). optax: times limit / norm where norm >= limit.
 enum class ClipForm : std::uint8_t { torch, optax };

@@ -12,6 +12,7 @@ namespace normlab {
 enum class ClipForm : std::uint8_t;
 struct LambSettings;
 struct LambSquares;
+struct MuonBatch;
 struct MuonSettings;
 struct ParameterUpdate;
 struct UpdateRule;
@@ -31,8 +32,8 @@ struct UpdateRule;
   /* either is zero. */                                                                                                \
   UPDATE(lamb_moments(const LambSettings&, const ParameterUpdate&, LambSquares* squares))                              \
   UPDATE(lamb_ratio(std::int64_t pieces, const LambSquares* squares, double* trust_ratio))                             \
-  /* One step of Muon for one matrix [rows, cols]. */                                                                  \
-  UPDATE(muon(const MuonSettings&, std::int64_t rows, std::int64_t cols, const ParameterUpdate&))                      \
+  /* One step of Muon for the matrices of a batch, with the flat buffers and without their factors. */                 \
+  UPDATE(muon(const MuonSettings&, const MuonBatch&, const ParameterUpdate& all))                                      \
   /* to = decay to + (1 - decay) x. */                                                                                 \
   UPDATE(average(double decay, const StepState* state, Tensor x, Tensor to))                                           \
   /* to (bf16 [n]) = p rounded: a chunk's copy that the next step's products read. */                                  \

@@ -82,11 +82,10 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   template <class T>
   void multiply_forward(const char* op, LinearDims, Tensor x, const T* weights, T* bias, const T* residual, T* y);
   bool multiply_lt(const char* op, LtProduct, const LtOperands&);
-  void multiply(const char* op, LtProduct, const void* a, const void* b, void* c);
-  // optimizer.cu: X [rows, cols] of Muon, whose squared norm is on the device. work has rows cols + 2 n n values and
-  // rounded has rows cols + n n, where n is the smaller of rows and cols.
+  void multiply(const char* op, LtProduct, const LtOperands&);
+  // optimizer.cu: P is the parameters' type, F that of the factors of products.
   template <class P, class F>
-  void orthogonalise(std::int64_t rows, std::int64_t cols, const double* square, P* x, P* work, F* rounded);
+  void muon_with(const MuonSettings&, const MuonBatch&, const ParameterUpdate& all);
   /// A weight or bias as products of T activations read it: itself, or a float one rounded into `to`.
   template <class T>
   T* as_read(Tensor parameter, Buffer& to);

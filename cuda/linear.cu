@@ -140,9 +140,9 @@ bool CudaBackend::multiply_lt(const char* op, LtProduct p, const LtOperands& wit
   return lt_products_(op, p, with);
 }
 
-void CudaBackend::multiply(const char* op, LtProduct p, const void* a, const void* b, void* c) {
+void CudaBackend::multiply(const char* op, LtProduct p, const LtOperands& with) {
   p.tf32 = tf32_;
-  if (!lt_products_(op, p, {a, b, c, c})) device_->products(op, p, a, b, c);
+  if (!lt_products_(op, p, with)) device_->products(op, p, with);
 }
 
 template <class T>
@@ -150,8 +150,9 @@ void CudaBackend::input_and_weight_gradients(LinearDims d, const LinearBackward&
                                              const Gradient& dx) {
   constexpr const char* kOp = "linear_backward";
   const Gradient& dw = args.dw;
-  if (dx) multiply(kOp, input_product<T>(d, adds(dx)), dy, as_read<T>(args.w, rounded_weight_), dx.to.raw());
-  if (dw) multiply(kOp, weight_product<T>(d, adds(dw)), dy, args.x.raw(), dw.to.raw());
+  if (dx)
+    multiply(kOp, input_product<T>(d, adds(dx)), {dy, as_read<T>(args.w, rounded_weight_), dx.to.raw(), dx.to.raw()});
+  if (dw) multiply(kOp, weight_product<T>(d, adds(dw)), {dy, args.x.raw(), dw.to.raw(), dw.to.raw()});
 }
 
 template <class T>
@@ -166,7 +167,7 @@ void CudaBackend::multiply_forward(const char* op, LinearDims d, Tensor x, const
                    BeginOnResidual<T>{bias, residual, y});
   else if (bias)
     each_vector<T>(op, Parts(d.rows, d.out), aligned({bias, y}), stream_, Begin<T>{bias, y});
-  multiply(op, forward_product<T>(d, adds_to), x.raw(), weights, y);
+  multiply(op, forward_product<T>(d, adds_to), {x.raw(), weights, y, y});
 }
 
 void CudaBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
@@ -228,7 +229,7 @@ void CudaBackend::linear_backward_through_gelu(LinearDims d, GeluForm form, cons
       if (adds(dh) || !by_tanh_of_library(form, Storage<T>::dtype) ||
           !multiply_lt(kOp, through, {dy, weights, to, to, nullptr, args.saved.raw()})) {
         T* da = wide_.get<T>(args.saved.size());
-        multiply(kOp, input_product<T>(d, false), dy, weights, da);
+        multiply(kOp, input_product<T>(d, false), {dy, weights, da, da});
         map_values<T>(kOp, 1, args.saved.size(), GeluGradient<T>{form},
                       Operands<2>{.in = {Tensor(da, args.saved.shape(), args.saved.dtype()), args.saved}, .y = dh},
                       sums_, stream_);

@@ -15,7 +15,8 @@ namespace {
   F(create, cublasLtCreate) F(destroy, cublasLtDestroy) F(property, cublasLtGetProperty) \
   F(create_what, cublasLtMatmulDescCreate) F(destroy_what, cublasLtMatmulDescDestroy) \
   F(set_what, cublasLtMatmulDescSetAttribute) F(create_layout, cublasLtMatrixLayoutCreate) \
-  F(destroy_layout, cublasLtMatrixLayoutDestroy) F(create_preference, cublasLtMatmulPreferenceCreate) \
+  F(set_layout, cublasLtMatrixLayoutSetAttribute) F(destroy_layout, cublasLtMatrixLayoutDestroy) \
+  F(create_preference, cublasLtMatmulPreferenceCreate) \
   F(destroy_preference, cublasLtMatmulPreferenceDestroy) F(set_preference, cublasLtMatmulPreferenceSetAttribute) \
   F(look_up, cublasLtMatmulAlgoGetHeuristic) F(check, cublasLtMatmulAlgoCheck) \
   F(config, cublasLtMatmulAlgoConfigGetAttribute) F(matmul, cublasLtMatmul)
@@ -62,6 +63,10 @@ void set(cublasLtMatmulDesc_t what, cublasLtMatmulDescAttributes_t attribute, co
   check("cuBLASLt", lt().set_what(what, attribute, &value, sizeof value));
 }
 template <class V>
+void set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute, const V& value) {
+  check("cuBLASLt", lt().set_layout(layout, attribute, &value, sizeof value));
+}
+template <class V>
 void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute, const V& value) {
   check("cuBLASLt", lt().set_preference(preference, attribute, &value, sizeof value));
 }
@@ -76,6 +81,7 @@ std::string words_of(const LtProduct& p) {
   if (has_vector(p.epilogue) && p.vector != p.out) words += concat("(", to_string(p.vector), ")");
   if (p.add) words += " add";
   if (p.tf32) words += " tf32";
+  if (p.batch > 1) words += concat(" batch ", p.batch);
   return words;
 }
 
@@ -158,9 +164,12 @@ void LtProducts::describe(const LtProduct& p, Plan& plan) {
     set(plan.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
     set(plan.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, somewhere);
   }
-  const auto layout = [](cublasLtMatrixLayout_t& to, DType type, std::int64_t rows, std::int64_t cols) {
+  const auto layout = [&](cublasLtMatrixLayout_t& to, DType type, std::int64_t rows, std::int64_t cols) {
     check("cuBLASLt", lt().create_layout(&to, data_type(type), static_cast<std::uint64_t>(cols),
                                          static_cast<std::uint64_t>(rows), cols));
+    if (p.batch == 1) return;
+    set(to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(p.batch));
+    set(to, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride_in_batch(rows * cols));
   };
   layout(plan.b, p.in, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n);
   layout(plan.a, p.in, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k);
@@ -229,8 +238,8 @@ bool LtProducts::operator()(const char* op, LtProduct p, const LtOperands& with)
   if (!the.found) return false;
   if (has_vector(p.epilogue)) set(the.what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, with.vector);
   if (with.extra) set(the.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, with.extra);
-  const double alpha64 = 1.0, beta64 = p.add ? 1.0 : 0.0;
-  const float alpha32 = 1.0f, beta32 = p.add ? 1.0f : 0.0f;
+  const double alpha64 = with.scale, beta64 = p.add ? with.kept : 0.0;
+  const auto alpha32 = static_cast<float>(alpha64), beta32 = static_cast<float>(beta64);
   const bool wide = p.in == DType::f64;
   const void* alpha = wide ? static_cast<const void*>(&alpha64) : &alpha32;
   const void* beta = wide ? static_cast<const void*>(&beta64) : &beta32;

@@ -21,19 +21,24 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 enum class Epilogue : std::uint8_t { none, bias, bias_gelu_tanh_aux, dgelu_tanh };
 
 /// D [m, n] = op(A) op(B) (+ C), row-major without gaps. op(A) is [m, k], op(B) [k, n]; `transpose_a`: A is stored
-/// [k, m], `transpose_b`: B is stored [n, k]. Types: `in` for A and B, `out` for C, D and x, `vector` for v.
+/// [k, m], `transpose_b`: B is stored [n, k]. Types: `in` for A and B, `out` for C, D and x, `vector` for v. `batch`
+/// of them at once: each matrix then begins stride_in_batch() values after the one before.
 struct LtProduct {
   std::int64_t m, n, k;
   DType in, out, vector;
   bool transpose_a = false, transpose_b = false, add = false;
   Epilogue epilogue = Epilogue::none;
   bool tf32 = false;  // of floats: tensor cores round the inputs to 10 bits after the first
+  std::int64_t batch = 1;
   auto operator<=>(const LtProduct&) const = default;
 };
-/// c may equal d, and is read only with `add`.
+/// For a matrix of so many values: each begins at 16 bytes, as all operands do.
+constexpr std::int64_t stride_in_batch(std::int64_t values) { return (values + 7) / 8 * 8; }
+/// c may equal d, and is read only with `add`. op(A) op(B) is multiplied by `scale`, C by `kept`.
 struct LtOperands {
   const void *a, *b, *c;
   void *d, *vector = nullptr, *extra = nullptr;
+  double scale = 1.0, kept = 1.0;
 };
 
 class LtProducts {

@@ -24,13 +24,53 @@ __device__ void each_of_thread(std::int64_t n, F&& f) {
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += step) f(i);
 }
 
-template <class Each, class Settings, class Buffers>
-__global__ void follow(std::int64_t n, Settings settings, UpdateFactors factors, const StepState* state,
-                       Buffers buffers) {
+/// V adjacent values from `at` on, or those before n: at once if they are `whole`. Null pointers have none.
+struct Some {
+  std::int64_t at, n;
+  bool whole;
+  template <int V, class T>
+  __device__ void read(const T* from, T (&to)[V]) const {
+    if (!from) return;
+    if (whole) return load(from + at, to);
+    for (int k = 0; k < V; ++k)
+      if (at + k < n) to[k] = from[at + k];
+  }
+  template <int V, class T>
+  __device__ void write(T* to, const T (&from)[V]) const {
+    if (!to) return;
+    if (whole) return store(to + at, from);
+    for (int k = 0; k < V; ++k)
+      if (at + k < n) to[at + k] = from[k];
+  }
+};
+
+/// A rule for each value, whose buffers are registers for a vector of them. kMoments: the rule changes m and v.
+template <class Each, bool kMoments, class Settings, class P, class M>
+__global__ void follow(std::int64_t n, bool vectors, Settings settings, UpdateFactors factors, const StepState* state,
+                       UpdateBuffers<P, M> all, bf16* rounded) {
   begin_kernel();
   if (state->nonfinite) return;
-  const Each each(settings, factors, *state, buffers);
-  each_of_thread(n, [&](std::int64_t i) { each(i); });
+  constexpr int V = 4;
+  P gradient[V] = {}, p[V] = {}, v[V] = {};
+  M m[V] = {};
+  std::uint8_t decays[V] = {};
+  const Each each(settings, factors, *state, UpdateBuffers<P, M>{gradient, p, m, v, decays});
+  each_of_thread(ceil_div(n, V), [&](std::int64_t i) {
+    const Some here{i * V, n, vectors && (i + 1) * V <= n};
+    here.read(all.gradient, gradient);
+    here.read(all.p, p);
+    here.read(all.m, m);
+    here.read(all.v, v);
+    here.read(all.decays, decays);
+    NORMLAB_UNROLL
+    for (int k = 0; k < V; ++k) each(k);
+    here.write(all.p, p);
+    if (kMoments) here.write(all.m, m);
+    if (kMoments) here.write(all.v, v);
+    bf16 narrow[V];
+    for (int k = 0; k < V; ++k) narrow[k] = bf16(p[k]);
+    here.write(rounded, narrow);
+  });
 }
 
 template <class P>
@@ -110,50 +150,60 @@ __global__ void find_ratio(std::int64_t n, const LambSquares* squares, double* r
   if (threadIdx.x == 0) *ratio = trust_ratio(total);
 }
 
-/// X before orthogonalisation, and the sum of squares of each block.
+/// Matrices of a batch, `stride` values apart. Each has `blocks` blocks, so that the order of its sums depends on its
+/// size alone. each() calls f(i) for this thread's values of its block's matrix.
+struct MuonPlaces {
+  std::int64_t size, stride, blocks;
+  __device__ std::int64_t matrix() const { return quotient(blockIdx.x, blocks); }
+  template <class F>
+  __device__ void each(F&& f) const {
+    const std::int64_t step = blocks * blockDim.x, block = blockIdx.x - matrix() * blocks;
+    for (std::int64_t i = block * blockDim.x + threadIdx.x; i < size; i += step) f(i);
+  }
+};
+
+/// The directions before orthogonalisation, zero for matrices of others, and the sum of squares of each block.
 template <class P>
-__global__ void muon_direction(std::int64_t n, MuonSettings s, const StepState* state, UpdateBuffers<P> buffers, P* x,
-                               double* partial) {
+__global__ void muon_direction(MuonPlaces places, MuonSettings s, const MuonMatrix* matrices, const StepState* state,
+                               UpdateBuffers<P> all, P* u, double* partial) {
   begin_kernel();
+  const std::int64_t first = matrices[places.matrix()].first;
+  P* const to = u + places.matrix() * places.stride;
+  const MuonDirection<P> direction(s, *state, all);
   double square = 0;
-  const MuonDirection<P> direction(s, *state, buffers);
-  each_of_thread(n, [&](std::int64_t i) {
-    x[i] = state->nonfinite ? P(0) : direction(i);
-    square += double(x[i]) * double(x[i]);
+  places.each([&](std::int64_t i) {
+    const P value = state->nonfinite || first < 0 ? P(0) : direction(first + i);
+    to[i] = value;
+    square += double(value) * double(value);
   });
   square = block_sum(square);
   if (threadIdx.x == 0) partial[blockIdx.x] = square;
 }
 template <class P, class F>
-__global__ void muon_normalise(std::int64_t n, const double* square, P* x, F* rounded) {
+__global__ void muon_normalise(MuonPlaces places, const double* partial, const P* u, F* x) {
   begin_kernel();
-  const double norm = std::sqrt(*square);
+  const double* const own = partial + places.matrix() * places.blocks;
+  const double norm = std::sqrt(block_sum_of<double>(places.blocks, [&](std::int64_t i) { return own[i]; }));
   const P scale = P(1 / (norm > kMuonSmallest ? norm : kMuonSmallest));
-  each_of_thread(n, [&](std::int64_t i) { rounded[i] = F(x[i] *= scale); });
+  const std::int64_t begin = places.matrix() * places.stride;
+  places.each([&](std::int64_t i) { x[begin + i] = F(u[begin + i] * scale); });
 }
+/// The last X is a x + product.
 template <class P, class F>
-__global__ void muon_round(std::int64_t n, const P* from, F* to) {
+__global__ void muon_step(MuonPlaces places, std::int64_t rows, std::int64_t cols, MuonSettings s,
+                          const MuonMatrix* matrices, const StepState* state, UpdateBuffers<P> all, bf16* rounded,
+                          const F* x, const P* product) {
   begin_kernel();
-  each_of_thread(n, [&](std::int64_t i) { to[i] = F(from[i]); });
-}
-template <class P, class F>
-__global__ void muon_polynomial(std::int64_t n, const P* fourth, F* square) {
-  begin_kernel();
-  each_of_thread(n, [&](std::int64_t i) { square[i] = F(P(kMuonB) * P(square[i]) + P(kMuonC) * fourth[i]); });
-}
-template <class P, class F>
-__global__ void muon_add(std::int64_t n, const P* step, P* x, F* rounded) {
-  begin_kernel();
-  each_of_thread(n, [&](std::int64_t i) { rounded[i] = F(x[i] = P(kMuonA) * P(rounded[i]) + step[i]); });
-}
-template <class P>
-__global__ void muon_step(std::int64_t rows, std::int64_t cols, MuonSettings s, UpdateFactors factors,
-                          const StepState* state, UpdateBuffers<P> buffers, const P* x) {
-  begin_kernel();
-  if (state->nonfinite) return;
-  const MuonStep<P> after(s, rows, cols, factors, *state);
-  each_of_thread(rows * cols,
-                 [&](std::int64_t i) { buffers.p[i] = after(buffers.p[i], buffers.decays[i] != 0, x[i]); });
+  const MuonMatrix of = matrices[places.matrix()];
+  if (state->nonfinite || of.first < 0) return;
+  const std::int64_t begin = places.matrix() * places.stride;
+  const MuonStep<P> after(s, rows, cols, of.factors, *state);
+  places.each([&](std::int64_t i) {
+    const std::int64_t at = of.first + i;
+    const P p = after(all.p[at], all.decays[at] != 0, P(kMuonA) * P(x[begin + i]) + product[begin + i]);
+    all.p[at] = p;
+    if (rounded) rounded[at] = bf16(p);
+  });
 }
 
 template <class P>
@@ -196,11 +246,16 @@ void CudaBackend::clip(ClipForm form, std::int64_t chunks, const double* squares
 }
 
 void CudaBackend::update(const UpdateRule& rule, const ParameterUpdate& u) {
-  for_rule(rule, u, [&](auto type, const auto& settings, const auto& buffers) {
-    launch("update",
-           follow<typename decltype(type)::type, std::decay_t<decltype(settings)>, std::decay_t<decltype(buffers)>>,
-           {blocks_for(u.p.size()), kThreads}, stream_, u.p.size(), settings, u.factors, u.state, buffers);
-  });
+  bool whole = true;
+  for (const Tensor& t : {u.gradient, u.decay, u.p, u.m, u.v, u.rounded}) whole &= aligned({t.raw()});
+  for_rule(
+      rule, u,
+      [&]<class Settings, class P, class M>(auto type, const Settings& settings, const UpdateBuffers<P, M>& buffers) {
+        constexpr bool kMoments = !std::is_same_v<Settings, LambSettings>;  // those of LAMB were updated before
+        launch("update", follow<typename decltype(type)::type, kMoments, Settings, P, M>,
+               {blocks_for(u.p.size()), kThreads}, stream_, u.p.size(), whole, settings, u.factors, u.state, buffers,
+               u.rounded.data<bf16>());
+      });
 }
 
 void CudaBackend::lamb_moments(const LambSettings& s, const ParameterUpdate& u, LambSquares* squares) {
@@ -217,52 +272,59 @@ void CudaBackend::lamb_ratio(std::int64_t pieces, const LambSquares* squares, do
   launch("lamb_ratio", find_ratio, {1, kWarp}, stream_, pieces, squares, ratio);
 }
 
-/// Steps towards an orthogonal matrix, like core/cpu/optimizer.cpp. F is the type of the products' factors.
+/// Steps towards orthogonal matrices, like core/cpu/optimizer.cpp.
 template <class P, class F>
-void CudaBackend::orthogonalise(std::int64_t rows, std::int64_t cols, const double* square, P* x, P* work, F* rounded) {
-  const std::int64_t size = rows * cols, n = rows < cols ? rows : cols, squared = n * n;
+void CudaBackend::muon_with(const MuonSettings& s, const MuonBatch& batch, const ParameterUpdate& all) {
+  constexpr const char* kOp = "muon";
+  const std::int64_t rows = batch.rows, cols = batch.cols, size = rows * cols, n = rows < cols ? rows : cols;
   const bool wide = rows <= cols;
-  P *step = work, *second = step + size, *fourth = second + squared;
-  F* const squares = rounded + size;
-  const auto multiply = [&](std::int64_t m, std::int64_t cols_of_c, std::int64_t k, bool transpose_a, bool transpose_b,
-                            const F* a, const F* b, P* c) {
-    device_->products("muon",
-                      {.m = m,
-                       .n = cols_of_c,
-                       .k = k,
-                       .in = Storage<F>::dtype,
-                       .out = Storage<P>::dtype,
-                       .vector = Storage<P>::dtype,
-                       .transpose_a = transpose_a,
-                       .transpose_b = transpose_b,
-                       .tf32 = tf32_},
-                      a, b, c);
-  };
-  const auto over = [&](std::int64_t count) { return Launch{blocks_for(count), kThreads}; };
-  launch("muon", muon_normalise<P, F>, over(size), stream_, size, square, x, rounded);
+  const MuonPlaces places{size, stride_in_batch(size), blocks_for(size)};
+  const std::int64_t values = batch.count * places.stride, squares = batch.count * stride_in_batch(n * n);
+  P* const u = wide_.get<P>(values);
+  F *x = rounded_weight_.get<F>(2 * (values + squares)), *next = x + values;
+  F *const second = next + values, *const fourth = second + squares;
+  double* const partial = partial_.get<double>(batch.count * places.blocks);
+  const UpdateBuffers<P> buffers = buffers_of<P, P>(all);
+  const Launch grid{batch.count * places.blocks, kThreads};
+  launch(kOp, muon_direction<P>, grid, stream_, places, s, batch.matrices, all.state, buffers, u, partial);
+  launch(kOp, muon_normalise<P, F>, grid, stream_, places, partial, u, x);
+  LtProduct square{.m = n,
+                   .n = n,
+                   .k = wide ? cols : rows,
+                   .in = Storage<F>::dtype,
+                   .out = Storage<F>::dtype,
+                   .vector = Storage<F>::dtype,
+                   .transpose_a = !wide,
+                   .transpose_b = wide,
+                   .batch = batch.count};
+  LtProduct polynomial = square, step = square;
+  polynomial.k = step.k = n;
+  polynomial.transpose_a = polynomial.transpose_b = step.transpose_a = step.transpose_b = false;
+  step.m = rows, step.n = cols;
+  polynomial.add = step.add = true;
   for (int i = 0; i < kMuonSteps; ++i) {
-    multiply(n, n, size / n, !wide, wide, rounded, rounded, second);
-    launch("muon", muon_round<P, F>, over(squared), stream_, squared, second, squares);
-    multiply(n, n, n, false, false, squares, squares, fourth);
-    launch("muon", muon_polynomial<P, F>, over(squared), stream_, squared, fourth, squares);
-    multiply(rows, cols, n, false, false, wide ? squares : rounded, wide ? rounded : squares, step);
-    launch("muon", muon_add<P, F>, over(size), stream_, size, step, x, rounded);
+    const bool last = i + 1 == kMuonSteps;
+    if (last) step.out = step.vector = Storage<P>::dtype, step.add = false;  // muon_step adds without rounding
+    multiply(kOp, square, {x, x, second, second});
+    multiply(kOp, polynomial, {.a = second, .b = second, .c = second, .d = fourth, .scale = kMuonC, .kept = kMuonB});
+    multiply(kOp, step,
+             {.a = wide ? fourth : x,
+              .b = wide ? x : fourth,
+              .c = x,
+              .d = last ? static_cast<void*>(u) : next,
+              .kept = kMuonA});
+    if (!last) std::swap(x, next);
   }
+  launch(kOp, muon_step<P, F>, grid, stream_, places, rows, cols, s, batch.matrices, all.state, buffers,
+         all.rounded.data<bf16>(), x, u);
 }
 
-void CudaBackend::muon(const MuonSettings& s, std::int64_t rows, std::int64_t cols, const ParameterUpdate& u) {
-  for_param_type("muon", u.p.dtype(), [&]<class P>(Type<P>) {
-    const std::int64_t size = rows * cols, n = rows < cols ? rows : cols, blocks = blocks_for(size);
-    double* partial = partial_.get<double>(blocks + 1);
-    P* x = wide_.get<P>(2 * size + 2 * n * n);
-    const UpdateBuffers<P> buffers = buffers_of<P, P>(u);
-    launch("muon", muon_direction<P>, {blocks, kThreads}, stream_, size, s, u.state, buffers, x, partial);
-    launch("muon", add_squares, {1, kThreads}, stream_, blocks, partial, partial + blocks);
+void CudaBackend::muon(const MuonSettings& s, const MuonBatch& batch, const ParameterUpdate& all) {
+  for_param_type("muon", all.p.dtype(), [&]<class P>(Type<P>) {
     if (std::is_same_v<P, float> && s.bf16)
-      orthogonalise<P, bf16>(rows, cols, partial + blocks, x, x + size, rounded_weight_.get<bf16>(size + n * n));
+      muon_with<P, bf16>(s, batch, all);
     else
-      orthogonalise<P, P>(rows, cols, partial + blocks, x, x + size, rounded_weight_.get<P>(size + n * n));
-    launch("muon", muon_step<P>, {blocks, kThreads}, stream_, rows, cols, s, u.factors, u.state, buffers, x);
+      muon_with<P, P>(s, batch, all);
   });
 }
 

@@ -11,7 +11,7 @@ namespace {
 #define NORMLAB_CUBLAS(F) \
   F(create, cublasCreate_v2) F(destroy, cublasDestroy_v2) F(set_stream, cublasSetStream_v2) \
   F(set_workspace, cublasSetWorkspace_v2) F(set_math_mode, cublasSetMathMode) F(property, cublasGetProperty) \
-  F(gemm, cublasGemmEx_64)
+  F(gemm, cublasGemmStridedBatchedEx_64)
 // clang-format on
 struct Cublas {
   NORMLAB_CUBLAS(NORMLAB_LIBRARY_MEMBER)
@@ -53,22 +53,28 @@ Products::~Products() {
   if (handle_) cublas().destroy(handle_);
 }
 
-void Products::operator()(const char* op, const LtProduct& p, const void* a, const void* b, void* c) {
+void Products::operator()(const char* op, const LtProduct& p, const LtOperands& with) {
   if (p.m == 0 || p.n == 0) return;
   // cuBLAS is column-major, where our rows are the transposed matrix: C^T = op(B)^T op(A)^T.
   const cublasOperation_t of_a = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t of_b = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   const bool wide = p.in == DType::f64;
-  const double alpha64 = 1.0, beta64 = p.add ? 1.0 : 0.0;
-  const float alpha32 = 1.0f, beta32 = p.add ? 1.0f : 0.0f;
+  const double alpha64 = with.scale, beta64 = p.add ? with.kept : 0.0;
+  const auto alpha32 = static_cast<float>(alpha64), beta32 = static_cast<float>(beta64);
   const void* alpha = wide ? static_cast<const void*>(&alpha64) : &alpha32;
   const void* beta = wide ? static_cast<const void*>(&beta64) : &beta32;
   const cublasComputeType_t compute = wide                           ? CUBLAS_COMPUTE_64F
                                       : p.tf32 && p.in == DType::f32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                                      : CUBLAS_COMPUTE_32F;
   const cudaDataType_t from = data_type(p.in), to = data_type(p.out);
-  check(op, cublas().gemm(handle_, of_b, of_a, p.n, p.m, p.k, alpha, b, from, p.transpose_b ? p.k : p.n, a, from,
-                          p.transpose_a ? p.m : p.k, beta, c, to, p.n, compute, CUBLAS_GEMM_DEFAULT));
+  const auto stride = [](std::int64_t rows, std::int64_t cols) { return stride_in_batch(rows * cols); };
+  if (p.add && with.c != with.d) {
+    const std::size_t values = static_cast<std::size_t>((p.batch - 1) * stride(p.m, p.n) + p.m * p.n);
+    check(op, cudaMemcpyAsync(with.d, with.c, values * size_of(p.out), cudaMemcpyDeviceToDevice, stream_.handle()));
+  }
+  check(op, cublas().gemm(handle_, of_b, of_a, p.n, p.m, p.k, alpha, with.b, from, p.transpose_b ? p.k : p.n,
+                          stride(p.k, p.n), with.a, from, p.transpose_a ? p.m : p.k, stride(p.m, p.k), beta, with.d, to,
+                          p.n, stride(p.m, p.n), p.batch, compute, CUBLAS_GEMM_DEFAULT));
   stream_.launched(op);
 }
 

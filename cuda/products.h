@@ -19,9 +19,9 @@ class Products {
   /// The library's version: "13.0.2".
   static std::string version();
 
-  /// C = op(A) op(B) (+ C), without an epilogue: float, double, or bf16 into bf16 or float. Sums are float, or double for
-  /// double, and each value is rounded once.
-  void operator()(const char* op, const LtProduct& p, const void* a, const void* b, void* c);
+  /// Without an epilogue: float, double, or bf16 into bf16 or float. Sums are float, or double for double, and each value
+  /// is rounded once.
+  void operator()(const char* op, const LtProduct& p, const LtOperands& with);
 
  private:
   const Stream& stream_;

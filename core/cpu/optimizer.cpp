@@ -1,6 +1,7 @@
 // One chunk of the flat parameter buffer: sum of the lanes, clipping, each optimiser's rule, weight average.
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/kernel.h"
@@ -37,6 +38,7 @@ void CpuBackend::update(const UpdateRule& rule, const ParameterUpdate& u) {
     const typename decltype(type)::type each(settings, u.factors, *u.state, buffers);
     for (std::int64_t i = 0, n = u.p.size(); i < n; ++i) each(i);
   });
+  if (u.rounded) round_to_bf16(u.p, u.rounded);  // still in a cache
 }
 
 void CpuBackend::lamb_moments(const LambSettings& s, const ParameterUpdate& u, LambSquares* squares) {
@@ -115,33 +117,39 @@ void CpuBackend::prepare_muon(std::int64_t rows, std::int64_t cols) {
   for (const Bf16Product& product : {products.square, products.fourth, products.step}) bf16_prepare(product);
 }
 
-void CpuBackend::muon(const MuonSettings& s, std::int64_t rows, std::int64_t cols, const ParameterUpdate& u) {
-  if (u.state->nonfinite) return;
-  for_param_type("muon", u.p.dtype(), [&]<class P>(Type<P>) {
-    const UpdateBuffers<P> buffers = buffers_of<P, P>(u);
-    const MuonDirection<P> direction(s, *u.state, buffers);
-    const std::int64_t n = rows * cols;
+void CpuBackend::muon(const MuonSettings& s, const MuonBatch& batch, const ParameterUpdate& all) {
+  if (all.state->nonfinite) return;
+  for_param_type("muon", all.p.dtype(), [&]<class P>(Type<P>) {
+    const UpdateBuffers<P> buffers = buffers_of<P, P>(all);
+    const MuonDirection<P> direction(s, *all.state, buffers);
+    const std::int64_t rows = batch.rows, cols = batch.cols, n = rows * cols;
     const Scratch<P> x(n);
-    for (std::int64_t i = 0; i < n; ++i) x[i] = direction(i);
-    const double norm = std::sqrt(sum<double>(n, [&](auto i) { return double(x[i]) * double(x[i]); }));
-    const P scale = P(1 / std::max(norm, kMuonSmallest));
-    for (std::int64_t i = 0; i < n; ++i) x[i] *= scale;
-    if (std::is_same_v<P, float> && s.bf16)
-      orthogonalise<bf16>(rows, cols, x.begin(), [&](const Bf16Product& p, const bf16* a, const bf16* b, P* c) {
-        bf16_product(bf16_products_, p, a, b, nullptr, c);
-      });
-    else
-      orthogonalise<P>(rows, cols, x.begin(), [&](const Bf16Product& p, const P* a, const P* b, P* c) {
-        product(Product<P>{.m = p.m,
-                           .n = p.n,
-                           .k = p.k,
-                           .a = p.transpose_a ? transposed(a, p.m) : plain(a, p.k),
-                           .b = p.transpose_b ? transposed(b, p.k) : plain(b, p.n),
-                           .c = c,
-                           .c_row = p.n});
-      });
-    const MuonStep<P> after(s, rows, cols, u.factors, *u.state);
-    for (std::int64_t i = 0; i < n; ++i) buffers.p[i] = after(buffers.p[i], buffers.decays[i] != 0, x[i]);
+    for (const MuonMatrix& of : std::span(batch.matrices, static_cast<std::size_t>(batch.count))) {
+      if (of.first < 0) continue;
+      for (std::int64_t i = 0; i < n; ++i) x[i] = direction(of.first + i);
+      const double norm = std::sqrt(sum<double>(n, [&](auto i) { return double(x[i]) * double(x[i]); }));
+      const P scale = P(1 / std::max(norm, kMuonSmallest));
+      for (std::int64_t i = 0; i < n; ++i) x[i] *= scale;
+      if (std::is_same_v<P, float> && s.bf16)
+        orthogonalise<bf16>(rows, cols, x.begin(), [&](const Bf16Product& p, const bf16* a, const bf16* b, P* c) {
+          bf16_product(bf16_products_, p, a, b, nullptr, c);
+        });
+      else
+        orthogonalise<P>(rows, cols, x.begin(), [&](const Bf16Product& p, const P* a, const P* b, P* c) {
+          product(Product<P>{.m = p.m,
+                             .n = p.n,
+                             .k = p.k,
+                             .a = p.transpose_a ? transposed(a, p.m) : plain(a, p.k),
+                             .b = p.transpose_b ? transposed(b, p.k) : plain(b, p.n),
+                             .c = c,
+                             .c_row = p.n});
+        });
+      const MuonStep<P> after(s, rows, cols, of.factors, *all.state);
+      P* p = buffers.p + of.first;
+      const std::uint8_t* decays = buffers.decays + of.first;
+      for (std::int64_t i = 0; i < n; ++i) p[i] = after(p[i], decays[i] != 0, x[i]);
+      if (all.rounded) round_to_bf16(all.p.slice(of.first, n), all.rounded.slice(of.first, n));
+    }
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "core/backend.h"
 
@@ -17,6 +18,10 @@ bool has_second_moment(OptimizerName name) {
 DType moment_dtype(const OptimizerSettings& s, DType parameters) {
   return s.is_big_vision() && s.bf16_moment ? DType::bf16 : parameters;
 }
+
+/// Values of a batch of matrices on a device: its intermediate results then take at most 170 MB, and more only for a
+/// larger matrix. A CPU has one matrix in each, which runs on one thread.
+constexpr std::int64_t kMuonBatch = std::int64_t{1} << 23;
 
 /// A device works on few large chunks: one for each process that there may be.
 std::int64_t device_chunk(std::int64_t n, std::int64_t lanes) {
@@ -39,9 +44,10 @@ Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const Optimizer
       clip_form_(clip_form),
       chunk_(backend.whole_batch() ? device_chunk(parameters.trained_size(), std::max<std::int64_t>(1, lanes))
                                    : kChunk),
+      by_muon_(find_matrices()),
       decay_(parameters.make_zeroed({parameters.trained_size()}, DType::u8)),
       squares_(parameters.make_zeroed({cut_into_pieces(factors)}, DType::f64)),
-      share_(group, backend, parameters, lanes, chunk_, squares_.size(), find_matrices(factors)) {
+      share_(group, backend, parameters, lanes, chunk_, squares_.size(), whole_ranges()) {
   for (const ParameterInfo& p : parameters.parameters()) decaying_.push_back(p.decays || !settings.decay_matrices_only);
   const auto make_moment = [&](const char* name, DType dtype) {
     const Stretch own = updated_here();
@@ -53,7 +59,11 @@ Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const Optimizer
     lamb_squares_ = parameters.make_zeroed({static_cast<std::int64_t>(pieces_.size()), 2}, DType::f64);
     ratios_ = parameters.make_zeroed({static_cast<std::int64_t>(decaying_.size())}, DType::f64);
   }
+  if (settings.is_muon())
+    matrices_ = parameters.make_zeroed(
+        {std::ranges::count(by_muon_, true) * static_cast<std::int64_t>(sizeof(MuonMatrix))}, DType::u8);
   backend.synchronize();  // zeroed memory is writable from here on
+  make_batches(factors);
   for (std::size_t p = 0; p < decaying_.size(); ++p) {
     if (parameters.is_frozen(static_cast<int>(p))) continue;
     const Tensor marks = parameters.view_flat(decay_, static_cast<int>(p));
@@ -62,19 +72,49 @@ Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const Optimizer
   if (ratios_) std::fill_n(ratios_.data<double>(), ratios_.size(), 1.0);
 }
 
-std::vector<Stretch> Optimizer::find_matrices(std::span<const UpdateFactors> factors) {
-  const std::vector<ParameterInfo>& all = parameters_.parameters();
+std::vector<bool> Optimizer::find_matrices() const {
+  std::vector<bool> marks;
+  for (const ParameterInfo& p : parameters_.parameters())
+    marks.push_back(settings_.is_muon() && !p.frozen && is_linear(p.role) && p.place.block >= 0 && p.shape.rank() == 2);
+  return marks;
+}
+
+std::vector<Stretch> Optimizer::whole_ranges() const {
   std::vector<Stretch> ranges;
-  by_muon_.resize(all.size());
-  if (!settings_.is_muon()) return ranges;
-  for (std::size_t p = 0; p < all.size(); ++p) {
-    by_muon_[p] = !all[p].frozen && is_linear(all[p].role) && all[p].place.block >= 0 && all[p].shape.rank() == 2;
-    if (!by_muon_[p]) continue;
-    matrices_.push_back({all[p].offset, all[p].shape.size(), factors.empty() ? UpdateFactors{} : factors[p], p});
-    ranges.push_back({all[p].offset, all[p].offset + all[p].shape.size()});
-    if (parameters_.update().copy) backend_.prepare_muon(all[p].shape[0], all[p].shape[1]);
+  for (std::size_t i = 0; i < by_muon_.size(); ++i) {
+    const ParameterInfo& p = parameters_.parameters()[i];
+    if (by_muon_[i]) ranges.push_back({p.offset, p.offset + p.shape.size()});
   }
   return ranges;
+}
+
+/// Groups Muon's matrices by shape. A batch keeps the places of matrices that other processes update, so that its
+/// products, and with them its bits, are the same for any number of processes.
+void Optimizer::make_batches(std::span<const UpdateFactors> factors) {
+  const std::vector<ParameterInfo>& all = parameters_.parameters();
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::size_t>> by_shape;
+  for (std::size_t p = 0; p < all.size(); ++p)
+    if (by_muon_[p]) by_shape[{all[p].shape[0], all[p].shape[1]}].push_back(p);
+  auto* to = reinterpret_cast<MuonMatrix*>(matrices_.data<std::uint8_t>());
+  for (const auto& [shape, numbers] : by_shape) {
+    const auto [rows, cols] = shape;
+    const std::int64_t count = std::ssize(numbers), size = std::max<std::int64_t>(1, rows * cols);
+    const std::int64_t most = backend_.whole_batch() ? std::max<std::int64_t>(1, kMuonBatch / size) : 1;
+    const std::int64_t batches = (count + most - 1) / most;
+    for (std::int64_t b = 0; b < batches; ++b) {
+      const Stretch own = share_of(count, static_cast<int>(b), static_cast<int>(batches));
+      const MuonBatch batch{rows, cols, own.size(), to};
+      bool here = false;
+      for (std::int64_t i = own.begin; i < own.end; ++i) {
+        const std::size_t p = numbers[static_cast<std::size_t>(i)];
+        const bool updated = updated_here().contains(all[p].offset);
+        here |= updated;
+        *to++ = {updated ? all[p].offset : -1, factors.empty() ? UpdateFactors{} : factors[p]};
+      }
+      if (here) batches_.push_back(batch);
+    }
+    if (parameters_.update().copy) backend_.prepare_muon(rows, cols);
+  }
 }
 
 std::int64_t Optimizer::cut_into_pieces(std::span<const UpdateFactors> factors) {
@@ -93,7 +133,8 @@ std::int64_t Optimizer::cut_into_pieces(std::span<const UpdateFactors> factors) 
       const std::size_t p = trained[at];
       const std::int64_t last = at + 1 < trained.size() ? std::min(end, all[trained[at + 1]].offset) : end;
       const UpdateFactors own = factors.empty() ? UpdateFactors{} : factors[p];
-      const bool joins = pieces_.size() > begins_.back() && !per_parameter() && pieces_.back().factors == own;
+      const bool joins = pieces_.size() > begins_.back() && settings_.name != OptimizerName::lamb &&
+                         pieces_.back().factors == own && by_muon_[pieces_.back().parameter] == by_muon_[p];
       if (joins)
         pieces_.back().count += last - first;
       else
@@ -150,46 +191,41 @@ bool Optimizer::uses(const Tensor& tensor) const {
   });
 }
 
-template <class F, class Done>
-void Optimizer::for_pieces(ShardPool& pool, const F& f, const Done& done) {
+template <class F>
+void Optimizer::for_pieces(ShardPool& pool, const F& f) {
   const Stretch own = updated_here();
   const std::int64_t first = own.begin / chunk_, end = own.size() > 0 ? (own.end + chunk_ - 1) / chunk_ : first;
   pool.for_blocks(end - first, [&](std::int64_t b) {
     for (const Piece& piece : pieces_of(first + b))
       if (own.contains(piece.first)) f(piece);
-    done(first + b);
   });
 }
 
 void Optimizer::step(ShardPool& pool, StepState* state) {
-  const ParameterSet::Update to = parameters_.update();
-  const auto round = [&](std::int64_t b) { backend_.round_to_bf16(chunk_of(to.values, b), chunk_of(to.copy, b)); };
-  const bool updates_all = updated_here().size() == parameters_.trained_size();
   share_.sum(pool, squares_.data<double>());
   backend_.clip(clip_form_, squares_.size(), squares_.data<double>(), state);
   if (settings_.name == OptimizerName::lamb) update_lamb(pool, state);
   update_muon(pool, state);
-  for_pieces(
-      pool,
-      [&](const Piece& piece) {
-        if (!by_muon_[piece.parameter]) backend_.update(rule(piece), update_of(piece, state));
-      },
-      [&](std::int64_t b) {
-        if (to.copy && updates_all) round(b);  // still in a cache
-      });
+  for_pieces(pool, [&](const Piece& piece) {
+    if (!by_muon_[piece.parameter]) backend_.update(rule(piece), update_of(piece, state));
+  });
+  const ParameterSet::Update to = parameters_.update();
   share_.gather(to.values);
-  if (to.copy && !updates_all) pool.for_blocks(squares_.size(), round);
+  if (to.copy && !updates_all())
+    pool.for_blocks(squares_.size(),
+                    [&](std::int64_t b) { backend_.round_to_bf16(chunk_of(to.values, b), chunk_of(to.copy, b)); });
 }
 
 ParameterUpdate Optimizer::update_of(const Piece& piece, const StepState* state) const {
-  const auto part = [&](const Tensor& flat) { return flat.slice(piece.first, piece.count); };
+  const auto part = [&](const Tensor& flat) { return flat ? flat.slice(piece.first, piece.count) : Tensor(); };
   return {.factors = piece.factors,
           .state = state,
           .gradient = part(parameters_.flat_lane(0)),
           .decay = part(decay_),
           .p = part(parameters_.update().values),
           .m = part(moments_[0].flat),
-          .v = moments_.size() > 1 ? part(moments_[1].flat) : Tensor()};
+          .v = part(moments_.size() > 1 ? moments_[1].flat : Tensor()),
+          .rounded = part(updates_all() ? parameters_.update().copy : Tensor())};
 }
 
 LambSettings Optimizer::lamb(const Piece& piece) const {
@@ -228,13 +264,10 @@ LambSquares* Optimizer::squares_of(std::size_t first) const {
 /// The first passes of LAMB: the moments, then each tensor's ratio from its norms. Pieces end at the end of a chunk or
 /// parameter, and their sums are added in order.
 void Optimizer::update_lamb(ShardPool& pool, const StepState* state) {
-  for_pieces(
-      pool,
-      [&](const Piece& piece) {
-        backend_.lamb_moments(lamb(piece), update_of(piece, state),
-                              squares_of(static_cast<std::size_t>(&piece - pieces_.data())));
-      },
-      [](std::int64_t) {});
+  for_pieces(pool, [&](const Piece& piece) {
+    backend_.lamb_moments(lamb(piece), update_of(piece, state),
+                          squares_of(static_cast<std::size_t>(&piece - pieces_.data())));
+  });
   share_.gather_parts([&](const Stretch& values) {
     const auto squares_from = [&](std::int64_t value) {
       const auto piece = std::lower_bound(pieces_.begin(), pieces_.end(), value,
@@ -254,18 +287,13 @@ void Optimizer::update_lamb(ShardPool& pool, const StepState* state) {
   }
 }
 
-/// Each matrix runs on one thread, so that the order of its sums depends on its size alone.
 void Optimizer::update_muon(ShardPool& pool, const StepState* state) {
   const OptimizerSettings& s = settings_;
   const MuonSettings muon{s.momentum, s.weight_decay, s.nesterov, s.scale, bool(parameters_.update().copy)};
-  const auto update = [&](std::int64_t i) {
-    const Piece& matrix = matrices_[static_cast<std::size_t>(i)];
-    if (!updated_here().contains(matrix.first)) return;
-    const Shape& shape = parameters_.parameters()[matrix.parameter].shape;
-    backend_.muon(muon, shape[0], shape[1], update_of(matrix, state));
-  };
-  const auto count = std::ssize(matrices_);
-  if (backend_.whole_batch())  // a device works on one matrix at a time
+  const ParameterUpdate all = update_of({0, parameters_.trained_size(), {}, 0}, state);
+  const auto update = [&](std::int64_t i) { backend_.muon(muon, batches_[static_cast<std::size_t>(i)], all); };
+  const auto count = std::ssize(batches_);
+  if (backend_.whole_batch())  // a device works on one batch at a time
     for (std::int64_t i = 0; i < count; ++i) update(i);
   else
     pool.for_blocks(count, update);

@@ -44,6 +44,7 @@ class Optimizer {
   bool uses(const Tensor& tensor) const;
   /// The values whose moments are current here.
   const Stretch& updated_here() const { return share_.values(); }
+  bool updates_all() const { return updated_here().size() == parameters_.trained_size(); }
 
   /// Flat moments by name for checkpoints: "m" and, for adamw, big_vision_adam, lamb and muon, "v".
   struct Moment {
@@ -59,18 +60,19 @@ class Optimizer {
   }
 
  private:
-  /// Elements of one chunk with the same factors and, for LAMB, the same parameter.
+  /// Elements of one chunk with the same factors, all of Muon's matrices or none, and, for LAMB, of one parameter.
   struct Piece {
     std::int64_t first, count;
     UpdateFactors factors;
     std::size_t parameter;
   };
-  /// Calls f(piece) for the pieces that are updated here, and then done(chunk), chunk by chunk.
-  template <class F, class Done>
-  void for_pieces(ShardPool& pool, const F& f, const Done& done);
-  bool per_parameter() const { return settings_.name == OptimizerName::lamb || settings_.is_muon(); }
-  /// The ranges of values that one process updates alone.
-  std::vector<Stretch> find_matrices(std::span<const UpdateFactors> factors);
+  /// Calls f(piece) for the pieces that are updated here, chunk by chunk.
+  template <class F>
+  void for_pieces(ShardPool& pool, const F& f);
+  std::vector<bool> find_matrices() const;
+  /// The ranges of values that one process updates alone: Muon's matrices.
+  std::vector<Stretch> whole_ranges() const;
+  void make_batches(std::span<const UpdateFactors> factors);
   /// The number of chunks.
   std::int64_t cut_into_pieces(std::span<const UpdateFactors> factors);
   std::span<const Piece> pieces_of(std::int64_t chunk) const;
@@ -92,13 +94,14 @@ class Optimizer {
   std::vector<Piece> pieces_;           // chunk by chunk
   std::vector<std::size_t> begins_;     // first piece of each chunk, and the end
   std::vector<std::uint8_t> decaying_;  // per parameter: 1 if it decays
-  std::vector<Piece> matrices_;         // Muon's: those of blocks, whole
-  std::vector<bool> by_muon_;           // per parameter
+  std::vector<bool> by_muon_;           // per parameter: matrices of blocks
+  std::vector<MuonBatch> batches_;      // with a matrix that is updated here
   // In the backend's memory:
   Tensor decay_;         // u8 per value: 1 if it decays
   Tensor squares_;       // f64 [chunks], of the gradient
   Tensor lamb_squares_;  // f64 [pieces, 2]
   Tensor ratios_;        // f64 [parameters]
+  Tensor matrices_;      // those of the batches, as bytes
   GradientShare share_;
 };
 

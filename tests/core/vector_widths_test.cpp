@@ -1,8 +1,11 @@
 // Element by element and sums of columns where a vector ends within a row, in half of one, at the end of a tensor or
 // before its beginning: the CPU's on every device.
-#include "tests/core/as_on_cpu.h"
-
 #include <functional>
+#include <variant>
+
+#include "core/step_state.h"
+#include "core/update_settings.h"
+#include "tests/core/as_on_cpu.h"
 
 using namespace normlab;
 
@@ -276,6 +279,51 @@ TEST_CASE("vector widths: sums of lanes and of their squares are the CPU's") {
       run.backend.sum_lanes(lanes, stride, all.slice(0, n), square.data<double>());
       run.kept(square);
     }
+  });
+}
+
+TEST_CASE("vector widths: steps of each optimiser are the CPU's") {
+  of_each_length([](Run& run, std::int64_t n, std::int64_t shift) {
+    auto* state = new (run.memory({sizeof(StepState)}, DType::u8).raw()) StepState{};
+    state->lr = state->schedule = 0.1;
+    state->bias_correction1 = 0.2;
+    state->bias_correction2 = 0.02;
+    state->clip_factor = 0.5;
+    double* const ratio = run.memory({1}, DType::f64).data<double>();
+    *ratio = 0.75;
+    const AdamWSettings adamw{0.8, 0.98, 1e-3, 0.1};
+    for (const UpdateRule& rule :
+         {UpdateRule{adamw}, UpdateRule{SgdSettings{0.9, 0.1, true}}, UpdateRule{LionSettings{0.9, 0.99, 0.1}},
+          UpdateRule{BigVisionAdamSettings{0.8, 0.98, 1e-3, 0.1, MomentProduct::rounded}},
+          UpdateRule{BigVisionAdamSettings{0.8, 0.98, 1e-3, 0.1, MomentProduct::wide}},
+          UpdateRule{MomentumSettings{0.9, 0.1, false, MomentProduct::constant}},
+          UpdateRule{LambSettings{adamw, true, ratio}}})
+      for (const bool narrow : {false, true}) {
+        const bool may_be_narrow = std::holds_alternative<BigVisionAdamSettings>(rule.settings) ||
+                                   std::holds_alternative<MomentumSettings>(rule.settings);
+        if (narrow && !may_be_narrow) continue;
+        Tensor m = run.kept(run.parameter({n}));
+        if (narrow) {
+          const Tensor from = m;
+          m = run.memory({n + shift}, DType::bf16).slice(shift, n);
+          for (std::int64_t i = 0; i < n; ++i)
+            m.data<bf16>()[i] = from.dtype() == DType::f64 ? bf16(from.data<double>()[i]) : bf16(from.data<float>()[i]);
+        }
+        const Tensor p = run.kept(run.parameter({n}));
+        const Tensor rounded =
+            p.dtype() == DType::f32 ? run.memory({n + shift}, DType::bf16).slice(shift, n) : Tensor();
+        run.backend.update(rule, {.factors = {0.5, 2.0},
+                                  .state = state,
+                                  .gradient = run.parameter({n}),
+                                  .decay = run.mask({n}),
+                                  .p = p,
+                                  .m = m,
+                                  .v = run.kept(variances(run, n)),
+                                  .rounded = rounded});
+        run.backend.synchronize();
+        if (rounded)
+          for (std::int64_t i = 0; i < n; ++i) REQUIRE(rounded.data<bf16>()[i].bits == bf16(p.data<float>()[i]).bits);
+      }
   });
 }
 

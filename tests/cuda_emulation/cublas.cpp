@@ -71,11 +71,11 @@ static cublasStatus_t gemm_now(cublasHandle_t, cublasOperation_t of_a, cublasOpe
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t of_a, cublasOperation_t of_b, std::int64_t m,
-                               std::int64_t n, std::int64_t k, const void* alpha, const void* a, cudaDataType_t a_type,
-                               std::int64_t lda, const void* b, cudaDataType_t b_type, std::int64_t ldb,
-                               const void* beta, void* c, cudaDataType_t c_type, std::int64_t ldc,
-                               cublasComputeType_t compute, cublasGemmAlgo_t how) {
+static cublasStatus_t gemm_in_order(cublasHandle_t handle, cublasOperation_t of_a, cublasOperation_t of_b,
+                                    std::int64_t m, std::int64_t n, std::int64_t k, const void* alpha, const void* a,
+                                    cudaDataType_t a_type, std::int64_t lda, const void* b, cudaDataType_t b_type,
+                                    std::int64_t ldb, const void* beta, void* c, cudaDataType_t c_type,
+                                    std::int64_t ldc, cublasComputeType_t compute, cublasGemmAlgo_t how) {
   if (!emulation::capturing())
     return gemm_now(handle, of_a, of_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute,
                     how);
@@ -104,7 +104,7 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t handle, cublasOperat
     return static_cast<const char*>(p) + stride * i * static_cast<long long int>(one.value_bytes());
   };
   for (std::int64_t i = 0; i < batch; ++i) {
-    const cublasStatus_t status = cublasGemmEx_64(
+    const cublasStatus_t status = gemm_in_order(
         handle, of_a, of_b, m, n, k, alpha, at(a, a_type, stride_a, i), a_type, lda, at(b, b_type, stride_b, i), b_type,
         ldb, beta, const_cast<char*>(at(c, c_type, stride_c, i)), c_type, ldc, compute, how);
     if (status != CUBLAS_STATUS_SUCCESS) return status;

@@ -22,8 +22,14 @@ struct EmulatedMatmul {
 };
 struct EmulatedLayout {
   cudaDataType_t type;
-  std::int64_t rows, cols, ld;
-  Matrix at(const void* data) const { return {data, type, rows, cols, ld}; }
+  std::int64_t rows, cols, ld, stride = 0;
+  std::int32_t batch = 1;
+  /// The i-th of the batch that begins at `data`.
+  Matrix at(const void* data, std::int64_t i) const {
+    Matrix m{data, type, rows, cols, ld};
+    m.data = static_cast<const char*>(data) + i * stride * static_cast<std::int64_t>(m.value_bytes());
+    return m;
+  }
 };
 struct EmulatedPreference {
   std::uint32_t alignment = 256;
@@ -52,6 +58,8 @@ bool supported(const EmulatedMatmul& m, const EmulatedLayout& a, const EmulatedL
   if (a.type != b.type || (m.compute == CUBLAS_COMPUTE_64F) != (a.type == CUDA_R_64F)) return false;
   if (a.type != d.type && !(bf16_in && d.type == CUDA_R_32F)) return false;
   if (m.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type != CUDA_R_32F) return false;
+  if (a.batch != d.batch || b.batch != d.batch || (d.batch > 1 && m.epilogue != CUBLASLT_EPILOGUE_DEFAULT))
+    return false;
   if (has_vector(m) && (m.vector_type != d.type || !m.vector)) return false;
   return !gelu || (m.aux && m.aux_ld >= d.rows && m.aux_ld % 8 == 0);
 }
@@ -172,6 +180,14 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDa
   *layout = new EmulatedLayout{type, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols), ld};
   return CUBLAS_STATUS_SUCCESS;
 }
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute, const void* value,
+                                                std::size_t bytes) {
+  const bool count = attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT;
+  if (bytes != (count ? sizeof layout->batch : sizeof layout->stride)) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(count ? static_cast<void*>(&layout->batch) : &layout->stride, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
   delete layout;
   return CUBLAS_STATUS_SUCCESS;
@@ -231,9 +247,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t m, const vo
                               const cublasLtMatmulAlgo_t* algo, void*, std::size_t, cudaStream_t) {
   if (algo->data[0] != kMark) return CUBLAS_STATUS_INVALID_VALUE;
   if (!supported(*m, *la, *lb, *ld)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  for (const void* p : {a, b, c, static_cast<const void*>(d), static_cast<const void*>(m->vector)})
-    if (reinterpret_cast<std::uintptr_t>(p) % algo->data[2] != 0)
-      throw Fault(concat("cuBLASLt: an operand is not aligned to ", algo->data[2], " bytes, as was promised"));
+  const auto is_aligned = [&](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % algo->data[2] == 0; };
+  bool aligned = is_aligned(m->vector);
+  for (std::int64_t i = 0; i < ld->batch; ++i)
+    for (const void* p : {la->at(a, i).data, lb->at(b, i).data, lc->at(c, i).data, ld->at(d, i).data})
+      aligned &= is_aligned(p);
+  if (!aligned)
+    throw Fault(concat("cuBLASLt: an operand is not aligned to ", algo->data[2], " bytes, as was promised"));
   LtControl& control = lt_control();
   ++control.products;
   control.last_algorithm = static_cast<int>(algo->data[1]);
@@ -242,17 +262,21 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t m, const vo
   const bool wide = m->compute == CUBLAS_COMPUTE_64F;
   const double by = wide ? *static_cast<const double*>(alpha) : double(*static_cast<const float*>(alpha));
   const double kept = wide ? *static_cast<const double*>(beta) : double(*static_cast<const float*>(beta));
-  in_order([how = *m, to = *ld, ma = la->at(a), mb = lb->at(b), mc = lc->at(c), d, by, kept, wide] {
-    require("cuBLASLt", "A", ma);
-    require("cuBLASLt", "B", mb);
-    require("cuBLASLt", "C", mc);
-    require("cuBLASLt", "D", to.at(d));
+  in_order([how = *m, a, b, c, d, of_a = *la, of_b = *lb, of_c = *lc, to = *ld, by, kept, wide] {
     if (has_vector(how)) require("cuBLASLt", "the vector", {how.vector, to.type, to.rows, 1, to.rows});
     if (how.aux_ld > 0) require("cuBLASLt", "the extra matrix", {how.aux, to.type, to.rows, to.cols, how.aux_ld});
-    if (wide)
-      run(how, by, ma, mb, kept, mc, d);
-    else
-      run(how, static_cast<float>(by), ma, mb, static_cast<float>(kept), mc, d);
+    for (std::int64_t i = 0; i < to.batch; ++i) {
+      const Matrix ma = of_a.at(a, i), mb = of_b.at(b, i), mc = of_c.at(c, i), md = to.at(d, i);
+      require("cuBLASLt", "A", ma);
+      require("cuBLASLt", "B", mb);
+      require("cuBLASLt", "C", mc);
+      require("cuBLASLt", "D", md);
+      void* const here = const_cast<void*>(md.data);
+      if (wide)
+        run(how, by, ma, mb, kept, mc, here);
+      else
+        run(how, static_cast<float>(by), ma, mb, static_cast<float>(kept), mc, here);
+    }
   });
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -329,8 +329,8 @@ TEST_CASE_FIXTURE(Fixture, "cuda: on request a product of cuBLAS is waited for, 
   cudaStreamBeginCapture(waiting.handle(), cudaStreamCaptureModeRelaxed);  // in which waiting is an error
   std::string what;
   try {
-    products("squares", {.m = 4, .n = 4, .k = 4, .in = DType::f32, .out = DType::f32, .vector = DType::f32}, x.raw(),
-             x.raw(), y.raw());
+    products("squares", {.m = 4, .n = 4, .k = 4, .in = DType::f32, .out = DType::f32, .vector = DType::f32},
+             {x.raw(), x.raw(), y.raw(), y.raw()});
   } catch (const EnvironmentError& e) {
     what = e.what();
   }

@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "cuda/gelu.cuh"
+#include "cuda/products.h"
 #include "tests/cuda_emulation/lt_operands.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
@@ -131,6 +132,38 @@ TEST_CASE("lt_products: each epilogue gives its composed form") {
         p.out = p.vector = DType::f32;
         CHECK(apart(lt, f.arena, p) < 1e-6);
       }
+}
+
+TEST_CASE("lt_products: a batch is the products of its matrices, scaled and added, by both libraries") {
+  Fixture f;
+  LtProducts lt(f.stream);
+  Products general(f.stream);
+  for (const DType type : {DType::f32, DType::f64, DType::bf16})
+    for (const bool fused : {true, false})
+      for (const bool apart : {true, false}) {  // whether C is another matrix than D
+        const LtProduct p{.m = 5, .n = 3, .k = 7, .in = type, .out = type, .vector = type, .add = true, .batch = 4};
+        const std::int64_t of_a = stride_in_batch(35), of_b = stride_in_batch(21), of_c = stride_in_batch(15);
+        const Tensor a = drawn(f.arena, {4 * of_a}, 1, type), b = drawn(f.arena, {4 * of_b}, 2, type);
+        const Tensor c = drawn(f.arena, {4 * of_c}, 3, type), d = apart ? drawn(f.arena, {4 * of_c}, 4, type) : c;
+        std::vector<double> before;
+        for (std::int64_t i = 0; i < c.size(); ++i) before.push_back(at(c, i));
+        const LtOperands with{.a = a.raw(), .b = b.raw(), .c = c.raw(), .d = d.raw(), .scale = 2.5, .kept = -0.75};
+        if (fused)
+          REQUIRE(lt("test", p, with));
+        else
+          general("test", p, with);
+        for (std::int64_t one = 0; one < 4; ++one)
+          for (std::int64_t i = 0; i < 5; ++i)
+            for (std::int64_t j = 0; j < 3; ++j) {
+              double sum = 0;
+              for (std::int64_t k = 0; k < 7; ++k) sum += at(a, one * of_a + i * 7 + k) * at(b, one * of_b + k * 3 + j);
+              const std::int64_t to = one * of_c + i * 3 + j;
+              const double wanted = 2.5 * sum - 0.75 * before[static_cast<std::size_t>(to)];
+              const double within = type == DType::f64 ? 1e-14 : type == DType::f32 ? 1e-6 : 0x1p-8;
+              CHECK(std::abs(at(d, to) - wanted) <= within * 10);
+            }
+      }
+  CHECK(lt.description().starts_with("5x3x7 nn f32 add batch 4: algo 66"));
 }
 
 TEST_CASE("lt_products: the algorithm of a product is looked up once") {

@@ -348,15 +348,19 @@ void Machine::run(const char* op, dim3 grid, dim3 block, std::size_t shared_byte
   }
 }
 
+thread_local long launches = 0;
+
 }  // namespace
 
 void run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call, std::size_t call_bytes,
          void (*body)(void*)) {
+  ++launches;
   if (!capturing()) return machine().run(op, grid, block, shared_bytes, call, call_bytes, body);
   std::vector<std::max_align_t> kept((call_bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
   std::memcpy(kept.data(), call, call_bytes);
   in_order([=]() mutable { machine().run(op, grid, block, shared_bytes, kept.data(), call_bytes, body); });
 }
+long kernels_launched() { return launches; }
 void fault(const std::string& what) {
   running = nullptr;
   machine().fault(what);

@@ -46,6 +46,9 @@ extern constinit thread_local Position position;
 void run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call, std::size_t call_bytes,
          void (*body)(void*));
 
+/// Kernels that were launched or captured so far.
+long kernels_launched();
+
 // From inside a kernel.
 
 /// Ends the kernel with "op: block, thread: " and this.

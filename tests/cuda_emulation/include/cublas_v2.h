@@ -21,10 +21,6 @@ cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void*, std::size_t);
 cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t);
 enum libraryPropertyType { MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL };
 cublasStatus_t cublasGetProperty(libraryPropertyType, int*);
-cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t, cublasOperation_t, std::int64_t m, std::int64_t n,
-                               std::int64_t k, const void* alpha, const void* a, cudaDataType_t, std::int64_t lda,
-                               const void* b, cudaDataType_t, std::int64_t ldb, const void* beta, void* c,
-                               cudaDataType_t, std::int64_t ldc, cublasComputeType_t, cublasGemmAlgo_t);
 cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t, cublasOperation_t, cublasOperation_t, std::int64_t m,
                                              std::int64_t n, std::int64_t k, const void* alpha, const void* a,
                                              cudaDataType_t, std::int64_t lda, long long int stride_a, const void* b,

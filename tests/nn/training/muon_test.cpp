@@ -6,6 +6,8 @@
 #include "core/random.h"
 #include "nn/training/optimizer.h"
 #include "tests/core/cpu/bf16_choice.h"
+#include "tests/cuda_emulation/lt_control.h"
+#include "tests/cuda_emulation/scheduler.h"
 #include "tests/devices.h"
 #include "tests/nn/training/optimiser_step.h"
 
@@ -16,17 +18,17 @@ namespace {
 struct Network {
   /// Matrices of a block of these shapes, a head, and a bias of the block. `bf16`: products have factors in bf16.
   explicit Network(const std::vector<Shape>& shapes, bool bf16 = false, int threads = 1,
-                   OptimizerSettings settings = muon())
+                   OptimizerSettings settings = muon(), const std::vector<UpdateFactors>& factors = {})
       : pool(threads) {
     for (const Shape& shape : shapes)
       set.add(concat("blocks.0.m", set.parameters().size()), shape,
-              {.role = Role::fc1, .place = {.block = 0}, .decays = true});
+              {.role = Role::fc1, .place = {.block = 0}, .decays = set.parameters().size() % 2 == 0});
     set.add("blocks.0.bias", {5}, {.role = Role::fc1, .place = {.block = 0}});
     set.add("head.weight", {6, 5}, {.role = Role::head, .decays = true});
     set.allocate(DType::f32, 1, bf16);
     const TestDevice& device = current_device();
     Backend& backend = bf16 ? in_precision(device.backend, precision_of(DType::bf16, device.bf16)) : device.backend;
-    optimizer = std::make_unique<Optimizer>(backend, set, settings);
+    optimizer = std::make_unique<Optimizer>(backend, set, settings, factors);
     for (std::size_t i = 0; i < set.parameters().size(); ++i) {
       const StreamKey key = stream_key(7, "test", set.parameters()[i].name);
       for (std::int64_t j = 0; j < set.gradient(0, int(i)).size(); ++j)
@@ -103,6 +105,56 @@ TEST_CASE("muon: three threads give the bits of one") {
     one.step();
     three.step();
     CHECK(one.values() == three.values());
+  });
+}
+
+TEST_CASE("muon: a matrix among others of its shape has the bits that it has alone") {
+  on_each_device([] {
+    if (current_device().name == "cuda") return;  // cuBLASLt takes other algorithms for a batch
+    const std::vector<Shape> shapes{{24, 24}, {33, 17}, {24, 24}, {24, 96}, {33, 17}, {24, 24}};
+    OptimizerSettings settings = Network::muon();
+    settings.weight_decay = 0.1;
+    std::vector<UpdateFactors> factors;
+    for (std::size_t i = 0; i < shapes.size() + 2; ++i) factors.push_back({1.0 / double(i + 1), double(i % 3)});
+    for (const bool bf16 : {false, true}) {
+      Network all(shapes, bf16, 2, settings, factors);
+      for (std::size_t i = 0; i < shapes.size(); ++i) {
+        // Another shape keeps the places of decay.
+        const bool second = i % 2 == 1;
+        std::vector<Shape> some{shapes[i]};
+        std::vector<UpdateFactors> own(3, factors[i]);
+        if (second) some.insert(some.begin(), {3, 4}), own.push_back(factors[i]);
+        Network alone(some, bf16, 1, settings, own);
+        const int at = second;
+        for (int step = 0; step < 2; ++step) {
+          const Tensor from = all.set.gradient(0, int(i)), to = alone.set.gradient(0, at);
+          std::copy_n(from.data<float>(), from.size(), to.data<float>());
+          alone.step();
+          if (i == 0) all.step();
+        }
+        const Tensor got = all.set.value(int(i)), wanted = alone.set.value(at);
+        CAPTURE(i);
+        CAPTURE(bf16);
+        CHECK(std::equal(got.data<float>(), got.data<float>() + got.size(), wanted.data<float>()));
+      }
+    }
+  });
+}
+
+TEST_CASE("muon: a step has as many launches for many matrices of a shape as for one") {
+  on_each_device([] {
+    if (current_device().name != "cuda (emulated)") return;
+    const auto launches = [](const std::vector<Shape>& shapes) {
+      Network network(shapes, true);
+      const auto count = [] { return emulation::kernels_launched() + emulation::lt_control().products; };
+      const auto before = count();
+      network.step();
+      return count() - before;
+    };
+    const auto one = launches({{8, 16}}), two = launches({{8, 16}, {16, 8}});
+    CHECK(launches({{8, 16}, {16, 8}, {8, 16}, {8, 16}, {16, 8}, {8, 16}}) == two);
+    CHECK(two - one == 18);
+    CHECK(one == 18 + 4);  // and the sum, the clipping, the update of the rest
   });
 }
 
