@@ -184,6 +184,26 @@ TEST_CASE("muon: parameters other than matrices of blocks take the steps of Adam
   });
 }
 
+TEST_CASE("muon: after a step of any optimiser the products' copy holds the rounded values") {
+  on_each_device([] {
+    for (std::size_t name = 0; name < kWords<OptimizerName>.size(); ++name) {
+      CAPTURE(name);
+      OptimizerSettings settings = Network::muon();
+      settings.name = static_cast<OptimizerName>(name);
+      Network network(kShapes, true, 1, settings);
+      network.step();
+      const auto [values, copy] = network.set.update();
+      bool equal = true, moved = false;
+      for (std::int64_t i = 0; i < values.size(); ++i) {
+        equal &= copy.data<bf16>()[i].bits == bf16(values.data<float>()[i]).bits;
+        moved |= copy.data<bf16>()[i].bits != 0;
+      }
+      CHECK(equal);
+      CHECK(moved);
+    }
+  });
+}
+
 TEST_CASE("muon: a gradient that is not finite changes nothing") {
   on_each_device([] {
     Network network({{8, 8}});
