@@ -117,10 +117,7 @@ void Tape::backward(const Var& output, Tensor seed) {
   require_shape("backward", "seed", seed.shape(), output.shape());
   if (!output.needs_grad()) throw InputError("backward: the output depends on no value that needs a gradient");
   output.state_->grad = seed;
-  if (profile_) {
-    backend_.synchronize();
-    profile_->start();
-  }
+  if (profile_) profile_->start();
   for (Node* node = last_; node; node = node->previous) {
     if (!node->call || !node->output->grad) continue;  // no later operation used it
     Grads grads;
@@ -169,7 +166,6 @@ void Tape::call(std::string_view op) {
 }
 
 void Tape::time(const Node& node, bool backward) {
-  backend_.synchronize();
   std::array<Tensor, kMaxInputs> inputs;
   for (int i = 0; i < node.count; ++i)
     if (const Var::State* state = node.inputs[static_cast<std::size_t>(i)])
@@ -202,7 +198,9 @@ void Tape::reset() {
   flag_value_ = 0;
   site_ = "";
   arena_.reset();
-  if (profile_) profile_->start();
+  if (!profile_) return;
+  profile_->settle();
+  profile_->start();
 }
 
 }  // namespace normlab

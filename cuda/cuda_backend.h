@@ -12,6 +12,7 @@
 #include "cuda/nccl_exchange.h"
 #include "cuda/products.h"
 #include "cuda/transfer.h"
+#include "cuda/watch.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
@@ -22,6 +23,7 @@ struct CudaDevice {
   std::array<Uploads, kUploads> uploads{Uploads(stream, copies), Uploads(stream, copies), Uploads(stream, copies),
                                         Uploads(stream, copies), Uploads(stream, copies)};  // by kind
   LtProducts lt_products{stream};
+  std::string preferred;      // SHA-256 of the file of its algorithms, if there is one
   Products products{stream};  // those that cuBLASLt lacks
   Readback readback{stream};
   Buffer partial{stream};  // of sums in two stages
@@ -35,7 +37,7 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   /// On the current device. Throws EnvironmentError like device_info(), and if cuBLAS cannot be loaded.
   CudaBackend();
   std::string name() const override;
-  /// gpu, compute_capability, gpu_driver, cuda_runtime and cublas.
+  /// gpu, compute_capability, gpu_driver, cuda_runtime, cublas and, with a file of algorithms, gpu_algorithms.
   std::map<std::string, std::string> provenance() const override;
   Memory& memory() override { return device_->memory; }
   bool whole_batch() const override { return true; }
@@ -44,6 +46,7 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   void synchronize() override { device_->readback.wait(); }
   void forget_reads() override { device_->readback.forget(); }
   Exchange& exchange(Group& group) override;
+  std::unique_ptr<Watch> watch() override { return std::make_unique<StreamWatch>(stream_); }
   std::unique_ptr<Recording> record(FunctionRef<void()> work) override;
   std::uint64_t thread_memory() const override { return Buffer::growths(); }
   /// The GPU has native bf16 products only; emulated ones run on the CPU.
@@ -51,6 +54,8 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   Backend& with_tf32() override;
   std::string product_choices() const override { return lt_products_.choices(); }
   void choose_products(const std::string& recorded) override { lt_products_.choose(recorded); }
+  void prefer_products(const ProductAlgorithms& algorithms) override;
+  std::vector<TunedProduct> tune_products(double seconds) override { return lt_products_.tune(seconds); }
   bool rounds_bias() const override { return true; }  // a product only adds a bias of its result's type
   bool has_products_through_gelu(GeluForm, DType) const override;
   void linear_backward_through_gelu(LinearDims, GeluForm, const LinearBackward&) override;
