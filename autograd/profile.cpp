@@ -16,17 +16,38 @@ double forward_flops(std::string_view op, const Tensor* inputs, const Tensor& ou
 
 }  // namespace
 
-OpTime& Profile::entry(const std::string& op, bool backward) {
-  for (OpTime& t : times_)
-    if (t.backward == backward && t.op == op) return t;
-  times_.push_back({op, backward});
-  return times_.back();
+std::size_t Profile::entry(const std::string& op, bool backward) {
+  std::size_t i = 0;
+  while (i < times_.size() && (times_[i].backward != backward || times_[i].op != op)) ++i;
+  if (i == times_.size()) times_.push_back({op, backward});
+  return i;
+}
+
+void Profile::mark(std::size_t owner) {
+  watch_->mark();
+  owners_.push_back(owner);
+}
+
+void Profile::settle() {
+  if (!watch_) return;
+  const std::vector<Watch::Lap> laps = watch_->take();
+  for (std::size_t i = 0; i < laps.size(); ++i) {
+    if (owners_[i] == kNoOperation) continue;
+    times_[owners_[i]].seconds += laps[i].seconds;
+    times_[owners_[i]].launches += laps[i].launches;
+  }
+  owners_.clear();
+}
+
+void Profile::clear() {
+  settle();
+  times_.clear();
 }
 
 void Profile::done(const char* op, bool backward, const Tensor* inputs, int count, const Tensor& output) {
-  OpTime& t = entry(op, backward);
-  t.seconds += std::chrono::duration<double>(Clock::now() - mark_).count();
-  mark_ = Clock::now();
+  const std::size_t place = entry(op, backward);
+  mark(place);
+  OpTime& t = times_[place];
   ++t.calls;
   const double products = std::string_view(op).ends_with("attention") ? 2.5 : 2.0;
   t.flops += forward_flops(op, inputs, output) * (backward ? products : 1.0);
@@ -34,10 +55,12 @@ void Profile::done(const char* op, bool backward, const Tensor* inputs, int coun
   for (int i = 0; i < count; ++i) t.bytes += inputs[i] ? double(inputs[i].bytes()) * (backward ? 2 : 1) : 0.0;
 }
 
-void Profile::add(const Profile& other) {
+void Profile::add(Profile& other) {
+  other.settle();
   for (const OpTime& t : other.times_) {
-    OpTime& mine = entry(t.op, t.backward);
+    OpTime& mine = times_[entry(t.op, t.backward)];
     mine.calls += t.calls;
+    mine.launches += t.launches;
     mine.seconds += t.seconds;
     mine.flops += t.flops;
     mine.bytes += t.bytes;

@@ -119,10 +119,7 @@ void Tape::backward(const Var& output, Tensor seed) {
   if (!output.needs_grad()) throw InputError("backward: the output depends on no value that needs a gradient");
   output.state_->grad = seed;
   backend_.finish_sums();  // of a backward pass that threw
-  if (profile_) {
-    backend_.synchronize();
-    profile_->start();
-  }
+  if (profile_) profile_->start();
   for (Node* node = last_; node; node = node->previous) {
     if (!node->call || !node->output->grad) continue;  // no later operation used it
     Grads grads;
@@ -173,7 +170,6 @@ void Tape::call(std::string_view op) {
 }
 
 void Tape::time(const Node& node, bool backward) {
-  backend_.synchronize();
   std::array<Tensor, kMaxInputs> inputs;
   for (int i = 0; i < node.count; ++i)
     if (const Var::State* state = node.inputs[static_cast<std::size_t>(i)])
@@ -206,7 +202,9 @@ void Tape::reset() {
   flag_value_ = 0;
   site_ = "";
   arena_.reset();
-  if (profile_) profile_->start();
+  if (!profile_) return;
+  profile_->settle();
+  profile_->start();
 }
 
 }  // namespace normlab

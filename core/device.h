@@ -10,6 +10,7 @@
 #include "core/group.h"
 #include "core/memory.h"
 #include "core/tensor.h"
+#include "core/watch.h"
 
 namespace normlab {
 
@@ -52,6 +53,8 @@ class Device {
   /// where starting a kernel costs next to nothing. `work` must not wait, upload or read, and should have run once
   /// before, so that it allocates nothing. A recording is stale once thread_memory() has changed.
   virtual std::unique_ptr<Recording> record([[maybe_unused]] FunctionRef<void()> work) { return nullptr; }
+  /// Times this device's work.
+  virtual std::unique_ptr<Watch> watch() { return host_watch(); }
   /// Kernels may keep memory between calls, partly per thread. This number changes whenever they take more.
   virtual std::uint64_t thread_memory() const { return 0; }
   /// Gives the calling thread as much of that memory as any other thread has.

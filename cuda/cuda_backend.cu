@@ -18,8 +18,14 @@ std::map<std::string, std::string> CudaBackend::provenance() const {
       {"gpu_driver", concat(driver_release(), " (CUDA ", version_text(info.driver), ")")},
       {"cuda_runtime", version_text(info.runtime)},
       {"cublas", Products::version()}};
+  if (!device_->preferred.empty()) all["gpu_algorithms"] = device_->preferred;
   if (const std::string products = lt_products_.description(); !products.empty()) all["products"] = products;
   return all;
+}
+
+void CudaBackend::prefer_products(const ProductAlgorithms& algorithms) {
+  lt_products_.prefer(algorithms);
+  device_->preferred = algorithms.sha256;
 }
 
 Backend& CudaBackend::with_bf16(Bf16Products products) {

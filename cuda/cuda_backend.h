@@ -13,6 +13,7 @@
 #include "cuda/products.h"
 #include "cuda/transfer.h"
 #include "cuda/waiting_sums.h"
+#include "cuda/watch.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
@@ -23,6 +24,7 @@ struct CudaDevice {
   std::array<Uploads, kUploads> uploads{Uploads(stream, copies), Uploads(stream, copies), Uploads(stream, copies),
                                         Uploads(stream, copies), Uploads(stream, copies)};  // by kind
   LtProducts lt_products{stream};
+  std::string preferred;      // SHA-256 of the file of its algorithms, if there is one
   Products products{stream};  // those that cuBLASLt lacks
   Readback readback{stream};
   WaitingSums sums{stream};
@@ -37,7 +39,7 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   /// On the current device. Throws EnvironmentError like device_info(), and if cuBLAS cannot be loaded.
   CudaBackend();
   std::string name() const override;
-  /// gpu, compute_capability, gpu_driver, cuda_runtime and cublas.
+  /// gpu, compute_capability, gpu_driver, cuda_runtime, cublas and, with a file of algorithms, gpu_algorithms.
   std::map<std::string, std::string> provenance() const override;
   Memory& memory() override { return device_->memory; }
   bool whole_batch() const override { return true; }
@@ -50,6 +52,7 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   }
   void finish_sums() override { sums_.finish(); }
   Exchange& exchange(Group& group) override;
+  std::unique_ptr<Watch> watch() override { return std::make_unique<StreamWatch>(stream_); }
   std::unique_ptr<Recording> record(FunctionRef<void()> work) override;
   std::uint64_t thread_memory() const override { return Buffer::growths(); }
   /// The GPU has native bf16 products only; emulated ones run on the CPU.
@@ -57,6 +60,8 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   Backend& with_tf32() override;
   std::string product_choices() const override { return lt_products_.choices(); }
   void choose_products(const std::string& recorded) override { lt_products_.choose(recorded); }
+  void prefer_products(const ProductAlgorithms& algorithms) override;
+  std::vector<TunedProduct> tune_products(double seconds) override { return lt_products_.tune(seconds); }
   bool rounds_bias() const override { return true; }  // a product only adds a bias of its result's type
   bool has_products_through_gelu(GeluForm, DType) const override;
   void linear_backward_through_gelu(LinearDims, GeluForm, const LinearBackward&) override;

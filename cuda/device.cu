@@ -135,6 +135,7 @@ void Stream::synchronize() const {
 
 void Stream::launched(const char* op) const {
   last_op_ = op;
+  ++launches_;
   check(op, cudaGetLastError());
   if (wait_for_each_) synchronize();
 }

@@ -56,6 +56,8 @@ class Stream {
   /// Throws EnvironmentError for errors of kernels.
   void synchronize() const;
   void launched(const char* op) const;
+  /// Calls of launched(): a product that a library adds up in two kernels counts once.
+  std::int64_t launches() const { return launches_; }
   /// Calls `look` now and then while synchronize() waits, which passes on what it throws; null stops.
   void look_while_waiting(std::function<void()> look) { look_ = std::move(look); }
   bool waits_for_each() const { return wait_for_each_; }
@@ -64,6 +66,7 @@ class Stream {
   void look_until_done() const;
   cudaStream_t handle_ = nullptr;
   mutable const char* last_op_ = "nothing";
+  mutable std::int64_t launches_ = 0;
   bool wait_for_each_ = false;
   std::function<void()> look_;
 };

@@ -50,7 +50,9 @@ struct Launch {
 /// the launch too; this waits for the work before it, and lets the next kernel start (CUDA C++ Programming Guide,
 /// "Programmatic Dependent Launch").
 __device__ __forceinline__ void begin_kernel() {
-#if !defined(NORMLAB_CUDA_EMULATED) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#ifdef NORMLAB_CUDA_EMULATED
+  ++emulation::begun;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif

@@ -1,6 +1,7 @@
 #include "cuda/lt_products.h"
 
-#include <cstring>
+#include <optional>
+#include <regex>
 #include <sstream>
 
 #include "core/error.h"
@@ -56,7 +57,14 @@ cublasLtEpilogue_t epilogue_of(Epilogue e) {
 }
 
 bool has_vector(Epilogue e) { return e != Epilogue::none && e != Epilogue::dgelu_tanh; }
-bool has_extra(Epilogue e) { return e == Epilogue::bias_gelu_tanh_aux || e == Epilogue::dgelu_tanh; }
+
+/// Whether cuBLASLt has no such algorithm. Throws for any other failure, which may pass. Some versions report an epilogue
+/// that a type lacks as an invalid value.
+bool has_none(const char* op, cublasStatus_t status) {
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return true;
+  check(op, status);
+  return false;
+}
 
 template <class V>
 void set(cublasLtMatmulDesc_t what, cublasLtMatmulDescAttributes_t attribute, const V& value) {
@@ -71,18 +79,33 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
   check("cuBLASLt", lt().set_preference(preference, attribute, &value, sizeof value));
 }
 
-/// "8320x192x768 nt bf16>f32 bias add": a product as readable text and as a key.
-std::string words_of(const LtProduct& p) {
-  constexpr const char* kEpilogues[] = {"", " bias", " bias_gelu_tanh_aux", " dgelu_tanh"};
-  std::string words =
-      concat(p.m, "x", p.n, "x", p.k, " ", p.transpose_a ? "t" : "n", p.transpose_b ? "t" : "n", " ", to_string(p.in));
-  if (p.out != p.in) words += concat(">", to_string(p.out));
-  words += kEpilogues[static_cast<int>(p.epilogue)];
-  if (has_vector(p.epilogue) && p.vector != p.out) words += concat("(", to_string(p.vector), ")");
-  if (p.add) words += " add";
-  if (p.tf32) words += " tf32";
-  if (p.batch > 1) words += concat(" batch ", p.batch);
-  return words;
+constexpr const char* kEpilogues[] = {"", " bias", " bias_gelu_tanh_aux", " dgelu_tanh"};
+
+/// The inverse of words_of(); nothing for other words.
+std::optional<LtProduct> product_of(const std::string& words) {
+  static const std::regex form(
+      R"((\d{1,12})x(\d{1,12})x(\d{1,12}) ([nt])([nt]) (\w+)(?:>(\w+))?( bias\w*| dgelu\w*)?(?:\((\w+)\))?( add)?( tf32)?(?: batch (\d{1,9}))?)");
+  std::smatch parts;
+  if (!std::regex_match(words, parts, form)) return std::nullopt;
+  const auto type = [](const std::string& name, DType otherwise) {
+    for (const DType known : {DType::f32, DType::f64, DType::bf16})
+      if (name == to_string(known)) return known;
+    return otherwise;
+  };
+  const DType in = type(parts[6], DType::i32), out = type(parts[7], in);
+  LtProduct p{.m = std::stoll(parts[1]),
+              .n = std::stoll(parts[2]),
+              .k = std::stoll(parts[3]),
+              .in = in,
+              .out = out,
+              .vector = type(parts[9], out),
+              .transpose_a = parts[4] == "t",
+              .transpose_b = parts[5] == "t",
+              .add = parts[10].matched,
+              .tf32 = parts[11].matched};
+  for (std::size_t e = 0; e < std::size(kEpilogues); ++e)
+    if (parts[8] == kEpilogues[e]) p.epilogue = static_cast<Epilogue>(e);
+  return in != DType::i32 && words_of(p) == words ? std::optional(p) : std::nullopt;
 }
 
 std::uint32_t config(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute) {
@@ -117,9 +140,45 @@ bool from_hex(const std::string& hex, cublasLtMatmulAlgo_t& algorithm) {
   return true;
 }
 
-std::string first_line() { return "cuBLASLt " + LtProducts::version(); }
+/// The lines before those of products.
+std::string library_line() { return "cuBLASLt " + LtProducts::version(); }
+std::string gpu_line() { return "GPU " + device_info().name; }
+
+using Fail = FunctionRef<void(int line, const std::string& what)>;
+
+/// The algorithms of choices(), by product, each with its line. `fail` throws.
+void read_choices(const std::string& text, Fail fail,
+                  FunctionRef<void(int line, const std::string& product, const cublasLtMatmulAlgo_t&)> see) {
+  std::istringstream lines(text);
+  std::string words;
+  for (int line = 1; std::getline(lines, words); ++line) {
+    const bool gpu = line == 2 && words.starts_with("GPU ");
+    if (line == 1 || gpu) {
+      if (const std::string here = gpu ? gpu_line() : library_line(); words != here)
+        fail(line, concat("recorded under \"", words, "\", but this is ", here));
+      continue;
+    }
+    const std::size_t colon = words.rfind(": ");
+    cublasLtMatmulAlgo_t algorithm{};
+    if (colon == std::string::npos || !from_hex(words.substr(colon + 2), algorithm))
+      fail(line, concat("no algorithm of a product: \"", words, "\""));
+    see(line, words.substr(0, colon), algorithm);
+  }
+}
 
 }  // namespace
+
+std::string words_of(const LtProduct& p) {
+  std::string words =
+      concat(p.m, "x", p.n, "x", p.k, " ", p.transpose_a ? "t" : "n", p.transpose_b ? "t" : "n", " ", to_string(p.in));
+  if (p.out != p.in) words += concat(">", to_string(p.out));
+  words += kEpilogues[static_cast<int>(p.epilogue)];
+  if (has_vector(p.epilogue) && p.vector != p.out) words += concat("(", to_string(p.vector), ")");
+  if (p.add) words += " add";
+  if (p.tf32) words += " tf32";
+  if (p.batch > 1) words += concat(" batch ", p.batch);
+  return words;
+}
 
 LtProducts::Plan::~Plan() {
   for (cublasLtMatrixLayout_t layout : {a, b, d})
@@ -160,7 +219,7 @@ void LtProducts::describe(const LtProduct& p, Plan& plan) {
     set(plan.what, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(data_type(p.vector)));
     set(plan.what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
   }
-  if (has_extra(p.epilogue)) {
+  if (has_extra(p)) {
     set(plan.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
     set(plan.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, somewhere);
   }
@@ -176,39 +235,35 @@ void LtProducts::describe(const LtProduct& p, Plan& plan) {
   layout(plan.d, p.out, p.m, p.n);
 }
 
-void LtProducts::look_up(Plan& plan) {
+std::vector<LtProducts::Candidate> LtProducts::look_up(const Plan& plan, int most) const {
   cublasLtMatmulPreference_t preference = nullptr;
   check("cuBLASLt", lt().create_preference(&preference));
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kWorkspace));
-  // Split sums are added in float, as with cuBLAS.
+  // Split sums are added in float, as with cuBLAS, and in order.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   for (const auto of : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     set(preference, of, kAlignment);
-  cublasLtMatmulHeuristicResult_t best{};
+  cublasLtMatmulHeuristicResult_t results[kCandidates] = {};
   int count = 0;
-  // Any other status also means "no": some versions report an epilogue that a type lacks as an invalid value.
   const cublasStatus_t status =
-      lt().look_up(handle_, plan.what, plan.b, plan.a, plan.d, plan.d, preference, 1, &best, &count);
+      lt().look_up(handle_, plan.what, plan.b, plan.a, plan.d, plan.d, preference, most, results, &count);
   lt().destroy_preference(preference);
-  if (status != CUBLAS_STATUS_SUCCESS || count == 0 || best.state != CUBLAS_STATUS_SUCCESS) return;
-  plan.algorithm = best.algo;
-  plan.workspace = best.workspaceSize;
-  plan.found = true;
+  std::vector<Candidate> found;
+  if (has_none("cuBLASLt", status)) return found;
+  for (int i = 0; i < count; ++i)
+    if (!has_none("cuBLASLt", results[i].state)) found.push_back({results[i].algo, results[i].workspaceSize});
+  return found;
 }
 
-void LtProducts::take(const LtProduct& p, Plan& plan, const cublasLtMatmulAlgo_t& algorithm) {
+bool LtProducts::take(Plan& plan, const cublasLtMatmulAlgo_t& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status = lt().check(handle_, plan.what, plan.b, plan.a, plan.d, plan.d, &algorithm, &result);
-  if (status != CUBLAS_STATUS_SUCCESS || result.workspaceSize > static_cast<std::size_t>(kWorkspace))
-    throw InputError(
-        concat("cuBLASLt: the recorded algorithm of the product ", words_of(p), " cannot be used here (status ",
-               static_cast<int>(status),
-               "); resume on the GPU that recorded it, or remove the trial's folder to restart the trial"));
+  if (has_none("cuBLASLt", status) || result.workspaceSize > static_cast<std::size_t>(kWorkspace)) return false;
   plan.algorithm = algorithm;
   plan.workspace = result.workspaceSize;
-  plan.found = true;
+  return plan.found = true;
 }
 
 LtProducts::Plan& LtProducts::plan(LtProduct p) {
@@ -218,10 +273,21 @@ LtProducts::Plan& LtProducts::plan(LtProduct p) {
   Plan& made = plans_[p];
   try {
     describe(p, made);
-    if (const auto chosen = chosen_.find(words_of(p)); chosen != chosen_.end())
-      take(p, made, chosen->second);
-    else
-      look_up(made);
+    const std::string words = words_of(p);
+    const cublasLtMatmulAlgo_t* recorded = nullptr;
+    for (const Algorithms* all : {&preferred_, &chosen_})
+      if (const auto one = all->find(words); one != all->end()) recorded = &one->second;
+    if (recorded) {
+      if (!take(made, *recorded))
+        throw InputError(
+            concat("cuBLASLt: the recorded algorithm of the product ", words,
+                   " cannot be used here; resume on the GPU that recorded it, or remove the trial's folder to restart "
+                   "the trial"));
+    } else if (const auto found = look_up(made, 1); !found.empty()) {
+      made.algorithm = found[0].algorithm;
+      made.workspace = found[0].workspace;
+      made.found = true;
+    }
   } catch (...) {
     plans_.erase(p);
     throw;
@@ -236,6 +302,12 @@ bool LtProducts::operator()(const char* op, LtProduct p, const LtOperands& with)
     if (!aligned(operand)) return false;
   Plan& the = plan(p);
   if (!the.found) return false;
+  ++the.calls;
+  multiply(op, p, the, with);
+  return true;
+}
+
+void LtProducts::multiply(const char* op, const LtProduct& p, Plan& the, const LtOperands& with) {
   if (has_vector(p.epilogue)) set(the.what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, with.vector);
   if (with.extra) set(the.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, with.extra);
   const double alpha64 = with.scale, beta64 = p.add ? with.kept : 0.0;
@@ -247,7 +319,6 @@ bool LtProducts::operator()(const char* op, LtProduct p, const LtOperands& with)
         lt().matmul(handle_, the.what, alpha, with.b, the.b, with.a, the.a, beta, p.add ? with.c : with.d, the.d,
                     with.d, the.d, &the.algorithm, workspace_.get<char>(kWorkspace), the.workspace, stream_.handle()));
   stream_.launched(op);
-  return true;
 }
 
 std::string LtProducts::description() const {
@@ -259,7 +330,7 @@ std::string LtProducts::description() const {
 
 std::string LtProducts::choices() const {
   std::string lines;
-  std::map<std::string, cublasLtMatmulAlgo_t> unused = chosen_;
+  Algorithms unused = chosen_;
   const auto add = [&](const std::string& product, const cublasLtMatmulAlgo_t& algorithm) {
     lines += concat("\n", product, ": ", to_hex(algorithm));
   };
@@ -268,24 +339,39 @@ std::string LtProducts::choices() const {
     unused.erase(words_of(product));
   }
   for (const auto& [product, algorithm] : unused) add(product, algorithm);
-  return lines.empty() ? "" : first_line() + lines;
+  return lines.empty() ? "" : concat(library_line(), "\n", gpu_line(), lines);
 }
 
 void LtProducts::choose(const std::string& recorded) {
-  std::map<std::string, cublasLtMatmulAlgo_t> chosen;
-  std::istringstream lines(recorded);
-  std::string line;
-  if (std::getline(lines, line) && line != first_line())
-    throw InputError(concat("the algorithms of its products were recorded under \"", line, "\", but this is ",
-                            first_line(), "; resume under the recorded one, or with --allow-different-bits"));
-  while (std::getline(lines, line)) {
-    const std::size_t colon = line.rfind(": ");
-    cublasLtMatmulAlgo_t algorithm{};
-    if (colon == std::string::npos || !from_hex(line.substr(colon + 2), algorithm))
-      throw InputError(concat("an algorithm of its products cannot be read: \"", line, "\""));
-    chosen[line.substr(0, colon)] = algorithm;
-  }
+  Algorithms chosen;
+  read_choices(
+      recorded,
+      [](int, const std::string& what) {
+        throw InputError(concat("the algorithms of its products: ", what,
+                                "; resume where they are, or with --allow-different-bits"));
+      },
+      [&](int, const std::string& product, const cublasLtMatmulAlgo_t& algorithm) { chosen[product] = algorithm; });
   chosen_ = std::move(chosen);
+  plans_.clear();
+}
+
+void LtProducts::prefer(const ProductAlgorithms& file) {
+  const auto fail = [&](int line, const std::string& what) {
+    throw InputError(concat(file.file, ":", line, ": ", what,
+                            "; make the file again on this machine: normlab bench gemm --device cuda --tune FILE"));
+  };
+  Algorithms preferred;
+  read_choices(file.text, fail, [&](int line, const std::string& product, const cublasLtMatmulAlgo_t& algorithm) {
+    if (line == 2) fail(line, "does not name the GPU");
+    const std::optional<LtProduct> p = product_of(product);
+    if (!p) fail(line, concat("\"", product, "\" is no product"));
+    Plan plan;
+    describe(*p, plan);
+    if (!take(plan, algorithm)) fail(line, concat("cuBLASLt does not have this algorithm for ", product));
+    if (!preferred.emplace(product, algorithm).second) fail(line, concat(product, " has an earlier line"));
+  });
+  if (preferred.empty()) fail(1, "has no algorithms");
+  preferred_ = std::move(preferred);
   plans_.clear();
 }
 

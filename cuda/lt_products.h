@@ -1,5 +1,5 @@
 // Products by cuBLASLt, fused with operations before or after them. A product's algorithm is chosen at its first use
-// and never changes.
+// and changes only where tune() is called: to that of a checkpoint, of a file, or to the first of cuBLASLt's.
 #pragma once
 
 #include <cublasLt.h>
@@ -7,8 +7,9 @@
 #include <compare>
 #include <map>
 #include <string>
+#include <vector>
 
-#include "core/dtype.h"
+#include "core/backend.h"
 #include "cuda/memory.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
@@ -32,6 +33,12 @@ struct LtProduct {
   std::int64_t batch = 1;
   auto operator<=>(const LtProduct&) const = default;
 };
+inline bool has_extra(const LtProduct& p) {
+  return p.epilogue == Epilogue::bias_gelu_tanh_aux || p.epilogue == Epilogue::dgelu_tanh;
+}
+/// "8320x192x768 nt bf16>f32 bias add": a product as readable text and as a key.
+std::string words_of(const LtProduct& p);
+
 /// For a matrix of so many values: each begins at 16 bytes, as all operands do.
 constexpr std::int64_t stride_in_batch(std::int64_t values) { return (values + 7) / 8 * 8; }
 /// c may equal d, and is read only with `add`. op(A) op(B) is multiplied by `scale`, C by `kept`.
@@ -53,17 +60,23 @@ class LtProducts {
   static std::string version();
 
   /// False, without doing anything, if cuBLASLt has no algorithm for the product or an operand is not aligned to 16
-  /// bytes. Sums are float, or double for double, and each value is rounded once.
+  /// bytes. Sums are float, or double for double, and each value is rounded once. Throws EnvironmentError if cuBLASLt
+  /// fails; the next call then asks again.
   bool operator()(const char* op, LtProduct p, const LtOperands& with);
 
   /// The algorithms chosen so far, readable: "8320x192x768 nt bf16 bias: algo 66 tile 24 stages 35 split-k 1; ..".
   std::string description() const;
-  /// The same for choose(), and those that choose() was given for products not used since: cuBLASLt's version and one
-  /// line per product. Empty if there are none.
+  /// The same for choose() and prefer(), and those that choose() was given for products not used since: a line each for
+  /// cuBLASLt's version, the GPU's name and each product. Empty if there are none.
   std::string choices() const;
   /// Uses the algorithms in `recorded` from now on; other products choose anew. Throws InputError if `recorded` is for
-  /// another version of cuBLASLt, or cannot be read or used.
+  /// another version of cuBLASLt or GPU, or cannot be read or used. Records of older versions name no GPU.
   void choose(const std::string& recorded);
+  /// Of a file, for products that choose() has none for. Its products are checked at once; see
+  /// Backend::prefer_products().
+  void prefer(const ProductAlgorithms& file);
+  /// See Backend::tune_products().
+  std::vector<TunedProduct> tune(double seconds);
 
  private:
   struct Plan {
@@ -71,6 +84,7 @@ class LtProducts {
     cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
     cublasLtMatmulAlgo_t algorithm{};
     std::size_t workspace = 0;
+    std::int64_t calls = 0;
     bool found = false;
     Plan() = default;
     ~Plan();
@@ -79,14 +93,24 @@ class LtProducts {
   };
   Plan& plan(LtProduct p);
   void describe(const LtProduct& p, Plan& plan);
-  void look_up(Plan& plan);
-  void take(const LtProduct& p, Plan& plan, const cublasLtMatmulAlgo_t& algorithm);
+  using Algorithms = std::map<std::string, cublasLtMatmulAlgo_t>;  // by words_of() of a product
+  struct Candidate {
+    cublasLtMatmulAlgo_t algorithm;
+    std::size_t workspace;
+  };
+  static constexpr int kCandidates = 16;
+  /// The library's algorithms, at most so many of kCandidates, its own choice first.
+  std::vector<Candidate> look_up(const Plan& plan, int most) const;
+  /// False if cuBLASLt cannot use the algorithm.
+  bool take(Plan& plan, const cublasLtMatmulAlgo_t& algorithm) const;
+  void multiply(const char* op, const LtProduct& p, Plan& plan, const LtOperands& with);
+  TunedProduct tune(const LtProduct& p, Plan& plan, double seconds, Buffer& memory);
 
   const Stream& stream_;
   cublasLtHandle_t handle_ = nullptr;
   Buffer workspace_;
   std::map<LtProduct, Plan> plans_;
-  std::map<std::string, cublasLtMatmulAlgo_t> chosen_;  // by words_of() of a product
+  Algorithms chosen_, preferred_;
 };
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -4,11 +4,18 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-Event::Event() { check("event", cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming)); }
+Event::Event(Kind kind) {
+  check("event", cudaEventCreateWithFlags(&handle_, kind == Kind::timed ? 0 : cudaEventDisableTiming));
+}
 Event::~Event() { cudaEventDestroy(handle_); }
 void Event::record(const Stream& stream) const { check("event", cudaEventRecord(handle_, stream.handle())); }
 void Event::hold(const Stream& stream) const { check("event", cudaStreamWaitEvent(stream.handle(), handle_, 0)); }
 void Event::wait() const { check("event", cudaEventSynchronize(handle_)); }
+double Event::seconds_after(const Event& earlier) const {
+  float milliseconds = 0;
+  check("event", cudaEventElapsedTime(&milliseconds, earlier.handle_, handle_));
+  return 1e-3 * double(milliseconds);
+}
 
 PinnedBuffer::~PinnedBuffer() {
   if (memory_) cudaFreeHost(memory_);

@@ -11,7 +11,8 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
 class Event {
  public:
-  Event();
+  enum class Kind : std::uint8_t { untimed, timed };
+  explicit Event(Kind kind = Kind::untimed);
   ~Event();
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -20,6 +21,8 @@ class Event {
   /// Makes later work of `stream` wait for the event; an event that was never recorded delays nothing.
   void hold(const Stream& stream) const;
   void wait() const;
+  /// Between the last times that two timed events occurred.
+  double seconds_after(const Event& earlier) const;
 
  private:
   cudaEvent_t handle_ = nullptr;

@@ -6,7 +6,8 @@
 
 namespace normlab {
 
-ShardRunner::Workspace::Workspace(Backend& backend) : arena(backend.memory()), tape(backend, arena) {}
+ShardRunner::Workspace::Workspace(Backend& backend)
+    : arena(backend.memory()), tape(backend, arena), profile(backend.watch()) {}
 
 void ShardRunner::run(const ShardPlan& plan, std::int64_t images, FunctionRef<void(Workspace&, const BatchSlice&)> body,
                       ShardShare& share, bool by_lane) {

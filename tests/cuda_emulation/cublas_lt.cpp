@@ -1,9 +1,11 @@
 // cuBLASLt's products by OpenBLAS, with what comes before and after them in loops over values that are not yet rounded.
 #include "tests/cuda_emulation/include/cublasLt.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "tests/cuda_emulation/lt_control.h"
 #include "tests/cuda_emulation/matrix.h"
@@ -210,22 +212,24 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t m, cublasLtMatrixLayout_t a,
                                               cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t,
-                                              cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference, int,
-                                              cublasLtMatmulHeuristicResult_t* results, int* count) {
+                                              cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference,
+                                              int wanted, cublasLtMatmulHeuristicResult_t* results, int* count) {
   ++lt_control().look_ups;
   *count = 0;
+  if (const int failure = std::exchange(lt_control().failure, 0)) return static_cast<cublasStatus_t>(failure);
   if (!supported(*m, *a, *b, *d)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  *count = 1;
-  *results = {{{kMark, static_cast<std::uint64_t>(lt_control().algorithm), preference->alignment}},
-              0,
-              CUBLAS_STATUS_SUCCESS,
-              1.0f,
-              {}};
+  for (; *count < std::min(wanted, lt_control().candidates); ++*count)
+    results[*count] = {{{kMark, static_cast<std::uint64_t>(lt_control().algorithm + *count), preference->alignment}},
+                       0,
+                       CUBLAS_STATUS_SUCCESS,
+                       1.0f,
+                       {}};
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t m, cublasLtMatrixLayout_t a,
                                        cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
                                        const cublasLtMatmulAlgo_t* algo, cublasLtMatmulHeuristicResult_t* result) {
+  if (const int failure = std::exchange(lt_control().failure, 0)) return static_cast<cublasStatus_t>(failure);
   if (algo->data[0] != kMark) return CUBLAS_STATUS_INVALID_VALUE;
   if (!supported(*m, *a, *b, *d)) return CUBLAS_STATUS_NOT_SUPPORTED;
   *result = {*algo, 0, CUBLAS_STATUS_SUCCESS, 1.0f, {}};
@@ -262,7 +266,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t m, const vo
   const bool wide = m->compute == CUBLAS_COMPUTE_64F;
   const double by = wide ? *static_cast<const double*>(alpha) : double(*static_cast<const float*>(alpha));
   const double kept = wide ? *static_cast<const double*>(beta) : double(*static_cast<const float*>(beta));
-  in_order([how = *m, a, b, c, d, of_a = *la, of_b = *lb, of_c = *lc, to = *ld, by, kept, wide] {
+  const auto time = control.seconds.find(control.last_algorithm);
+  in_order([seconds = time == control.seconds.end() ? 0 : time->second, how = *m, a, b, c, d, of_a = *la, of_b = *lb,
+            of_c = *lc, to = *ld, by, kept, wide] {
+    pass(seconds);
     if (has_vector(how)) require("cuBLASLt", "the vector", {how.vector, to.type, to.rows, 1, to.rows});
     if (how.aux_ld > 0) require("cuBLASLt", "the extra matrix", {how.aux, to.type, to.rows, to.cols, how.aux_ld});
     for (std::int64_t i = 0; i < to.batch; ++i) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 
 namespace normlab::emulation {
@@ -9,6 +10,9 @@ namespace normlab::emulation {
 struct LtControl {
   std::set<int> refused{};                  // epilogues (cublasLtEpilogue_t) that no algorithm has
   int algorithm = 66;                       // the number of the next one that is looked up
+  int candidates = 1;                       // how many there are, with numbers from that one on
+  std::map<int, double> seconds{};          // that a product takes by some algorithms
+  int failure = 0;                          // status (cublasStatus_t) of the next call that asks for an algorithm
   std::int64_t look_ups = 0, products = 0;  // so far
   int last_algorithm = 0, last_epilogue = 0;
 };

@@ -13,7 +13,9 @@
 #include "core/error.h"
 #include "cuda/gelu.cuh"
 #include "cuda/products.h"
+#include "cuda/watch.h"
 #include "tests/cuda_emulation/lt_operands.h"
+#include "tests/cuda_emulation/runtime.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
@@ -99,6 +101,10 @@ struct Record : Fixture {
     return "";
   }
 };
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
 
 /// The square of a vector of four values 1 + 2^-12, which TF32 rounds to 1.
 template <class T>
@@ -219,8 +225,9 @@ TEST_CASE("lt_products: the algorithms in use are described") {
         "6x16x24 nn f32 bias: algo 66 tile 1 stages 1 split-k 1; 6x16x24 nn bf16: algo 66 tile 1 stages 1 split-k 1");
 }
 
-TEST_CASE("lt_products: a record begins with the version of the library") {
-  CHECK(Record().text.starts_with("cuBLASLt " + LtProducts::version() + "\n6x16x24 nn f32 bias: 000000000000"));
+TEST_CASE("lt_products: a record begins with the version of the library and the GPU") {
+  CHECK(Record().text.starts_with("cuBLASLt " + LtProducts::version() +
+                                  "\nGPU emulated\n6x16x24 nn f32 bias: 000000000000"));
 }
 
 TEST_CASE("lt_products: a recorded algorithm is used") {
@@ -261,15 +268,27 @@ TEST_CASE("lt_products: a record of this library is accepted") {
 
 TEST_CASE("lt_products: a record of another version is refused") {
   Record r;
-  CHECK(
-      r.refusal_of("cuBLASLt 9.9.9" + r.text.substr(r.text.find('\n'))) ==
-      "the algorithms of its products were recorded under \"cuBLASLt 9.9.9\", but this is cuBLASLt 0.0.0; resume under "
-      "the recorded one, or with --allow-different-bits");
+  CHECK(r.refusal_of("cuBLASLt 9.9.9" + r.text.substr(r.text.find('\n'))) ==
+        "the algorithms of its products: recorded under \"cuBLASLt 9.9.9\", but this is cuBLASLt 0.0.0; resume where "
+        "they are, or with --allow-different-bits");
+}
+
+TEST_CASE("lt_products: a record of another GPU is refused") {
+  Record r;
+  CHECK(r.refusal_of(replaced(r.text, "GPU emulated", "GPU of today")) ==
+        "the algorithms of its products: recorded under \"GPU of today\", but this is GPU emulated; resume where they "
+        "are, or with --allow-different-bits");
+}
+
+TEST_CASE("lt_products: a record of an older version, which names no GPU, is used") {
+  Record r;
+  r.second.choose(replaced(r.text, "GPU emulated\n", ""));
+  CHECK(r.algorithm_of(product(DType::f32, Epilogue::bias)) == 66);
 }
 
 TEST_CASE("lt_products: a record that is cut off is refused") {
   Record r;
-  CHECK(r.refusal_of(r.text.substr(0, r.text.size() - 1)).find("cannot be read: \"6x16x24 nn bf16: 0") !=
+  CHECK(r.refusal_of(r.text.substr(0, r.text.size() - 1)).find("no algorithm of a product: \"6x16x24 nn bf16: 0") !=
         std::string::npos);
 }
 
@@ -279,6 +298,145 @@ TEST_CASE("lt_products: a recorded algorithm that the library lacks is refused")
   other[other.find(": 0") + 2] = '9';  // no algorithm of this library
   CHECK(r.refusal_of(other).find("the recorded algorithm of the product 6x16x24 nn f32 bias cannot be used here") !=
         std::string::npos);
+}
+
+TEST_CASE("lt_products: a failure of cuBLASLt is an error, and not remembered as the lack of an algorithm") {
+  Operands t;
+  const auto multiply = [&] { return t.lt("test", product(DType::f32), {t.a.raw(), t.b.raw(), t.d.raw(), t.d.raw()}); };
+  lt_control().failure = CUBLAS_STATUS_ALLOC_FAILED;
+  CHECK_THROWS_WITH_AS(multiply(), "cuBLASLt: cuBLASLt failed with status 3", EnvironmentError);
+  CHECK(t.untouched());
+  CHECK(multiply());
+}
+
+TEST_CASE("lt_products: a product that cuBLASLt calls invalid or unsupported has no algorithm") {
+  for (const int status : {CUBLAS_STATUS_INVALID_VALUE, CUBLAS_STATUS_NOT_SUPPORTED}) {
+    Operands t;
+    lt_control().failure = status;
+    for (int again = 0; again < 2; ++again)
+      CHECK(!t.lt("test", product(DType::f32), {t.a.raw(), t.b.raw(), t.d.raw(), t.d.raw()}));
+    CHECK(lt_control().look_ups == 1);
+  }
+}
+
+TEST_CASE("lt_products: a failure while a recorded algorithm is checked does not blame the record") {
+  Record r;
+  r.second.choose(r.text);
+  lt_control().failure = CUBLAS_STATUS_ALLOC_FAILED;
+  const Tensor t = drawn(r.arena, {kM * kN * kK}, 1, DType::f32);
+  CHECK_THROWS_AS(r.second("test", product(DType::f32, Epilogue::bias), {t.raw(), t.raw(), t.raw(), t.raw(), t.raw()}),
+                  EnvironmentError);
+  CHECK(r.algorithm_of(product(DType::f32, Epilogue::bias)) == 66);
+}
+
+TEST_CASE("lt_products: tuning takes an algorithm that is at least 3% faster than the library's first") {
+  for (const auto& [time, taken] : {std::pair(0.96, 2), std::pair(0.98, 0)}) {
+    Fixture f;
+    LtProducts lt(f.stream), later(f.stream);
+    lt_control().candidates = 4;
+    lt_control().seconds = {{66, 100}, {67, 110}, {68, 100 * time}, {69, 120}};
+    for (int call = 0; call < 3; ++call) apart(lt, f.arena, product(DType::bf16));
+    apart(lt, f.arena, product(DType::f32, Epilogue::bias_gelu_tanh_aux));
+    const std::vector<TunedProduct> tuned = lt.tune(0);
+    REQUIRE(tuned.size() == 2);
+    CHECK(tuned[0].product == "6x16x24 nn f32 bias_gelu_tanh_aux");
+    CHECK(tuned[1].product == "6x16x24 nn bf16");
+    CHECK(tuned[0].calls == 1);
+    CHECK(tuned[1].calls == 3);
+    for (const TunedProduct& t : tuned) {
+      CHECK(t.taken == taken);
+      CHECK(t.candidates == 4);
+      CHECK(t.first == doctest::Approx(100).epsilon(0.001));
+      CHECK(t.best == doctest::Approx(taken == 2 ? 100 * time : 100).epsilon(0.001));
+    }
+    // The product is right by each, and later ones take the algorithm from the file.
+    CHECK(apart(lt, f.arena, product(DType::bf16)) < 0x1p-8);
+    CHECK(lt_control().last_algorithm == 66 + taken);
+    later.prefer({"file", lt.choices(), "hash"});
+    apart(later, f.arena, product(DType::bf16));
+    CHECK(lt_control().last_algorithm == 66 + taken);
+  }
+}
+
+TEST_CASE("lt_products: a checkpoint's algorithms go before those of a file") {
+  Record r;  // 66 and, from here on, 7
+  LtProducts tuned(r.stream);
+  for (const DType type : {DType::f32, DType::f64}) apart(tuned, r.arena, product(type, Epilogue::bias));
+  r.second.prefer({"file", tuned.choices(), "hash"});
+  r.second.choose(r.text);
+  lt_control().algorithm = 8;
+  CHECK(r.algorithm_of(product(DType::f32, Epilogue::bias)) == 66);
+  CHECK(r.algorithm_of(product(DType::f32)) == 8);
+  CHECK(r.second.choices().find("f64") == std::string::npos);  // a checkpoint has what its trial used
+  CHECK(r.algorithm_of(product(DType::f64, Epilogue::bias)) == 7);
+  r.second.choose("");  // another trial of the same command
+  CHECK(r.algorithm_of(product(DType::f32, Epilogue::bias)) == 7);
+}
+
+TEST_CASE("lt_products: a file is refused with the line that cannot be used") {
+  Record r;
+  const auto refusal = [&](const std::string& text) -> std::string {
+    try {
+      r.second.prefer({"s16.txt", text, "hash"});
+    } catch (const InputError& error) {
+      const std::string words = error.what(), advice =
+                                                  "; make the file again on this machine: normlab bench gemm "
+                                                  "--device cuda --tune FILE";
+      CHECK(words.ends_with(advice));
+      return words.substr(0, words.size() - advice.size());
+    }
+    return "";
+  };
+  CHECK(refusal(r.text) == "");
+  CHECK(refusal(r.text + "\n") == "");
+  CHECK(refusal("") == "s16.txt:1: has no algorithms");
+  CHECK(refusal("{\"a\": 1}") == "s16.txt:1: recorded under \"{\"a\": 1}\", but this is cuBLASLt 0.0.0");
+  CHECK(refusal(replaced(r.text, "GPU emulated", "GPU of today")) ==
+        "s16.txt:2: recorded under \"GPU of today\", but this is GPU emulated");
+  CHECK(refusal(replaced(r.text, "GPU emulated\n", "")) == "s16.txt:2: does not name the GPU");
+  CHECK(refusal(replaced(r.text, "nn bf16: ", "nn bf17: ")) == "s16.txt:4: \"6x16x24 nn bf17\" is no product");
+  CHECK(refusal(r.text.substr(0, r.text.size() - 1)).starts_with("s16.txt:4: no algorithm of a product: \"6x16x24 nn"));
+  CHECK(refusal(replaced(r.text, "bias: 0", "bias: 9")) ==
+        "s16.txt:3: cuBLASLt does not have this algorithm for 6x16x24 nn f32 bias");
+  CHECK(refusal(r.text + r.text.substr(r.text.rfind('\n'))) == "s16.txt:5: 6x16x24 nn bf16 has an earlier line");
+}
+
+TEST_CASE("lt_products: the words of every product are read back") {
+  Fixture f;
+  LtProducts lt(f.stream), reader(f.stream);
+  for (const Epilogue e : {Epilogue::none, Epilogue::bias, Epilogue::bias_gelu_tanh_aux, Epilogue::dgelu_tanh})
+    for (const DType type : {DType::f32, DType::f64, DType::bf16})
+      for (int form = 0; form < 16; ++form) {
+        LtProduct p = product(type, e);
+        p.transpose_a = form & 1, p.transpose_b = form & 2, p.add = form & 4, p.tf32 = form & 8;
+        apart(lt, f.arena, p);
+        if (type != DType::bf16) continue;
+        p.out = p.vector = DType::f32;
+        apart(lt, f.arena, p);
+      }
+  CHECK_NOTHROW(reader.prefer({"file", lt.choices(), "hash"}));
+}
+
+TEST_CASE("watch: laps have the time and the kernels between two marks") {
+  Fixture f;
+  StreamWatch watch(f.stream);
+  for (int round = 0; round < 2; ++round) {
+    watch.mark();
+    emulation::pass(200);
+    f.stream.launched("one");
+    f.stream.launched("another");
+    watch.mark();
+    emulation::pass(300);
+    watch.mark();
+    const std::vector<Watch::Lap> laps = watch.take();
+    REQUIRE(laps.size() == 3);
+    CHECK(laps[0].seconds == 0);
+    CHECK(laps[1].seconds == doctest::Approx(200).epsilon(0.001));
+    CHECK(laps[1].launches == 2);
+    CHECK(laps[2].seconds == doctest::Approx(300).epsilon(0.001));
+    CHECK(laps[2].launches == 0);
+    CHECK(watch.take().empty());
+  }
 }
 
 TEST_CASE("lt_products: TF32 is off by default") {

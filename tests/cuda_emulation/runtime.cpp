@@ -1,5 +1,6 @@
 #include "tests/cuda_emulation/runtime.h"
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -65,7 +66,18 @@ void in_order(const std::function<void()>& work) {
 }
 }  // namespace normlab::emulation
 
-struct EmulatedEvent {};
+struct EmulatedEvent {
+  const bool timed;
+  double seconds = 0;
+};
+
+namespace {
+double passed = 0;
+double now() {
+  return passed + std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+}  // namespace
+void normlab::emulation::pass(double seconds) { passed += seconds; }
 
 const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
@@ -207,15 +219,23 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new EmulatedEvent;
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  *event = new EmulatedEvent{.timed = (flags & cudaEventDisableTiming) == 0};
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete event;
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  if (!capturing()) event->seconds = now();
+  return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  if (!begin->timed || !end->timed || begin->seconds == 0 || end->seconds == 0) return cudaErrorInvalidResourceHandle;
+  *milliseconds = static_cast<float>(1e3 * (end->seconds - begin->seconds));
+  return cudaSuccess;
+}
 cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 

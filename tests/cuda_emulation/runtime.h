@@ -8,8 +8,8 @@
 using cudaError_t = int;
 inline constexpr cudaError_t cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNoDevice = 100,
                              cudaErrorInsufficientDriver = 35, cudaErrorInvalidValue = 1, cudaErrorNotReady = 600,
-                             cudaErrorStreamCaptureUnsupported = 900, cudaErrorNoKernelImageForDevice = 209,
-                             cudaErrorInvalidDeviceFunction = 98;
+                             cudaErrorInvalidResourceHandle = 400, cudaErrorStreamCaptureUnsupported = 900,
+                             cudaErrorNoKernelImageForDevice = 209, cudaErrorInvalidDeviceFunction = 98;
 struct EmulatedStream;
 struct EmulatedGraph;
 struct EmulatedEvent;
@@ -80,6 +80,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t);
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t = nullptr);
 cudaError_t cudaEventSynchronize(cudaEvent_t);
 cudaError_t cudaEventQuery(cudaEvent_t);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 template <class Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel*, cudaFuncAttribute, int) {
   return cudaSuccess;
@@ -95,6 +96,8 @@ namespace normlab::emulation {
 bool capturing();
 /// Runs `work` now, or in its turn where a capture goes on.
 void in_order(const std::function<void()>& work);
+/// Lets events see so many seconds pass, beside those of the clock.
+void pass(double seconds);
 /// Graphs that were launched so far.
 long graphs_launched();
 /// Whether streams have work that does not end, as where another rank is gone.

@@ -22,7 +22,7 @@ esac
 # NAME SECONDS, in the order of execution. Where the sum exceeds the limit, the
 # last parts get the remaining time.
 parts=(gpu 20 build 280 tests 100 bits 60 resume 60 losses 60 sanitizer 100
-  ours 60 profile 20 trials 90 claims 150 torch 240)
+  ours 60 profile 20 tune 90 peers 60 trials 90 claims 150 torch 240 autotune 400)
 untimed=" tests bits resume losses sanitizer "
 whole=${LIMIT:-700}
 # A dry run on a busy machine may take three times as long.
@@ -217,6 +217,50 @@ part_profile() {
   say "tables above"
 }
 
+# The algorithms of products that are faster than cuBLASLt's first choice, and
+# steps with and without them in turns.
+part_tune() {
+  gpu_is_there || not_run "DEVICE=cpu"
+  local shape round of
+  for shape in s16 tiny micro; do
+    of=(--device cuda --shape "$shape" --precision bf16)
+    "$BINARY" bench gemm "${of[@]}" --seconds 0.03 --tune "$LOGS/$shape.algorithms" || fail "see $LOGS/tune.log"
+    for round in 1 2 3; do
+      "$BINARY" bench step "${of[@]}" --seconds 0.5 --format json | step_words "$shape: cuBLASLt's first" &&
+        "$BINARY" bench step "${of[@]}" --seconds 0.5 --gpu-algorithms "$LOGS/$shape.algorithms" --format json |
+        step_words "$shape: tuned" || fail "see $LOGS/tune.log"
+    done
+  done | tee "$LOGS/tune.table"
+  [ -z "${PIPESTATUS[*]//[0 ]/}" ] || fail "see $LOGS/tune.log"
+  say "tables above"
+}
+step_words() { "$PYTHON" -c 'import json, sys; print(sys.argv[1], json.load(sys.stdin)["step_ms"], "ms")' "$1"; }
+
+# Attention and a large product in PyTorch and here.
+part_peers() {
+  local here=(--shape s16 --precision bf16 --seconds 0.5) there=()
+  gpu_is_there || here=(--shape micro --batch 2 --seconds 0.05) there=(--device cpu)
+  "$BINARY" bench ops --device "$DEVICE" --op attention "${here[@]}" | tee "$LOGS/peers.table" || fail "see $LOGS/peers.log"
+  "$PYTHON" -c 'import torch' 2>/dev/null || not_run "$PYTHON lacks torch; ours above"
+  timeout -k 5 "$(left 5)" "$PYTHON" tests/gpu/peers.py "${there[@]}" | tee "$LOGS/peers.jsonl" ||
+    fail "see $LOGS/peers.log"
+  "$PYTHON" -c 'import json, sys
+for line in map(json.loads, sys.stdin):
+    print(*(line.get(key, "") for key in ("op", "by", "direction")), "deterministic" * line.get("deterministic", False),
+          line.get("skipped") or "%g ms, %g GFLOP/s" % (line["ms"], line["gflops"]))' \
+    <"$LOGS/peers.jsonl" | tee -a "$LOGS/peers.table"
+  say "$(wc -l <"$LOGS/peers.jsonl") lines of PyTorch above"
+}
+
+# torch.compile in its mode max-autotune, which compiles for minutes.
+part_autotune() {
+  torch_is_there || not_run "$PYTHON lacks torch or timm"
+  gpu_is_there || not_run "DEVICE=cpu"
+  timeout -k 5 "$(left 5)" "$PYTHON" tests/bench/peers/torch_steps.py --device cuda --threads "$(nproc)" \
+    --cases small:256:bf16:tuned --seconds 1 >"$LOGS/autotune.jsonl" || not_run "not compiled within $(left 0) s"
+  say "$(cat "$LOGS/autotune.jsonl")"
+}
+
 # The repetitions of the claims that compare times, one line each, until the
 # time is up, as `normlab claims --run --device cuda` writes them.
 part_claims() {
@@ -292,6 +336,9 @@ if [ "${1:-}" = --part ]; then
     ours) part_ours ;;
     torch) part_torch ;;
     profile) part_profile ;;
+    tune) part_tune ;;
+    peers) part_peers ;;
+    autotune) part_autotune ;;
     trials) part_trials ;;
     claims) part_claims ;;
     sanitizer) part_sanitizer ;;

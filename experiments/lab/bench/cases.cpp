@@ -121,7 +121,7 @@ ModelConfig BenchOptions::in_forms(ModelConfig config) const {
 
 Roofline BenchOptions::measured_roofline(Backend& backend, ShardPool& pool) const {
   return measure_roofline(with_products(backend), pool, dtype(), Streams::kFloats * (on_gpu() ? 4 : 1),
-                          on_gpu() ? 8192 : 1024);
+                          on_gpu() ? 8192 : 1024, std::clamp(seconds, 0.2, 0.5));
 }
 
 double rounded(double value, int digits) {
@@ -149,17 +149,19 @@ const std::vector<BenchCase>& bench_cases() {
        "activations. With --roofline, or on a GPU: the longer of the bounds by products and by bytes is a share of the "
        "step.",
        {"normlab bench step --shape tiny --threads 1", "normlab bench step --placement dpn --roofline"},
-       {shape, precision, placement, forms, threads, device, batch, depth, images_per_shard, frozen, roofline, seconds},
+       {shape, precision, placement, forms, threads, device, algorithms, batch, depth, images_per_shard, frozen,
+        roofline, seconds},
        {},
        bench_step,
        true},
       {"profile",
        "show how the time of a step divides among its operations, on one thread",
        "GB/s counts each operand and result once. The bound is the time of the products or of the bytes, whichever is "
-       "longer. On a GPU a step waits for each kernel.",
+       "longer, and the floor is the sum of the operations' bounds. On a GPU the step is timed first, as it is trained; "
+       "then events stand between the operations, which add 1 to 2 us to each.",
        {"normlab bench profile --shape micro --placement prepost_prepost",
         "normlab bench profile --shape small --precision bf16 --roofline"},
-       {shape, precision, placement, forms, device, batch, roofline, seconds},
+       {shape, precision, placement, forms, device, algorithms, batch, roofline, seconds},
        {.shape = "tiny"},
        bench_profile},
       {"gemm",
@@ -167,10 +169,13 @@ const std::vector<BenchCase>& bench_cases() {
        "The CPU is measured at the sizes of the network's shards, per busy thread; the limit is the rate of the first "
        "kernel on all threads with no other work. Of the kernels for fp32, a step uses the one that the last column "
        "names; bf16 products are oneDNN's. A GPU is measured at the sizes of a whole batch, all calls of a step, "
-       "and compared with the time of the products or of the bytes, whichever is longer.",
-       {"normlab bench gemm --shape micro --threads 1",
-        "normlab bench gemm --shape s16 --precision bf16 --device cuda"},
-       {shape, precision, batch, threads, device, seconds},
+       "and compared with the time of the products or of the bytes, whichever is longer. --tune times the first 16 "
+       "algorithms that cuBLASLt proposes for each product of a step, in turns. Another than its first choice is taken "
+       "if it is at least 3% faster; gain is in % of the time.",
+       {"normlab bench gemm --shape micro --threads 1", "normlab bench gemm --shape s16 --precision bf16 --device cuda",
+        "normlab bench gemm --shape s16 --precision bf16 --device cuda --tune s16.txt",
+        "normlab bench gemm experiments/micro_trials.json --device cuda --tune micro.txt"},
+       {shape, precision, batch, threads, device, tune, seconds},
        {.shape = "tiny", .seconds = 0.1},
        bench_gemm},
       {"ops",

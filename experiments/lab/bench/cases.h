@@ -18,7 +18,7 @@ namespace normlab {
 using Json = nlohmann::ordered_json;
 
 /// What a case can be told. norm_rows: shapes and kinds of norm, or a published table. op_sizes: --tokens, --heads and
-/// --head-dim. model_batch: --batch of at least two images. forms: drop-path and --full-forms. cpu_only: a --device
+/// --head-dim. tune: --tune and a descriptor. model_batch: --batch of at least two images. forms: drop-path and --full-forms. cpu_only: a --device
 /// that refuses the GPU.
 enum class BenchOption {
   shape,
@@ -27,6 +27,8 @@ enum class BenchOption {
   forms,
   threads,
   device,
+  algorithms,
+  tune,
   cpu_only,
   batch,
   model_batch,
@@ -66,6 +68,8 @@ struct BenchOptions {
   bool full_forms = false;     // the model's short_forms is off
   bool with_roofline = false;  // always measured on a GPU; on the CPU only if set
   bool frozen = false;         // all but the head
+  ProductAlgorithms algorithms{};
+  std::string tune = {};  // a file for the fastest algorithms; empty: products are timed as they are
   const Experiment* experiment = nullptr;
   std::optional<std::filesystem::path> data{};
 
@@ -82,10 +86,11 @@ struct BenchOptions {
 };
 
 struct Measured {
-  Json document = {};          // what --format json prints; other programs read its keys
-  int threads = 0;             // that were busy; 0: no time was measured
-  Json text = Json::object();  // for the text alone: replaces values of the document, or follows them
-  int exit_code = 0;           // another one ends the command without output
+  Json document = {};           // what --format json prints; other programs read its keys
+  int threads = 0;              // that were busy; 0: no time was measured
+  Json text = Json::object();   // for the text alone: replaces values of the document, or follows them
+  int exit_code = 0;            // another one ends the command without output
+  std::string algorithms = {};  // for the file of BenchOptions::tune
 };
 
 using Measurement = Measured(const BenchOptions& options);
@@ -129,6 +134,8 @@ double rounded(double value, int digits);
 Json roofline_json(const Roofline& roofline);
 /// "cpu", or the GPU's name.
 std::string device_words(const Backend& backend);
+/// `bench gemm --tune`.
+Measured tuned_products(const BenchOptions& options);
 /// What `bench norms` and `bench models` know, by their words on the command line.
 std::vector<std::string> bench_norm_words();
 std::vector<std::string> bench_model_words();

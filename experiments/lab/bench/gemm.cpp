@@ -221,6 +221,8 @@ std::vector<OpTiming> time_linear(Backend& backend, ShardPool& pool, const Linea
 }
 
 Measured bench_gemm(const BenchOptions& o) {
+  if (!o.tune.empty()) return tuned_products(o);
+  if (o.experiment) throw InputError("bench gemm: a descriptor's products are measured with --tune FILE only");
   BenchShape s = bench_shape(o.shape);
   if (!s.swin.empty())
     throw InputError("--shape swin_t: bench gemm measures the products of a ViT only; choose another shape");

@@ -59,7 +59,7 @@ class ImageShare {
     if (backward) tape_.backward(y, dy_);
   }
   void add_costs(std::array<OpTiming, 2>& to) {
-    Profile profile;
+    Profile profile(backend_.watch());
     tape_.set_profile(&profile);
     run(true);
     tape_.set_profile(nullptr);

@@ -1,9 +1,9 @@
 // Whole steps, and how their time divides among operations.
+#include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
 
 #include "core/error.h"
@@ -105,7 +105,7 @@ Measured measure(const BenchOptions& o, Backend& backend, const ModelConfig& con
 }  // namespace
 
 Measured bench_step(const BenchOptions& o) {
-  const ComputeDevice computer(o.device);
+  const ComputeDevice computer(o.device, o.algorithms);
   BenchShape s = bench_shape(o.shape);
   if (o.batch > 0) s.batch = o.batch;
   if (o.depth > 0) s.depth = o.depth;
@@ -123,8 +123,7 @@ Measured bench_step(const BenchOptions& o) {
 }
 
 Measured bench_profile(const BenchOptions& o) {
-  if (o.on_gpu()) setenv("NORMLAB_CUDA_SYNC", "1", 1);  // waits for each kernel; otherwise only launches are timed
-  const ComputeDevice computer(o.device);
+  const ComputeDevice computer(o.device, o.algorithms);
   const BenchShape& s = bench_shape(o.shape);
   const ModelConfig config = o.in_forms(bench_model(s, o.placement));
   std::optional<Roofline> limits;  // first, since its memory is freed
@@ -136,10 +135,13 @@ Measured bench_profile(const BenchOptions& o) {
   // One thread, so that times exclude waiting.
   BenchEngine bench(computer.backend(), config, o.settings(images), 1);
   for (int i = 0; i < 3; ++i) bench.step();
+  const auto timed_steps = [&] { return call_times(o.seconds, 3, [&] { bench.step(); }); };
+  const std::vector<double> as_trained = o.on_gpu() ? timed_steps() : std::vector<double>();
   bench.engine->set_profiling(true);
-  const std::vector<double> step_times = call_times(o.seconds, 3, [&] { bench.step(); });
+  const std::vector<double> step_times = timed_steps();
   const int steps = static_cast<int>(step_times.size());
-  const double total = std::accumulate(step_times.begin(), step_times.end(), 0.0);
+  const double total =
+      o.on_gpu() ? steps * median(as_trained) : std::accumulate(step_times.begin(), step_times.end(), 0.0);
   std::vector<OpTime> times = bench.engine->profile().times();
   std::sort(times.begin(), times.end(), [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
   Json document{{"shape", o.shape},
@@ -151,27 +153,33 @@ Measured bench_profile(const BenchOptions& o) {
                 {"step_ms", rounded(1e3 * total / steps, 4)}};
   if (limits) document["roofline"] = roofline_json(*limits);
   Json& rows = document["operations"] = Json::array();
-  double in_ops = 0, bound = 0;
+  double in_ops = 0, floor = 0, flops = 0, bytes = 0;
   for (const OpTime& t : times) {
-    in_ops += t.seconds;
+    in_ops += t.seconds, flops += t.flops, bytes += t.bytes;
     Json row{{"operation", t.op},
              {"direction", t.backward ? "backward" : "forward"},
              {"calls", t.calls / steps},
+             {"launches", t.launches / steps},
              {"ms", rounded(1e3 * t.seconds / steps, 5)},
              {"share_of_step", rounded(t.seconds / total, 4)},
              {"flops", t.flops / steps},
              {"bytes", t.bytes / steps}};
     if (limits) {
       const double least = limits->bound(t.flops, t.bytes);
-      bound += least;
+      floor += least;
       row["bound_ms"] = rounded(1e3 * least / steps, 5);
       row["share"] = rounded(least / t.seconds, 4);
     }
+    if (!o.on_gpu()) row.erase("launches");  // a kernel is a function
     rows.push_back(std::move(row));
   }
-  document["rest_ms"] = rounded(1e3 * (total - in_ops) / steps, 5);
-  Json text{{"all_operations_ms", rounded(1e3 * in_ops / steps, 5)}};
-  if (limits) text["all_operations_share"] = rounded(bound / in_ops, 4);
+  const double ms = 1e3 / steps;
+  document["rest_ms"] = rounded(ms * (total - in_ops), 5);
+  if (limits)
+    for (const auto& [name, least] : {std::pair("bound", limits->bound(flops, bytes)), std::pair("floor", floor)})
+      document.update(
+          Json{{concat(name, "_ms"), rounded(ms * least, 4)}, {concat(name, "_share"), rounded(least / total, 4)}});
+  Json text{{"step_ms", fmt::format("{:.4g}, all operations {:.4g}", ms * total, ms * in_ops)}};
   return {std::move(document), 1, std::move(text)};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "core/lane_tree.h"
 #include "experiments/lab/base/machine_load.h"
 #include "experiments/lab/base/terminal.h"
@@ -12,6 +13,7 @@
 #include "experiments/lab/cli/commands.h"
 #include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/device_option.h"
+#include "experiments/lab/cli/output_file.h"
 
 namespace normlab {
 namespace {
@@ -32,17 +34,24 @@ struct Bench {
   BenchOptions options{};
   DescriptorOptions descriptor{};
   std::string format = "text";
+  std::vector<Option> of_network{};  // which a descriptor describes, too
 
   int operator()() {
     std::optional<Experiment> experiment;
     if (!descriptor.file.empty()) {
+      for (const Option& option : of_network)
+        if (option.given())
+          throw InputError(fmt::format("{}: the descriptor describes the networks; leave it out", option.name()));
       experiment = descriptor.load();
       options.experiment = &*experiment;
       options.data = descriptor.data_root();
     }
+    const Inputs inputs = descriptor.inputs(options.experiment);
+    if (!options.tune.empty()) require_output(options.tune, inputs);
     const LoadMeter meter;
     Measured found = measurement->measure(options);
     if (found.exit_code != 0) return found.exit_code;
+    if (!options.tune.empty()) write_output(options.tune, found.algorithms, inputs);
     std::string note;
     if (found.threads > 0) {
       const std::optional<MachineLoad> load = meter.load();
@@ -75,14 +84,16 @@ void Bench::add_options(Command& command) {
     return std::count(measurement->options.begin(), measurement->options.end(), option) > 0;
   };
   if (has(BenchOption::shape))
-    command.add_choice("--shape", o.shape,
-                       "size of the network; micro: 32 px, patch 4, width 64, depth 4; tiny: micro with width 192 "
-                       "and depth 12; small: 224 px, patch 16, width 384, depth 12; s16: small with 256 images a "
-                       "batch; deit_s: DeiT-S, 224 px; swin_t: Swin-T, 224 px; dyt: 64 px, patch 8, width 768, "
-                       "depth 6",
-                       bench_shape_names());
+    of_network.push_back(
+        command.add_choice("--shape", o.shape,
+                           "size of the network; micro: 32 px, patch 4, width 64, depth 4; tiny: micro with width 192 "
+                           "and depth 12; small: 224 px, patch 16, width 384, depth 12; s16: small with 256 images a "
+                           "batch; deit_s: DeiT-S, 224 px; swin_t: Swin-T, 224 px; dyt: 64 px, patch 8, width 768, "
+                           "depth 6",
+                           bench_shape_names()));
   if (has(BenchOption::precision))
-    command.add_choice("--precision", o.precision, "precision of the activations", words_of<Precision>());
+    of_network.push_back(
+        command.add_choice("--precision", o.precision, "precision of the activations", words_of<Precision>()));
   if (has(BenchOption::placement))
     command.add_option("--placement", o.placement, "named placement of the norms, see `normlab explain --placements`")
         .show_default();
@@ -98,11 +109,20 @@ void Bench::add_options(Command& command) {
   if (has(BenchOption::threads))
     command.add_number("--threads", o.threads, "how many cores to use at once", 1, 1024).show_default("all cores");
   if (has(BenchOption::device)) add_device(command, o.device);
+  if (has(BenchOption::algorithms)) add_gpu_algorithms(command, o.algorithms);
+  if (has(BenchOption::tune)) {
+    descriptor.add_file(command, false);
+    command.add_output(
+        Output::file, "--tune", o.tune,
+        "write the fastest algorithms to this file, for --gpu-algorithms: of a step of this shape, or of "
+        "each row of a descriptor");
+  }
   if (has(BenchOption::cpu_only))
     add_cpu_device(command,
                    "bench data always measures the CPU, which decodes the images for every device; leave --device out");
   if (has(BenchOption::batch))
-    command.add_option("--batch", o.batch, "images per step (default: the shape's)").range(1, 1 << 20);
+    of_network.push_back(
+        command.add_option("--batch", o.batch, "images per step (default: the shape's)").range(1, 1 << 20));
   if (has(BenchOption::model_batch))
     command.add_option("--batch", o.batch, "images per step (default: 128 on a GPU, 4 on the CPU)").range(2, 1 << 20);
   if (has(BenchOption::depth))

@@ -1,4 +1,4 @@
-// --device, the same in every command.
+// --device and what belongs to it, the same in every command.
 #pragma once
 
 #include "core/lane_tree.h"
@@ -9,6 +9,14 @@ namespace normlab {
 
 inline Option add_device(Command& command, DeviceKind& device) {
   return command.add_choice("--device", device, "device to compute on; cuda: an NVIDIA GPU, see docs/gpu.md");
+}
+
+inline Option add_gpu_algorithms(Command& command, ProductAlgorithms& algorithms) {
+  return command
+      .add_option(
+          "--gpu-algorithms", [&algorithms](const std::string& file) { algorithms = read_algorithms(file); },
+          "file of `normlab bench gemm --tune` with algorithms for products on this GPU; changes the bits")
+      .path();
 }
 
 /// How many shards a batch is cut into on GPUs.

@@ -37,6 +37,7 @@ struct EvalCommand {
   EvalSource source;
   std::int64_t batch = 64;
   DeviceKind device = DeviceKind::cpu;
+  ProductAlgorithms algorithms{};
   Precision precision = Precision::fp32;
   Inputs inputs{};  // what the command reads
   Option slice{}, layout_option{}, labels_option{}, crop_option{}, precision_option{};
@@ -46,8 +47,9 @@ struct EvalCommand {
   ProbeForm probe{};
 
   int operator()() {
-    if (few_shot.given) return few_shot.print(weights, source, any_given(of_transform), device), 0;
-    return probe.given ? probe.print(weights, source, device) : judge();
+    if (few_shot.given)
+      return few_shot.print(weights, source, any_given(of_transform), ComputeDevice(device, algorithms)), 0;
+    return probe.given ? probe.print(weights, source, ComputeDevice(device, algorithms)) : judge();
   }
 
  private:
@@ -58,7 +60,7 @@ struct EvalCommand {
   /// Not inlined: a probe gets by with less stack.
   [[gnu::noinline]] int judge() {
     const bool resized = any_given(of_transform), writes = logits || confusion || predictions;
-    const ComputeDevice computer(device);
+    const ComputeDevice computer(device, algorithms);
     auto [file, network, trained, result] = weights.load(source.data.empty() ? "--data" : "");
     inputs = {weights.file, weights.model.value_or(""), source.data, source.labels.value_or("")};
     require_outputs();
@@ -395,6 +397,7 @@ void add_eval(Command& app) {
                                                "precision of the matrix products (default: the training's, else fp32)");
   change(options.precision_option);
   add_device(command, options.device);
+  add_gpu_algorithms(command, options.algorithms);
   command.add_number("--threads", source.threads, "how many cores to use", 1, 1024).show_default("all cores");
   Command few_shot = command.add_form(
       command.add_flag(
@@ -402,13 +405,13 @@ void add_eval(Command& app) {
           "judge the features by ridge regression on a few images per class, as Big Vision does; --data may be JSON as "
           "a descriptor's \"dataset\""),
       {"TRIAL", "--out", "--weights", "--ema", "--model", "--data", "--data-root", "--crop", "--crop-pct",
-       "--resize-to", "--resize", "--rounding", "--threads", "--device"});
+       "--resize-to", "--resize", "--rounding", "--threads", "--device", "--gpu-algorithms"});
   options.few_shot.add_to(few_shot);
   Command probe = command.add_form(
       command.add_flag(
           "--probe", options.probe.given,
           "measure activations and gradients of each row's network on one batch, without training (docs/tables.md)"),
-      {"TRIAL", "--out", "--weights", "--data-root", "--threads", "--device"});
+      {"TRIAL", "--out", "--weights", "--data-root", "--threads", "--device", "--gpu-algorithms"});
   options.probe.add_to(probe);
   command.examples({"normlab eval 3f53cbbd --data holiday --predictions holiday.csv",
                     "normlab eval --probe experiments/placements_gratings.json --images 100"});

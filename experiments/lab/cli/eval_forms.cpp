@@ -175,7 +175,7 @@ void FewShotForm::add_to(Command& form) {
 }
 
 void FewShotForm::print(WeightsSource& weights, const EvalSource& source, bool transform_given,
-                        DeviceKind device) const {
+                        const ComputeDevice& computer) const {
   if (const auto problem = problem_of_few_shot(fewshot))
     throw InputError(fmt::format("--{}: {}", problem->list, problem->what));
   auto [file, network, trained, result] = weights.load(source.data.empty() ? "--data" : "");
@@ -204,7 +204,6 @@ void FewShotForm::print(WeightsSource& weights, const EvalSource& source, bool t
   settings.ema = {};
   settings.freeze = {};
   ShardPool pool(source.threads);
-  const ComputeDevice computer(device);
   Engine engine(computer.backend(), pool, network, settings);
   ConversionReport report;
   import_weights(file.tensors, NameScheme::normlab, network, {}, engine.parameters(), report);
@@ -236,14 +235,13 @@ void ProbeForm::add_to(Command& form) {
   form.add_choice("--format", format, "output format; json and csv have both axes", {"text", "json", "csv"});
 }
 
-int ProbeForm::print(const WeightsSource& source, const EvalSource& data, DeviceKind device) {
+int ProbeForm::print(const WeightsSource& source, const EvalSource& data, const ComputeDevice& computer) {
   const std::string& weights = source.file;
   if (source.trial.empty()) throw InputError("eval --probe: give a descriptor");
   descriptor.file = source.trial;
   descriptor.out = source.out;
   descriptor.data = data.root.value_or("");
   const Experiment experiment = descriptor.load();
-  const ComputeDevice computer(device);
   std::vector<Probed> all;
   std::vector<std::string> broken;  // rows without numbers, with the reason
   std::vector<std::pair<DatasetConfig, DataPair>> sets;

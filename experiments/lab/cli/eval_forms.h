@@ -43,7 +43,8 @@ struct FewShotForm {
 
   void add_to(Command& form);
   /// `transform_given`: images are resized as source.transform says, else as in the training.
-  void print(WeightsSource& weights, const EvalSource& source, bool transform_given, DeviceKind device) const;
+  void print(WeightsSource& weights, const EvalSource& source, bool transform_given,
+             const ComputeDevice& computer) const;
 };
 
 /// eval --probe: activations and gradients of each row of the descriptor that stands in place of the trial.
@@ -55,7 +56,7 @@ struct ProbeForm {
 
   void add_to(Command& form);
   /// Returns the exit code.
-  int print(const WeightsSource& source, const EvalSource& data, DeviceKind device);
+  int print(const WeightsSource& source, const EvalSource& data, const ComputeDevice& computer);
 };
 
 /// The largest probability of an image's classes, from their logits: that of the softmax, or of the class's own

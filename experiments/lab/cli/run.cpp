@@ -80,7 +80,7 @@ struct RunCommand {
     team.run([&](Group& group) {
       options.team = {.group = &group};
       options.gpu = group.number();
-      group.agree([&] { require_device(options.device, {}, options.gpu); });
+      group.agree([&] { require_device(options.device, {}, options.algorithms, options.gpu); });
       if (!group.root()) return serve_trials(options, experiment);
       code = run(experiment, "");
       end_serving(group);
@@ -189,6 +189,7 @@ void add_run(Command& app) {
       0, 1024);
   run.options.gpu_shards = 0;
   add_device(command, run.options.device);
+  add_gpu_algorithms(command, run.options.algorithms);
   add_gpu_shards(command, run.options.gpu_shards,
                  "shards that a batch is cut into on GPUs, which ranks divide; changes the bits (default: the ranks)");
   command.add_output(Output::folder, "--tensorboard", run.options.tensorboard,

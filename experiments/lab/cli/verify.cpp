@@ -28,6 +28,7 @@ struct Verify {
   Option steps_option{}, from_step_option{}, different_bits_option{};
   VerifyOptions options;
   DeviceKind device = DeviceKind::cpu;
+  ProductAlgorithms algorithms{};
   bool files = false;
 
   int operator()() {
@@ -80,7 +81,7 @@ struct Verify {
 
   int train_again() {
     refuse_unfit();
-    const ComputeDevice computer(device);
+    const ComputeDevice computer(device, algorithms);
     prepare(computer);
     const TrialFolder trial = trial_named(run, out);
     const TrialConfig config = read_trial_config(trial);
@@ -111,7 +112,7 @@ struct Verify {
         throw InputError(fmt::format(
             "{}: a trial of an archive is trained from its first step to its end; leave it out", option.name()));
     refuse_unfit();
-    const ComputeDevice computer(device);
+    const ComputeDevice computer(device, algorithms);
     prepare(computer);
     const ResultStore archive = ResultStore::exported(from);
     const std::string id = id_that_begins(archive, run), name = id.substr(0, 12);
@@ -196,6 +197,7 @@ void add_verify(Command& app) {
   command.add_number("--ranks", verify.options.team.forked,
                      "processes that train together, on this machine; does not change results", 1, Team::kMostForked);
   add_device(command, verify.device);
+  add_gpu_algorithms(command, verify.algorithms);
   add_gpu_shards(command, verify.options.gpu_shards, "shards of a batch on GPUs, as in the training");
   verify.different_bits_option = command.add_flag("--allow-different-bits", verify.options.allow_different_bits,
                                                   "also compare with a record of another binary or BLAS core");

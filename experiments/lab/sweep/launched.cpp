@@ -73,6 +73,7 @@ void LaunchedRanks::divide(const Launch& launch, const Experiment& experiment, R
     require_equal(world, "descriptor", sha256_hex(ids));
     require_equal(world, "--ranks-per-trial", std::to_string(per_trial));
     require_equal(world, "--gpu-shards", std::to_string(options.gpu_shards));
+    require_equal(world, "--gpu-algorithms", options.algorithms.sha256);
     if (!chosen) per_trial = std::ssize(experiment.trials) >= size ? 1 : size;
     world.agree([&] {
       if (options.team.forked > 1)
@@ -91,7 +92,8 @@ void LaunchedRanks::divide(const Launch& launch, const Experiment& experiment, R
     });
     require_one_folder(world, options.out);
     options.gpu = count_equal(world, host_name(), world.number());  // its number on this host
-    if (options.device != DeviceKind::cpu) world.agree([&] { require_device(options.device, {}, options.gpu); });
+    if (options.device != DeviceKind::cpu)
+      world.agree([&] { require_device(options.device, {}, options.algorithms, options.gpu); });
   } catch (const Error&) {
     mpi->end();
     throw;

@@ -135,7 +135,7 @@ static DataSets checked_data(const Experiment& experiment, const ResultStore& st
   // The processes of a group have done this for their GPUs, before one of them used its own, after which a forked
   // process could not.
   if (options.team.group->alone() || options.device == DeviceKind::cpu)
-    require_device(options.device, precisions, options.gpu);
+    require_device(options.device, precisions, options.algorithms, options.gpu);
   for (const std::size_t t : pending)
     require_divisible(options.team, experiment.trials[t].config,
                       options.device == DeviceKind::cpu ? 0 : options.gpu_shards);

@@ -22,6 +22,7 @@ struct RunOptions : TrainingOptions {
   FirstWins first_wins{};  // of `out`
   std::optional<std::filesystem::path> data;
   DeviceKind device = DeviceKind::cpu;
+  ProductAlgorithms algorithms{};  // of its products, which affect the bits
   int workers = 0;     // concurrent trials; 0: one per core, or one on a GPU, but no more than there are trials
   int gpu = 0;         // of this process: its number among those that it sees
   bool quiet = false;  // another process of the same launcher tells and shows everything

@@ -138,7 +138,7 @@ struct TrialWork {
 
   WorkerReport train(const Claim& claim) {
     const bool opens = !device_;
-    if (opens) device_.emplace(settings_.options->device, settings_.options->gpu);
+    if (opens) device_.emplace(settings_.options->device, settings_.options->algorithms, settings_.options->gpu);
     TrialOptions options{*settings_.options};
     options.backend = &device_->backend();
     options.threads = assignment_.threads;
@@ -310,7 +310,7 @@ void serve_trials(const RunOptions& options, const Experiment& experiment) {
     const DataPair* pair = nullptr;
     try {
       group.agree([&] {
-        if (!device) device.emplace(options.device, options.gpu);
+        if (!device) device.emplace(options.device, options.algorithms, options.gpu);
         trial_options.backend = &device->backend();
         config = read_trial_config(folder);
         const std::string key = data_key(config->dataset);

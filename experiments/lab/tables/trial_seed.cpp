@@ -24,6 +24,8 @@ std::string environment_of(const TrialResult& result) {
   if (const std::string* const order = result.stated("arithmetic"))
     words += concat(words.empty() ? "" : ", ", "arithmetic ", *order);
   if (const std::string* const shards = result.stated("gpu_shards")) words += concat(", ", *shards, " shards");
+  if (const std::string* const file = result.stated("gpu_algorithms"))
+    words += concat(", algorithms ", file->substr(0, 8));
   if (result.different_bits) words += ", resumed under another program";
   return words;
 }

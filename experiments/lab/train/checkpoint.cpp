@@ -207,7 +207,7 @@ std::string bits_identity(const Backend& backend, Precision precision, std::int6
   std::string words = identity;
   if (precision == Precision::bf16 && backend.name() == "cpu") words += " | oneDNN " + onednn_info();
   const std::map<std::string, std::string> device = backend.provenance();
-  for (const char* key : {"gpu", "compute_capability", "cublas"})
+  for (const char* key : {"gpu", "compute_capability", "cublas", "gpu_algorithms"})
     if (const auto found = device.find(key); found != device.end())
       words += fmt::format(" | {} {}", key, found->second);
   if (backend.whole_batch() && gpu_shards > 1) words += fmt::format(" | {} shards", gpu_shards);

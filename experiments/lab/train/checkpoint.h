@@ -91,7 +91,7 @@ StateRecord record_state(Engine& engine);
 std::vector<std::string> state_names(Engine& engine);
 
 /// The conditions for equal bits: this binary, OpenBLAS and its chosen core, oneDNN if it computes products in that
-/// precision, the vector functions in use and, on a GPU, its model and cuBLAS.
+/// precision, the vector functions in use and, on a GPU, its model, cuBLAS and the file of algorithms.
 std::string bits_identity(const Backend& backend, Precision precision, std::int64_t gpu_shards = 1);
 
 }  // namespace normlab

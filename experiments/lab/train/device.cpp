@@ -13,6 +13,8 @@
 #include "core/backend.h"
 #include "core/cpu/blas.h"
 #include "cuda/backend.h"
+#include "experiments/lab/base/files.h"
+#include "experiments/lab/base/sha256.h"
 #include "experiments/lab/base/system_calls.h"
 #include "nn/training/fitting_batch.h"
 
@@ -29,17 +31,19 @@ void require_stack() {
                     limit.rlim_cur >> 10, kLeast >> 10));
 }
 
-void require_here(DeviceKind kind, const std::set<Precision>& precisions, int gpu) {
-  const ComputeDevice device(kind, gpu);
+void require_here(DeviceKind kind, const std::set<Precision>& precisions, const ProductAlgorithms& algorithms,
+                  int gpu) {
+  const ComputeDevice device(kind, algorithms, gpu);
   for (const Precision p : precisions) in_precision(device.backend(), p);
 }
 
 /// Runs in the probing process: reports an error as exit code, with the message in the pipe.
-[[noreturn]] void look(DeviceKind kind, const std::set<Precision>& precisions, int gpu, int pipe) {
+[[noreturn]] void look(DeviceKind kind, const std::set<Precision>& precisions, const ProductAlgorithms& algorithms,
+                       int gpu, int pipe) {
   int code = 0;
   std::string words;
   try {
-    require_here(kind, precisions, gpu);
+    require_here(kind, precisions, algorithms, gpu);
   } catch (const Error& error) {
     code = static_cast<int>(error.code());
     words = error.what();
@@ -61,24 +65,37 @@ std::string read_all(int pipe) {
 
 }  // namespace
 
-ComputeDevice::ComputeDevice(DeviceKind kind, int gpu)
+ComputeDevice::ComputeDevice(DeviceKind kind, const ProductAlgorithms& algorithms, int gpu)
     : own_(kind == DeviceKind::cuda ? make_cuda_backend(gpu) : nullptr), backend_(own_ ? own_.get() : &cpu_backend()) {
   // Checked before any worker or thread exists, instead of in the middle of a step.
   require_stack();
   if (kind == DeviceKind::cpu) blas_info();
+  if (algorithms.sha256.empty()) return;
+  if (kind == DeviceKind::cpu)
+    throw InputError("--gpu-algorithms: are for products on a GPU; add --device cuda, or leave it out");
+  backend_->prefer_products(algorithms);
 }
 
 ComputeDevice::~ComputeDevice() = default;
 
-void require_device(DeviceKind kind, const std::set<Precision>& precisions, int gpu) {
-  if (kind == DeviceKind::cpu) return require_here(kind, precisions, gpu);
+ProductAlgorithms read_algorithms(const std::string& file) {
+  const std::optional<std::string> text = read_file_if_there(file);
+  if (!text)
+    throw InputError(fmt::format(
+        "--gpu-algorithms {}: there is no such file; `normlab bench gemm --device cuda --tune FILE` makes one", file));
+  return {file, *text, sha256_hex(*text)};
+}
+
+void require_device(DeviceKind kind, const std::set<Precision>& precisions, const ProductAlgorithms& algorithms,
+                    int gpu) {
+  if (kind == DeviceKind::cpu) return require_here(kind, precisions, algorithms, gpu);
   int ends[2];
   std::fflush(nullptr);
   if (pipe(ends) != 0) throw EnvironmentError(fmt::format("cannot create a pipe: {}", std::strerror(errno)));
   const pid_t pid = fork();
   if (pid == 0) {
     close(ends[0]);
-    look(kind, precisions, gpu, ends[1]);
+    look(kind, precisions, algorithms, gpu, ends[1]);
   }
   const int fork_error = errno;
   close(ends[1]);

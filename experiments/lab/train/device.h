@@ -19,8 +19,8 @@ constexpr auto stated_words(DeviceKind) { return words<DeviceKind>("cpu", "cuda"
 class ComputeDevice {
  public:
   /// `gpu`: its number among those that this process sees. EnvironmentError if there is no such device, or this program
-  /// has no kernels for it. There is no fallback.
-  explicit ComputeDevice(DeviceKind kind, int gpu = 0);
+  /// has no kernels for it. InputError if it cannot use the algorithms. There is no fallback.
+  explicit ComputeDevice(DeviceKind kind, const ProductAlgorithms& algorithms = {}, int gpu = 0);
   ~ComputeDevice();
   Backend& backend() const { return *backend_; }
 
@@ -29,9 +29,13 @@ class ComputeDevice {
   Backend* backend_;
 };
 
+/// The file of --gpu-algorithms. InputError if it is not there.
+ProductAlgorithms read_algorithms(const std::string& file);
+
 /// Throws what a worker's ComputeDevice would throw, and if the device cannot multiply in these precisions. A GPU is
 /// probed in a separate process, since a process that has used CUDA cannot pass it on to forked processes.
-void require_device(DeviceKind kind, const std::set<Precision>& precisions, int gpu = 0);
+void require_device(DeviceKind kind, const std::set<Precision>& precisions, const ProductAlgorithms& algorithms,
+                    int gpu);
 
 /// The settings for the batch and its parts, by their names in a descriptor or a command. `parts` may be empty.
 struct BatchWords {

@@ -62,9 +62,11 @@ std::vector<std::string> differences(const TrialResult& there, const TrialResult
   const std::string* const bits[] = {there.stated("bits"), here.stated("bits")};
   if (bits[0] != nullptr && bits[1] != nullptr && *bits[0] == *bits[1]) return {};
   std::vector<std::string> found;
-  for (const char* key : {"version", "flags", "arithmetic", "blas_core", "blas_config", "cpu", "device"}) {
+  for (const char* key : {"version", "flags", "arithmetic", "blas_core", "blas_config", "cpu", "device", "gpu",
+                          "cublas", "gpu_shards", "gpu_algorithms"}) {
     const std::string *a = there.stated(key), *b = here.stated(key);
-    const std::string was = a == nullptr ? "unknown" : *a, is = b == nullptr ? "unknown" : *b;
+    const std::string none = std::string_view(key).starts_with("gpu") ? "none" : "unknown";
+    const std::string was = a == nullptr ? none : *a, is = b == nullptr ? none : *b;
     if (was != is) found.push_back(fmt::format("{}: {} in the archive, {} here", key, was, is));
   }
   if (found.empty()) found.push_back("the program's file");

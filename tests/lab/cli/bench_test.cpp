@@ -181,6 +181,27 @@ TEST_CASE("bench: DeiT-S and Swin-T have as many parameters as timm's") {
     CHECK(model_cost(bench_model(bench_shape(shape), "pre_pre")).parameters == parameters);
 }
 
+TEST_CASE("bench: the operations of a step are timed on each device, with the kernels that they start") {
+  on_each_device([] {
+    BenchEngine bench(current_device().backend, small_vit("pre_pre"), two_images(), 1);
+    bench.step();
+    bench.engine->set_profiling(true);
+    constexpr std::int64_t kSteps = 3;
+    for (int i = 0; i < kSteps; ++i) bench.step();
+    const Profile profile = bench.engine->profile();
+    std::int64_t launches = 0;
+    for (const OpTime& t : profile.times()) {
+      CAPTURE(t.op);
+      CHECK(t.seconds > 0);
+      CHECK(t.launches % kSteps == 0);
+      launches += t.launches;
+      if (t.op == "layer_norm" && !t.backward)  // a kernel each on a GPU
+        CHECK(t.launches == (current_device().backend.whole_batch() ? t.calls : 0));
+    }
+    CHECK((launches > 0) == current_device().backend.whole_batch());
+  });
+}
+
 TEST_CASE("bench: every norm is measured on each device") {
   on_each_device([] {
     ShardPool pool(2);
@@ -239,7 +260,16 @@ TEST_CASE("bench step: --roofline adds the bounds to the JSON document") {
 TEST_CASE("bench profile: the JSON document has every field of each operation") {
   const TemporaryFolder folder;
   const nlohmann::json times = json_of(bench(folder, kProfile + " --roofline" + kJson));
-  check_keys(times, {"step_ms", "roofline", "operations", "rest_ms", "publishable"});
+  check_keys(times, {"step_ms", "roofline", "operations", "rest_ms", "bound_ms", "floor_ms", "publishable"});
+  double floor = 0, flops = 0, bytes = 0;
+  for (const nlohmann::json& row : times["operations"]) {
+    floor += row["bound_ms"].get<double>();
+    flops += row["flops"].get<double>(), bytes += row["bytes"].get<double>();
+  }
+  CHECK(times["floor_ms"].get<double>() == doctest::Approx(floor).epsilon(0.01));
+  const double product = flops / times["roofline"]["product_gflops"].get<double>() * 1e-6,
+               copied = bytes / times["roofline"]["copy_gb_per_second"].get<double>() * 1e-6;
+  CHECK(times["bound_ms"].get<double>() == doctest::Approx(std::max(product, copied)).epsilon(0.01));
   for (const nlohmann::json& row : times["operations"])
     check_keys(row, {"operation", "direction", "calls", "ms", "share_of_step", "flops", "bytes", "bound_ms", "share"});
 }

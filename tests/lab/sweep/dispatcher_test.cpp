@@ -80,7 +80,7 @@ TEST_CASE("dispatcher: a group on GPUs goes on with trials that start from those
       options.device = DeviceKind::cuda;
       options.gpu_shards = 2;
       options.team.group = &group;
-      group.agree([&] { require_device(options.device, {}, options.gpu); });
+      group.agree([&] { require_device(options.device, {}, {}, options.gpu); });
       if (!group.root()) return serve_trials(options, experiment);
       summary = run_experiment(experiment, options);
       end_serving(group);
