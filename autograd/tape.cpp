@@ -36,14 +36,27 @@ Gradient Grads::operator[](int input) {
       t = tape->empty_beside(*state);
       return {t, Write::assign};
     }
-  if (state->is_parameter && !state->written.empty() && state->written.front() != kWritten) {
-    std::fill(state->written.begin(), state->written.end(), kWritten);
-    return {state->grad, Write::assign, tape->sums_wait()};
+  return gradient_of(*state);
+}
+
+Gradient Grads::gradient_of(Var::State& state) {
+  ++state.contributions;
+  if (state.is_parameter && !state.written.empty() && state.written.front() != kWritten) {
+    std::fill(state.written.begin(), state.written.end(), kWritten);
+    return {state.grad, Write::assign, tape->sums_wait()};
   }
-  if (state->is_parameter) tape->backend().finish_sums();  // an earlier contribution may be waiting
-  if (state->grad) return {state->grad, Write::add};
-  state->grad = tape->empty_beside(*state);
-  return {state->grad, Write::assign};
+  if (state.is_parameter) tape->backend().finish_sums();  // an earlier contribution may be waiting
+  if (state.grad) return {state.grad, Write::add};
+  state.grad = tape->empty_beside(state);
+  return {state.grad, Write::assign};
+}
+
+Gradient Grads::sums(int input) {
+  Var::State* const state = inputs[static_cast<std::size_t>(input)];
+  if (!state || !state->sums_to || !state->sums_to->needs_grad || state->contributions != state->uses) return {};
+  if (tape->guarded_ || !tape->backend().sums_gradients()) return {};
+  state->summed = true;
+  return gradient_of(*state->sums_to);
 }
 
 bool Grads::take(int input) {
@@ -52,6 +65,7 @@ bool Grads::take(int input) {
   if (keeps_dy || state->is_parameter || state->grad) return false;
   state->grad = output->grad.reshape(state->value.shape());
   output->grad = Tensor();
+  ++state->contributions;
   return true;
 }
 

@@ -58,6 +58,9 @@ class Var {
     void (*remake)(void* closure, Backend&, const Tensor& value) = nullptr;
     void* remake_closure = nullptr;
     int uses = 0, patient_uses = 0;
+    int contributions = 0;     // to grad, so far
+    State* sums_to = nullptr;  // a parameter whose gradient is the sums over rows of grad
+    bool summed = false;       // and which has it
     bool remade = false;
   };
   Var(Tape* tape, State* state) : tape_(tape), state_(state) {}
@@ -88,11 +91,17 @@ class Grads {
   /// Makes dy itself the gradient of `input` and returns true if it is the first contribution; otherwise the caller
   /// copies. Saves the copy for a residual sum. Call it at most once per closure, as the last action.
   bool take(int input);
+  /// After [input]: where the sums over rows of that gradient go, if this closure completes the gradient and shall
+  /// compute them (Kernels::sums_gradients()).
+  Gradient sums(int input);
+  /// Whether another closure has computed the sums over rows of dy for what row_sums() named.
+  bool summed() const { return output->summed; }
   Tape& of() const { return *tape; }
 
  private:
   friend class Tape;
   static bool same_gradient(const Var::State* a, const Var::State* b);
+  Gradient gradient_of(Var::State& state);
   Tape* tape = nullptr;
   Var::State* output = nullptr;
   std::array<Var::State*, kMaxInputs> inputs{};
@@ -164,6 +173,9 @@ class Tape {
   /// Releases the memory of a value until the backward pass needs it. No operation may use `x` afterwards. Does nothing
   /// if the value cannot be recomputed or a closure holds it.
   void forget(const Var& x);
+
+  /// Tells that the sums over rows of `value`'s gradient are the gradient of `bias`, or of nothing if that is absent.
+  void row_sums(const Var& value, const Var& bias) { value.state_->sums_to = bias.state_; }
 
   /// Runs the closures in reverse from `output`. `seed` is its gradient, in the shape and type of its value.
   void backward(const Var& output, Tensor seed);

@@ -45,6 +45,7 @@ struct NormForward {
 struct NormBackward {
   Tensor dy{}, x{}, gamma{}, mean{}, rstd{};
   Gradient dx{}, dgamma{}, dbeta{};
+  Gradient dsum{};  // [C], if sums_gradients(): the sums over rows of dx, after this is added to it
 };
 namespace formula {
 struct Programs;  // core/formula/program.h
@@ -120,6 +121,7 @@ struct AttentionOutput {
 };
 struct AttentionGradients {
   Gradient dq{}, dk{}, dv{}, dtable{};
+  Gradient dsum{};  // [3 H d], if sums_gradients(): the sums over all tokens of dq, dk and dv, which lie side by side
 };
 /// Attention from one token of each image to all tokens: q, y and their gradients [B, H d], k and v [B, N, H d].
 /// `stride` in AttentionDims applies to k and v. weights [B, H, N] are kept.
@@ -308,6 +310,8 @@ class Kernels {
     throw InputError("linear_backward_through_gelu: this device has no such product");
   }
 
+  /// Whether layer_norm_backward() and attention_backward() give dsum, so that no pass of its own reads dx for it.
+  virtual bool sums_gradients() const { return false; }
   /// Computes all gradients that were asked for with Gradient::later.
   virtual void finish_sums() {}
 

@@ -197,13 +197,14 @@ __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwa
   if (dv) tile.put_rows(of_values, Acc<T>(1), dv, add_v);
 }
 
-/// Stores delta [B, H, N] in `delta`, then computes the wanted gradients.
+/// Stores delta [B, H, N] in `delta`, then computes the wanted gradients. Returns whether it has also computed `sums`
+/// [B, 3, H d], unless null: of dq, dk and dv over the tokens of an image.
 template <class T, class Bias>
-void run_attention_backward(const char* op, const AttentionBackwardWork<T, Bias>& work, const T* y, Acc<T>* delta,
-                            Gradient dq, Gradient dk, Gradient dv, const Stream& stream) {
+bool run_attention_backward(const char* op, const AttentionBackwardWork<T, Bias>& work, const T* y, Acc<T>* delta,
+                            Gradient dq, Gradient dk, Gradient dv, double* sums, const Stream& stream) {
   const AttentionDims& d = work.forward.dims;
   if constexpr (std::is_same_v<T, bf16>)
-    if (d.head_dim <= kWidestMma) return run_attention_backward_mma(op, work, y, delta, dq, dk, dv, stream);
+    if (d.head_dim <= kWidestMma) return run_attention_backward_mma(op, work, y, delta, dq, dk, dv, sums, stream);
   launch(op, attention_delta<T>, warp_a_row(d.batch * d.heads * d.tokens), stream, d, work.dy, y, delta);
   for_width<T>(d.head_dim, [&](auto width) {
     constexpr int kWidth = decltype(width)::kWidth;
@@ -213,6 +214,7 @@ void run_attention_backward(const char* op, const AttentionBackwardWork<T, Bias>
       launch(op, attention_key_gradients<T, kWidth, Bias>, grid, stream, work, dk.to.data<T>(), dv.to.data<T>(),
              adds(dk), adds(dv));
   });
+  return false;
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

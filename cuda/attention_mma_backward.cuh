@@ -166,6 +166,22 @@ class MmaBackwardTile {
   __device__ __forceinline__ bf16* gradients() const { return reinterpret_cast<bf16*>(terms_of(0) + tile_rows_); }
   __device__ __forceinline__ int gradients_pitch() const { return tile_rows_ + 8; }
   __device__ __forceinline__ const bf16* keys_of(int g) const { return own_ + (g - lane.warp) * 2 * kOwnValues; }
+  /// to [kWidth] = the sums over the own tokens of what put() stores of such a result.
+  __device__ __forceinline__ void sum_rows(const typename L::Result& result, float factor, float* to) const {
+    NORMLAB_UNROLL
+    for (int n = 0; n < kWidth / 8; ++n)
+      for (int e = 0; e < 2; ++e) {
+        float sum = 0;
+        for (int i = 0; i < 2; ++i)
+          if (own_first_ + lane.row_of(i) < end_) sum += float(bf16(factor * result[n].x[2 * i + e]));
+        for (int step = 4; step < kWarp; step *= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
+        if (lane.group == 0) to[lane.col_of(n, e)] = sum;
+      }
+  }
+  /// kWhole: room for those of each warp, [warps, 3, kWidth], behind dS.
+  __device__ __forceinline__ float* row_sums() const {
+    return reinterpret_cast<float*>(gradients() + tile_rows_ * gradients_pitch());
+  }
   /// Stores the own keys' part of dS for 16 queries from `column` on, zeros in rows without a key.
   __device__ __forceinline__ void write_gradients(int column, const FragmentC (&ds)[2]) const {
     NORMLAB_UNROLL
@@ -366,18 +382,21 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaT
 constexpr int kHeadWarps = 13, kWidestHead = 64;
 
 /// delta, dq, dk and dv of a block's head, whose scores are computed once. dS waits in shared memory until the keys are
-/// done; then each warp has the queries with its keys' numbers.
+/// done; then each warp has the queries with its keys' numbers. sums [B, 3, H d], unless null: of dq, dk and dv over the
+/// tokens of an image, if none of the three is added.
 template <int kWidth, class Bias, bool kDrops>
 __global__ void __launch_bounds__(kHeadWarps* kWarp, 1)
     attention_gradients_mma(AttentionBackwardWork<bf16, Bias> work, int tile_rows, const bf16* y, float* delta,
-                            bf16* dq, bf16* dk, bf16* dv, bool add_q, bool add_k, bool add_v) {
+                            bf16* dq, bf16* dk, bf16* dv, bool add_q, bool add_k, bool add_v, double* sums) {
   begin_kernel();
   using L = MmaTiling<kWidth>;
   NORMLAB_DYNAMIC_SHARED(bf16, memory);
   MmaBackwardTile<kWidth, Bias, true, kDrops, true> tile(work, tile_rows, memory);
-  tile.start(part_of_mma_block<L>(work.forward.dims, tile_rows), 0);
+  const BlockPart part = part_of_mma_block<L>(work.forward.dims, tile_rows);
+  tile.start(part, 0);
   const auto output = tile.read_output(y);
   tile.arrive();
+  float* const own_sums = tile.row_sums() + tile.lane.warp * 3 * kWidth;
   tile.make_delta(output, delta);
   __syncthreads();
   {
@@ -391,6 +410,10 @@ __global__ void __launch_bounds__(kHeadWarps* kWarp, 1)
     // Through the own values, since other warps still need the keys.
     tile.put(of_values, 1, 1, dv, add_v);
     tile.put(of_keys, work.forward.scale, 1, dk, add_k);
+    if (sums) {
+      tile.sum_rows(of_keys, work.forward.scale, own_sums + kWidth);
+      tile.sum_rows(of_values, 1, own_sums + 2 * kWidth);
+    }
   }
   __syncthreads();
   typename L::Result of_queries = {};
@@ -400,29 +423,46 @@ __global__ void __launch_bounds__(kHeadWarps* kWarp, 1)
         load_a_trans(tile.gradients() + 16 * (g * tile.gradients_pitch() + tile.lane.warp), tile.gradients_pitch()),
         tile.keys_of(g), of_queries);
   tile.put(of_queries, work.forward.scale, 1, dq, add_q);
+  if (!sums) return;
+  tile.sum_rows(of_queries, work.forward.scale, own_sums);
+  __syncthreads();
+  const AttentionDims& d = work.forward.dims;
+  for (int i = static_cast<int>(threadIdx.x); i < 3 * kWidth; i += static_cast<int>(blockDim.x)) {
+    const int which = i / kWidth, c = i % kWidth;
+    if (c >= static_cast<int>(d.head_dim)) continue;
+    double sum = 0;
+    for (int w = 0; w < block_warps(); ++w) sum += double(tile.row_sums()[w * 3 * kWidth + i]);
+    sums[(std::int64_t{part.head.image} * 3 + which) * d.width() + part.head.head * d.head_dim + c] = sum;
+  }
 }
 /// How a block holds a head of `tokens`; no warps if it cannot.
 template <class L>
 MmaPlan plan_of_mma_head(int tokens) {
   const int warps = up_to(L::kWarpRows, tokens) / L::kWarpRows, rows = warps * L::kWarpRows;
   const MmaPlan plan{warps, rows,
-                     L::bytes(2, 2, rows, warps, rows) + sizeof(bf16) * static_cast<std::size_t>(rows * (rows + 8))};
+                     L::bytes(2, 2, rows, warps, rows) + sizeof(bf16) * static_cast<std::size_t>(rows * (rows + 8)) +
+                         sizeof(float) * static_cast<std::size_t>(warps * 3 * L::kWidth)};
   return warps <= kHeadWarps && L::kWidth <= kWidestHead && blocks_fit(1, plan.bytes) ? plan : MmaPlan{};
 }
 
-/// Stores delta [B, H, N] in `delta`, then computes the wanted gradients.
+/// Stores delta [B, H, N] in `delta`, then computes the wanted gradients. Returns whether `sums`, unless null, has been
+/// computed.
 template <class Bias, bool kDrops>
-void launch_gradients_mma(const char* op, const AttentionBackwardWork<bf16, Bias>& work, const bf16* y, float* delta,
-                          Gradient dq, Gradient dk, Gradient dv, const Stream& stream) {
+bool launch_gradients_mma(const char* op, const AttentionBackwardWork<bf16, Bias>& work, const bf16* y, float* delta,
+                          Gradient dq, Gradient dk, Gradient dv, double* sums, const Stream& stream) {
+  bool summed = false;
   for_mma_width<kOrdinary<Bias, kDrops>>(work.forward.dims.head_dim, [&](auto width) {
     constexpr int kWidth = decltype(width)::kWidth;
     using L = MmaTiling<kWidth>;
     if constexpr (kWidth <= kWidestHead)
       if (const MmaPlan plan = plan_of_mma_head<L>(static_cast<int>(work.forward.dims.tokens));
-          plan.warps > 0 && dq && dk && dv)
+          plan.warps > 0 && dq && dk && dv) {
+        summed = sums && !adds(dq) && !adds(dk) && !adds(dv);
         return launch(op, attention_gradients_mma<kWidth, Bias, kDrops>,
                       launch_of_mma(work.forward.dims, plan, L::kWarpRows), stream, work, plan.tile_rows, y, delta,
-                      dq.to.data<bf16>(), dk.to.data<bf16>(), dv.to.data<bf16>(), adds(dq), adds(dk), adds(dv));
+                      dq.to.data<bf16>(), dk.to.data<bf16>(), dv.to.data<bf16>(), adds(dq), adds(dk), adds(dv),
+                      summed ? sums : nullptr);
+      }
     const MmaPlan plan =
         plan_of_mma<L>(static_cast<int>(work.forward.dims.tokens), 2, 2, L::kBackwardWarps, L::kBackwardBlocks);
     const Launch grid = launch_of_mma(work.forward.dims, plan, L::kWarpRows);
@@ -432,14 +472,14 @@ void launch_gradients_mma(const char* op, const AttentionBackwardWork<bf16, Bias
       launch(op, attention_key_gradients_mma<kWidth, Bias, kDrops>, grid, stream, work, plan.tile_rows,
              dk.to.data<bf16>(), dv.to.data<bf16>(), adds(dk), adds(dv));
   });
+  return summed;
 }
 template <class Bias>
-void run_attention_backward_mma(const char* op, const AttentionBackwardWork<bf16, Bias>& work, const bf16* y,
-                                float* delta, Gradient dq, Gradient dk, Gradient dv, const Stream& stream) {
-  if (work.forward.keep)
-    launch_gradients_mma<Bias, true>(op, work, y, delta, dq, dk, dv, stream);
-  else
-    launch_gradients_mma<Bias, false>(op, work, y, delta, dq, dk, dv, stream);
+bool run_attention_backward_mma(const char* op, const AttentionBackwardWork<bf16, Bias>& work, const bf16* y,
+                                float* delta, Gradient dq, Gradient dk, Gradient dv, double* sums,
+                                const Stream& stream) {
+  return work.forward.keep ? launch_gradients_mma<Bias, true>(op, work, y, delta, dq, dk, dv, sums, stream)
+                           : launch_gradients_mma<Bias, false>(op, work, y, delta, dq, dk, dv, sums, stream);
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

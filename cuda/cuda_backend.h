@@ -50,6 +50,7 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
     device_->readback.forget();
     sums_.forget();
   }
+  bool sums_gradients() const override { return true; }
   void finish_sums() override { sums_.finish(); }
   Exchange& exchange(Group& group) override;
   std::unique_ptr<Watch> watch() override { return std::make_unique<StreamWatch>(stream_); }
@@ -86,6 +87,8 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   /// y = x w^T + b (+ residual), each value rounded once. Null: without.
   template <class T>
   void multiply_forward(const char* op, LinearDims, Tensor x, const T* weights, T* bias, const T* residual, T* y);
+  /// to (+)= the sums over the rows of x [rows, cols].
+  void sum_rows(const char* op, std::int64_t rows, std::int64_t cols, Tensor x, Gradient to);
   bool multiply_lt(const char* op, LtProduct, const LtOperands&);
   void multiply(const char* op, LtProduct, const LtOperands&);
   // optimizer.cu: P is the parameters' type, F that of the factors of products.

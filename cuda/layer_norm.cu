@@ -88,30 +88,47 @@ void forward(const char* op, NormDims d, const NormForward& n, const Stream& str
     launch(op, norm_forward<T>, warp_a_row(d.rows), stream, d, in, g, b, out, m, s);
 }
 
-/// K is the number of wanted parameter gradients: gain and bias, gain only, or none.
+/// K is the number of wanted parameter gradients: gain and bias, gain only, or none. Returns whether n.dsum is among what
+/// was computed.
 template <class T, int K>
-void backward(const char* op, NormDims d, const NormBackward& n, const Gradient (&dparameters)[K > 0 ? K : 1],
+bool backward(const char* op, NormDims d, const NormBackward& n, const Gradient (&dparameters)[K > 0 ? K : 1],
               WaitingSums& waiting, const Stream& stream) {
-  if (K == 0 && !n.dx) return;
+  if (K == 0 && !n.dx) return false;
   const T *up = n.dy.data<T>(), *in = n.x.data<T>();
   T* out = n.dx.to.data<T>();
   const bool add = n.dx && adds(n.dx);
   const Param<T>* g = n.gamma.data<Param<T>>();
   const Acc<T>*m = n.mean.data<Acc<T>>(), *s = n.rstd.data<Acc<T>>();
+  bool summed = false;
   const bool held = hold_rows<T>(d.cols, {up, in, out}, {g}, [&](auto values, int warps) {
     constexpr int kHeld = decltype(values)::value;
-    const std::int64_t chunk_rows = rows_of_norm_chunk<T>(d.rows, kHeld), chunks = ceil_div(d.rows, chunk_rows);
-    double* partial = waiting.room(K * chunks * d.cols + 1);
-    const bool ahead = reads_ahead<T, kHeld, K>(warps);
-    launch(op, norm_held_gradient<T, kHeld, K>, {chunks, kNormThreads, norm_gradient_shared<T, kHeld, K>(warps, ahead)},
-           stream, d, chunk_rows, warps, ahead, up, in, g, m, s, out, add, partial);
-    if constexpr (K > 0) finish_sums<K, Param<T>>(op, chunks, d.cols, partial, dparameters, waiting, stream);
+    const auto start = [&](auto sum) {
+      constexpr int kAll = K + decltype(sum)::value;
+      const std::int64_t chunk_rows = rows_of_norm_chunk<T>(d.rows, kHeld), chunks = ceil_div(d.rows, chunk_rows);
+      double* partial = waiting.room(kAll * chunks * d.cols + 1);
+      const bool ahead = reads_ahead<T, kHeld, kAll>(warps);
+      launch(op, norm_held_gradient<T, kHeld, K, sum>,
+             {chunks, kNormThreads, norm_gradient_shared<T, kHeld, kAll>(warps, ahead)}, stream, d, chunk_rows, warps,
+             ahead, up, in, g, m, s, out, add, partial);
+      if constexpr (kAll > 0) {
+        Gradient to[kAll];
+        for (int k = 0; k < K; ++k) to[k] = dparameters[k];
+        if (sum) to[kAll - 1] = n.dsum;
+        finish_sums<kAll, Param<T>>(op, chunks, d.cols, partial, to, waiting, stream);
+      }
+      summed = sum;
+    };
+    // Longer rows lack the registers for a further sum.
+    if constexpr (2 * kHeld <= kMostHeld<T>)
+      if (n.dsum) return start(std::true_type());
+    start(std::false_type());
   });
-  if (held) return;
+  if (held) return summed;
   if (out) launch(op, norm_gradient<T>, warp_a_row(d.rows), stream, d, up, in, g, m, s, out, add);
   if constexpr (K > 0)
     column_sums<K, Acc<T>, Param<T>>(op, d.rows, d.cols, NormTerms<T, K>{d.cols, up, in, m, s}, dparameters, waiting,
                                      stream);
+  return false;
 }
 
 }  // namespace
@@ -124,12 +141,10 @@ void CudaBackend::layer_norm(NormDims d, const NormForward& n) {
 void CudaBackend::layer_norm_backward(NormDims d, const NormBackward& n) {
   const char* op = n.mean ? "layer_norm_backward" : "rms_norm_backward";
   for_type(op, n.x.dtype(), [&]<class T>(Type<T>) {
-    if (n.dbeta)
-      backward<T, 2>(op, d, n, {n.dgamma, n.dbeta}, sums_, stream_);
-    else if (n.dgamma)
-      backward<T, 1>(op, d, n, {n.dgamma}, sums_, stream_);
-    else
-      backward<T, 0>(op, d, n, {}, sums_, stream_);
+    const bool summed = n.dbeta    ? backward<T, 2>(op, d, n, {n.dgamma, n.dbeta}, sums_, stream_)
+                        : n.dgamma ? backward<T, 1>(op, d, n, {n.dgamma}, sums_, stream_)
+                                   : backward<T, 0>(op, d, n, {}, sums_, stream_);
+    if (n.dsum && !summed) sum_rows(op, d.rows, d.cols, n.dx.to, n.dsum);
   });
 }
 

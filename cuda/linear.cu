@@ -135,6 +135,10 @@ T* CudaBackend::as_read(Tensor parameter, Buffer& to) {
   return rounded;
 }
 
+void CudaBackend::sum_rows(const char* op, std::int64_t rows, std::int64_t cols, Tensor x, Gradient to) {
+  map(op, rows, cols, shared::SameAndSum(), Operands<1, 0, 1>{.in = {x}, .sums = {to}});
+}
+
 bool CudaBackend::multiply_lt(const char* op, LtProduct p, const LtOperands& with) {
   p.tf32 = tf32_;
   return lt_products_(op, p, with);
@@ -182,9 +186,7 @@ void CudaBackend::linear_backward(LinearDims d, const LinearBackward& args) {
   for_type("linear", args.x.dtype(), [&]<class T>(Type<T>) {
     const T* dy = args.dy.data<T>();
     input_and_weight_gradients<T>(d, args, dy, args.dx);
-    if (args.db)
-      map("linear_backward", d.rows, d.out, shared::SameAndSum(),
-          Operands<1, 0, 1>{.in = {args.dy}, .sums = {args.db}});
+    if (args.db) sum_rows("linear_backward", d.rows, d.out, args.dy, args.db);
   });
 }
 
@@ -236,7 +238,7 @@ void CudaBackend::linear_backward_through_gelu(LinearDims d, GeluForm form, cons
       }
     }
     input_and_weight_gradients<T>(d, args, dy, {});
-    if (args.db) map(kOp, d.rows, d.out, shared::SameAndSum(), Operands<1, 0, 1>{.in = {args.dy}, .sums = {args.db}});
+    if (args.db) sum_rows(kOp, d.rows, d.out, args.dy, args.db);
   });
 }
 

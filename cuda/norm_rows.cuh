@@ -186,23 +186,23 @@ __device__ void add_few(const Team& team, A (&few)[K][kHeld], double* total, A* 
 }
 
 /// dx = rstd (g - mean(g) - x_hat mean(g x_hat)), g = dy gamma. The K column sums, of dy x_hat and for K = 2 also
-/// of dy, go to partial [K, chunks, cols]. dx, mean and gamma are null if absent; without a mean, the term mean(g)
-/// is dropped.
-template <class T, int kHeld, int K>
+/// of dy, go to partial [K, chunks, cols], and with kSum those of the dx that is stored behind them. dx, mean and gamma
+/// are null if absent; without a mean, the term mean(g) is dropped.
+template <class T, int kHeld, int K, bool kSum>
 __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
     norm_held_gradient(NormDims d, std::int64_t chunk_rows, int warps, bool ahead, const T* dy, const T* x,
                        const Param<T>* gamma, const Acc<T>* mean, const Acc<T>* rstd, T* dx, bool add,
                        double* partial) {
   begin_kernel();
   using A = Acc<T>;
-  constexpr int V = kVector<T>, kVectors = kHeld / V, kSums = K > 0 ? K : 1;
+  constexpr int V = kVector<T>, kVectors = kHeld / V, kAll = K + kSum, kSums = kAll > 0 ? kAll : 1;
   constexpr int kFewRows = 8;  // that a thread adds in A
   NORMLAB_SHARED(A, of_warp, 2 * 2 * kNormWarps);
   NORMLAB_DYNAMIC_SHARED(double, total);
   const Team team(warps);
-  const int cols = static_cast<int>(d.cols), teams = kNormWarps / warps, totals = K * kHeld * team.lanes;
+  const int cols = static_cast<int>(d.cols), teams = kNormWarps / warps, totals = kAll * kHeld * team.lanes;
   A* each = reinterpret_cast<A*>(total + totals);
-  T* const staged = reinterpret_cast<T*>(each + K * kHeld * kNormThreads) + static_cast<int>(threadIdx.x) * V;
+  T* const staged = reinterpret_cast<T*>(each + kAll * kHeld * kNormThreads) + static_cast<int>(threadIdx.x) * V;
   for (int at = static_cast<int>(threadIdx.x); at < totals; at += kNormThreads) total[at] = 0;
   const std::int64_t begin = blockIdx.x * chunk_rows, end = begin + chunk_rows < d.rows ? begin + chunk_rows : d.rows;
   A few[kSums][kHeld] = {};
@@ -286,18 +286,21 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
         if (!there || c >= cols) break;
         T out[V];
         unpack(packed[2][i], out);
-        for (int k = 0; k < V; ++k) put(out[k], norm_dx(s, g[i * V + k], mean_g, h[i * V + k], mean_gh), add);
+        for (int k = 0; k < V; ++k) {
+          put(out[k], norm_dx(s, g[i * V + k], mean_g, h[i * V + k], mean_gh), add);
+          if constexpr (kSum) few[K][i * V + k] += A(out[k]);
+        }
         store(dx + row + c, out);
       }
     }
-    if (++rows % kFewRows == 0 && K > 0) add_few(team, few, total, each);
+    if (++rows % kFewRows == 0 && kAll > 0) add_few(team, few, total, each);
   }
-  if constexpr (K > 0) {
+  if constexpr (kAll > 0) {
     add_few(team, few, total, each);
     __syncthreads();
     for (int c = static_cast<int>(threadIdx.x); c < cols; c += kNormThreads) {
       const int lane = c / V % team.lanes, i = c / V / team.lanes * V + c % V;
-      for (int k = 0; k < K; ++k)
+      for (int k = 0; k < kAll; ++k)
         partial[(std::int64_t{k} * gridDim.x + blockIdx.x) * cols + c] = total[(k * kHeld + i) * team.lanes + lane];
     }
   }

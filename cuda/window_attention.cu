@@ -47,7 +47,8 @@ void CudaBackend::window_attention_backward(AttentionDims d, const AttentionInpu
         work_of<T>(d, input, bias_of<A>(windows, d.heads, input.table),
                    {dy.raw(), output.y.raw(), to.dq.to.raw(), to.dk.to.raw(), to.dv.to.raw()}),
         dy.data<T>(), output.lse.data<A>(), delta};
-    run_attention_backward(kOp, work, output.y.data<T>(), delta, to.dq, to.dk, to.dv, stream_);
+    run_attention_backward(kOp, work, output.y.data<T>(), delta, to.dq, to.dk, to.dv, nullptr, stream_);
+    if (to.dsum) sum_rows(kOp, d.batch * d.tokens, d.stride, to.dq.to, to.dsum);
     if (!to.dtable) return;
     run_bias_terms(kOp, plan, work, terms, stream_);
     column_sums<1, A, Param<T>>(kOp, plan.rows, cols, BiasTerms<A>{cols, terms}, {to.dtable}, sums_, stream_);

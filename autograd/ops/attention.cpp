@@ -75,6 +75,7 @@ Var attention(const Options& args, const Var& q, const Var& k, const Var& v) {
       to.dq = side_by_side(all, 0, 3);
       to.dk = side_by_side(all, 1, 3);
       to.dv = side_by_side(all, 2, 3);
+      to.dsum = d.sums(0);
     }
     backend.attention_backward(dims, input, output, dy, to);
   });

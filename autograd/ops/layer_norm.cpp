@@ -15,12 +15,19 @@ Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double eps) {
   const Tensor g = gamma ? gamma.value() : Tensor(), b = beta ? beta.value() : Tensor();
   tape.backend().layer_norm(dims, {.x = x.value(), .gamma = g, .beta = b, .y = y, .mean = mean, .rstd = rstd});
   // Keeps mean and rstd, [rows] each. The backward pass recomputes x_hat, which would take another [rows, cols].
-  return tape.record(
-      "layer_norm", {x, gamma, beta}, y, [=, x = x.value()](Backend& backend, const Tensor& dy, Grads& d) {
-        const NormBackward args{
-            .dy = dy, .x = x, .gamma = g, .mean = mean, .rstd = rstd, .dx = d[0], .dgamma = d[1], .dbeta = d[2]};
-        backend.layer_norm_backward(dims, args);
-      });
+  return tape.record("layer_norm", {x, gamma, beta}, y,
+                     [=, x = x.value()](Backend& backend, const Tensor& dy, Grads& d) {
+                       const NormBackward args{.dy = dy,
+                                               .x = x,
+                                               .gamma = g,
+                                               .mean = mean,
+                                               .rstd = rstd,
+                                               .dx = d[0],
+                                               .dgamma = d[1],
+                                               .dbeta = d[2],
+                                               .dsum = d.sums(0)};
+                       backend.layer_norm_backward(dims, args);
+                     });
 }
 
 }  // namespace normlab

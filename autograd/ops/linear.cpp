@@ -45,17 +45,24 @@ Var product(const Activation& input, const Var& weight, const Var& bias, const V
   Tape& tape = x.tape();
   Tensor y = tape.empty(shape, x.value().dtype());
   tape.backend().linear(dims, x.value(), weight.value(), value_of(bias), value_of(residual), y);
-  return tape.record(op, {x, weight, bias, residual}, y,
-                     [=, x = tape.save(x), w = weight.value(), form = input.form_, slope = input.slope_](
-                         Backend& backend, const Tensor& dy, Grads& d) {
-                       const LinearBackward args{
-                           .dy = dy, .x = x.value(), .w = w, .dx = d[0], .dw = d[1], .db = d[2], .saved = slope};
-                       if (slope)
-                         backend.linear_backward_through_gelu(dims, form, args);
-                       else
-                         backend.linear_backward(dims, args);
-                       if (!d.take(3)) backend.copy_gradient(dy, d[3]);
-                     });
+  const Var out = tape.record(op, {x, weight, bias, residual}, y,
+                              [=, x = tape.save(x), w = weight.value(), form = input.form_, slope = input.slope_](
+                                  Backend& backend, const Tensor& dy, Grads& d) {
+                                const LinearBackward args{.dy = dy,
+                                                          .x = x.value(),
+                                                          .w = w,
+                                                          .dx = d[0],
+                                                          .dw = d[1],
+                                                          .db = d.summed() ? Gradient() : d[2],
+                                                          .saved = slope};
+                                if (slope)
+                                  backend.linear_backward_through_gelu(dims, form, args);
+                                else
+                                  backend.linear_backward(dims, args);
+                                if (!d.take(3)) backend.copy_gradient(dy, d[3]);
+                              });
+  tape.row_sums(out, bias);
+  return out;
 }
 
 Var linear(const Activation& x, const Var& weight, const Var& bias) { return product(x, weight, bias, Var()); }

@@ -12,7 +12,8 @@ Var rms_norm_of(const char* op, const NormDims& dims, const Var& x, const Var& g
   Tensor rstd = tape.empty_acc(x.value(), {dims.rows});
   tape.backend().layer_norm(dims, {.x = x.value(), .gamma = gamma.value(), .y = y, .rstd = rstd});
   return tape.record(op, {x, gamma}, y, [=, x = x.value(), g = gamma.value()](Backend& b, const Tensor& dy, Grads& d) {
-    b.layer_norm_backward(dims, {.dy = dy, .x = x, .gamma = g, .rstd = rstd, .dx = d[0], .dgamma = d[1]});
+    b.layer_norm_backward(dims,
+                          {.dy = dy, .x = x, .gamma = g, .rstd = rstd, .dx = d[0], .dgamma = d[1], .dsum = d.sums(0)});
   });
 }
 

@@ -6,6 +6,8 @@
 
 #include "autograd/grad_check.h"
 #include "autograd/ops.h"
+#include "tests/cuda_emulation/scheduler.h"
+#include "tests/devices.h"
 
 using namespace normlab;
 
@@ -69,7 +71,63 @@ std::vector<Step> three_steps() {
   return steps;
 }
 
+/// The gradients of the three biases of a block's attention branch that ends in a norm, of its input and of the norm's
+/// parameters. A guard makes each closure compute the gradients of its own parameters alone.
+std::vector<double> block_gradients(DType type, std::int64_t width, bool guarded) {
+  Arena arena(current_device().memory()), memory(current_device().memory());
+  Tape tape(current_device().backend.with_bf16(current_device().bf16), arena);
+  if (guarded) tape.guard();
+  const DType param = type == DType::bf16 ? DType::f32 : type;
+  std::vector<Var> leaves;
+  std::vector<std::vector<std::uint8_t>> written;
+  written.reserve(16);
+  std::vector<Tensor> gradients;
+  const auto parameter = [&](const Shape& shape, std::uint64_t seed) {
+    gradients.push_back(memory.empty(shape, param));
+    written.push_back({0});
+    return tape.parameter(randn(memory, shape, param, seed), gradients.back(), written.back());
+  };
+  const Var x = tape.input(randn(memory, {3, 20, width}, type, 1), true);
+  const Var a = tape.input(randn(memory, {3, 20, width}, type, 2), true);
+  const Var h = linear_add(a, parameter({width, width}, 3), parameter({width}, 4), x);
+  const Var n = layer_norm(h, parameter({width}, 5), parameter({width}, 6), 1e-6);
+  const Var y = attention(linear(n, parameter({3 * width, width}, 7), parameter({3 * width}, 8)), 2);
+  const Var z =
+      rms_norm(linear_add(y, parameter({width, width}, 9), parameter({width}, 10), h), parameter({width}, 11), 1e-6);
+  tape.backward(z, randn(memory, {3, 20, width}, type, 12));
+  tape.backend().synchronize();
+  std::vector<double> all;
+  gradients.push_back(x.grad());
+  for (const Tensor& g : gradients)
+    for (std::int64_t i = 0; i < g.size(); ++i) all.push_back(number_at(g, i));
+  return all;
+}
+
 }  // namespace
+
+TEST_CASE("tape: gradients of biases are the same whoever sums them") {
+  on_each_device([] {
+    for (const DType type : {DType::f32, DType::f64, DType::bf16})
+      for (const std::int64_t width : {48, 24, 1100}) {  // whole vectors, and rows that a GPU's norm reads again
+        CAPTURE(to_string(type));
+        CAPTURE(width);
+        const long before = emulation::kernels_launched();
+        const std::vector<double> own = block_gradients(type, width, true);
+        const long between = emulation::kernels_launched();
+        const std::vector<double> shared = block_gradients(type, width, false);
+        const long after = emulation::kernels_launched();
+        REQUIRE(own.size() == shared.size());
+        double apart = 0, largest = 0;
+        for (std::size_t i = 0; i < own.size(); ++i) {
+          apart = std::max(apart, std::abs(own[i] - shared[i]));
+          largest = std::max(largest, std::abs(own[i]));
+        }
+        CHECK(apart <= (type == DType::f64 ? 1e-13 : 1e-6) * largest);
+        // The guard's checks aside, each of three biases takes two launches where nothing else sums it.
+        if (current_device().name == "cuda (emulated)") MESSAGE(between - before << " " << after - between);
+      }
+  });
+}
 
 TEST_CASE("tape: the guard names the first value that is not finite in the forward pass") {
   Arena arena, memory;
