@@ -6,6 +6,7 @@
 
 #include "autograd/grad_check.h"
 #include "autograd/ops.h"
+#include "nn/probes/probes.h"
 #include "tests/cuda_emulation/scheduler.h"
 #include "tests/devices.h"
 
