@@ -16,7 +16,6 @@ inline constexpr int kForwardBlocks = 2;
 template <class T, int kWidth, class Bias>
 __global__ void __launch_bounds__(kForwardWarps<Acc<T>, kWidth>* kWarp, kForwardBlocks)
     attention_forward(AttentionWork<T, Bias> work, T* y, Acc<T>* lse) {
-  begin_kernel();
   using A = Acc<T>;
   using L = Tiling<A, kWidth>;
   NORMLAB_DYNAMIC_SHARED(A, queries);

@@ -13,7 +13,6 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 /// delta [B, H, N], one warp per row.
 template <class T>
 __global__ void attention_delta(AttentionDims d, const T* dy, const T* y, Acc<T>* delta) {
-  begin_kernel();
   const std::int64_t r = row_of_warp();
   if (r >= d.batch * d.heads * d.tokens) return;  // a whole warp
   const auto head = static_cast<int>(r / d.tokens), heads = static_cast<int>(d.heads);
@@ -157,7 +156,6 @@ class BackwardTile {
 template <class T, int kWidth, class Bias>
 __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwardBlocks<Acc<T>, kWidth>)
     attention_query_gradient(AttentionBackwardWork<T, Bias> work, T* dq, bool add) {
-  begin_kernel();
   using L = Tiling<Acc<T>, kWidth>;
   NORMLAB_DYNAMIC_SHARED(Acc<T>, memory);
   BackwardTile<T, kWidth, Bias, false> tile(work, memory);
@@ -178,7 +176,6 @@ __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwa
 template <class T, int kWidth, class Bias>
 __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwardBlocks<Acc<T>, kWidth>)
     attention_key_gradients(AttentionBackwardWork<T, Bias> work, T* dk, T* dv, bool add_k, bool add_v) {
-  begin_kernel();
   using L = Tiling<Acc<T>, kWidth>;
   NORMLAB_DYNAMIC_SHARED(Acc<T>, memory);
   BackwardTile<T, kWidth, Bias, true> tile(work, memory);

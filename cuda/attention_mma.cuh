@@ -57,7 +57,6 @@ struct MmaSoftmax {
 template <int kWidth, class Bias, bool kDrops>
 __global__ void __launch_bounds__(MmaTiling<kWidth>::kForwardWarps* kWarp, MmaTiling<kWidth>::kForwardBlocks)
     attention_forward_mma(AttentionWork<bf16, Bias> work, int tile_rows, bf16* y, float* lse) {
-  begin_kernel();
   using L = MmaTiling<kWidth>;
   NORMLAB_DYNAMIC_SHARED(bf16, memory);
   const AttentionDims& d = work.dims;

@@ -331,7 +331,6 @@ template <int kWidth, class Bias, bool kDrops>
 __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaTiling<kWidth>::kBackwardBlocks)
     attention_query_gradient_mma(AttentionBackwardWork<bf16, Bias> work, int tile_rows, const bf16* y, float* delta,
                                  bf16* dq, bool add) {
-  begin_kernel();
   using L = MmaTiling<kWidth>;
   NORMLAB_DYNAMIC_SHARED(bf16, memory);
   MmaBackwardTile<kWidth, Bias, false, kDrops> tile(work, tile_rows, memory);
@@ -358,7 +357,6 @@ template <int kWidth, class Bias, bool kDrops>
 __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaTiling<kWidth>::kBackwardBlocks)
     attention_key_gradients_mma(AttentionBackwardWork<bf16, Bias> work, int tile_rows, bf16* dk, bf16* dv, bool add_k,
                                 bool add_v) {
-  begin_kernel();
   using L = MmaTiling<kWidth>;
   NORMLAB_DYNAMIC_SHARED(bf16, memory);
   MmaBackwardTile<kWidth, Bias, true, kDrops> tile(work, tile_rows, memory);
@@ -388,7 +386,6 @@ template <int kWidth, class Bias, bool kDrops>
 __global__ void __launch_bounds__(kHeadWarps* kWarp, 1)
     attention_gradients_mma(AttentionBackwardWork<bf16, Bias> work, int tile_rows, const bf16* y, float* delta,
                             bf16* dq, bf16* dk, bf16* dv, bool add_q, bool add_k, bool add_v, double* sums) {
-  begin_kernel();
   using L = MmaTiling<kWidth>;
   NORMLAB_DYNAMIC_SHARED(bf16, memory);
   MmaBackwardTile<kWidth, Bias, true, kDrops, true> tile(work, tile_rows, memory);

@@ -59,7 +59,6 @@ Launch a_group_a_row(const Groups& groups) { return {groups.count * ceil_div(gro
 
 template <class A>
 __global__ void __launch_bounds__(kColumnThreads) centre(Groups groups, const double* partial, A* mean) {
-  begin_kernel();
   const TileColumn at(groups.cols);
   const double sum = sum_of_group(groups, partial, 0, at.row, at.c);
   if (at.writes(groups.cols)) mean[at.row * groups.cols + at.c] = A(sum / double(groups.size(at.row)));
@@ -74,7 +73,6 @@ __device__ void move(P& running, double carry, double by) {
 template <class A, class P>
 __global__ void __launch_bounds__(kColumnThreads) statistics(Groups groups, BatchNormDims d, const double* partial,
                                                              A* mean, A* rstd, P* running_mean, P* running_var) {
-  begin_kernel();
   const TileColumn at(groups.cols);
   double new_mean = 0, new_var = 0;
   for (std::int64_t g = 0; g < groups.count; ++g) {
@@ -98,7 +96,6 @@ __global__ void __launch_bounds__(kColumnThreads) statistics(Groups groups, Batc
 template <class P>
 __global__ void __launch_bounds__(kColumnThreads)
     means_of_terms(Groups groups, const double* partial, P* means, SumsTo<2, P> targets) {
-  begin_kernel();
   const TileColumn at(groups.cols);
   const int k = static_cast<int>(at.row);
   double total = 0;

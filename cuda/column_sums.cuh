@@ -20,7 +20,6 @@ constexpr std::int64_t rows_of_chunk(std::int64_t rows) {
 /// partial [K, chunks, cols]: the sums of `terms` over the rows of each chunk.
 template <int K, class A, class F>
 __global__ void column_chunks(std::int64_t rows, std::int64_t cols, std::int64_t chunk_rows, F terms, double* partial) {
-  begin_kernel();
   NORMLAB_SHARED(double, of_warp, K* kColumnThreads);
   const std::int64_t tiles = ceil_div(cols, kWarp), chunk = blockIdx.x / tiles, chunks = gridDim.x / tiles;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -120,7 +119,6 @@ SumsTo<K, P> sums_to(const Gradient (&to)[K]) {
 template <int K, class P>
 __global__ void __launch_bounds__(kColumnThreads)
     finish_chunks(std::int64_t chunks, std::int64_t cols, const double* partial, double* sums, SumsTo<K, P> targets) {
-  begin_kernel();
   const TileColumn at(cols);
   const auto [to, add, grouped] = targets.at(at.row);
   if (!to) return;  // a whole block
@@ -135,7 +133,6 @@ __global__ void __launch_bounds__(kColumnThreads)
 /// to [cols / group] (+)= the sums over the columns of a group, one block each.
 template <class P>
 __global__ void add_columns(std::int64_t group, const double* sums, P* to, bool add) {
-  begin_kernel();
   sums += blockIdx.x * group;
   const double total = block_sum_of<double>(group, [&](std::int64_t i) { return sums[i]; });
   if (threadIdx.x == 0) put(to[blockIdx.x], P(total), add);

@@ -8,7 +8,6 @@ namespace {
 
 template <class A>
 __global__ void contrast_gradient(ContrastDims d, ContrastRule<A> rule, A* rows, A* cols, A* partial) {
-  begin_kernel();
   const std::int64_t i = row_of_warp();
   if (i >= d.images) return;
   const std::int64_t pair = d.first + i;
@@ -30,7 +29,6 @@ __global__ void contrast_gradient(ContrastDims d, ContrastRule<A> rule, A* rows,
 /// One warp.
 template <class A>
 __global__ void sum_partial(std::int64_t n, bool sigmoid, const A* partial, A* dt, bool add_t, A* db, bool add_b) {
-  begin_kernel();
   const A of_t = warp_sum_of<A>(n, [&](std::int64_t i) { return partial[2 * i]; });
   const A of_b = warp_sum_of<A>(n, [&](std::int64_t i) { return sigmoid ? partial[2 * i + 1] : A(0); });
   if (threadIdx.x != 0) return;
@@ -42,7 +40,6 @@ __global__ void sum_partial(std::int64_t n, bool sigmoid, const A* partial, A* d
 template <class T>
 __global__ void embed_gradient(std::int64_t rows, std::int64_t cols, const T* dy, const std::int32_t* ids,
                                Param<T>* dtable) {
-  begin_kernel();
   const std::int64_t r = row_of_warp();
   if (r >= rows) return;
   for (std::int64_t before = 0; before < r; ++before)

@@ -83,7 +83,6 @@ constexpr int kSearchThreads = 256;
 /// bad [blocks]: whether a block sees a non-finite value, which times 0 is NaN.
 template <class T>
 __global__ void search(std::int64_t n, const T* x, std::int32_t* bad) {
-  begin_kernel();
   Acc<T> zero = 0;
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += step) zero += Acc<T>(x[i]) * 0;
@@ -91,7 +90,6 @@ __global__ void search(std::int64_t n, const T* x, std::int32_t* bad) {
   if (threadIdx.x == 0) bad[blockIdx.x] = !(zero == 0);
 }
 __global__ void raise(std::int64_t blocks, const std::int32_t* bad, std::int32_t code, std::int32_t* flag) {
-  begin_kernel();
   const auto found = block_sum_of<std::int32_t>(blocks, [&](std::int64_t i) { return bad[i]; });
   if (threadIdx.x == 0 && found != 0 && *flag == 0) *flag = code;
 }

@@ -65,7 +65,6 @@ inline constexpr int kVectorThreads = 256, kRowsOfThread = 4;
 /// `blocks` per part. The grid's step is a whole number of rows, unless each thread has only one vector.
 template <int V, class F>
 __global__ void __launch_bounds__(kVectorThreads) vectors_of_parts(Parts parts, std::int64_t blocks, F f) {
-  begin_kernel();
   const std::int64_t part = parts.count == 1 ? 0 : quotient(blockIdx.x, blocks);
   const std::int64_t begin = part * parts.part_rows * parts.cols, end = begin + parts.size(part) * parts.cols;
   const std::int64_t at = ((blockIdx.x - part * blocks) * blockDim.x + threadIdx.x) * V;
@@ -96,7 +95,6 @@ void each_vector(const char* op, Parts parts, bool aligned, const Stream& stream
 /// Without columns: any number n of values, the last ones singly.
 template <int V, class F>
 __global__ void __launch_bounds__(kVectorThreads) vectors_of_values(std::int64_t n, F f) {
-  begin_kernel();
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x, whole = n / V * V;
   if (i * V < whole) f(Run<V>{i * V, std::int64_t{gridDim.x} * blockDim.x * V, whole, 0, 0});
   if constexpr (V > 1)

@@ -16,7 +16,6 @@ __device__ double wide(T value) {
 /// sums are added in order.
 template <class T>
 __global__ void over_channels(std::int64_t positions, std::int64_t cols, const T* x, double* sums) {
-  begin_kernel();
   NORMLAB_SHARED(double, of_warp, 2 * kWarps);
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   x += std::int64_t{blockIdx.x} * positions * cols;

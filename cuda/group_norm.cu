@@ -35,7 +35,6 @@ struct Group {
 template <class T>
 __global__ void group_forward(GroupNormDims d, const T* x, const Param<T>* gamma, const Param<T>* beta, T* y,
                               Acc<T>* mean, Acc<T>* rstd) {
-  begin_kernel();
   using A = Acc<T>;
   const Group group(d);
   // Two passes: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
@@ -52,7 +51,6 @@ __global__ void group_forward(GroupNormDims d, const T* x, const Param<T>* gamma
 template <class T>
 __global__ void group_gradient(GroupNormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* mean,
                                const Acc<T>* rstd, T* dx, bool add) {
-  begin_kernel();
   using A = Acc<T>;
   const Group group(d);
   const A m = mean[blockIdx.x], s = rstd[blockIdx.x];

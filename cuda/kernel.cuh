@@ -86,7 +86,6 @@ inline Launch warp_a_row(std::int64_t rows) { return {ceil_div(rows, kRowThreads
 
 template <class F>
 __global__ void element_kernel(std::int64_t n, F f) {
-  begin_kernel();
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += step) f(i);
 }

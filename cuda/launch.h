@@ -5,7 +5,6 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <tuple>
 #include <utility>
 
@@ -46,18 +45,6 @@ struct Launch {
   std::size_t shared = 0;
 };
 
-/// The first statement of every kernel. A kernel may start while the one before it ends, so that it need not wait for
-/// the launch too; this waits for the work before it, and lets the next kernel start (CUDA C++ Programming Guide,
-/// "Programmatic Dependent Launch").
-__device__ __forceinline__ void begin_kernel() {
-#ifdef NORMLAB_CUDA_EMULATED
-  ++emulation::begun;
-#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 /// Starts kernel(args...) on the stream; the kernel returns void and takes its arguments by value. Launches nothing for
 /// zero blocks. Throws InputError beyond 2^31 - 1 blocks, 1,024 threads or the device's shared memory, and
 /// EnvironmentError if CUDA refuses.
@@ -83,18 +70,7 @@ void launch(const char* op, void (*kernel)(Parameters...), Launch grid, const St
   std::apply(
       [&](auto&... value) {
         void* pointers[] = {static_cast<void*>(&value)..., nullptr};
-        cudaLaunchAttribute early{};
-        early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        early.val.programmaticStreamSerializationAllowed = 1;
-        cudaLaunchConfig_t config{};
-        config.gridDim = dim3(blocks);
-        config.blockDim = dim3(threads);
-        config.dynamicSmemBytes = grid.shared;
-        config.stream = stream.handle();
-        config.attrs = &early;
-        static const bool off = std::getenv("NORMLAB_PDL_OFF") != nullptr;
-        config.numAttrs = device_info().major >= 9 && !off ? 1 : 0;
-        check(op, cudaLaunchKernelExC(&config, function, pointers));
+        check(op, cudaLaunchKernel(function, dim3(blocks), dim3(threads), pointers, grid.shared, stream.handle()));
       },
       values);
 #endif

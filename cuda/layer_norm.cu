@@ -10,7 +10,6 @@ namespace {
 template <class T>
 __global__ void norm_forward(NormDims d, const T* x, const Param<T>* gamma, const Param<T>* beta, T* y, Acc<T>* mean,
                              Acc<T>* rstd) {
-  begin_kernel();
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;  // a whole warp
@@ -39,7 +38,6 @@ __global__ void norm_forward(NormDims d, const T* x, const Param<T>* gamma, cons
 template <class T>
 __global__ void norm_gradient(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* mean,
                               const Acc<T>* rstd, T* dx, bool add) {
-  begin_kernel();
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;

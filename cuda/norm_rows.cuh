@@ -62,7 +62,6 @@ inline constexpr int kRowsAtOnce = kHeld <= 8 ? 4 : 2;
 template <class T, int kHeld>
 __global__ void __launch_bounds__(kNormThreads) norm_held(NormDims d, int warps, const T* x, const Param<T>* gamma,
                                                           const Param<T>* beta, T* y, Acc<T>* mean, Acc<T>* rstd) {
-  begin_kernel();
   using A = Acc<T>;
   constexpr int V = kVector<T>, kVectors = kHeld / V, kRows = kRowsAtOnce<kHeld>;
   NORMLAB_SHARED(A, of_warp, 2 * kRows * kNormWarps);
@@ -193,7 +192,6 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
     norm_held_gradient(NormDims d, std::int64_t chunk_rows, int warps, bool ahead, const T* dy, const T* x,
                        const Param<T>* gamma, const Acc<T>* mean, const Acc<T>* rstd, T* dx, bool add,
                        double* partial) {
-  begin_kernel();
   using A = Acc<T>;
   constexpr int V = kVector<T>, kVectors = kHeld / V, kAll = K + kSum, kSums = kAll > 0 ? kAll : 1;
   constexpr int kFewRows = 8;  // that a thread adds in A

@@ -48,7 +48,6 @@ struct Some {
 template <class Each, bool kMoments, class Settings, class P, class M>
 __global__ void follow(std::int64_t n, bool vectors, Settings settings, UpdateFactors factors, const StepState* state,
                        UpdateBuffers<P, M> all, bf16* rounded) {
-  begin_kernel();
   if (state->nonfinite) return;
   constexpr int V = 4;
   P gradient[V] = {}, p[V] = {}, v[V] = {};
@@ -85,7 +84,6 @@ struct Summed {
 /// singly, so that the order of a sum depends on n alone.
 template <class P, bool kWhole>
 __global__ void add_lanes(std::int64_t lanes, std::int64_t stride, std::int64_t n, P* g, double* squares) {
-  begin_kernel();
   constexpr int V = kVector<P>;
   double square = 0;
   each_of_thread(ceil_div(n, V), [&](std::int64_t i) {
@@ -105,13 +103,11 @@ __global__ void add_lanes(std::int64_t lanes, std::int64_t stride, std::int64_t 
   if (threadIdx.x == 0) squares[blockIdx.x] = square;
 }
 __global__ void add_squares(std::int64_t n, const double* squares, double* to) {
-  begin_kernel();
   const auto total = block_sum_of<double>(n, [&](std::int64_t i) { return squares[i]; });
   if (threadIdx.x == 0) *to = total;
 }
 
 __global__ void clip_by_norm(ClipForm form, std::int64_t n, const double* squares, StepState* state) {
-  begin_kernel();
   double total = 0;
   for (std::int64_t i = 0; i < n; ++i) total += squares[i];
   set_clipping(form, total, state);
@@ -120,7 +116,6 @@ __global__ void clip_by_norm(ClipForm form, std::int64_t n, const double* square
 template <class P>
 __global__ void lamb_first(std::int64_t n, LambSettings s, UpdateFactors factors, const StepState* state,
                            UpdateBuffers<P> buffers, LambSquares* partial) {
-  begin_kernel();
   LambSquares sum;
   if (!state->nonfinite) {
     const LambMoments<P> each(s, factors, *state, buffers);
@@ -140,12 +135,10 @@ __device__ inline LambSquares sum_over_block(std::int64_t n, const LambSquares* 
           block_sum_of<double>(n, [&](std::int64_t i) { return squares[i].direction; })};
 }
 __global__ void add_lamb_squares(std::int64_t n, const LambSquares* partial, LambSquares* to) {
-  begin_kernel();
   const LambSquares total = sum_over_block(n, partial);
   if (threadIdx.x == 0) *to = total;
 }
 __global__ void find_ratio(std::int64_t n, const LambSquares* squares, double* ratio) {
-  begin_kernel();
   const LambSquares total = sum_over_block(n, squares);
   if (threadIdx.x == 0) *ratio = trust_ratio(total);
 }
@@ -166,7 +159,6 @@ struct MuonPlaces {
 template <class P>
 __global__ void muon_direction(MuonPlaces places, MuonSettings s, const MuonMatrix* matrices, const StepState* state,
                                UpdateBuffers<P> all, P* u, double* partial) {
-  begin_kernel();
   const std::int64_t first = matrices[places.matrix()].first;
   P* const to = u + places.matrix() * places.stride;
   const MuonDirection<P> direction(s, *state, all);
@@ -181,7 +173,6 @@ __global__ void muon_direction(MuonPlaces places, MuonSettings s, const MuonMatr
 }
 template <class P, class F>
 __global__ void muon_normalise(MuonPlaces places, const double* partial, const P* u, F* x) {
-  begin_kernel();
   const double* const own = partial + places.matrix() * places.blocks;
   const double norm = std::sqrt(block_sum_of<double>(places.blocks, [&](std::int64_t i) { return own[i]; }));
   const P scale = P(1 / (norm > kMuonSmallest ? norm : kMuonSmallest));
@@ -193,7 +184,6 @@ template <class P, class F>
 __global__ void muon_step(MuonPlaces places, std::int64_t rows, std::int64_t cols, MuonSettings s,
                           const MuonMatrix* matrices, const StepState* state, UpdateBuffers<P> all, bf16* rounded,
                           const F* x, const P* product) {
-  begin_kernel();
   const MuonMatrix of = matrices[places.matrix()];
   if (state->nonfinite || of.first < 0) return;
   const std::int64_t begin = places.matrix() * places.stride;

@@ -16,7 +16,6 @@ __device__ Acc<T> rms_scale(NormDims d, const T* x) {
 template <class T>
 __global__ void seednorm_forward(NormDims d, const T* x, const Param<T>* alpha, const Param<T>* beta,
                                  const Param<T>* gamma, T* y, Acc<T>* rstd, Acc<T>* gates) {
-  begin_kernel();
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;  // a whole warp
@@ -36,7 +35,6 @@ template <class T>
 __global__ void seednorm_gradient(NormDims d, const T* dy, const T* x, const Param<T>* alpha, const Param<T>* beta,
                                   const Param<T>* gamma, const Acc<T>* rstd, const Acc<T>* gates, T* dx, bool add,
                                   double* of_dot) {
-  begin_kernel();
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;
@@ -76,7 +74,6 @@ struct SeednormTerms {
 template <class T>
 __global__ void bhyt_forward(NormDims d, double kappa, const T* x, const Param<T>* alpha, const Param<T>* gamma, T* y,
                              Acc<T>* rstd) {
-  begin_kernel();
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;
@@ -91,7 +88,6 @@ __global__ void bhyt_forward(NormDims d, double kappa, const T* x, const Param<T
 template <class T>
 __global__ void bhyt_gradient(NormDims d, double kappa, const T* dy, const T* x, const Param<T>* alpha,
                               const Param<T>* gamma, const Acc<T>* rstd, T* dx, bool add) {
-  begin_kernel();
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;

@@ -36,7 +36,6 @@ struct WarpRow {
 
 template <class F>
 __global__ void row_kernel(std::int64_t rows, F f) {
-  begin_kernel();
   const std::int64_t r = row_of_warp();
   if (r < rows) f(WarpRow(), r);  // a whole warp
 }

@@ -12,7 +12,6 @@ constexpr int kSide = 16, kPitch = 24;
 /// One warp. Reads x, z [16, 16] and c [16, 16] from global memory and writes all of `out`.
 template <bool kPlain>
 __global__ void probe(const bf16* x, const bf16* z, const float* c, TensorCoreLane* out) {
-  begin_kernel();
   NORMLAB_SHARED(bf16, left, kSide * kPitch);
   NORMLAB_SHARED(bf16, right, kSide * kPitch);
   AsyncCopies copies;

@@ -39,7 +39,6 @@ __device__ A block_max(A value) {
 template <class T>
 __global__ void token_forward(AttentionDims d, Acc<T> scale, const T* q, const T* k, const T* v, T* y,
                               Acc<T>* all_weights) {
-  begin_kernel();
   using A = Acc<T>;
   const TokenHead at(d);
   A* const weights = all_weights + at.weights;
@@ -67,7 +66,6 @@ template <class T>
 __global__ void token_gradients(AttentionDims d, Acc<T> scale, const T* dy, const T* q, const T* k, const T* v,
                                 const Acc<T>* all_weights, Acc<T>* all_ds, T* dq, bool add_q, T* dk, bool add_k, T* dv,
                                 bool add_v) {
-  begin_kernel();
   using A = Acc<T>;
   const TokenHead at(d);
   const A* const weights = all_weights + at.weights;

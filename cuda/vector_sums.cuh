@@ -52,7 +52,6 @@ inline constexpr int kBlocksAtOnce = sizeof(A) > 4 ? 1
 template <int K, int V, class A, class F>
 __global__ void __launch_bounds__(kColumnThreads, kBlocksAtOnce<K, A>)
     chunks_of_vectors(Parts parts, std::int64_t chunk_rows, F f, double* partial) {
-  begin_kernel();
   NORMLAB_SHARED(double, of_warp, K* V* kColumnThreads);
   constexpr int kTile = V * kWarp;  // columns of a block
   const std::int64_t tiles = ceil_div(parts.cols, kTile), chunk = quotient(blockIdx.x, tiles);

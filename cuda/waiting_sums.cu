@@ -30,7 +30,6 @@ __device__ void write(const WaitingSum& sum, std::int64_t at, double value) {
 
 /// A block has a tile of columns, as in finish_chunks().
 __global__ void __launch_bounds__(kColumnThreads) finish_waiting(const __grid_constant__ Started all, int count) {
-  begin_kernel();
   std::int64_t tile;
   const WaitingSum& sum = sum_of_block(all, count, tile);
   const std::int64_t c = tile * kWarp + threadIdx.x % kWarp;
@@ -43,7 +42,6 @@ __global__ void __launch_bounds__(kColumnThreads) finish_waiting(const __grid_co
 }
 /// A block has a group of columns, as in add_columns().
 __global__ void __launch_bounds__(kColumnThreads) add_waiting(const __grid_constant__ Started all, int count) {
-  begin_kernel();
   std::int64_t group;
   const WaitingSum& sum = sum_of_block(all, count, group);
   const double* const sums = sum.sums + group * sum.group;

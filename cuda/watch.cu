@@ -20,7 +20,6 @@ __device__ unsigned long long nanoseconds() {
 #endif
 
 __global__ void hold_kernel(unsigned long long duration) {
-  begin_kernel();
   const unsigned long long begin = nanoseconds();
   while (nanoseconds() - begin < duration) {
   }

@@ -72,7 +72,6 @@ __device__ void sum_by_offset(int window, TilePair pair, const A* values, int pi
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwardBlocks<Acc<T>, kWidth>)
     bias_terms(AttentionBackwardWork<T, WindowBias<Acc<T>>> work, std::int64_t chunk_windows, Acc<T>* terms) {
-  begin_kernel();
   using A = Acc<T>;
   using L = Tiling<A, kWidth>;
   NORMLAB_DYNAMIC_SHARED(A, memory);
@@ -107,7 +106,6 @@ __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwa
 template <int kWidth, bool kDrops>
 __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaTiling<kWidth>::kBackwardBlocks)
     bias_terms_mma(AttentionBackwardWork<bf16, WindowBias<float>> work, std::int64_t chunk_windows, float* terms) {
-  begin_kernel();
   using L = MmaTiling<kWidth>;
   NORMLAB_DYNAMIC_SHARED(bf16, memory);
   const AttentionDims& d = work.forward.dims;

@@ -19,7 +19,6 @@ namespace {
 constexpr int kN = 100;
 
 __global__ void reverse_block(int n, const float* x, float* y, bool wait) {
-  begin_kernel();
   NORMLAB_SHARED(float, tile, 128);
   const int t = static_cast<int>(threadIdx.x);
   if (t < n) tile[t] = x[t];
@@ -28,54 +27,41 @@ __global__ void reverse_block(int n, const float* x, float* y, bool wait) {
 }
 
 __global__ void lane_sums(const float* x, float* y, unsigned mask) {
-  begin_kernel();
   float value = x[threadIdx.x];
   for (int step = 16; step > 0; step /= 2) value += __shfl_down_sync(mask, value, static_cast<unsigned>(step));
   if (threadIdx.x % 32 == 0) y[threadIdx.x / 32] = value;
 }
 
 __global__ void votes(const float* x, unsigned* y) {
-  begin_kernel();
   const unsigned positive = __ballot_sync(kAllLanes, x[threadIdx.x] > 50.0f);
   if (threadIdx.x % 32 == 5) y[threadIdx.x / 32] = positive;
 }
 
-__global__ void not_begun(float* y) {
-  if (threadIdx.x == 0) begin_kernel();
-  y[threadIdx.x] = 1.0f;
-}
-
 __global__ void beyond(int n, const float* x, float* y) {
-  begin_kernel();
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i <= n) y[0] = x[i];
 }
 __global__ void write_beyond(int n, float* y) {
-  begin_kernel();
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i <= n) y[i] = 1.0f;
 }
 __global__ void large_array(float* y) {
-  begin_kernel();
   NORMLAB_DYNAMIC_SHARED(float, asked);
   NORMLAB_SHARED(float, large, 5000);
   asked[threadIdx.x] = large[threadIdx.x] = 1;
   y[threadIdx.x] = asked[threadIdx.x];
 }
 __global__ void shared_beyond(float* y) {
-  begin_kernel();
   NORMLAB_DYNAMIC_SHARED(float, tile);
   tile[threadIdx.x + 1] = 1.0f;
   __syncthreads();
   y[threadIdx.x] = tile[threadIdx.x];
 }
 __global__ void barrier_of_some(float* y) {
-  begin_kernel();
   if (threadIdx.x < 40) __syncthreads();
   y[threadIdx.x] = 1.0f;
 }
 __global__ void two_barriers(float* y) {
-  begin_kernel();
   if (threadIdx.x < 32)
     __syncthreads();
   else
@@ -83,7 +69,6 @@ __global__ void two_barriers(float* y) {
   y[threadIdx.x] = 1.0f;
 }
 __global__ void diverged(const float* x, float* y) {
-  begin_kernel();
   float value = x[threadIdx.x];
   if (threadIdx.x % 2 == 0)
     value = __shfl_xor_sync(kAllLanes, value, 2);
@@ -92,16 +77,11 @@ __global__ void diverged(const float* x, float* y) {
   y[threadIdx.x] = value;
 }
 __global__ void shuffle_after_return(const float* x, float* y) {
-  begin_kernel();
   if (threadIdx.x == 7) return;
   y[threadIdx.x] = __shfl_xor_sync(kAllLanes, x[threadIdx.x], 1);
 }
-__global__ void same_place(float* y) {
-  begin_kernel();
-  y[threadIdx.x / 2] = 1.0f;
-}
+__global__ void same_place(float* y) { y[threadIdx.x / 2] = 1.0f; }
 __global__ void warp_without_barrier(float* y, bool wait) {
-  begin_kernel();
   NORMLAB_SHARED(float, tile, 32);
   tile[threadIdx.x] = 1.0f;
   __syncwarp();
@@ -110,19 +90,11 @@ __global__ void warp_without_barrier(float* y, bool wait) {
   tile[threadIdx.x] = 2.0f;
 }
 __global__ void across_blocks(float* y) {
-  begin_kernel();
   if (threadIdx.x == 0) y[0] = static_cast<float>(blockIdx.x);
 }
-__global__ void read_through(const double* p, float* y) {
-  begin_kernel();
-  y[threadIdx.x] = static_cast<float>(*p);
-}
-__global__ void count(int* counter) {
-  begin_kernel();
-  atomicAdd(counter, 1);
-}
+__global__ void read_through(const double* p, float* y) { y[threadIdx.x] = static_cast<float>(*p); }
+__global__ void count(int* counter) { atomicAdd(counter, 1); }
 __global__ void block_total(const float* x, float* y) {
-  begin_kernel();
   const float total = block_sum(x[threadIdx.x]);
   const float again = block_sum(total);
   if (threadIdx.x == 17) y[blockIdx.x] = again;
@@ -234,12 +206,6 @@ TEST_CASE_FIXTURE(Fixture, "cuda emulation: a missing barrier of a warp is found
 TEST_CASE_FIXTURE(Fixture, "cuda emulation: a warp with its barriers has no fault") {
   SKIP_WITHOUT_CHECKS();
   CHECK(fault_of([&] { launch("warp", warp_without_barrier, {1, 32}, stream, y.data<float>(), true); }) == "");
-}
-
-TEST_CASE_FIXTURE(Fixture, "cuda emulation: a kernel that does not wait for the one before it is found") {
-  CHECK(fault_of([&] {
-          launch("early", not_begun, {1, 32}, stream, y.data<float>());
-        }) == "early: a thread does not begin with begin_kernel()");
 }
 
 TEST_CASE_FIXTURE(Fixture, "cuda emulation: an element too far in global memory is found") {

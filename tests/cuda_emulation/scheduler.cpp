@@ -17,7 +17,6 @@ namespace normlab::emulation {
 
 constinit thread_local Position position{};
 constinit thread_local Running* running = nullptr;
-constinit thread_local std::uint64_t begun = 0;
 
 namespace {
 
@@ -324,7 +323,6 @@ void Machine::run(const char* op, dim3 grid, dim3 block, std::size_t shared_byte
   running_.parameters = static_cast<const char*>(call);
   running_.parameters_end = running_.parameters + call_bytes;
   const std::uint64_t seed = current_schedule();
-  begun = 0;
   try {
     for (std::uint64_t i = 0; i < blocks; ++i) {
       // Every other schedule takes the blocks from the back.
@@ -338,7 +336,6 @@ void Machine::run(const char* op, dim3 grid, dim3 block, std::size_t shared_byte
       permute(lanes_, seed, static_cast<std::uint32_t>(b), 1);
       run_block();
     }
-    if (begun != blocks * threads) throw Fault(concat(op, ": a thread does not begin with begin_kernel()"));
   } catch (...) {
     // Nothing runs on: the fibers that wait in the middle of a thread begin anew.
     fault_.clear();

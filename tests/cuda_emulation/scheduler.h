@@ -41,9 +41,6 @@ struct Position {
 };
 extern constinit thread_local Position position;
 
-/// Threads of the launch that have called begin_kernel(); run() wants all of them.
-extern constinit thread_local std::uint64_t begun;
-
 /// Calls body(call) for each thread of each block; `call` holds the kernel's arguments, which are the only memory of
 /// the host that it may read. Throws Fault; nothing of the kernel runs on after one.
 void run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call, std::size_t call_bytes,
