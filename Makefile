@@ -413,4 +413,4 @@ $(BUILD)/version: FORCE
 .PHONY: FORCE
 FORCE:
 
--include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(EMULATED_OBJECTS:.o=.d) $(BUILD)/experiments/lab/main.d $(wildcard $(BUILD)/tests/fuzz/*.d)
+-include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(EMULATED_OBJECTS:.o=.d) $(BUILD)/experiments/lab/main.d $(FORMULA_WRITER).d $(wildcard $(BUILD)/tests/fuzz/*.d)

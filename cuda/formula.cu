@@ -14,10 +14,11 @@ std::map<std::uint64_t, EmulatedFormula>& emulated_formulas() {
 
 std::string FormulaKernels::compiler() { return "emulated"; }
 
-FormulaKernels::Compiled FormulaKernels::compile(formula::CudaSource source) {
+FormulaKernels::Compiled FormulaKernels::compile(const formula::Programs& programs, formula::CudaSource source) {
   const auto found = emulated_formulas().find(formula::text_hash(source.text));
   if (found == emulated_formulas().end())
-    throw InputError(concat("formula: tests/cuda_emulation/formulas.cpp has no such formula:\n", source.text));
+    throw InputError(concat("formula: tests/cuda_emulation/formulas.h lacks ", formula::text_of(programs.tree), " for ",
+                            programs.graph.site().channels, " channels at this site"));
   return {std::move(source), found->second.rows, found->second.finish};
 }
 #else
@@ -28,7 +29,7 @@ const Nvrtc& FormulaKernels::nvrtc() {
 
 std::string FormulaKernels::compiler() { return nvrtc().words(); }
 
-FormulaKernels::Compiled FormulaKernels::compile(formula::CudaSource source) {
+FormulaKernels::Compiled FormulaKernels::compile(const formula::Programs&, formula::CudaSource source) {
   const std::vector<char> code = nvrtc().machine_code(source.text, device_info().major, device_info().minor);
   cudaLibrary_t library = nullptr;  // stays loaded as long as the process
   check("formula", cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
@@ -49,7 +50,7 @@ const FormulaKernels::Compiled& FormulaKernels::of(const formula::Programs& prog
   formula::CudaSource source = formula::cuda_source(programs, backward, dtype, vector);
   const std::string text = source.text;
   auto found = by_text_.find(text);
-  if (found == by_text_.end()) found = by_text_.emplace(text, compile(std::move(source))).first;
+  if (found == by_text_.end()) found = by_text_.emplace(text, compile(programs, std::move(source))).first;
   known = &found->second;
   return *known;
 }

@@ -35,7 +35,7 @@ class FormulaKernels {
   std::string compiler();
 
  private:
-  Compiled compile(formula::CudaSource source);
+  Compiled compile(const formula::Programs&, formula::CudaSource);
   // By the number of the programs, since making a text takes time; and by the text.
   std::map<std::tuple<std::uint64_t, bool, DType, int>, const Compiled*> known_;
   std::map<std::string, Compiled> by_text_;

@@ -13,13 +13,15 @@ int main(int count, char** words) {
   const std::size_t unit = count == 2 ? std::strtoul(words[1], nullptr, 10) : kUnits + kLongUnits;
   if (unit >= kUnits + kLongUnits) return 2;
   const bool more = unit >= kUnits;
-  const std::vector<TestFormula> all = test_formulas(more);
+  std::vector<TestFormula> all = test_formulas(more);
+  for (const std::vector<TestFormula>& others : {network_formulas(), edge_formulas()})
+    if (!more) all.insert(all.end(), others.begin(), others.end());
   const std::size_t first = more ? unit - kUnits : unit, step = more ? kLongUnits : kUnits;
   std::set<std::uint64_t> written;
   std::cout << "#include \"cuda/formula_kernels.h\"\n#include \"cuda/kernel.cuh\"\n";
   for (std::size_t i = first; i < all.size(); i += step) {
     const TestFormula& f = all[i];
-    const Programs programs(f.tree(), f.site(), f.parameters);
+    const Programs programs(f.tree(), f.site, f.parameters);
     for (const bool backward : {false, true}) {
       const CudaSource source = cuda_source(programs, backward, f.dtype, f.vector());
       const std::uint64_t hash = text_hash(source.text);

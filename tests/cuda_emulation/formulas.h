@@ -15,7 +15,7 @@ struct TestFormula {
   Sizes sizes;
   DType dtype;
   Tree tree() const { return tree_of(text, parameters); }
-  Site site() const { return {.channels = sizes.channels, .tokens = sizes.tokens, .depth = 12, .block = 3}; }
+  Site site{.channels = sizes.channels, .tokens = sizes.tokens, .depth = 12, .block = 3};
   /// Values that are read at once where nothing is aligned worse than the rows are.
   int vector() const {
     const int whole = int(16 / size_of(dtype));
@@ -74,6 +74,40 @@ inline std::vector<TestFormula> test_formulas(bool more = false) {
   add(fixed[0], {2, 3, 9000}, DType::bf16);  // wider than registers hold
   RandomFormulas texts(21);
   while (out.size() < 50) add(texts.next(), sizes[out.size() % 5], kTypes[out.size() % 3]);
+  return out;
+}
+
+/// Those whose values depend on the order of equal ones, or on what NaN does.
+inline std::vector<TestFormula> edge_formulas() {
+  std::vector<TestFormula> out;
+  for (const char* text :
+       {"max(x) * x - min(-x)", "max_tokens(x) + min_image(x) * x", "sign(x) * relu(x) + clamp(x, -1, alpha)",
+        "min(x, alpha) + max(shift, x) + where(x < 0, log(x), sqrt(x))", "abs(x)^alpha + x^-alpha + x^0.5",
+        "sqrt(x * x) + where(x > 0, 1 / x, 3 * x) + softplus(x)"})
+    out.push_back({text, kParameters, {2, 4, 40}, DType::f64});
+  return out;
+}
+
+/// Of networks in tests/nn/training/devices_test.cpp: over images, over channels, and both with their training's
+/// progress.
+inline const char* const kOfImages =
+    "gamma * x / (abs(x) + alpha * std_image(x)) + beta * progress * block / (depth * N)";
+inline const char* const kOfWindows = "(x - mean_image(x)) / std_image(x)";
+inline const char* const kOfHeads = "x / (abs(x) + rms(x))";
+inline const char* const kOfTokens = "gamma * x / rms(x) * (1 + progress)";
+inline std::vector<TestFormula> network_formulas() {
+  const Parameter alpha = kParameters[0], beta = kParameters[1], gamma = kParameters[2], progress{.name = "progress"};
+  std::vector<TestFormula> out;
+  const auto add = [&](const char* text, const std::vector<Parameter>& parameters, const Site& site, DType type) {
+    out.push_back({text, parameters, {1, 1, site.channels}, type, site});
+  };
+  for (const DType type : {DType::f64, DType::f32, DType::bf16}) {
+    for (const std::int64_t block : {1, 2})
+      add(kOfImages, {alpha, beta, gamma, progress}, {.channels = 24, .tokens = 16, .depth = 2, .block = block}, type);
+    add(kOfHeads, {}, {.channels = 8}, type);
+    add(kOfTokens, {gamma, progress}, {.channels = 24}, type);
+  }
+  for (const std::int64_t width : {6, 12, 24, 48}) add(kOfWindows, {}, {.channels = width, .eps = 1e-5}, DType::f64);
   return out;
 }
 

@@ -36,6 +36,43 @@ void check_formulas(bool more) {
 }  // namespace
 
 TEST_CASE("cuda: formulas have the CPU's values and gradients like finite differences") { check_formulas(false); }
+TEST_CASE("cuda: a formula gives NaN and ties where the CPU does") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  on_each_device([&] {
+    Backend& backend = current_device().backend;
+    if (!backend.whole_batch()) return;
+    for (const TestFormula& f : edge_formulas()) {
+      CAPTURE(f.text);
+      Case c(f.tree(), f.sizes, 1, f.parameters);
+      for (std::size_t i = 0; i < c.in[0].size(); ++i) c.in[0][i] = double(i % 7) - 3;  // equal ones, and 0
+      c.in[0][5] = nan;
+      const std::vector<Values> wanted = c.run(f.dtype), got = c.run(f.dtype, backend);
+      for (std::size_t k = 0; k < wanted.size(); ++k)
+        for (std::size_t i = 0; i < wanted[k].size(); ++i) {
+          CAPTURE(k);
+          CAPTURE(i);
+          if (std::isnan(wanted[k][i]))
+            CHECK(std::isnan(got[k][i]));
+          else if (std::isinf(wanted[k][i]))
+            CHECK(got[k][i] == wanted[k][i]);
+          else
+            CHECK(got[k][i] == doctest::Approx(wanted[k][i]).epsilon(1e-12));
+        }
+    }
+  });
+}
+
+TEST_CASE("cuda: the part of a formula that is NaN first is named") {
+  on_each_device([] {
+    Backend& backend = current_device().backend;
+    const Programs programs(tree_of("log(x) + sqrt(x - 2) * x", {}), {.channels = 3}, {});
+    Arena memory(backend.memory());
+    const Tensor x = memory.empty({1, 6, 3}, DType::f64);
+    std::fill_n(x.data<double>(), 18, 1.0);
+    CHECK(backend.first_nan({1, 6, 3}, {.forward = {.programs = &programs, .x = x}}) == "sqrt(x - 2)");
+  });
+}
+
 TEST_CASE("cuda: two hundred random formulas" * doctest::skip()) { check_formulas(true); }
 
 }  // namespace normlab::formula
