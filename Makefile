@@ -390,7 +390,7 @@ $(BUILD)/emulated/%.o: %.cu $(BUILD)/flags
 	@$(CXX) -x c++ $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) $(EMULATION_FLAGS) -c $< -o $@
 # Nothing joins a product and a sum, as in NVRTC's kernels.
 FORMULA_WRITER := $(BUILD)/tests/cuda_emulation/formula_units
-$(FORMULA_WRITER): $(FORMULA_WRITER).o $(addprefix $(BUILD)/core/,formula/cuda_source.o formula/graph.o formula/program.o formula/tree.o error.o)
+$(FORMULA_WRITER): $(FORMULA_WRITER).o $(addprefix $(BUILD)/core/,formula/cuda_rows.o formula/cuda_source.o formula/cuda_values.o formula/graph.o formula/program.o formula/tree.o error.o)
 	@$(call step,LINK $@)
 	@$(CXX) $(LDFLAGS) $^ -lfmt -o $@
 $(FORMULA_UNITS:%=$(BUILD)/emulated/formulas/%.o): $(BUILD)/emulated/formulas/%.o: $(FORMULA_WRITER) cuda/formula_kernels.h
