@@ -69,7 +69,7 @@ LIGHT := $(filter $(LIGHT_ROOMS:%=%/%),$(LIBRARY))
 CUDA_SOURCES := $(sort $(wildcard cuda/*.cu))
 EMULATED := $(CUDA_SOURCES) $(sort $(wildcard tests/cuda_emulation/*_test.cu))
 TESTS := $(shell find tests -name '*_test.cpp' -printf '%h %p\n' | sort -k1,1 -k2,2 | sed 's/.* //')
-TEST_SUPPORT := $(wildcard tests/cuda_emulation/*.cpp) tests/devices.cpp tests/system_calls.cpp tests/main.cpp
+TEST_SUPPORT := $(filter-out %/formula_units.cpp,$(wildcard tests/cuda_emulation/*.cpp)) tests/devices.cpp tests/system_calls.cpp tests/main.cpp
 
 # Most time goes into the headers and templates that files of a room share. A new build therefore compiles several of
 # them as one, a unit (.ci/units). Not those with fused multiply-adds, whose bits could change with their neighbours
@@ -89,7 +89,9 @@ objects_of = $(patsubst %.cpp,$(BUILD)/%.o,$(filter-out $(UNITS),$(1)))
 
 OBJECTS := $(call objects_of,$(LIBRARY)) $(filter-out $(BUILD)/joined/tests/%,$(UNIT_OBJECTS)) $(BUILD)/recipes.o $(if $(filter 1,$(CUDA)),$(CUDA_SOURCES:%.cu=$(BUILD)/%.o))
 TEST_OBJECTS := $(call objects_of,$(TESTS)) $(filter $(BUILD)/joined/tests/%,$(UNIT_OBJECTS)) $(TEST_SUPPORT:%.cpp=$(BUILD)/%.o)
-EMULATED_OBJECTS := $(EMULATED:%.cu=$(BUILD)/emulated/%.o)
+# Kernels of formulas, whose text a program writes; with LONG=1 also those of the long tests.
+FORMULA_UNITS := 0 1 $(if $(LONG),2 3 4 5 6 7 8 9)
+EMULATED_OBJECTS := $(EMULATED:%.cu=$(BUILD)/emulated/%.o) $(FORMULA_UNITS:%=$(BUILD)/emulated/formulas/%.o)
 BINARY := $(BUILD)/normlab
 TEST_BINARY := $(BUILD)/tests/run
 REVERSED := $(BUILD)/tests/normlab_reversed
@@ -147,7 +149,7 @@ test-long: deps  ## all tests, also the long ones: about an hour
 ifeq ($(origin CUDA)$(if $(NVCC),,-),file)
 	@$(MAKE) --no-print-directory CUDA=1 test-long
 else
-	$(in_parallel) build-all
+	@echo "GPU kernels: $(CUDA_WHY)"; MAKE="$(MAKE) --no-print-directory LONG=1" bash .ci/build $(BUILD) $(JOBS) build-all
 	@NORMLAB_LONG=1 bash tests/run_tests $(BUILD)
 endif
 
@@ -386,6 +388,17 @@ $(BUILD)/emulated/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(call step,CXX $< (emulated))
 	@$(CXX) -x c++ $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) $(EMULATION_FLAGS) -c $< -o $@
+# Nothing joins a product and a sum, as in NVRTC's kernels.
+FORMULA_WRITER := $(BUILD)/tests/cuda_emulation/formula_units
+$(FORMULA_WRITER): $(FORMULA_WRITER).o $(addprefix $(BUILD)/core/,formula/cuda_rows.o formula/cuda_source.o formula/cuda_values.o formula/graph.o formula/program.o formula/tree.o error.o)
+	@$(call step,LINK $@)
+	@$(CXX) $(LDFLAGS) $^ -lfmt -o $@
+$(FORMULA_UNITS:%=$(BUILD)/emulated/formulas/%.o): $(BUILD)/emulated/formulas/%.o: $(FORMULA_WRITER) cuda/formula_kernels.h
+	@mkdir -p $(@D)
+	@$(call step,CXX formulas $* (emulated))
+	@$(FORMULA_WRITER) $* > $(@:.o=.cpp)
+	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) $(EMULATION_FLAGS) -ffp-contract=off -w -c $(@:.o=.cpp) -o $@
+.PRECIOUS: $(FORMULA_WRITER).o
 $(BUILD)/tests/cuda_emulation/%.o: private CPPFLAGS += $(if $(SANITIZE),-DNORMLAB_SANITIZED)
 
 # Rewritten only if their content changes, so that other flags rebuild everything and the same flags nothing.
@@ -400,4 +413,4 @@ $(BUILD)/version: FORCE
 .PHONY: FORCE
 FORCE:
 
--include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(EMULATED_OBJECTS:.o=.d) $(BUILD)/experiments/lab/main.d $(wildcard $(BUILD)/tests/fuzz/*.d)
+-include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(EMULATED_OBJECTS:.o=.d) $(BUILD)/experiments/lab/main.d $(FORMULA_WRITER).d $(wildcard $(BUILD)/tests/fuzz/*.d)

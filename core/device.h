@@ -32,6 +32,9 @@ class Device {
   virtual std::string name() const = 0;
   /// What a result records about the device besides its name: {"gpu": ...}. Empty if every result already contains it.
   virtual std::map<std::string, std::string> provenance() const { return {}; }
+  /// What compiles formulas for this device: its version, and flags that change bits; "" if nothing has to. Throws
+  /// EnvironmentError if it is missing.
+  virtual std::string formula_compiler() { return {}; }
   virtual Memory& memory() { return host_memory(); }
   /// The device wants all images of a batch at once and the parameters in one piece.
   virtual bool whole_batch() const { return false; }

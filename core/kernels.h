@@ -247,6 +247,12 @@ struct MaskDraw {
                            Tensor y))                                                                                 \
   KERNEL(batch_norm_frozen_backward(NormDims, const NormBackward&, Tensor running_mean, Tensor running_var))          \
                                                                                                                       \
+  /* Norms that are given by formulas. */                                                                             \
+  KERNEL(formula(FormulaDims, const FormulaForward&))                                                                 \
+  KERNEL(formula_backward(FormulaDims, const FormulaBackward&))                                                       \
+  /* to [1] = state->progress, for formulas. */                                                                       \
+  KERNEL(put_progress(const StepState* state, Tensor to))                                                             \
+                                                                                                                      \
   /* y = softmax(q k^T / sqrt(d)) v per image and head. lse is kept, the weights are not. */                          \
   KERNEL(attention(AttentionDims, const AttentionInput&, const AttentionOutput&))                                     \
   KERNEL(attention_backward(AttentionDims, const AttentionInput&, const AttentionOutput&, Tensor dy,                  \
@@ -315,10 +321,7 @@ class Kernels {
   /// Computes all gradients that were asked for with Gradient::later.
   virtual void finish_sums() {}
 
-  /// Norms that are given by formulas.
-  virtual void formula(FormulaDims, const FormulaForward&) { refuse_formula(); }
-  virtual void formula_backward(FormulaDims, const FormulaBackward&) { refuse_formula(); }
-  /// What of the formula is NaN first: a part of its text such as "log(x)", of which no part is NaN; or if only
+  /// What of a norm's formula is NaN first: a part of its text such as "log(x)", of which no part is NaN; or if only
   /// gradients are, "the derivative by log(x)", the one that is nearest to the result. "" if there is none, or if the
   /// device cannot tell. Reads x, the parameters, and dy unless it is empty.
   virtual std::string first_nan(FormulaDims, const FormulaBackward&) { return {}; }
@@ -327,11 +330,6 @@ class Kernels {
   NORMLAB_KERNELS(NORMLAB_PURE)
   NORMLAB_SHARED_KERNELS(NORMLAB_PURE)
 #undef NORMLAB_PURE
-
- private:
-  [[noreturn]] static void refuse_formula() {
-    throw InputError("a norm that is given by a formula runs on the CPU only; use --device cpu, or a kind of norm");
-  }
 };
 
 }  // namespace normlab

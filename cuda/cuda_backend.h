@@ -7,6 +7,7 @@
 
 #include "core/shared_kernels.h"
 #include "cuda/device.h"
+#include "cuda/formula_kernels.h"
 #include "cuda/lt_products.h"
 #include "cuda/memory.h"
 #include "cuda/nccl_exchange.h"
@@ -27,6 +28,7 @@ struct CudaDevice {
   std::string preferred;      // SHA-256 of the file of its algorithms, if there is one
   Products products{stream};  // those that cuBLASLt lacks
   Readback readback{stream};
+  FormulaKernels formulas;
   WaitingSums sums{stream};
   Buffer partial{stream};  // of sums in two stages that do not wait
   Buffer rounded_weight{stream}, rounded_bias{stream};
@@ -67,6 +69,8 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   bool has_products_through_gelu(GeluForm, DType) const override;
   void linear_backward_through_gelu(LinearDims, GeluForm, const LinearBackward&) override;
   void prepare_attention(AttentionDims, DType) override;
+  std::string first_nan(FormulaDims, const FormulaBackward&) override;
+  std::string formula_compiler() override;
   NORMLAB_KERNELS(NORMLAB_OVERRIDE)
   NORMLAB_UPDATES(NORMLAB_OVERRIDE)
 

@@ -20,8 +20,6 @@ class CpuBackend final : public SharedKernels<CpuBackend> {
   void prepare_muon(std::int64_t rows, std::int64_t cols) override;
   std::int64_t panel_rows(DType) const override;
   void pack_panels(Tensor w, Tensor panels) override;
-  void formula(FormulaDims, const FormulaForward&) override;
-  void formula_backward(FormulaDims, const FormulaBackward&) override;
   std::string first_nan(FormulaDims, const FormulaBackward&) override;
   NORMLAB_KERNELS(NORMLAB_OVERRIDE)
   NORMLAB_UPDATES(NORMLAB_OVERRIDE)

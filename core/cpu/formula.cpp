@@ -389,6 +389,8 @@ void CpuBackend::formula_backward(FormulaDims d, const FormulaBackward& b) {
   });
 }
 
+void CpuBackend::put_progress(const StepState* state, Tensor to) { fill(to, state->progress); }
+
 std::string CpuBackend::first_nan(FormulaDims d, const FormulaBackward& input) {
   const FormulaForward& f = input.forward;
   const Tree& tree = f.programs->tree;

@@ -1,6 +1,7 @@
 #include "core/formula/program.h"
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 #include <utility>
 
@@ -286,7 +287,10 @@ std::size_t Program::operations() const {
 }
 
 Programs::Programs(const Tree& text, const Site& site, const std::vector<Parameter>& given, bool joins)
-    : tree(text), graph(text, site, given), parameters(given) {
+    : tree(text), graph(text, site, given), parameters(given), number([] {
+        static std::atomic<std::uint64_t> made{0};
+        return made++;
+      }()) {
   // Reductions of the forward pass, and what it makes of them, as the backward pass reads them.
   const std::size_t n = graph.nodes().size();
   std::vector<bool> forward_needs(n), backward_needs(n);

@@ -55,6 +55,7 @@ struct Programs {
   Graph graph;
   std::vector<Parameter> parameters;
   Program forward, backward;
+  const std::uint64_t number;  // of these in the process
   /// joins: whether an instruction may be several operations.
   Programs(const Tree& tree, const Site& site, const std::vector<Parameter>& parameters, bool joins = true);
   /// Values that last from the forward to the backward pass of so many images and rows.

@@ -71,7 +71,10 @@ namespace {
 /// [1], in the type of sums over x.
 Tensor progress_of(const Var& x, const Shard& shard) {
   const Tensor progress = shard.tape.empty_acc(x.value(), {1});
-  shard.tape.backend().fill(progress, shard.step.progress);
+  if (shard.step.training && shard.step.state)  // a recorded step reads that of its turn
+    shard.tape.backend().put_progress(shard.step.state, progress);
+  else
+    shard.tape.backend().fill(progress, shard.step.progress);
   return progress;
 }
 

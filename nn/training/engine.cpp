@@ -71,9 +71,6 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
            backend_.whole_batch() ? settings.device_shards : 0},
       runner_(backend_, pool_),
       recordings_(backend_) {
-  if (const std::vector<FormulaAt> formulas = formulas_of(config); backend_.whole_batch() && !formulas.empty())
-    throw InputError(concat("model: placement: ", formulas.front().name,
-                            " is a formula, which runs on the CPU only; use --device cpu, or a kind of norm"));
   const ShardPlan step = cut_.training(cut_.part_images(settings.max_batch));
   const bool few_buffers = group().alone() && !backend_.whole_batch();
   parameters_.allocate(acc_of(dtype()),

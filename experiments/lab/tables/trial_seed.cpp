@@ -19,7 +19,7 @@ namespace {
 /// The conditions for results that are comparable to the bit, in words.
 std::string environment_of(const TrialResult& result) {
   std::string words;
-  for (const char* key : {"version", "device", "gpu", "cublas", "cpu", "blas_core"})
+  for (const char* key : {"version", "device", "gpu", "cublas", "nvrtc", "cpu", "blas_core"})
     if (const std::string* const found = result.stated(key)) words += (words.empty() ? "" : ", ") + *found;
   if (const std::string* const order = result.stated("arithmetic"))
     words += concat(words.empty() ? "" : ", ", "arithmetic ", *order);

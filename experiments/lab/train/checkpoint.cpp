@@ -20,6 +20,7 @@
 #include "experiments/lab/trials/store.h"
 #include "experiments/lab/weights/convert_files.h"
 #include "experiments/lab/weights/trained_on.h"
+#include "nn/model/model.h"
 #include "nn/training/engine.h"
 #include "nn/training/shard_plan.h"
 
@@ -198,7 +199,12 @@ std::vector<std::string> state_names(Engine& engine) {
   return names;
 }
 
-std::string bits_identity(const Backend& backend, Precision precision, std::int64_t gpu_shards) {
+std::string formula_compiler_of(Backend& backend, const ModelConfig& model) {
+  return formulas_of(model).empty() ? std::string() : backend.formula_compiler();
+}
+
+std::string bits_identity(const Backend& backend, Precision precision, std::int64_t gpu_shards,
+                          const std::string& formula_compiler) {
   static const std::string identity = [] {
     return fmt::format("binary {} ({}) | OpenBLAS {} | {} | glibc {} | arithmetic {}",
                        sha256_hex(read_file("/proc/self/exe")).substr(0, 16), build_level(), blas_info().config,
@@ -210,6 +216,7 @@ std::string bits_identity(const Backend& backend, Precision precision, std::int6
   for (const char* key : {"gpu", "compute_capability", "cublas", "gpu_algorithms"})
     if (const auto found = device.find(key); found != device.end())
       words += fmt::format(" | {} {}", key, found->second);
+  if (!formula_compiler.empty()) words += " | nvrtc " + formula_compiler;
   if (backend.whole_batch() && gpu_shards > 1) words += fmt::format(" | {} shards", gpu_shards);
   return words;
 }

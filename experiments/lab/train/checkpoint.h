@@ -91,7 +91,11 @@ StateRecord record_state(Engine& engine);
 std::vector<std::string> state_names(Engine& engine);
 
 /// The conditions for equal bits: this binary, OpenBLAS and its chosen core, oneDNN if it computes products in that
-/// precision, the vector functions in use and, on a GPU, its model, cuBLAS and the file of algorithms.
-std::string bits_identity(const Backend& backend, Precision precision, std::int64_t gpu_shards = 1);
+/// precision, the vector functions in use and, on a GPU, its model, cuBLAS and the file of algorithms, and what compiles
+/// formulas.
+std::string bits_identity(const Backend& backend, Precision precision, std::int64_t gpu_shards = 1,
+                          const std::string& formula_compiler = {});
+/// What compiles this network's formulas for the device; "" if nothing has to. EnvironmentError if it is missing.
+std::string formula_compiler_of(Backend& backend, const ModelConfig& model);
 
 }  // namespace normlab

@@ -139,7 +139,8 @@ std::map<std::string, double> evaluate_again(const TrialConfig& config, const We
     const auto found = file.metadata.find(key);
     return found == file.metadata.end() ? std::string() : found->second;
   };
-  const bool same = metadata("normlab.bits") == bits_identity(backend, config.train.precision);
+  const bool same = metadata("normlab.bits") ==
+                    bits_identity(backend, config.train.precision, 1, formula_compiler_of(backend, config.model));
   backend.choose_products(same ? metadata("normlab.products") : "");
   ShardPool pool(threads);
   Engine engine(backend, pool, trial.model, engine_settings(trial));

@@ -41,6 +41,8 @@ TrialResult result_so_far(const TrialConfig& config, const TrialOptions& options
   if (options.backend->whole_batch() && options.gpu_shards > 1)
     known["gpu_shards"] = std::to_string(options.gpu_shards);
   known.merge(options.backend->provenance());
+  if (const std::string compiler = formula_compiler_of(*options.backend, config.model); !compiler.empty())
+    known["nvrtc"] = compiler;
   if (!config.dataset.labels.empty()) known[kLabelsKey] = "names first";
   return r;
 }

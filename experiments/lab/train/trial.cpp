@@ -58,7 +58,8 @@ struct Attempt {
   CheckpointInfo info{
       .trial_id = id,
       .model = canonical_model_json(config.model),
-      .bits = bits_identity(*options.backend, config.train.precision, options.gpu_shards),
+      .bits = bits_identity(*options.backend, config.train.precision, options.gpu_shards,
+                            formula_compiler_of(*options.backend, config.model)),
       .trained_on = to_metadata({config, data.train.channel_mean, data.train.channel_std, data.train.class_names}),
       .data_hash = data_hash(data),
       .note_of_data = note_of_data(config.dataset, data),

@@ -172,7 +172,8 @@ struct Verification {
         throw InputError(fmt::format("{}: was trained on data with hash {}, but the data here has hash {}{}",
                                      trial_.path().string(), *hash, data_hash(data_),
                                      note_of_data(config_.dataset, data_)));
-    const std::string here = bits_identity(*options_.backend, config_.train.precision, options_.gpu_shards);
+    const std::string here = bits_identity(*options_.backend, config_.train.precision, options_.gpu_shards,
+                                           formula_compiler_of(*options_.backend, config_.model));
     if (options_.allow_different_bits || bits.empty() || bits == here) return;
     throw InputError(
         fmt::format("{}: was trained by another program, and only the same program gives equal bits:\n"

@@ -23,6 +23,17 @@ struct Sizes {
 
 using Values = std::vector<double>;
 
+/// What test formulas may read.
+inline const std::vector<Parameter> kParameters{{.name = "alpha", .value = 0.7},
+                                                {.name = "beta", .per_channel = true, .value = 0.2},
+                                                {.name = "gamma", .per_channel = true, .value = 1.1},
+                                                {.name = "shift", .value = -0.4}};
+inline Tree tree_of(const std::string& text, const std::vector<Parameter>& parameters = kParameters) {
+  std::vector<Name> names;
+  for (const Parameter& p : parameters) names.push_back({p.name, p.per_channel ? kChannel : Axes(0)});
+  return parse(text, names);
+}
+
 /// Parameters by name, each of 1 or `channels` values.
 inline Values interpret(const Tree& tree, const Sizes& s, const Site& site, const Values& x,
                         const std::map<std::string, Values>& parameters) {

@@ -2,6 +2,7 @@
 
 #include "experiments/lab/train/checkpoint.h"
 #include "experiments/lab/train/device.h"
+#include "nn/model/norm_formula.h"
 #include "tests/devices.h"
 #include "tests/lab/base/text.h"
 #include "tests/lab/cli/small_sweep.h"
@@ -75,6 +76,15 @@ TEST_CASE("device: equal bits are promised for one GPU and cuBLAS alone") {
     CHECK(bits_identity(device.backend, Precision::fp32) ==
           here + " | gpu " + said.at("gpu") + " | compute_capability " + said.at("compute_capability") + " | cublas " +
               said.at("cublas"));
+    // A network without formulas does not need what compiles them.
+    ViTConfig model;
+    CHECK(formula_compiler_of(device.backend, model).empty());
+    model.placement.final = {.kind = NormKind::formula,
+                             .formula = interned({.tree = formula::parse("x * x", {}), .text = "x * x"})};
+    const std::string compiler = formula_compiler_of(device.backend, model);
+    CHECK(!compiler.empty());
+    CHECK(has(bits_identity(device.backend, Precision::fp32, 1, compiler), " | nvrtc " + compiler));
+    CHECK(formula_compiler_of(cpu_backend(), model).empty());
   }
 }
 

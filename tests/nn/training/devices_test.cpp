@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "nn/model/init.h"
+#include "nn/model/norm_formula.h"
 #include "nn/training/engine.h"
 #include "tests/core/cpu/bf16_choice.h"
+#include "tests/cuda_emulation/formulas.h"
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/nn/model/random_head.h"
 #include "tests/nn/model/small_network.h"
@@ -109,6 +111,27 @@ ViTConfig dropping() {
   return c;
 }
 
+/// A norm by a formula that may read alpha, beta, gamma and progress.
+NormSpec norm_by(const char* text) {
+  std::vector<formula::Name> names{{"progress"}};
+  std::vector<FormulaParameter> parameters;
+  for (const FormulaParameter& p :
+       {FormulaParameter{.name = "alpha", .init = {0.7}}, kUsualParameters[0], kUsualParameters[1]}) {
+    if (std::string(text).find(p.name) == std::string::npos) continue;
+    parameters.push_back(p);
+    names.push_back({p.name, p.per == ParameterPer::channel ? formula::kChannel : formula::Axes(0)});
+  }
+  NormFormula norm{.tree = formula::parse(text, names), .text = text, .parameters = parameters};
+  return {.kind = NormKind::formula, .formula = interned(std::move(norm))};
+}
+ViTConfig with_formulas() {
+  ViTConfig c = small_vit("pre_pre");
+  c.placement.attn.pre = norm_by(formula::kOfImages);
+  c.placement.attn.query = c.placement.attn.key = norm_by(formula::kOfHeads);
+  c.placement.mlp.pre = norm_by(formula::kOfTokens);
+  return c;
+}
+
 /// Four steps on the current device, then one with an infinite pixel.
 struct BrokenStep {
   BrokenStep() {
@@ -148,6 +171,15 @@ TEST_CASE("devices: a Swin with dropout in double trains as on the CPU") {
 
 TEST_CASE("devices: a Swin with batch norm in double trains as on the CPU") {
   check_devices(small_swin("bn_ffnbn"), DType::f64, 1e-10, 1e-9);
+}
+
+TEST_CASE("devices: networks with formulas train as on the CPU") {
+  check_devices(with_formulas(), DType::f64, 1e-10, 1e-9);
+  check_devices(with_formulas(), DType::f32, 1e-5, 2e-3);
+  SwinConfig swin = small_swin("pre_pre");
+  swin.placement.attn.pre = swin.placement.attn.key = norm_by(formula::kOfWindows);
+  swin.placement.attn.pre.eps = swin.placement.attn.key.eps = 1e-5;
+  check_devices(swin, DType::f64, 1e-10, 1e-9);
 }
 
 TEST_CASE("devices: soft targets train as on the CPU") {
@@ -216,9 +248,8 @@ TEST_CASE("devices: training in bf16 is no further from float than twice the CPU
   });
 }
 
-TEST_CASE("devices: recorded steps are the CPU's") {
-  const ViTConfig c = dropping();
-  const auto run = [&] {
+TEST_CASE("devices: recorded steps are the CPU's, also of formulas that read their training's progress") {
+  const auto run_with = [](const ViTConfig& c) {
     ShardPool pool(1);
     Engine engine(current_device().backend, pool, c, settings_of(DType::f64));
     initialise(engine.parameters(), c, 3);
@@ -234,20 +265,24 @@ TEST_CASE("devices: recorded steps are the CPU's") {
       }
       const Batch data(c, kBatch, DType::f64, 5 + static_cast<std::uint64_t>(step));
       engine.state().lr = 1e-4 * (step + 1);
+      engine.state().progress = step / 12.0;
       engine.start_step(engine.upload(data.images, data.labels));
       numbers.push_back(engine.finish_step());
       numbers.push_back(engine.state().grad_norm);
     }
     return numbers;
   };
-  const std::vector<double> cpu = run();
-  on_each_device([&] {
-    CHECK(furthest(run(), cpu) <= 1e-9);  // takes memory for uploads, after which recordings are stale
-    const long before = emulation::graphs_launched();
-    CHECK(furthest(run(), cpu) <= 1e-9);
-    // All but the first step and, where the evaluation took memory, the one after it.
-    if (current_device().name == "cuda (emulated)") CHECK(emulation::graphs_launched() - before >= 10);
-  });
+  for (const ViTConfig& c : {dropping(), with_formulas()}) {
+    const auto run = [&] { return run_with(c); };
+    const std::vector<double> cpu = run();
+    on_each_device([&] {
+      CHECK(furthest(run(), cpu) <= 1e-9);  // takes memory for uploads, after which recordings are stale
+      const long before = emulation::graphs_launched();
+      CHECK(furthest(run(), cpu) <= 1e-9);
+      // All but the first step and, where the evaluation took memory, the one after it.
+      if (current_device().name == "cuda (emulated)") CHECK(emulation::graphs_launched() - before >= 10);
+    });
+  }
 }
 
 TEST_CASE("devices: the search names where a step is not finite") {
@@ -270,7 +305,8 @@ TEST_CASE("devices: training goes on after a step that is not finite") {
 
 TEST_CASE("devices: two runs have equal bits") {
   on_each_device([] {
-    for (const ModelConfig& c : {ModelConfig(dropping()), ModelConfig(small_swin("bn_ffnbn"))}) {
+    for (const ModelConfig& c :
+         {ModelConfig(dropping()), ModelConfig(small_swin("bn_ffnbn")), ModelConfig(with_formulas())}) {
       const Outcome first = train(c, settings_of(DType::f32)), second = train(c, settings_of(DType::f32));
       CHECK(first.losses == second.losses);
       CHECK(first.norms == second.norms);

@@ -1,0 +1,114 @@
+// The formulas whose kernels the tests have, which make compiles from their text in NVRTC's place.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/formula/cuda_source.h"
+#include "tests/core/formula/interpreter.h"
+
+namespace normlab::formula {
+
+struct TestFormula {
+  std::string text;
+  std::vector<Parameter> parameters;
+  Sizes sizes;
+  DType dtype;
+  Tree tree() const { return tree_of(text, parameters); }
+  Site site{.channels = sizes.channels, .tokens = sizes.tokens, .depth = 12, .block = 3};
+  /// Values that are read at once where nothing is aligned worse than the rows are.
+  int vector() const {
+    const int whole = int(16 / size_of(dtype));
+    return sizes.channels % whole == 0 ? whole : 1;
+  }
+};
+
+/// Forty that have everything in them, each in some type and of some width; with `more`, 200 random ones instead.
+inline std::vector<TestFormula> test_formulas(bool more = false) {
+  constexpr DType kTypes[] = {DType::f64, DType::f32, DType::bf16};
+  // Rows in single values and in vectors, on one warp, and on some.
+  const Sizes sizes[] = {{2, 3, 5}, {3, 7, 40}, {2, 21, 64}, {1, 9, 600}, {2, 61, 37}};
+  std::vector<TestFormula> out;
+  const auto add = [&](const std::string& text, const Sizes& s, DType type) {
+    TestFormula one{text, kParameters, s, type};
+    try {
+      one.tree();
+      out.push_back(one);
+    } catch (const FormulaError&) {
+    }
+  };
+  if (more) {
+    RandomFormulas texts(31);
+    while (out.size() < 200) add(texts.next(), sizes[out.size() % 5], kTypes[out.size() % 3]);
+    return out;
+  }
+  const char* const fixed[] = {
+      "gamma * (x - mean(x)) / std(x) + beta",
+      "gamma * x / rms(x)",
+      "gamma * x / norm(x)",
+      "gamma * tanh(alpha * x) + beta",
+      "gamma * erf(alpha * x + shift) + beta",
+      "(gamma + tanh(dot(x, beta)) * alpha) * x / rms(x)",
+      "gamma * tanh(alpha * x / (10 * rms(x)))",
+      "gamma * (x - mean_image(x)) / std_image(x) + beta",
+      "gamma * (x - mean_tokens(x)) / std_tokens(x) + beta",
+      "gamma * x / (abs(x) + alpha * rms(x)) + beta",
+      "x - max(x) * min(x * gamma) + max_tokens(x) - min_tokens(alpha * x)",
+      "x * max_image(x) - min_image(x) * dot_tokens(x, gamma) / N",
+      "sigmoid(x) + softplus(x) * silu(x) - relu(x) * gelu(shift * x)",
+      "sin(x) * cos(x) + atan(x) - expm1(-abs(x)) + sign(x) * log1p(abs(x))",
+      "exp(-x^2) + log(abs(x) + 0.3) * sqrt(abs(x) + 0.1) - rsqrt(1 + x^2)",
+      "abs(x)^alpha + x^3 - (abs(x) + 1)^-2 + (abs(x) + 0.5)^shift",
+      "where(x < alpha, x^2, x - shift) * clamp(x, -0.7, alpha) + min(x, alpha) * max(x, shift)",
+      "x * norm(gamma) + channel / C * x + stop(x) * mean(beta) * e - pi * shift",
+      "x / (1 + var_tokens(x * gamma) + mean(std_tokens(x))) + rms_image(x - max(x))",
+      "x * sum_image(x * alpha) / (N * C) + norm_tokens(x) * sum(x) / C + rms_tokens(x)",
+      "x - stop(mean(x)) + alpha",
+      "where(x > 9, 1, sum_tokens(x)) * gamma",
+      "where(stop(x) > 9, 1, 2)",
+      "x * x"};
+  for (std::size_t i = 0; i < std::size(fixed); ++i) {
+    add(fixed[i], sizes[i % 5], kTypes[i % 3]);
+    if (i < 12) add(fixed[i], sizes[(i + 1) % 5], kTypes[(i + 1) % 3]);
+  }
+  add(fixed[0], {2, 3, 9000}, DType::bf16);  // wider than registers hold
+  RandomFormulas texts(21);
+  while (out.size() < 50) add(texts.next(), sizes[out.size() % 5], kTypes[out.size() % 3]);
+  return out;
+}
+
+/// Those whose values depend on the order of equal ones, or on what NaN does.
+inline std::vector<TestFormula> edge_formulas() {
+  std::vector<TestFormula> out;
+  for (const char* text :
+       {"max(x) * x - min(-x)", "max_tokens(x) + min_image(x) * x", "sign(x) * relu(x) + clamp(x, -1, alpha)",
+        "min(x, alpha) + max(shift, x) + where(x < 0, log(x), sqrt(x))", "abs(x)^alpha + x^-alpha + x^0.5",
+        "sqrt(x * x) + where(x > 0, 1 / x, 3 * x) + softplus(x)"})
+    out.push_back({text, kParameters, {2, 4, 40}, DType::f64});
+  return out;
+}
+
+/// Of networks in tests/nn/training/devices_test.cpp: over images, over channels, and both with their training's
+/// progress.
+inline const char* const kOfImages =
+    "gamma * x / (abs(x) + alpha * std_image(x)) + beta * progress * block / (depth * N)";
+inline const char* const kOfWindows = "(x - mean_image(x)) / std_image(x)";
+inline const char* const kOfHeads = "x / (abs(x) + rms(x))";
+inline const char* const kOfTokens = "gamma * x / rms(x) * (1 + progress)";
+inline std::vector<TestFormula> network_formulas() {
+  const Parameter alpha = kParameters[0], beta = kParameters[1], gamma = kParameters[2], progress{.name = "progress"};
+  std::vector<TestFormula> out;
+  const auto add = [&](const char* text, const std::vector<Parameter>& parameters, const Site& site, DType type) {
+    out.push_back({text, parameters, {1, 1, site.channels}, type, site});
+  };
+  for (const DType type : {DType::f64, DType::f32, DType::bf16}) {
+    for (const std::int64_t block : {1, 2})
+      add(kOfImages, {alpha, beta, gamma, progress}, {.channels = 24, .tokens = 16, .depth = 2, .block = block}, type);
+    add(kOfHeads, {}, {.channels = 8}, type);
+    add(kOfTokens, {gamma, progress}, {.channels = 24}, type);
+  }
+  for (const std::int64_t width : {6, 12, 24, 48}) add(kOfWindows, {}, {.channels = width, .eps = 1e-5}, DType::f64);
+  return out;
+}
+
+}  // namespace normlab::formula
