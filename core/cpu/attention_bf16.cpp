@@ -143,7 +143,7 @@ void CpuBackend::attention_bf16(AttentionDims d, const AttentionInput& input, co
 void CpuBackend::attention_bf16_backward(AttentionDims d, const AttentionInput& input, const AttentionOutput& output,
                                          Tensor dy, const AttentionGradients& to) {
   const auto& [q, k, v, keep, rate, windows, table] = input;
-  const auto& [dq, dk, dv, dtable] = to;
+  const Gradient &dq = to.dq, &dk = to.dk, &dv = to.dv, &dtable = to.dtable;
   const std::int64_t N = d.tokens, g = heads_at_once(d), side = g * N * d.head_dim, square = g * N * N;
   const Heads heads{d, g};
   const float scale = scale_of(d), inverse_keep = float(1 / (1 - rate));
