@@ -162,24 +162,28 @@ __device__ inline void join(S (&values)[K], double* memory, int half, int& turn,
   }
 }
 
+// sum += the next kAtOnce of a warp's chunks, repeated while so many are left.
+template <int kAtOnce>
+__device__ inline void add_chunks(const double*& from, long long step, long long& left, double& sum) {
+  for (; left >= kAtOnce; left -= kAtOnce) {
+    double values[kAtOnce];
+    NORMLAB_UNROLL
+    for (int i = 0; i < kAtOnce; ++i, from += step) values[i] = *from;
+    NORMLAB_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) sum += values[i];
+  }
+}
 // A column's sum over all chunks. The lanes of a warp have one column each, the warps share the chunks and read many at
 // once. All threads must call this; 0 if not `inside`.
 __device__ inline double chunk_sum(const FormulaArguments& a, int step, int column, bool inside) {
   NORMLAB_SHARED(double, of_warp, 256);
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   double sum = 0;
-  if (inside) {
-    const double* from = a.partial + column;
-    long long chunk = warp;
-    for (; chunk + 7 * 8 < a.chunks; chunk += 8 * 8) {
-      double values[8];
-      NORMLAB_UNROLL
-      for (int i = 0; i < 8; ++i) values[i] = from[(chunk + i * 8) * step];
-      NORMLAB_UNROLL
-      for (int i = 0; i < 8; ++i) sum += values[i];
-    }
-    for (; chunk < a.chunks; chunk += 8) sum += from[chunk * step];
-  }
+  long long left = inside && warp < a.chunks ? (a.chunks - warp + 7) / 8 : 0;
+  const double* from = a.partial + (left > 0 ? warp * step + column : 0);
+  add_chunks<16>(from, 8 * step, left, sum);
+  add_chunks<4>(from, 8 * step, left, sum);
+  add_chunks<1>(from, 8 * step, left, sum);
   __syncthreads();  // no thread reads an earlier sum any more
   of_warp[threadIdx.x] = sum;
   __syncthreads();
