@@ -3,7 +3,7 @@
 
 namespace normlab::formula {
 
-// What follows the constants of a kernel: T (storage), A (arithmetic), kCols, V, kVectors (of a lane), kWarps (of a
+// What follows the constants of a kernel: T (storage), A (arithmetic), Words (V values), kCols, V, kVectors (of a lane), kWarps (of a
 // team), kTeams.
 inline constexpr const char* kCudaHelpers = R"cuda(
 #ifdef NORMLAB_CUDA_EMULATED
@@ -48,7 +48,7 @@ struct Packed {
 #ifdef NORMLAB_CUDA_EMULATED
   T values[V];
 #else
-  typename Words<T, V>::type words;
+  Words words;
 #endif
 };
 __device__ inline Packed loaded(const T* from) {
@@ -56,7 +56,7 @@ __device__ inline Packed loaded(const T* from) {
 #ifdef NORMLAB_CUDA_EMULATED
   for (int k = 0; k < V; ++k) to.values[k] = from[k];
 #else
-  to.words = *reinterpret_cast<const typename Words<T, V>::type*>(from);
+  to.words = *reinterpret_cast<const Words*>(from);
 #endif
   return to;
 }
@@ -73,9 +73,9 @@ __device__ inline void store(T* to, const A* from) {
 #ifdef NORMLAB_CUDA_EMULATED
   for (int k = 0; k < V; ++k) to[k] = values[k];
 #else
-  typename Words<T, V>::type words;
+  Words words;
   memcpy(&words, values, sizeof words);
-  *reinterpret_cast<typename Words<T, V>::type*>(to) = words;
+  *reinterpret_cast<Words*>(to) = words;
 #endif
 }
 // Copies V values into shared memory while the thread goes on, and waits for such copies.
@@ -205,20 +205,6 @@ __device__ inline A min_of(A a, A b) { return b != b ? b : b < a ? b : a; }
 __device__ inline A max_of(A a, A b) { return b != b ? b : a < b ? b : a; }
 __device__ inline A select_of(A a, A b, A c, A d) { return a != a || b != b ? a + b : a < b ? c : d; }
 __device__ inline A same_of(A a, A b, A c) { return a == b ? c : A(0); }
-)cuda";
-
-/// For compilers of CUDA, before the constants.
-inline constexpr const char* kCudaWords = R"cuda(
-#ifndef NORMLAB_CUDA_EMULATED
-template <class T, int V>
-struct Words {
-  using type = uint4;
-};
-template <class T>
-struct Words<T, 1> {
-  using type = T;
-};
-#endif
 )cuda";
 
 }  // namespace normlab::formula
