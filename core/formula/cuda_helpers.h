@@ -3,7 +3,7 @@
 
 namespace normlab::formula {
 
-// What follows the constants of a kernel: T (storage), A (arithmetic), kCols, V, kVectors (of a lane), kWarps (of a
+// What follows the constants of a kernel: T (storage), A (arithmetic), Words (V values), kCols, V, kVectors (of a lane), kWarps (of a
 // team), kTeams.
 inline constexpr const char* kCudaHelpers = R"cuda(
 #ifdef NORMLAB_CUDA_EMULATED
@@ -48,7 +48,7 @@ struct Packed {
 #ifdef NORMLAB_CUDA_EMULATED
   T values[V];
 #else
-  typename Words<T, V>::type words;
+  Words words;
 #endif
 };
 __device__ inline Packed loaded(const T* from) {
@@ -56,7 +56,7 @@ __device__ inline Packed loaded(const T* from) {
 #ifdef NORMLAB_CUDA_EMULATED
   for (int k = 0; k < V; ++k) to.values[k] = from[k];
 #else
-  to.words = *reinterpret_cast<const typename Words<T, V>::type*>(from);
+  to.words = *reinterpret_cast<const Words*>(from);
 #endif
   return to;
 }
@@ -73,9 +73,9 @@ __device__ inline void store(T* to, const A* from) {
 #ifdef NORMLAB_CUDA_EMULATED
   for (int k = 0; k < V; ++k) to[k] = values[k];
 #else
-  typename Words<T, V>::type words;
+  Words words;
   memcpy(&words, values, sizeof words);
-  *reinterpret_cast<typename Words<T, V>::type*>(to) = words;
+  *reinterpret_cast<Words*>(to) = words;
 #endif
 }
 // Copies V values into shared memory while the thread goes on, and waits for such copies.
@@ -162,24 +162,28 @@ __device__ inline void join(S (&values)[K], double* memory, int half, int& turn,
   }
 }
 
+// sum += the next kAtOnce of a warp's chunks, repeated while so many are left.
+template <int kAtOnce>
+__device__ inline void add_chunks(const double*& from, long long step, long long& left, double& sum) {
+  for (; left >= kAtOnce; left -= kAtOnce) {
+    double values[kAtOnce];
+    NORMLAB_UNROLL
+    for (int i = 0; i < kAtOnce; ++i, from += step) values[i] = *from;
+    NORMLAB_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) sum += values[i];
+  }
+}
 // A column's sum over all chunks. The lanes of a warp have one column each, the warps share the chunks and read many at
 // once. All threads must call this; 0 if not `inside`.
 __device__ inline double chunk_sum(const FormulaArguments& a, int step, int column, bool inside) {
   NORMLAB_SHARED(double, of_warp, 256);
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   double sum = 0;
-  if (inside) {
-    const double* from = a.partial + column;
-    long long chunk = warp;
-    for (; chunk + 7 * 8 < a.chunks; chunk += 8 * 8) {
-      double values[8];
-      NORMLAB_UNROLL
-      for (int i = 0; i < 8; ++i) values[i] = from[(chunk + i * 8) * step];
-      NORMLAB_UNROLL
-      for (int i = 0; i < 8; ++i) sum += values[i];
-    }
-    for (; chunk < a.chunks; chunk += 8) sum += from[chunk * step];
-  }
+  long long left = inside && warp < a.chunks ? (a.chunks - warp + 7) / 8 : 0;
+  const double* from = a.partial + (left > 0 ? warp * step + column : 0);
+  add_chunks<16>(from, 8 * step, left, sum);
+  add_chunks<4>(from, 8 * step, left, sum);
+  add_chunks<1>(from, 8 * step, left, sum);
   __syncthreads();  // no thread reads an earlier sum any more
   of_warp[threadIdx.x] = sum;
   __syncthreads();
@@ -201,20 +205,6 @@ __device__ inline A min_of(A a, A b) { return b != b ? b : b < a ? b : a; }
 __device__ inline A max_of(A a, A b) { return b != b ? b : a < b ? b : a; }
 __device__ inline A select_of(A a, A b, A c, A d) { return a != a || b != b ? a + b : a < b ? c : d; }
 __device__ inline A same_of(A a, A b, A c) { return a == b ? c : A(0); }
-)cuda";
-
-/// For compilers of CUDA, before the constants.
-inline constexpr const char* kCudaWords = R"cuda(
-#ifndef NORMLAB_CUDA_EMULATED
-template <class T, int V>
-struct Words {
-  using type = uint4;
-};
-template <class T>
-struct Words<T, 1> {
-  using type = T;
-};
-#endif
 )cuda";
 
 }  // namespace normlab::formula

@@ -28,8 +28,9 @@ CudaWriter::CudaWriter(const Programs& programs, bool backward, DType dtype, int
   const int threads_at_once = backward || dtype == DType::f64 ? 512 : 1024;
   out_.blocks = threads_at_once / out_.threads;
   const char* const t = dtype == DType::bf16 ? "unsigned short" : dtype == DType::f64 ? "double" : "float";
-  text_ = concat(kCudaWords, "using T = ", t, ";\nusing A = ", dtype == DType::f64 ? "double" : "float",
-                 ";\nconstexpr int kCols = ", cols_, ", V = ", vector_, ", kVectors = ", vectors_,
+  text_ = concat("using T = ", t, ";\nusing A = ", dtype == DType::f64 ? "double" : "float",
+                 ";\n#ifndef NORMLAB_CUDA_EMULATED\nusing Words = ", vector_ > 1 ? "uint4" : "T",
+                 ";\n#endif\nconstexpr int kCols = ", cols_, ", V = ", vector_, ", kVectors = ", vectors_,
                  ", kWarps = ", warps_, ", kTeams = ", out_.teams, ";\n", text_of_arguments(), kCudaHelpers);
 }
 

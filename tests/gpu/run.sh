@@ -88,7 +88,7 @@ part_tests() {
   gpu_is_there || NORMLAB_TEST_DEVICES=""
   export NORMLAB_BINARY=$BINARY
   export FILTER="attention*,tensor_core*,ops*,norms:*,layer_norm*,linear*,losses*,moved tokens*,resample*,lane tree*,\
-fused*,short forms*,engine*,optimizer*,muon*,probes*,nonfinite*,devices*,NCCL on*,reference:*"
+fused*,short forms*,cuda: *formula*,engine*,optimizer*,muon*,probes*,nonfinite*,devices*,NCCL on*,reference:*"
   local d=$LOGS/tests count each=7 failed sum
   mkdir -p "$d"
   export WITHOUT="nonfinite: a checkpoint*,nonfinite: no command*"  # long, on the CPU alone

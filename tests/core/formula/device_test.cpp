@@ -1,6 +1,10 @@
 // Formulas on GPUs, whose kernels are generated: the emulation has those of tests/cuda_emulation/formulas.h.
 #include <doctest/doctest.h>
 
+#include <optional>
+#include <stdexcept>
+
+#include "cuda/nvrtc.h"
 #include "tests/core/formula/case.h"
 #include "tests/cuda_emulation/formulas.h"
 #include "tests/devices.h"
@@ -71,6 +75,42 @@ TEST_CASE("cuda: the part of a formula that is NaN first is named") {
     std::fill_n(x.data<double>(), 18, 1.0);
     CHECK(backend.first_nan({1, 6, 3}, {.forward = {.programs = &programs, .x = x}}) == "sqrt(x - 2)");
   });
+}
+
+TEST_CASE("NVRTC: a missing library is named with what to install") {
+  std::string message;
+  try {
+    Nvrtc none(99);
+  } catch (const EnvironmentError& error) {
+    message = error.what();
+  }
+  CHECK_MESSAGE(message.starts_with("--device cuda: NVRTC, which compiles formulas, cannot be loaded ("), message);
+  CHECK_MESSAGE(
+      message.find("install libnvrtc99 or cuda-nvrtc-99-0, or `pip install nvidia-cuda-nvrtc`") != message.npos,
+      message);
+}
+
+TEST_CASE("NVRTC: it compiles formulas to machine code, and its words tell what is wrong") {
+  std::optional<Nvrtc> nvrtc;
+  try {
+    nvrtc.emplace(13);
+  } catch (const EnvironmentError& error) {
+    MESSAGE("skipped: ", error.what());
+    return;
+  }
+  CHECK(nvrtc->words().starts_with("13."));
+  CHECK(nvrtc->words().ends_with(" --fmad=false -std=c++17"));
+  const std::vector<TestFormula> all = test_formulas();
+  for (const std::size_t i : {std::size_t(0), std::size_t(17), all.size() / 2}) {
+    CAPTURE(all[i].text);
+    const Programs programs(all[i].tree(), all[i].site, all[i].parameters);
+    const CudaSource source = cuda_source(programs, i != 17, all[i].dtype, all[i].vector());
+    const std::vector<char> code = nvrtc->machine_code(source.text, 9, 0);
+    REQUIRE(code.size() > 4);
+    CHECK(std::string(code.data() + 1, 3) == "ELF");
+  }
+  CHECK_THROWS_AS(nvrtc->machine_code("int one = ;", 9, 0), std::logic_error);
+  CHECK_THROWS_AS(nvrtc->machine_code("", 3, 0), EnvironmentError);
 }
 
 TEST_CASE("cuda: two hundred random formulas" * doctest::skip()) { check_formulas(true); }

@@ -5,6 +5,7 @@
 #include "core/backend.h"
 #include "cuda/nccl.h"
 #include "tests/nccl/on_gpus.h"
+#include "tests/nn/training/formula_network.h"
 #include "tests/nn/training/ranks_training.h"
 
 using namespace normlab;
@@ -82,6 +83,12 @@ TEST_CASE("ranks on GPUs: Swin, drop-path, dropout and an average of the weights
   model.dropout = 0.1;
   c.model = model;
   c.settings.ema.decay = 0.9;
+  check_gpus(c, 2);
+}
+
+TEST_CASE("ranks on GPUs: norms that are formulas, in two shards") {
+  Case c = small_case();
+  c.model = with_formulas();
   check_gpus(c, 2);
 }
 

@@ -4,13 +4,12 @@
 #include <cmath>
 
 #include "nn/model/init.h"
-#include "nn/model/norm_formula.h"
 #include "nn/training/engine.h"
 #include "tests/core/cpu/bf16_choice.h"
-#include "tests/cuda_emulation/formulas.h"
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/nn/model/random_head.h"
 #include "tests/nn/model/small_network.h"
+#include "tests/nn/training/formula_network.h"
 
 using namespace normlab;
 
@@ -108,27 +107,6 @@ ViTConfig dropping() {
   c.attention_dropout = 0.2;
   c.drop_path = 0.3;
   c.pool = Pool::token;
-  return c;
-}
-
-/// A norm by a formula that may read alpha, beta, gamma and progress.
-NormSpec norm_by(const char* text) {
-  std::vector<formula::Name> names{{"progress"}};
-  std::vector<FormulaParameter> parameters;
-  for (const FormulaParameter& p :
-       {FormulaParameter{.name = "alpha", .init = {0.7}}, kUsualParameters[0], kUsualParameters[1]}) {
-    if (std::string(text).find(p.name) == std::string::npos) continue;
-    parameters.push_back(p);
-    names.push_back({p.name, p.per == ParameterPer::channel ? formula::kChannel : formula::Axes(0)});
-  }
-  NormFormula norm{.tree = formula::parse(text, names), .text = text, .parameters = parameters};
-  return {.kind = NormKind::formula, .formula = interned(std::move(norm))};
-}
-ViTConfig with_formulas() {
-  ViTConfig c = small_vit("pre_pre");
-  c.placement.attn.pre = norm_by(formula::kOfImages);
-  c.placement.attn.query = c.placement.attn.key = norm_by(formula::kOfHeads);
-  c.placement.mlp.pre = norm_by(formula::kOfTokens);
   return c;
 }
 

@@ -1,0 +1,32 @@
+// Networks with norms that are given by formulas.
+#pragma once
+
+#include "nn/model/norm_formula.h"
+#include "tests/cuda_emulation/formulas.h"
+#include "tests/nn/model/small_network.h"
+
+namespace normlab {
+
+/// A norm by a formula that may read alpha, beta, gamma and progress.
+inline NormSpec norm_by(const char* text) {
+  std::vector<formula::Name> names{{"progress"}};
+  std::vector<FormulaParameter> parameters;
+  for (const FormulaParameter& p :
+       {FormulaParameter{.name = "alpha", .init = {0.7}}, kUsualParameters[0], kUsualParameters[1]}) {
+    if (std::string(text).find(p.name) == std::string::npos) continue;
+    parameters.push_back(p);
+    names.push_back({p.name, p.per == ParameterPer::channel ? formula::kChannel : formula::Axes(0)});
+  }
+  NormFormula norm{.tree = formula::parse(text, names), .text = text, .parameters = parameters};
+  return {.kind = NormKind::formula, .formula = interned(std::move(norm))};
+}
+/// The small ViT with those of tests/cuda_emulation/formulas.h.
+inline ViTConfig with_formulas() {
+  ViTConfig c = small_vit("pre_pre");
+  c.placement.attn.pre = norm_by(formula::kOfImages);
+  c.placement.attn.query = c.placement.attn.key = norm_by(formula::kOfHeads);
+  c.placement.mlp.pre = norm_by(formula::kOfTokens);
+  return c;
+}
+
+}  // namespace normlab
