@@ -104,7 +104,7 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   std::unique_ptr<CudaBackend> with_tf32_;  // made on first use
 };
 
-/// A backend on GPU `number` of those that this process sees, for the threads that call it.
-std::unique_ptr<Backend> make_backend(int number = 0);
+/// A backend on GPU `number` of those that this process sees, for the threads that call it. `shared`: see use_device().
+std::unique_ptr<Backend> make_backend(int number = 0, bool shared = false);
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -13,6 +13,7 @@ namespace {
 constexpr const char* kOtherwise = "; run with --device cpu";
 
 int wanted = 0;  // the GPU of this process
+bool shared_with_workers = false;
 
 /// Represents all kernels: if this one was compiled for the GPU, so were the others.
 __global__ void any_kernel() {}
@@ -82,8 +83,10 @@ void check(const char* op, cudaError_t error) {
   throw EnvironmentError(concat(op, ": CUDA: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));
 }
 
-void use_device(int number) {
+void use_device(int number, bool shared) {
   wanted = number;
+  if (shared_with_workers)  // before the first call that makes a context
+    check("CUDA device", cudaInitDevice(number, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid));
   device_info();
   check("CUDA device", cudaSetDevice(number));
 }
@@ -115,10 +118,13 @@ void Stream::look_until_done() const {
   constexpr std::chrono::milliseconds kBetweenLooks{10};
   auto next = std::chrono::steady_clock::now() + kBetweenLooks;
   while (cudaStreamQuery(handle_) == cudaErrorNotReady) {
+  shared_with_workers = shared;
     if (std::chrono::steady_clock::now() < next) {
       std::this_thread::yield();
       continue;
     }
+bool device_is_shared() { return shared_with_workers; }
+
     look_();
     next = std::chrono::steady_clock::now() + kBetweenLooks;
   }

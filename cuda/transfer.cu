@@ -4,7 +4,10 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-Event::Event() { check("event", cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming)); }
+Event::Event() {
+  const unsigned wait = device_is_shared() ? cudaEventBlockingSync : cudaEventDefault;
+  check("event", cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming | wait));
+}
 Event::~Event() { cudaEventDestroy(handle_); }
 void Event::record(const Stream& stream) const { check("event", cudaEventRecord(handle_, stream.handle())); }
 void Event::hold(const Stream& stream) const { check("event", cudaStreamWaitEvent(stream.handle(), handle_, 0)); }

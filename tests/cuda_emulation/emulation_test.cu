@@ -2,14 +2,19 @@
 // its name, block and thread.
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/arena.h"
+#include "core/memory_error.h"
 #include "cuda/cuda_backend.h"
 #include "cuda/kernel.cuh"
+#include "cuda/recording.h"
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/cuda_emulation/schedule.h"
 
@@ -106,7 +111,10 @@ struct Fixture {
   Arena arena{backend.memory()};
   Tensor x = arena.empty({128}, DType::f32), y = arena.empty({128}, DType::f32);
   Fixture() { std::iota(x.data<float>(), x.data<float>() + 128, 0.0f); }
-  ~Fixture() { emulation::set_schedule(0); }
+  ~Fixture() {
+    emulation::set_schedule(0);
+    emulation::set_fault(nullptr);
+  }
 };
 
 /// Runs `body` under eight schedules of blocks, warps and lanes.
@@ -351,6 +359,17 @@ TEST_CASE_FIXTURE(Fixture, "cuda: a lack of memory is reported with the bytes re
   emulation::set_memory_limit(0);
   CHECK_MESSAGE(has(what, "out of GPU memory: 65 MB requested, 16 MB of "), what);
   CHECK_MESSAGE(what.ends_with(" MB free"), what);
+}
+
+TEST_CASE("cuda: a worker that shares its GPU sleeps while it waits") {
+  use_device(0, true);
+  query_device(0);
+  CHECK(emulation::device_flags() == cudaDeviceScheduleBlockingSync);
+  const Event sleeping;
+  CHECK(emulation::event_flags() == (cudaEventBlockingSync | cudaEventDisableTiming));
+  use_device(0);
+  const Event spinning;
+  CHECK(emulation::event_flags() == cudaEventDisableTiming);
 }
 
 TEST_CASE_FIXTURE(Driver, "cuda: a missing driver is reported") {

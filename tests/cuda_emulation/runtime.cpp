@@ -1,5 +1,7 @@
 #include "tests/cuda_emulation/runtime.h"
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -7,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -22,17 +25,25 @@ constexpr std::size_t kMemory = std::size_t{4} << 30;
 constexpr int kVersion = 13000;
 
 std::mutex mutex;
-std::map<void*, std::size_t> blocks;
-std::size_t taken = 0, limit = 0;
+struct Block {
+  std::size_t bytes;
+  bool on_device;  // managed memory is after a prefetch
+};
+std::map<void*, Block> blocks;
+std::size_t taken = 0, limit = 0;  // bytes on the device
+cudaError_t (*faulty)(const char* op) = nullptr;
+cudaError_t context_error = cudaSuccess;
+unsigned flags_of_device = 0, flags_of_event = 0;
+void (*pause_after_query)() = nullptr;
 cudaError_t device_error = cudaSuccess, kernel_error = cudaSuccess;
 int driver_version = kVersion, capability_major = 9, capability_minor = 0;
 
-cudaError_t allocate(void** to, std::size_t bytes) {
+cudaError_t allocate(void** to, std::size_t bytes, bool on_device) {
   std::lock_guard lock(mutex);
-  if (taken + bytes > (limit ? limit : kMemory)) return cudaErrorMemoryAllocation;
+  if (on_device && taken + bytes > (limit ? limit : kMemory)) return cudaErrorMemoryAllocation;
   *to = heap_allocate(bytes);
-  blocks[*to] = bytes;
-  taken += bytes;
+  blocks[*to] = {bytes, on_device};
+  if (on_device) taken += bytes;
   return cudaSuccess;
 }
 
@@ -57,6 +68,17 @@ bool endless_work = false;
 namespace normlab::emulation {
 long graphs_launched() { return launched; }
 bool capturing() { return captured != nullptr; }
+void set_fault(cudaError_t (*of)(const char* op)) {
+  faulty = of;
+  context_error = cudaSuccess;
+}
+cudaError_t error_at(const char* op) {
+  if (faulty && context_error == cudaSuccess) context_error = faulty(op);
+  return context_error;
+}
+unsigned device_flags() { return flags_of_device; }
+unsigned event_flags() { return flags_of_event; }
+void set_pause_after_query(void (*pause)()) { pause_after_query = pause; }
 void in_order(const std::function<void()>& work) {
   if (captured)
     captured->work.push_back(work);
@@ -79,6 +101,8 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorInsufficientDriver";
     case cudaErrorStreamCaptureUnsupported:
       return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorIllegalAddress:
+      return "cudaErrorIllegalAddress";
     default:
       return "cudaErrorUnknown";
   }
@@ -91,11 +115,13 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "no CUDA-capable device is detected";
     case cudaErrorInsufficientDriver:
       return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
     default:
       return "an emulated error";
   }
 }
-cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetLastError() { return context_error; }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, void (*)()) { return kernel_error; }
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = device_error == cudaSuccess;
@@ -106,6 +132,14 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaInitDevice(int, unsigned device_flags, unsigned flags) {
+  if (flags == cudaInitDeviceFlagsAreValid) flags_of_device = device_flags;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int) {
+  std::snprintf(id, static_cast<std::size_t>(length), "emulated-%d", static_cast<int>(getpid()));
+  return cudaSuccess;
+}
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
   *p = {};
   std::snprintf(p->name, sizeof p->name, "emulated");
@@ -126,18 +160,21 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  std::lock_guard lock(mutex);
-  *total = limit ? limit : kMemory;
-  *free = *total - taken;
+  {
+    std::lock_guard lock(mutex);
+    *total = limit ? limit : kMemory;
+    *free = *total - taken;
+  }
+  if (pause_after_query) pause_after_query();
   return cudaSuccess;
 }
-cudaError_t cudaMalloc(void** to, std::size_t bytes) { return allocate(to, bytes); }
-cudaError_t cudaMallocManaged(void** to, std::size_t bytes, unsigned) { return allocate(to, bytes); }
+cudaError_t cudaMalloc(void** to, std::size_t bytes) { return allocate(to, bytes, true); }
+cudaError_t cudaMallocManaged(void** to, std::size_t bytes, unsigned) { return allocate(to, bytes, false); }
 cudaError_t cudaFree(void* block) {
   if (!block) return cudaSuccess;
   std::lock_guard lock(mutex);
   heap_release(block);
-  taken -= blocks[block];
+  if (blocks[block].on_device) taken -= blocks[block].bytes;
   blocks.erase(block);
   return cudaSuccess;
 }
@@ -150,7 +187,13 @@ cudaError_t cudaFreeHost(void* block) {
   return cudaSuccess;
 }
 cudaError_t cudaMemAdvise(const void*, std::size_t, cudaMemoryAdvise, cudaMemLocation) { return cudaSuccess; }
-cudaError_t cudaMemPrefetchAsync(const void*, std::size_t, cudaMemLocation, unsigned, cudaStream_t) {
+cudaError_t cudaMemPrefetchAsync(const void* block, std::size_t, cudaMemLocation, unsigned, cudaStream_t) {
+  std::lock_guard lock(mutex);
+  const auto found = blocks.find(const_cast<void*>(block));
+  if (found == blocks.end() || std::exchange(found->second.on_device, true)) return cudaSuccess;
+  taken += found->second.bytes;
+  if (taken > (limit ? limit : kMemory))
+    throw Fault(concat("managed memory of ", taken, " bytes is more than the device has, and spills to the host's"));
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
@@ -177,9 +220,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return capturing() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+  return capturing() ? cudaErrorStreamCaptureUnsupported : emulation::error_at("");
 }
 cudaError_t cudaStreamQuery(cudaStream_t) { return endless_work ? cudaErrorNotReady : cudaSuccess; }
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+  *status = capturing() ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
   captured = std::make_unique<EmulatedGraph>();
   return cudaSuccess;
@@ -207,7 +254,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  flags_of_event = flags;
   *event = new EmulatedEvent;
   return cudaSuccess;
 }

@@ -16,7 +16,7 @@
 namespace normlab {
 
 namespace cuda_emulated {
-std::unique_ptr<Backend> make_backend(int number);
+std::unique_ptr<Backend> make_backend(int number, bool shared = false);
 }
 
 /// The fake, which this process then has open under NCCL's name.

@@ -151,7 +151,7 @@ void Dispatcher::assign() {
     const std::size_t left = queue_.size() + running();
     const int sharing = static_cast<int>(std::clamp<std::size_t>(left, 1, worker_count_));
     const int threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / sharing / options_.team.forked);
-    if (send_assignment(w.process.socket, {w.trial, threads})) continue;
+    if (send_assignment(w.process.socket, {w.trial, threads, static_cast<int>(worker_count_)})) continue;
     // A worker that has ended since its last report has not started the trial.
     queue_.push_front(static_cast<std::size_t>(std::exchange(w.trial, -1)));
     --summary_.begun;

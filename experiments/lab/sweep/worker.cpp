@@ -138,7 +138,7 @@ struct TrialWork {
 
   WorkerReport train(const Claim& claim) {
     const bool opens = !device_;
-    if (opens) device_.emplace(settings_.options->device, settings_.options->gpu);
+    if (opens) device_.emplace(settings_.options->device, settings_.options->gpu, assignment_.workers > 1);
     TrialOptions options{*settings_.options};
     options.backend = &device_->backend();
     options.threads = assignment_.threads;

@@ -14,10 +14,11 @@
 
 namespace normlab {
 
-/// To a worker: run this trial with this many threads; trial -1 ends the worker.
+/// To a worker: run this trial with this many threads; trial -1 ends the worker. `workers`: how many may run trials
+/// meanwhile, itself included.
 struct Assignment {
   std::int64_t trial = -1;
-  std::int32_t threads = 1;
+  std::int32_t threads = 1, workers = 1;
 };
 
 enum class WorkerEvent : std::int32_t {

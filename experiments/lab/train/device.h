@@ -18,9 +18,9 @@ constexpr auto stated_words(DeviceKind) { return words<DeviceKind>("cpu", "cuda"
 
 class ComputeDevice {
  public:
-  /// `gpu`: its number among those that this process sees. EnvironmentError if there is no such device, or this program
+  /// `gpu`: its number among those that this process sees; `shared` with other workers. EnvironmentError if there is no such device, or this program
   /// has no kernels for it. There is no fallback.
-  explicit ComputeDevice(DeviceKind kind, int gpu = 0);
+  explicit ComputeDevice(DeviceKind kind, int gpu = 0, bool shared = false);
   ~ComputeDevice();
   Backend& backend() const { return *backend_; }
 
