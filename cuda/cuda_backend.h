@@ -26,10 +26,10 @@ struct CudaDevice {
   Products products{stream};  // those that cuBLASLt lacks
   Readback readback{stream};
   WaitingSums sums{stream};
-  Buffer partial{stream};  // of sums in two stages that do not wait
-  Buffer rounded_weight{stream}, rounded_bias{stream};
-  Buffer wide{stream};                     // an intermediate as large as an activation
-  std::unique_ptr<NcclExchange> exchange;  // of a group of several processes, made on first use
+  Buffer partial{"sums in two stages", stream};  // that do not wait
+  Buffer rounded_weight{"a rounded weight", stream}, rounded_bias{"a rounded bias", stream};
+  Buffer wide{"an intermediate result", stream};  // as large as an activation
+  std::unique_ptr<NcclExchange> exchange;         // of a group of several processes, made on first use
 };
 
 class CudaBackend final : public SharedKernels<CudaBackend> {

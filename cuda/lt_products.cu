@@ -127,7 +127,7 @@ LtProducts::Plan::~Plan() {
   if (what) lt().destroy_what(what);
 }
 
-LtProducts::LtProducts(const Stream& stream) : stream_(stream), workspace_(stream) {
+LtProducts::LtProducts(const Stream& stream) : stream_(stream), workspace_("cuBLASLt", stream) {
   check("cuBLASLt", lt().create(&handle_));
   // Allocated here, so that no step allocates. Not shared with cuBLAS, which may keep data there between calls.
   workspace_.get<char>(kWorkspace);

@@ -1,11 +1,23 @@
 #include "cuda/memory.h"
 
+#include <stdexcept>
+
 #include "core/memory_error.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
 cudaMemLocation here() { return {cudaMemLocationTypeDevice, device_info().number}; }
+
+/// CUDA refuses, or records, some of what an allocation takes, and says little.
+void require_no_recording(const char* name, const Stream& stream) {
+  cudaStreamCaptureStatus status{};
+  check("memory", cudaStreamIsCapturing(stream.handle(), &status));
+  if (status != cudaStreamCaptureStatusNone)
+    throw std::logic_error(concat("the GPU memory of ", name,
+                                  " grows while a step is recorded; this is a bug of normlab: please report it with "
+                                  "this message and the descriptor"));
+}
 
 /// Allocates with `take`, after checking free memory: managed memory would exceed it and spill to the host's.
 template <class Take>
@@ -26,6 +38,7 @@ void* take_free(std::size_t bytes, Take&& take) {
 }  // namespace
 
 void* DeviceMemory::allocate(std::size_t bytes) {
+  require_no_recording("tensors", stream_);
   void* block = take_free(bytes, [&](void** to) { return cudaMallocManaged(to, bytes); });
   if (device_info().managed_at_any_time) {
     check("memory", cudaMemAdvise(block, bytes, cudaMemAdviseSetPreferredLocation, here()));
@@ -90,3 +103,4 @@ void* Buffer::take(std::size_t bytes) {
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE
+    require_no_recording(name_, stream_);

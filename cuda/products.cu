@@ -30,7 +30,7 @@ void check(const char* op, cublasStatus_t status) {
 
 }  // namespace
 
-Products::Products(const Stream& stream) : stream_(stream), workspace_(stream) {
+Products::Products(const Stream& stream) : stream_(stream), workspace_("cuBLAS", stream) {
   constexpr std::int64_t kWorkspace = std::int64_t{32} << 20;  // NVIDIA's advice for Hopper
   check("cuBLAS", cublas().create(&handle_));
   check("cuBLAS", cublas().set_stream(handle_, stream.handle()));

@@ -361,6 +361,25 @@ TEST_CASE_FIXTURE(Fixture, "cuda: a lack of memory is reported with the bytes re
   CHECK_MESSAGE(what.ends_with(" MB free"), what);
 }
 
+TEST_CASE_FIXTURE(Fixture, "cuda: memory that grows while a step is recorded is reported by its name") {
+  Buffer buffer("a rounded weight", stream);
+  DeviceMemory memory(stream);
+  const auto said = [&](FunctionRef<void()> work) -> std::string {
+    try {
+      record_graph(stream, work);
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "nothing";
+  };
+  const std::string rest =
+      " grows while a step is recorded; this is a bug of normlab: please report it with this message and the descriptor";
+  CHECK(said([&] { buffer.get<float>(100); }) == "the GPU memory of a rounded weight" + rest);
+  CHECK(said([&] { memory.allocate(100); }) == "the GPU memory of tensors" + rest);
+  buffer.get<float>(100);
+  CHECK(said([&] { buffer.get<float>(100); }) == "nothing");
+}
+
 TEST_CASE("cuda: a worker that shares its GPU sleeps while it waits") {
   use_device(0, true);
   query_device(0);
