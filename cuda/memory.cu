@@ -1,5 +1,12 @@
 #include "cuda/memory.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <stdexcept>
 
 #include "core/memory_error.h"
@@ -35,14 +42,41 @@ void* take_free(std::size_t bytes, Take&& take) {
   return block;
 }
 
+/// The file of this user and GPU.
+std::string turns() {
+  static const std::string path = [] {
+    char bus[32] = "";
+    check("CUDA device", cudaDeviceGetPCIBusId(bus, sizeof bus, device_info().number));
+    return std::filesystem::temp_directory_path() / concat("normlab-gpu-", getuid(), "-", bus);
+  }();
+  return path;
+}
+
 }  // namespace
+
+TurnToAllocate::TurnToAllocate(const std::string& path)
+    : file_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) {
+  int failed = 0;
+  do failed = file_ < 0 ? -1 : flock(file_, LOCK_EX);
+  while (failed != 0 && errno == EINTR);
+  if (failed == 0) return;
+  const int error = errno;
+  if (file_ >= 0) close(file_);
+  throw EnvironmentError(concat(path, ": ", std::strerror(error),
+                                "; workers take turns by this file to allocate GPU memory: make it writable, or set "
+                                "TMPDIR to another folder"));
+}
+
+TurnToAllocate::~TurnToAllocate() { close(file_); }
 
 void* DeviceMemory::allocate(std::size_t bytes) {
   require_no_recording("tensors", stream_);
+  const TurnToAllocate turn(turns());
   void* block = take_free(bytes, [&](void** to) { return cudaMallocManaged(to, bytes); });
   if (device_info().managed_at_any_time) {
     check("memory", cudaMemAdvise(block, bytes, cudaMemAdviseSetPreferredLocation, here()));
-    touch(block, bytes);  // so that the next query of free memory includes it
+    touch(block, bytes);
+    stream_.synchronize();  // so that the next query of free memory includes it
   }
   return block;
 }
@@ -85,10 +119,12 @@ std::uint64_t Buffer::growths() { return buffer_growths; }
 
 void* Buffer::take(std::size_t bytes) {
   if (bytes > bytes_) {
+    require_no_recording(name_, stream_);
     stream_.synchronize();
     check("memory", cudaFree(memory_));
     memory_ = nullptr;
     bytes_ = 0;
+    const TurnToAllocate turn(turns());
     memory_ = take_free(bytes, [&](void** to) { return cudaMalloc(to, bytes); });
     bytes_ = bytes;
     ++buffer_growths;
@@ -103,4 +139,3 @@ void* Buffer::take(std::size_t bytes) {
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE
-    require_no_recording(name_, stream_);

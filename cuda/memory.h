@@ -6,6 +6,19 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
+/// While it lives no other process that has this file takes memory of the GPU: what a query finds free stays free.
+/// EnvironmentError if the file cannot be opened.
+class TurnToAllocate {
+ public:
+  explicit TurnToAllocate(const std::string& path);
+  ~TurnToAllocate();
+  TurnToAllocate(const TurnToAllocate&) = delete;
+  TurnToAllocate& operator=(const TurnToAllocate&) = delete;
+
+ private:
+  const int file_;
+};
+
 class DeviceMemory final : public Memory {
  public:
   explicit DeviceMemory(const Stream& stream) : stream_(stream) {}
@@ -42,10 +55,10 @@ class Buffer {
 
  private:
   void* take(std::size_t bytes);
+  const char* const name_;  // of what it holds
   const Stream& stream_;
   void* memory_ = nullptr;
   std::size_t bytes_ = 0;
 };
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE
-  const char* const name_;  // of what it holds

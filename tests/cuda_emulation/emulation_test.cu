@@ -361,6 +361,41 @@ TEST_CASE_FIXTURE(Fixture, "cuda: a lack of memory is reported with the bytes re
   CHECK_MESSAGE(what.ends_with(" MB free"), what);
 }
 
+TEST_CASE_FIXTURE(Fixture, "cuda: two workers that allocate at once get no more memory than is free") {
+  emulation::set_memory_limit(std::size_t{16} << 20);
+  emulation::set_pause_after_query([] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
+  DeviceMemory memory(stream);
+  std::atomic<int> taken = 0, refused = 0;
+  const auto take = [&] {
+    constexpr std::size_t kBytes = std::size_t{12} << 20;
+    try {
+      void* const block = memory.allocate(kBytes);
+      ++taken;
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      memory.release(block, kBytes);
+    } catch (const DeviceMemoryError&) {
+      ++refused;
+    } catch (const emulation::Fault& e) {
+      MESSAGE(e.what());
+    }
+  };
+  std::thread other(take);
+  take();
+  other.join();
+  emulation::set_pause_after_query(nullptr);
+  emulation::set_memory_limit(0);
+  CHECK(taken == 1);
+  CHECK(refused == 1);
+}
+
+TEST_CASE("cuda: a file that workers take turns by and that cannot be opened is reported") {
+  CHECK_THROWS_WITH_AS(
+      TurnToAllocate("/nowhere/normlab-gpu"),
+      "/nowhere/normlab-gpu: No such file or directory; workers take turns by this file to allocate GPU "
+      "memory: make it writable, or set TMPDIR to another folder",
+      EnvironmentError);
+}
+
 TEST_CASE_FIXTURE(Fixture, "cuda: memory that grows while a step is recorded is reported by its name") {
   Buffer buffer("a rounded weight", stream);
   DeviceMemory memory(stream);
