@@ -14,7 +14,8 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// Throws EnvironmentError "op: CUDA: ..." for anything but success.
+/// Throws EnvironmentError "op: CUDA: ..." for anything but success, DeviceFault if the error ends this process's use of
+/// the GPU.
 void check(const char* op, cudaError_t error);
 
 struct DeviceInfo {
@@ -55,7 +56,7 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
   cudaStream_t handle() const { return handle_; }
-  /// Throws EnvironmentError for errors of kernels.
+  /// Throws for errors of kernels like check().
   void synchronize() const;
   void launched(const char* op) const;
   /// Calls `look` now and then while synchronize() waits, which passes on what it throws; null stops.

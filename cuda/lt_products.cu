@@ -32,8 +32,9 @@ const CublasLt& lt() {
 }
 
 void check(const char* op, cublasStatus_t status) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    throw EnvironmentError(concat(op, ": cuBLASLt failed with status ", static_cast<int>(status)));
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  NORMLAB_CUDA_NAMESPACE::check(op, cudaGetLastError());  // where the GPU is at fault, cuBLASLt does not say so
+  throw EnvironmentError(concat(op, ": cuBLASLt failed with status ", static_cast<int>(status)));
 }
 
 constexpr std::int64_t kWorkspace = std::int64_t{32} << 20;  // NVIDIA's advice for Hopper

@@ -24,8 +24,9 @@ const Cublas& cublas() {
 }
 
 void check(const char* op, cublasStatus_t status) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    throw EnvironmentError(concat(op, ": cuBLAS failed with status ", static_cast<int>(status)));
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  NORMLAB_CUDA_NAMESPACE::check(op, cudaGetLastError());  // where the GPU is at fault, cuBLAS does not say so
+  throw EnvironmentError(concat(op, ": cuBLAS failed with status ", static_cast<int>(status)));
 }
 
 }  // namespace

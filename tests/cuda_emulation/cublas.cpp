@@ -99,6 +99,7 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t handle, cublasOperat
                                              std::int64_t ldb, long long int stride_b, const void* beta, void* c,
                                              cudaDataType_t c_type, std::int64_t ldc, long long int stride_c,
                                              std::int64_t batch, cublasComputeType_t compute, cublasGemmAlgo_t how) {
+  if (emulation::error_at("") != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
   const auto at = [](const void* p, cudaDataType_t type, long long int stride, std::int64_t i) {
     const Matrix one{p, type, 1, 1, 1};
     return static_cast<const char*>(p) + stride * i * static_cast<long long int>(one.value_bytes());

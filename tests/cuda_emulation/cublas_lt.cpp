@@ -245,6 +245,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t m, const vo
                               cublasLtMatrixLayout_t la, const void* b, cublasLtMatrixLayout_t lb, const void* beta,
                               const void* c, cublasLtMatrixLayout_t lc, void* d, cublasLtMatrixLayout_t ld,
                               const cublasLtMatmulAlgo_t* algo, void*, std::size_t, cudaStream_t) {
+  if (error_at("") != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
   if (algo->data[0] != kMark) return CUBLAS_STATUS_INVALID_VALUE;
   if (!supported(*m, *la, *lb, *ld)) return CUBLAS_STATUS_NOT_SUPPORTED;
   const auto is_aligned = [&](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % algo->data[2] == 0; };

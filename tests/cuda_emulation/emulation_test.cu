@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/arena.h"
+#include "core/device_fault.h"
 #include "core/memory_error.h"
 #include "cuda/cuda_backend.h"
 #include "cuda/kernel.cuh"
@@ -413,6 +414,36 @@ TEST_CASE_FIXTURE(Fixture, "cuda: memory that grows while a step is recorded is 
   CHECK(said([&] { memory.allocate(100); }) == "the GPU memory of tensors" + rest);
   buffer.get<float>(100);
   CHECK(said([&] { buffer.get<float>(100); }) == "nothing");
+}
+
+TEST_CASE("cuda: errors after which a process must begin anew are faults of the device") {
+  for (const cudaError_t error :
+       {cudaErrorECCUncorrectable, cudaErrorContained, cudaErrorIllegalAddress, cudaErrorLaunchTimeout, cudaErrorAssert,
+        cudaErrorHardwareStackError, cudaErrorIllegalInstruction, cudaErrorMisalignedAddress,
+        cudaErrorInvalidAddressSpace, cudaErrorInvalidPc, cudaErrorLaunchFailure, cudaErrorMpsRpcFailure,
+        cudaErrorMpsClientTerminated})
+    CHECK_THROWS_AS(check("op", error), DeviceFault);
+  for (const cudaError_t error : {cudaErrorMemoryAllocation, cudaErrorInvalidValue, cudaErrorNoDevice}) try {
+      check("op", error);
+    } catch (const DeviceFault&) {
+      FAIL("no such fault");
+    } catch (const EnvironmentError&) {
+    }
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda: a fault of the device is told by each call that meets it") {
+  Products products(stream);
+  emulation::set_fault([](const char* op) { return has(op, "bad") ? cudaErrorIllegalAddress : cudaSuccess; });
+  CHECK_THROWS_WITH_AS(launch("bad", write_beyond, {1, 32}, stream, 1, y.data<float>()),
+                       "bad: CUDA: an illegal memory access was encountered (cudaErrorIllegalAddress)", DeviceFault);
+  CHECK_THROWS_WITH_AS(stream.synchronize(),
+                       "CUDA: an illegal memory access was encountered (cudaErrorIllegalAddress), seen after bad was "
+                       "started (set NORMLAB_CUDA_SYNC=1 to find the kernel)",
+                       DeviceFault);
+  CHECK_THROWS_AS(
+      products("squares", {.m = 4, .n = 4, .k = 4, .in = DType::f32, .out = DType::f32, .vector = DType::f32},
+               {x.raw(), x.raw(), y.raw(), y.raw()}),
+      DeviceFault);
 }
 
 TEST_CASE("cuda: a worker that shares its GPU sleeps while it waits") {

@@ -300,6 +300,7 @@ void Machine::complete(int warp, std::uint32_t mask) {
 void Machine::run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call, std::size_t call_bytes,
                   void (*body)(void*)) {
   if (running) throw Fault(concat(op, ": launched from inside of a kernel"));
+  if (error_at(op) != cudaSuccess) return;
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
   if (threads == 0 || threads > kMaxThreads) throw Fault(concat(op, ": a block of ", threads, " threads"));
   if (shared_bytes > SharedMemory::kMost)
