@@ -19,7 +19,7 @@ bool shared_with_workers = false;
 __global__ void any_kernel() {}
 
 /// Of the errors after which, by CUDA's documentation, a process must be started again. Those of the multi-process
-/// service come to clients that another one has ended.
+/// service come to clients that another one has ended, and to new ones before it is ready again.
 bool ends_context(cudaError_t error) {
   switch (error) {
     case cudaErrorECCUncorrectable:
@@ -34,6 +34,7 @@ bool ends_context(cudaError_t error) {
     case cudaErrorInvalidPc:
     case cudaErrorLaunchFailure:
     case cudaErrorMpsRpcFailure:
+    case cudaErrorMpsServerNotReady:
     case cudaErrorMpsClientTerminated:
       return true;
     default:
@@ -78,8 +79,7 @@ DeviceInfo query_device(int number) {
     throw EnvironmentError(
         "--device cuda: no NVIDIA GPU is visible (see nvidia-smi and CUDA_VISIBLE_DEVICES); run with --device cpu");
   if (error != cudaSuccess)
-    throw EnvironmentError(concat("--device cuda: CUDA cannot start: ", cudaGetErrorString(error), " (",
-                                  cudaGetErrorName(error), "); check that nvidia-smi works", kOtherwise));
+    throw_error(error, "--device cuda: cannot start: ", concat("; check that nvidia-smi works", kOtherwise));
   if (number >= count)
     throw EnvironmentError(concat(
         "--device cuda: rank ", number, " (from 0) of this host takes the GPU of that number, but sees only ", count,

@@ -421,7 +421,7 @@ TEST_CASE("cuda: errors after which a process must begin anew are faults of the 
        {cudaErrorECCUncorrectable, cudaErrorContained, cudaErrorIllegalAddress, cudaErrorLaunchTimeout, cudaErrorAssert,
         cudaErrorHardwareStackError, cudaErrorIllegalInstruction, cudaErrorMisalignedAddress,
         cudaErrorInvalidAddressSpace, cudaErrorInvalidPc, cudaErrorLaunchFailure, cudaErrorMpsRpcFailure,
-        cudaErrorMpsClientTerminated})
+        cudaErrorMpsServerNotReady, cudaErrorMpsClientTerminated})
     CHECK_THROWS_AS(check("op", error), DeviceFault);
   for (const cudaError_t error : {cudaErrorMemoryAllocation, cudaErrorInvalidValue, cudaErrorNoDevice}) try {
       check("op", error);
@@ -489,6 +489,14 @@ TEST_CASE_FIXTURE(Driver, "cuda: a missing GPU is reported") {
                        "--device cuda: no NVIDIA GPU is visible (see nvidia-smi and CUDA_VISIBLE_DEVICES); run with "
                        "--device cpu",
                        EnvironmentError);
+}
+
+TEST_CASE_FIXTURE(Driver, "cuda: a service that recovers from another worker's fault is a fault of the device") {
+  emulation::set_device_error(cudaErrorMpsServerNotReady);
+  CHECK_THROWS_WITH_AS(query_device(),
+                       "--device cuda: cannot start: CUDA: an emulated error (cudaErrorUnknown); check that nvidia-smi "
+                       "works; run with --device cpu",
+                       DeviceFault);
 }
 
 TEST_CASE_FIXTURE(Driver, "cuda: an old GPU is reported") {

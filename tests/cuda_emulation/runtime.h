@@ -14,7 +14,8 @@ inline constexpr cudaError_t cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cud
                              cudaErrorAssert = 710, cudaErrorHardwareStackError = 714,
                              cudaErrorIllegalInstruction = 715, cudaErrorMisalignedAddress = 716,
                              cudaErrorInvalidAddressSpace = 717, cudaErrorInvalidPc = 718, cudaErrorLaunchFailure = 719,
-                             cudaErrorMpsRpcFailure = 806, cudaErrorMpsClientTerminated = 810;
+                             cudaErrorMpsRpcFailure = 806, cudaErrorMpsServerNotReady = 807,
+                             cudaErrorMpsClientTerminated = 810;
 struct EmulatedStream;
 struct EmulatedGraph;
 struct EmulatedEvent;

@@ -118,8 +118,8 @@ struct TrialWork {
     } catch (const MemoryError& error) {
       report = answer(WorkerEvent::failed, error.what());
     } catch (const DeviceFault& error) {
-      // Not before there was a device; and the processes of a group end together.
-      last = device_ && settings_.options->team.group->alone();
+      // One worker alone whose GPU does not even open has none. The processes of a group end together.
+      last = settings_.options->team.group->alone() && (device_ || assignment_.workers > 1);
       report = answer(!last                     ? WorkerEvent::broken
                       : assignment_.workers > 1 ? WorkerEvent::faulted
                                                 : WorkerEvent::failed,

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/backend.h"
+#include "core/device_fault.h"
 #include "cuda/backend.h"
 #include "experiments/lab/sweep/worker.h"
 #include "tests/cuda_emulation/runtime.h"
@@ -24,9 +25,10 @@ namespace {
 
 /// A GPU that several processes use, in memory that all have.
 struct SharedGpuState {
-  bool once = false;     // it faults
-  bool service = false;  // as NVIDIA's: a fault stops all clients, and it takes no new one before these are gone
-  int good = 1 << 30;    // kernels of batch norm, which the trial at fault has, before one faults; later ones fault too
+  bool once = false;       // it faults
+  bool not_ready = false;  // for the first worker
+  bool service = false;    // as NVIDIA's: a fault stops all clients, and it takes no new one before these are gone
+  int good = 1 << 30;  // kernels of batch norm, which the trial at fault has, before one faults; later ones fault too
   std::atomic<int> kernels = 0, faults = 0, clients = 0;
   std::atomic<bool> shared = false;  // a worker was told so
   struct Client {
@@ -55,7 +57,7 @@ std::unique_ptr<Backend> open_gpu(int, bool shared) {
   SharedGpuState::Client& client = gpu->client.at(std::size_t(gpu->clients++));
   client.pid = ::getpid();
   client.faults = faults_before;
-  if (shared) gpu->shared = true;
+  if (shared && !gpu->shared.exchange(true) && gpu->not_ready) throw DeviceFault("the service is not ready");
   emulation::set_fault(fault_of_kernel);
   return cuda_emulated::make_backend(0, shared);
 }
@@ -103,12 +105,18 @@ struct FaultyGpu {
     CHECK(code == 0);
     return text_of(folder / (out + ".summary"));
   }
-  /// The results of a run without faults, but for the trial with batch norm.
-  std::map<std::string, std::string> undisturbed() const {
-    CHECK(run("whole", 1) == "done 4 failed 0 begun 4");
-    auto results = whole_results(folder / "whole");
-    results.erase(with_batch_norm());
-    CHECK(results.size() == 3);
+  /// The results of a run without faults.
+  const std::map<std::string, std::string>& undisturbed() const {
+    static const auto results = [this] {
+      CHECK(run("whole", 1) == "done 4 failed 0 begun 4");
+      return whole_results(folder / "whole");
+    }();
+    return results;
+  }
+  /// But for the trial with batch norm.
+  std::map<std::string, std::string> others() const {
+    auto results = undisturbed();
+    CHECK(results.erase(with_batch_norm()) == 1);
     return results;
   }
   /// Messages of a run with these words.
@@ -132,9 +140,9 @@ struct FaultyGpu {
 }  // namespace
 
 TEST_CASE_FIXTURE(FaultyGpu, "gpu fault: of workers of one service only the trial at fault fails") {
-  const auto whole = undisturbed();
+  const auto whole = others();
   gpu->service = true;
-  gpu->good = gpu->kernels + 7;
+  gpu->good = gpu->kernels + 20;  // some steps later
   CHECK(run("r", 3) == "done 3 failed 1 begun 4");
   CHECK(gpu->faults == 2);  // beside others, and alone
   CHECK(gpu->shared);
@@ -144,8 +152,8 @@ TEST_CASE_FIXTURE(FaultyGpu, "gpu fault: of workers of one service only the tria
 }
 
 TEST_CASE_FIXTURE(FaultyGpu, "gpu fault: workers that take turns go on from their checkpoints") {
-  const auto whole = undisturbed();
-  gpu->good = gpu->kernels + 7;
+  const auto whole = others();
+  gpu->good = gpu->kernels + 20;  // some steps later
   CHECK(run("r", 3) == "done 3 failed 1 begun 4");
   CHECK(gpu->faults == 2);
   CHECK(whole_results(folder / "r") == whole);
@@ -153,8 +161,8 @@ TEST_CASE_FIXTURE(FaultyGpu, "gpu fault: workers that take turns go on from thei
 }
 
 TEST_CASE_FIXTURE(FaultyGpu, "gpu fault: with one worker the trial fails at once") {
-  const auto whole = undisturbed();
-  gpu->good = gpu->kernels + 7;
+  const auto whole = others();
+  gpu->good = gpu->kernels + 20;  // some steps later
   CHECK(run("r", 1) == "done 3 failed 1 begun 4");
   CHECK(gpu->faults == 1);
   CHECK(!gpu->shared);
@@ -164,10 +172,16 @@ TEST_CASE_FIXTURE(FaultyGpu, "gpu fault: with one worker the trial fails at once
 }
 
 TEST_CASE_FIXTURE(FaultyGpu, "gpu fault: one that does not come again harms no trial") {
-  undisturbed();
+  const auto whole = undisturbed();
   gpu->service = gpu->once = true;
-  gpu->good = gpu->kernels + 7;
+  gpu->good = gpu->kernels + 20;  // some steps later
   CHECK(run("r", 2) == "done 4 failed 0 begun 4");
   CHECK(gpu->faults == 1);
-  CHECK(whole_results(folder / "r") == whole_results(folder / "whole"));
+  CHECK(whole_results(folder / "r") == whole);
+}
+
+TEST_CASE_FIXTURE(FaultyGpu, "gpu fault: a worker that opens the GPU in the middle of another's ends no run") {
+  gpu->not_ready = true;
+  CHECK(run("r", 2) == "done 4 failed 0 begun 4");
+  CHECK(said("r", "the service is not ready") == 1);
 }
