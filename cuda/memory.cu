@@ -98,10 +98,10 @@ void DeviceMemory::touch(void* block, std::size_t bytes) {
 #ifdef NORMLAB_CUDA_EMULATED
 std::size_t DeviceMemory::gap() const { return 64; }
 void DeviceMemory::begin_use(void* part, std::size_t bytes) {
-  emulation::in_order([=] { emulation::heap_begin_use(part, bytes); });
+  emulation::in_order(stream_.handle(), [=] { emulation::heap_begin_use(part, bytes); });
 }
 void DeviceMemory::end_use(void* part, std::size_t bytes) {
-  emulation::in_order([=] { emulation::heap_end_use(part, bytes); });
+  emulation::in_order(stream_.handle(), [=] { emulation::heap_end_use(part, bytes); });
 }
 #else
 std::size_t DeviceMemory::gap() const { return 0; }
@@ -130,7 +130,7 @@ void* Buffer::take(std::size_t bytes) {
     ++buffer_growths;
   }
 #ifdef NORMLAB_CUDA_EMULATED
-  emulation::in_order([memory = memory_, all = bytes_, bytes] {
+  emulation::in_order(stream_.handle(), [memory = memory_, all = bytes_, bytes] {
     emulation::heap_end_use(memory, all);
     emulation::heap_begin_use(memory, bytes);
   });

@@ -7,14 +7,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "core/error.h"
 #include "tests/cuda_emulation/heap.h"
 #include "tests/cuda_emulation/scheduler.h"
+#include "tests/cuda_emulation/streams.h"
 
 namespace {
 
@@ -33,7 +32,7 @@ std::map<void*, Block> blocks;
 std::size_t taken = 0, limit = 0;  // bytes on the device
 cudaError_t (*faulty)(const char* op) = nullptr;
 cudaError_t context_error = cudaSuccess;
-unsigned flags_of_device = 0, flags_of_event = 0;
+unsigned flags_of_device = 0;
 void (*pause_after_query)() = nullptr;
 cudaError_t device_error = cudaSuccess, kernel_error = cudaSuccess;
 int driver_version = kVersion, capability_major = 9, capability_minor = 0;
@@ -54,20 +53,7 @@ void require(const char* call, const void* address, std::size_t bytes) {
 
 }  // namespace
 
-struct EmulatedStream {};
-struct EmulatedGraph {
-  std::vector<std::function<void()>> work;
-};
-
-namespace {
-std::unique_ptr<EmulatedGraph> captured;  // while a capture goes on
-long launched = 0;
-bool endless_work = false;
-}  // namespace
-
 namespace normlab::emulation {
-long graphs_launched() { return launched; }
-bool capturing() { return captured != nullptr; }
 void set_fault(cudaError_t (*of)(const char* op)) {
   faulty = of;
   context_error = cudaSuccess;
@@ -77,17 +63,8 @@ cudaError_t error_at(const char* op) {
   return context_error;
 }
 unsigned device_flags() { return flags_of_device; }
-unsigned event_flags() { return flags_of_event; }
 void set_pause_after_query(void (*pause)()) { pause_after_query = pause; }
-void in_order(const std::function<void()>& work) {
-  if (captured)
-    captured->work.push_back(work);
-  else
-    work();
-}
 }  // namespace normlab::emulation
-
-struct EmulatedEvent {};
 
 const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
@@ -172,6 +149,7 @@ cudaError_t cudaMalloc(void** to, std::size_t bytes) { return allocate(to, bytes
 cudaError_t cudaMallocManaged(void** to, std::size_t bytes, unsigned) { return allocate(to, bytes, false); }
 cudaError_t cudaFree(void* block) {
   if (!block) return cudaSuccess;
+  wait_for_all();
   std::lock_guard lock(mutex);
   heap_release(block);
   if (blocks[block].on_device) taken -= blocks[block].bytes;
@@ -180,9 +158,12 @@ cudaError_t cudaFree(void* block) {
 }
 cudaError_t cudaMallocHost(void** to, std::size_t bytes) {
   *to = std::malloc(bytes);
-  return *to ? cudaSuccess : cudaErrorMemoryAllocation;
+  if (!*to) return cudaErrorMemoryAllocation;
+  pin(*to, bytes);
+  return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* block) {
+  unpin(block);
   std::free(block);
   return cudaSuccess;
 }
@@ -196,76 +177,28 @@ cudaError_t cudaMemPrefetchAsync(const void* block, std::size_t, cudaMemLocation
     throw Fault(concat("managed memory of ", taken, " bytes is more than the device has, and spills to the host's"));
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
-  in_order([=] {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  in_order(stream, [=] {
+    constexpr const char* op = "cudaMemcpyAsync";
     require("cudaMemcpyAsync, destination", to, bytes);
     require("cudaMemcpyAsync, source", from, bytes);
+    const Work work = begin_work(op);
+    if (in_heap(from)) touch(op, work, from, bytes, false);
+    if (in_heap(to)) touch(op, work, to, bytes, true);
     std::memcpy(to, from, bytes);
+    if (!in_heap(from)) touch_host(op, work, const_cast<void*>(from), bytes, false);
+    if (!in_heap(to)) touch_host(op, work, to, bytes, true);
   });
   return cudaSuccess;
 }
-cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
-  in_order([=] {
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  in_order(stream, [=] {
     require("cudaMemsetAsync", to, bytes);
+    touch("cudaMemsetAsync", begin_work("cudaMemsetAsync"), to, bytes, true);
     std::memset(to, value, bytes);
   });
   return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = new EmulatedStream;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete stream;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return capturing() ? cudaErrorStreamCaptureUnsupported : emulation::error_at("");
-}
-cudaError_t cudaStreamQuery(cudaStream_t) { return endless_work ? cudaErrorNotReady : cudaSuccess; }
-cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
-  *status = capturing() ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
-  captured = std::make_unique<EmulatedGraph>();
-  return cudaSuccess;
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
-  *graph = captured.release();
-  return cudaSuccess;
-}
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
-  *executable = new EmulatedGraph(*graph);
-  return cudaSuccess;
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t) {
-  ++launched;
-  for (const auto& work : executable->work) work();
-  return cudaSuccess;
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  delete graph;
-  return cudaSuccess;
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
-  delete executable;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-  flags_of_event = flags;
-  *event = new EmulatedEvent;
-  return cudaSuccess;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 
 namespace {
 template <class T, class F>
@@ -300,7 +233,6 @@ int atomicExch(int* p, int v) {
 }
 
 namespace normlab::emulation {
-void set_endless_work(bool endless) { endless_work = endless; }
 void set_kernel_error(cudaError_t error) { kernel_error = error; }
 void set_device_error(cudaError_t error) { device_error = error; }
 void set_memory_limit(std::size_t bytes) { limit = bytes ? taken + bytes : 0; }

@@ -1,5 +1,5 @@
 // The part of the CUDA runtime that the host side of the kernels calls. One device; everything is done when a call
-// returns, so streams and events are only counted.
+// returns, and streams.h knows what need not be.
 #pragma once
 
 #include <cstddef>
@@ -103,10 +103,8 @@ struct cudaFuncAttributes {
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, void (*kernel)());
 
 namespace normlab::emulation {
-/// Whether the calls that follow are kept for a graph.
-bool capturing();
-/// Runs `work` now, or in its turn where a capture goes on.
-void in_order(const std::function<void()>& work);
+/// Runs `work` now, or in its turn where the stream is captured.
+void in_order(cudaStream_t, const std::function<void()>& work);
 /// Graphs that were launched so far.
 long graphs_launched();
 /// Whether streams have work that does not end, as where another rank is gone.
@@ -121,6 +119,8 @@ unsigned device_flags();
 unsigned event_flags();
 /// Between a query of free memory and the return of the call, as in a process that loses its turn there.
 void set_pause_after_query(void (*pause)());
+/// Of each `of` calls about events, the one of number `which` is left out, to see whether it is missed; 0, 0 for none.
+void leave_out_events(int which, int of);
 /// Whether the binary has kernels for the device.
 void set_kernel_error(cudaError_t error);
 /// The next calls of cudaGetDeviceCount give this error, to see what is said of it; cudaSuccess for none.
