@@ -7,10 +7,11 @@ namespace normlab {
 
 class Backend;
 
-/// The CUDA backend on GPU `number` of those that this process sees, for the calling thread. Throws EnvironmentError if
-/// the binary was built without CUDA, with advice on the build, and if there is no usable GPU, driver or cuBLAS.
-std::unique_ptr<Backend> make_cuda_backend(int number = 0);
+/// The CUDA backend on GPU `number` of those that this process sees, for the calling thread. `shared`: other workers use
+/// the GPU too, so waiting for it takes no core. Throws EnvironmentError if the binary was built without CUDA, with
+/// advice on the build, and if there is no usable GPU, driver or cuBLAS.
+std::unique_ptr<Backend> make_cuda_backend(int number = 0, bool shared = false);
 /// What it calls. Tests without a GPU put the emulated one here.
-extern std::unique_ptr<Backend> (*cuda_backend_maker)(int number);
+extern std::unique_ptr<Backend> (*cuda_backend_maker)(int number, bool shared);
 
 }  // namespace normlab

@@ -60,8 +60,8 @@ std::unique_ptr<Recording> CudaBackend::record(FunctionRef<void()> work) {
   return record_graph(stream_, work);
 }
 
-std::unique_ptr<Backend> make_backend(int number) {
-  use_device(number);  // reports first what is missing
+std::unique_ptr<Backend> make_backend(int number, bool shared) {
+  use_device(number, shared);  // reports first what is missing
   return std::make_unique<CudaBackend>();
 }
 

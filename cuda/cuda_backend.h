@@ -30,10 +30,10 @@ struct CudaDevice {
   Readback readback{stream};
   FormulaKernels formulas;
   WaitingSums sums{stream};
-  Buffer partial{stream};  // of sums in two stages that do not wait
-  Buffer rounded_weight{stream}, rounded_bias{stream};
-  Buffer wide{stream};                     // an intermediate as large as an activation
-  std::unique_ptr<NcclExchange> exchange;  // of a group of several processes, made on first use
+  Buffer partial{"sums in two stages", stream};  // that do not wait
+  Buffer rounded_weight{"a rounded weight", stream}, rounded_bias{"a rounded bias", stream};
+  Buffer wide{"an intermediate result", stream};  // as large as an activation
+  std::unique_ptr<NcclExchange> exchange;         // of a group of several processes, made on first use
 };
 
 class CudaBackend final : public SharedKernels<CudaBackend> {
@@ -116,7 +116,7 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   std::unique_ptr<CudaBackend> with_tf32_;  // made on first use
 };
 
-/// A backend on GPU `number` of those that this process sees, for the threads that call it.
-std::unique_ptr<Backend> make_backend(int number = 0);
+/// A backend on GPU `number` of those that this process sees, for the threads that call it. `shared`: see use_device().
+std::unique_ptr<Backend> make_backend(int number = 0, bool shared = false);
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

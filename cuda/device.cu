@@ -5,7 +5,7 @@
 #include <fstream>
 #include <thread>
 
-#include "core/error.h"
+#include "core/device_fault.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
@@ -13,9 +13,42 @@ namespace {
 constexpr const char* kOtherwise = "; run with --device cpu";
 
 int wanted = 0;  // the GPU of this process
+bool shared_with_workers = false;
 
 /// Represents all kernels: if this one was compiled for the GPU, so were the others.
 __global__ void any_kernel() {}
+
+/// Of the errors after which, by CUDA's documentation, a process must be started again. Those of the multi-process
+/// service come to clients that another one has ended, and to new ones before it is ready again.
+bool ends_context(cudaError_t error) {
+  switch (error) {
+    case cudaErrorECCUncorrectable:
+    case cudaErrorContained:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorMpsRpcFailure:
+    case cudaErrorMpsServerNotReady:
+    case cudaErrorMpsClientTerminated:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// `after` is added to CUDA's words.
+[[noreturn]] void throw_error(cudaError_t error, const std::string& before, const std::string& after = "") {
+  const std::string what =
+      concat(before, "CUDA: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")", after);
+  if (ends_context(error)) throw DeviceFault(what);
+  throw EnvironmentError(what);
+}
 
 }  // namespace
 
@@ -46,13 +79,14 @@ DeviceInfo query_device(int number) {
     throw EnvironmentError(
         "--device cuda: no NVIDIA GPU is visible (see nvidia-smi and CUDA_VISIBLE_DEVICES); run with --device cpu");
   if (error != cudaSuccess)
-    throw EnvironmentError(concat("--device cuda: CUDA cannot start: ", cudaGetErrorString(error), " (",
-                                  cudaGetErrorName(error), "); check that nvidia-smi works", kOtherwise));
+    throw_error(error, "--device cuda: cannot start: ", concat("; check that nvidia-smi works", kOtherwise));
   if (number >= count)
     throw EnvironmentError(concat(
         "--device cuda: rank ", number, " (from 0) of this host takes the GPU of that number, but sees only ", count,
         " (nvidia-smi and CUDA_VISIBLE_DEVICES); start fewer ranks on a host, or let each see all its GPUs"));
   info.number = number;
+  if (shared_with_workers)  // before the first call that makes a context
+    check("CUDA device", cudaInitDevice(number, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid));
   check("CUDA device", cudaSetDevice(info.number));
   cudaDeviceProp p;
   check("CUDA device", cudaGetDeviceProperties(&p, info.number));
@@ -79,14 +113,17 @@ DeviceInfo query_device(int number) {
 void check(const char* op, cudaError_t error) {
   if (error == cudaSuccess) return;
   cudaGetLastError();  // otherwise the next kernel reports it too
-  throw EnvironmentError(concat(op, ": CUDA: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));
+  throw_error(error, concat(op, ": "));
 }
 
-void use_device(int number) {
+void use_device(int number, bool shared) {
   wanted = number;
+  shared_with_workers = shared;
   device_info();
   check("CUDA device", cudaSetDevice(number));
 }
+
+bool device_is_shared() { return shared_with_workers; }
 
 const DeviceInfo& device_info() {
   static const DeviceInfo info = query_device(wanted);
@@ -128,9 +165,9 @@ void Stream::synchronize() const {
   if (look_) look_until_done();
   const cudaError_t error = cudaStreamSynchronize(handle_);
   if (error == cudaSuccess) return;
-  throw EnvironmentError(concat("CUDA: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), "), seen after ",
-                                last_op_, " was started",
-                                wait_for_each_ ? "" : " (set NORMLAB_CUDA_SYNC=1 to find the kernel)"));
+  throw_error(error, "",
+              concat(", seen after ", last_op_, " was started",
+                     wait_for_each_ ? "" : " (set NORMLAB_CUDA_SYNC=1 to find the kernel)"));
 }
 
 void Stream::launched(const char* op) const {

@@ -14,7 +14,8 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// Throws EnvironmentError "op: CUDA: ..." for anything but success.
+/// Throws EnvironmentError "op: CUDA: ..." for anything but success, DeviceFault if the error ends this process's use of
+/// the GPU.
 void check(const char* op, cudaError_t error);
 
 struct DeviceInfo {
@@ -26,8 +27,10 @@ struct DeviceInfo {
 };
 
 /// Selects GPU `number`, of those that this process sees, for this process, and makes it current in this thread.
-/// Throws like query_device(). Only the first number of a process counts.
-void use_device(int number);
+/// Throws like query_device(). Only the first number of a process counts. `shared`: other workers use the GPU too, so this
+/// one leaves its core to them while it waits; alone it spins, which wakes it sooner.
+void use_device(int number, bool shared = false);
+bool device_is_shared();
 
 /// Queries GPU `number`, and makes it the current one of this thread. Throws EnvironmentError if there is no driver, a
 /// driver older than the runtime, no such GPU, a compute capability below 8.0, or a GPU that this binary has no kernels
@@ -53,7 +56,7 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
   cudaStream_t handle() const { return handle_; }
-  /// Throws EnvironmentError for errors of kernels.
+  /// Throws for errors of kernels like check().
   void synchronize() const;
   void launched(const char* op) const;
   /// Calls of launched(): a product that a library adds up in two kernels counts once.

@@ -58,7 +58,7 @@ void launch(const char* op, void (*kernel)(Parameters...), Launch grid, const St
 #ifdef NORMLAB_CUDA_EMULATED
   using Call = std::pair<void (*)(Parameters...), std::tuple<Parameters...>>;
   Call call{kernel, values};
-  emulation::run(op, dim3(blocks), dim3(threads), grid.shared, &call, sizeof call, [](void* of) {
+  emulation::run(stream.handle(), op, dim3(blocks), dim3(threads), grid.shared, &call, sizeof call, [](void* of) {
     const Call& the = *static_cast<const Call*>(of);
     std::apply(the.first, the.second);
   });

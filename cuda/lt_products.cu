@@ -33,8 +33,9 @@ const CublasLt& lt() {
 }
 
 void check(const char* op, cublasStatus_t status) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    throw EnvironmentError(concat(op, ": cuBLASLt failed with status ", static_cast<int>(status)));
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  NORMLAB_CUDA_NAMESPACE::check(op, cudaGetLastError());  // where the GPU is at fault, cuBLASLt does not say so
+  throw EnvironmentError(concat(op, ": cuBLASLt failed with status ", static_cast<int>(status)));
 }
 
 constexpr std::int64_t kWorkspace = std::int64_t{32} << 20;  // NVIDIA's advice for Hopper
@@ -186,7 +187,7 @@ LtProducts::Plan::~Plan() {
   if (what) lt().destroy_what(what);
 }
 
-LtProducts::LtProducts(const Stream& stream) : stream_(stream), workspace_(stream) {
+LtProducts::LtProducts(const Stream& stream) : stream_(stream), workspace_("cuBLASLt", stream) {
   check("cuBLASLt", lt().create(&handle_));
   // Allocated here, so that no step allocates. Not shared with cuBLAS, which may keep data there between calls.
   workspace_.get<char>(kWorkspace);

@@ -112,7 +112,7 @@ TunedProduct LtProducts::tune(const LtProduct& p, Plan& plan, double seconds, Bu
 std::vector<TunedProduct> LtProducts::tune(double seconds) {
   if (stream_.waits_for_each()) throw InputError("tuning: NORMLAB_CUDA_SYNC=1 waits for each kernel; unset it");
   std::vector<TunedProduct> all;
-  Buffer memory(stream_);
+  Buffer memory("operands of tuned products", stream_);
   for (auto& [product, plan] : plans_)
     if (plan.found) all.push_back(tune(product, plan, seconds, memory));
   return all;

@@ -1,11 +1,30 @@
 #include "cuda/memory.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
 #include "core/memory_error.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
 cudaMemLocation here() { return {cudaMemLocationTypeDevice, device_info().number}; }
+
+/// CUDA refuses, or records, some of what an allocation takes, and says little.
+void require_no_recording(const char* name, const Stream& stream) {
+  cudaStreamCaptureStatus status{};
+  check("memory", cudaStreamIsCapturing(stream.handle(), &status));
+  if (status != cudaStreamCaptureStatusNone)
+    throw std::logic_error(concat("the GPU memory of ", name,
+                                  " grows while a step is recorded; this is a bug of normlab: please report it with "
+                                  "this message and the descriptor"));
+}
 
 /// Allocates with `take`, after checking free memory: managed memory would exceed it and spill to the host's.
 template <class Take>
@@ -23,13 +42,41 @@ void* take_free(std::size_t bytes, Take&& take) {
   return block;
 }
 
+/// The file of this user and GPU.
+std::string turns() {
+  static const std::string path = [] {
+    char bus[32] = "";
+    check("CUDA device", cudaDeviceGetPCIBusId(bus, sizeof bus, device_info().number));
+    return std::filesystem::temp_directory_path() / concat("normlab-gpu-", getuid(), "-", bus);
+  }();
+  return path;
+}
+
 }  // namespace
 
+TurnToAllocate::TurnToAllocate(const std::string& path)
+    : file_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) {
+  int failed = 0;
+  do failed = file_ < 0 ? -1 : flock(file_, LOCK_EX);
+  while (failed != 0 && errno == EINTR);
+  if (failed == 0) return;
+  const int error = errno;
+  if (file_ >= 0) close(file_);
+  throw EnvironmentError(concat(path, ": ", std::strerror(error),
+                                "; workers take turns by this file to allocate GPU memory: make it writable, or set "
+                                "TMPDIR to another folder"));
+}
+
+TurnToAllocate::~TurnToAllocate() { close(file_); }
+
 void* DeviceMemory::allocate(std::size_t bytes) {
+  require_no_recording("tensors", stream_);
+  const TurnToAllocate turn(turns());
   void* block = take_free(bytes, [&](void** to) { return cudaMallocManaged(to, bytes); });
   if (device_info().managed_at_any_time) {
     check("memory", cudaMemAdvise(block, bytes, cudaMemAdviseSetPreferredLocation, here()));
-    touch(block, bytes);  // so that the next query of free memory includes it
+    touch(block, bytes);
+    stream_.synchronize();  // so that the next query of free memory includes it
   }
   return block;
 }
@@ -51,10 +98,10 @@ void DeviceMemory::touch(void* block, std::size_t bytes) {
 #ifdef NORMLAB_CUDA_EMULATED
 std::size_t DeviceMemory::gap() const { return 64; }
 void DeviceMemory::begin_use(void* part, std::size_t bytes) {
-  emulation::in_order([=] { emulation::heap_begin_use(part, bytes); });
+  emulation::in_order(stream_.handle(), [=] { emulation::heap_begin_use(part, bytes); });
 }
 void DeviceMemory::end_use(void* part, std::size_t bytes) {
-  emulation::in_order([=] { emulation::heap_end_use(part, bytes); });
+  emulation::in_order(stream_.handle(), [=] { emulation::heap_end_use(part, bytes); });
 }
 #else
 std::size_t DeviceMemory::gap() const { return 0; }
@@ -72,16 +119,18 @@ std::uint64_t Buffer::growths() { return buffer_growths; }
 
 void* Buffer::take(std::size_t bytes) {
   if (bytes > bytes_) {
+    require_no_recording(name_, stream_);
     stream_.synchronize();
     check("memory", cudaFree(memory_));
     memory_ = nullptr;
     bytes_ = 0;
+    const TurnToAllocate turn(turns());
     memory_ = take_free(bytes, [&](void** to) { return cudaMalloc(to, bytes); });
     bytes_ = bytes;
     ++buffer_growths;
   }
 #ifdef NORMLAB_CUDA_EMULATED
-  emulation::in_order([memory = memory_, all = bytes_, bytes] {
+  emulation::in_order(stream_.handle(), [memory = memory_, all = bytes_, bytes] {
     emulation::heap_end_use(memory, all);
     emulation::heap_begin_use(memory, bytes);
   });

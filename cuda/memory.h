@@ -6,10 +6,23 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
+/// While it lives no other process that has this file takes memory of the GPU: what a query finds free stays free.
+/// EnvironmentError if the file cannot be opened.
+class TurnToAllocate {
+ public:
+  explicit TurnToAllocate(const std::string& path);
+  ~TurnToAllocate();
+  TurnToAllocate(const TurnToAllocate&) = delete;
+  TurnToAllocate& operator=(const TurnToAllocate&) = delete;
+
+ private:
+  const int file_;
+};
+
 class DeviceMemory final : public Memory {
  public:
   explicit DeviceMemory(const Stream& stream) : stream_(stream) {}
-  /// Throws DeviceMemoryError (core/memory_error.h) if less is free.
+  /// Throws DeviceMemoryError (core/memory_error.h) if less is free; std::logic_error while a step is recorded.
   void* allocate(std::size_t bytes) override;
   void release(void* block, std::size_t bytes) noexcept override;
   void clear(void* block, std::size_t bytes) override;
@@ -24,12 +37,13 @@ class DeviceMemory final : public Memory {
 };
 
 /// Intermediate results of kernels, as a device pointer that is valid until a larger one is requested. That request
-/// first waits for the stream's work on the smaller one, so ask for the largest size before a step is captured.
+/// first waits for the stream's work on the smaller one, so ask for the largest size before a step is captured;
+/// std::logic_error with the buffer's name in the middle of one.
 class Buffer {
  public:
   /// How often any buffer has grown, which makes earlier addresses stale.
   static std::uint64_t growths();
-  explicit Buffer(const Stream& stream) : stream_(stream) {}
+  Buffer(const char* name, const Stream& stream) : name_(name), stream_(stream) {}
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -41,6 +55,7 @@ class Buffer {
 
  private:
   void* take(std::size_t bytes);
+  const char* const name_;  // of what it holds
   const Stream& stream_;
   void* memory_ = nullptr;
   std::size_t bytes_ = 0;

@@ -24,13 +24,14 @@ const Cublas& cublas() {
 }
 
 void check(const char* op, cublasStatus_t status) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    throw EnvironmentError(concat(op, ": cuBLAS failed with status ", static_cast<int>(status)));
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  NORMLAB_CUDA_NAMESPACE::check(op, cudaGetLastError());  // where the GPU is at fault, cuBLAS does not say so
+  throw EnvironmentError(concat(op, ": cuBLAS failed with status ", static_cast<int>(status)));
 }
 
 }  // namespace
 
-Products::Products(const Stream& stream) : stream_(stream), workspace_(stream) {
+Products::Products(const Stream& stream) : stream_(stream), workspace_("cuBLAS", stream) {
   constexpr std::int64_t kWorkspace = std::int64_t{32} << 20;  // NVIDIA's advice for Hopper
   check("cuBLAS", cublas().create(&handle_));
   check("cuBLAS", cublas().set_stream(handle_, stream.handle()));

@@ -5,7 +5,9 @@
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
 Event::Event(Kind kind) {
-  check("event", cudaEventCreateWithFlags(&handle_, kind == Kind::timed ? 0 : cudaEventDisableTiming));
+  const unsigned wait = device_is_shared() ? cudaEventBlockingSync : cudaEventDefault;
+  check("event",
+        cudaEventCreateWithFlags(&handle_, (kind == Kind::timed ? cudaEventDefault : cudaEventDisableTiming) | wait));
 }
 Event::~Event() { cudaEventDestroy(handle_); }
 void Event::record(const Stream& stream) const { check("event", cudaEventRecord(handle_, stream.handle())); }

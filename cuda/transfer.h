@@ -54,7 +54,7 @@ class Uploads {
 
  private:
   struct Turn {
-    explicit Turn(const Stream& kernels) : on_device(kernels) {}
+    explicit Turn(const Stream& kernels) : on_device("an upload", kernels) {}
     PinnedBuffer pinned;
     Buffer on_device;
     Event copied, used;

@@ -19,7 +19,7 @@ struct WaitingSum {
 
 class WaitingSums {
  public:
-  explicit WaitingSums(const Stream& stream) : stream_(stream), memory_(stream) {}
+  explicit WaitingSums(const Stream& stream) : stream_(stream), memory_("sums of gradients", stream) {}
 
   /// Room for `count` partial sums, in use until the sums are finished. May finish earlier ones.
   double* room(std::int64_t count);

@@ -13,7 +13,7 @@
 namespace normlab {
 
 namespace cuda_emulated {
-std::unique_ptr<Backend> make_backend(int number);
+std::unique_ptr<Backend> make_backend(int number, bool shared = false);
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "tests/cuda_emulation/heap.h"
 #include "tests/cuda_emulation/scheduler.h"
+#include "tests/cuda_emulation/streams.h"
 
 extern "C" {
 extern char __executable_start;
@@ -31,9 +32,14 @@ bool is_poison(const char* address, std::size_t bytes) {
   return true;
 }
 
-/// The later touch came without a barrier after the earlier one.
+/// The later touch came without a barrier after the earlier one, or from other work and with nothing between them.
 bool races(const Running& now, const Touch& before, std::uint8_t bytes) {
-  if (before.serial < now.launch_serial || !(before.bytes & bytes)) return false;
+  if (!(before.bytes & bytes)) return false;
+  if (before.serial < now.launch_serial) {
+    if (before.serial < now.unordered) return false;
+    const Pause pause;
+    return out_of_order(before.serial);
+  }
   if (before.serial != now.serial || before.several == 3) return true;  // blocks never wait for each other
   if (before.barriers != now.barriers) return false;
   if (before.several == 2) return true;
@@ -58,6 +64,8 @@ Touch joined(const Running& now, const Touch& before, Touch mine) {
 
 [[noreturn]] void fault_of_race(const Running& now, const Touch& before, const char* verb, const char* verb_before) {
   const Pause pause;
+  if (before.serial < now.launch_serial)
+    fault(concat(verb, " what ", words_of(before.serial), " has ", verb_before, kOutOfOrder));
   const std::string who = before.serial != now.serial || before.several == 3
                               ? concat("a thread of another block (thread ", before.thread, ")")
                           : before.several ? std::string("other threads")

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "tests/cuda_emulation/matrix.h"
-#include "tests/cuda_emulation/runtime.h"
 
 using namespace normlab;
 using namespace normlab::emulation;
 
-struct EmulatedCublas {};
+struct EmulatedCublas {
+  cudaStream_t stream = nullptr;
+};
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
   *handle = new EmulatedCublas;
@@ -21,7 +22,10 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
   delete handle;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasSetStream_v2(cublasHandle_t, cudaStream_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
+  handle->stream = stream;
+  return CUBLAS_STATUS_SUCCESS;
+}
 cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void*, std::size_t) { return CUBLAS_STATUS_SUCCESS; }
 cublasStatus_t cublasGetProperty(libraryPropertyType, int* value) {
   *value = 0;
@@ -37,9 +41,10 @@ static cublasStatus_t gemm_now(cublasHandle_t, cublasOperation_t of_a, cublasOpe
   const bool ta = of_a == CUBLAS_OP_T, tb = of_b == CUBLAS_OP_T;
   const Matrix ma{a, a_type, ta ? k : m, ta ? m : k, lda}, mb{b, b_type, tb ? n : k, tb ? k : n, ldb};
   const Matrix mc{c, c_type, m, n, ldc};
-  require("cuBLAS", "A", ma);
-  require("cuBLAS", "B", mb);
-  require("cuBLAS", "C", mc);
+  const Work work = begin_work("cuBLAS");
+  require(work, "cuBLAS", "A", ma);
+  require(work, "cuBLAS", "B", mb);
+  require(work, "cuBLAS", "C", mc, true);
   const bool bf16_in = a_type == CUDA_R_16BF;
   // The combinations that cuBLAS has.
   if (a_type != b_type || (compute == CUBLAS_COMPUTE_64F) != (a_type == CUDA_R_64F) ||
@@ -76,15 +81,20 @@ static cublasStatus_t gemm_in_order(cublasHandle_t handle, cublasOperation_t of_
                                     cudaDataType_t a_type, std::int64_t lda, const void* b, cudaDataType_t b_type,
                                     std::int64_t ldb, const void* beta, void* c, cudaDataType_t c_type,
                                     std::int64_t ldc, cublasComputeType_t compute, cublasGemmAlgo_t how) {
-  if (!emulation::capturing())
-    return gemm_now(handle, of_a, of_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute,
-                    how);
+  if (!capturing(handle->stream)) {
+    cublasStatus_t status{};
+    in_order(handle->stream, [&] {
+      status = gemm_now(handle, of_a, of_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc,
+                        compute, how);
+    });
+    return status;
+  }
   // The factors are taken as they are now.
   const std::size_t bytes = compute == CUBLAS_COMPUTE_64F ? sizeof(double) : sizeof(float);
   std::array<double, 2> factors{};
   std::memcpy(&factors[0], alpha, bytes);
   std::memcpy(&factors[1], beta, bytes);
-  emulation::in_order([=] {
+  in_order(handle->stream, [=] {
     const cublasStatus_t status = gemm_now(handle, of_a, of_b, m, n, k, &factors[0], a, a_type, lda, b, b_type, ldb,
                                            &factors[1], c, c_type, ldc, compute, how);
     if (status != CUBLAS_STATUS_SUCCESS) throw emulation::Fault(concat("cuBLAS in a graph: status ", int(status)));
@@ -99,6 +109,7 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t handle, cublasOperat
                                              std::int64_t ldb, long long int stride_b, const void* beta, void* c,
                                              cudaDataType_t c_type, std::int64_t ldc, long long int stride_c,
                                              std::int64_t batch, cublasComputeType_t compute, cublasGemmAlgo_t how) {
+  if (emulation::error_at("") != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
   const auto at = [](const void* p, cudaDataType_t type, long long int stride, std::int64_t i) {
     const Matrix one{p, type, 1, 1, 1};
     return static_cast<const char*>(p) + stride * i * static_cast<long long int>(one.value_bytes());

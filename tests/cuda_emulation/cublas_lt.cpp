@@ -248,7 +248,8 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t m, const void* alpha, const void* a,
                               cublasLtMatrixLayout_t la, const void* b, cublasLtMatrixLayout_t lb, const void* beta,
                               const void* c, cublasLtMatrixLayout_t lc, void* d, cublasLtMatrixLayout_t ld,
-                              const cublasLtMatmulAlgo_t* algo, void*, std::size_t, cudaStream_t) {
+                              const cublasLtMatmulAlgo_t* algo, void*, std::size_t, cudaStream_t stream) {
+  if (error_at("") != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
   if (algo->data[0] != kMark) return CUBLAS_STATUS_INVALID_VALUE;
   if (!supported(*m, *la, *lb, *ld)) return CUBLAS_STATUS_NOT_SUPPORTED;
   const auto is_aligned = [&](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % algo->data[2] == 0; };
@@ -267,17 +268,19 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t m, const vo
   const double by = wide ? *static_cast<const double*>(alpha) : double(*static_cast<const float*>(alpha));
   const double kept = wide ? *static_cast<const double*>(beta) : double(*static_cast<const float*>(beta));
   const auto time = control.seconds.find(control.last_algorithm);
-  in_order([seconds = time == control.seconds.end() ? 0 : time->second, how = *m, a, b, c, d, of_a = *la, of_b = *lb,
-            of_c = *lc, to = *ld, by, kept, wide] {
+  in_order(stream, [seconds = time == control.seconds.end() ? 0 : time->second, how = *m, a, b, c, d, of_a = *la,
+                    of_b = *lb, of_c = *lc, to = *ld, by, kept, wide] {
     pass(seconds);
-    if (has_vector(how)) require("cuBLASLt", "the vector", {how.vector, to.type, to.rows, 1, to.rows});
-    if (how.aux_ld > 0) require("cuBLASLt", "the extra matrix", {how.aux, to.type, to.rows, to.cols, how.aux_ld});
+    const Work work = begin_work("cuBLASLt");
+    if (has_vector(how)) require(work, "cuBLASLt", "the vector", {how.vector, to.type, to.rows, 1, to.rows});
+    if (how.aux_ld > 0)
+      require(work, "cuBLASLt", "the extra matrix", {how.aux, to.type, to.rows, to.cols, how.aux_ld}, !goes_back(how));
     for (std::int64_t i = 0; i < to.batch; ++i) {
       const Matrix ma = of_a.at(a, i), mb = of_b.at(b, i), mc = of_c.at(c, i), md = to.at(d, i);
-      require("cuBLASLt", "A", ma);
-      require("cuBLASLt", "B", mb);
-      require("cuBLASLt", "C", mc);
-      require("cuBLASLt", "D", md);
+      require(work, "cuBLASLt", "A", ma);
+      require(work, "cuBLASLt", "B", mb);
+      require(work, "cuBLASLt", "C", mc);
+      require(work, "cuBLASLt", "D", md, true);
       void* const here = const_cast<void*>(md.data);
       if (wide)
         run(how, by, ma, mb, kept, mc, here);

@@ -2,14 +2,20 @@
 // its name, block and thread.
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/arena.h"
+#include "core/device_fault.h"
+#include "core/memory_error.h"
 #include "cuda/cuda_backend.h"
 #include "cuda/kernel.cuh"
+#include "cuda/recording.h"
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/cuda_emulation/schedule.h"
 
@@ -106,7 +112,10 @@ struct Fixture {
   Arena arena{backend.memory()};
   Tensor x = arena.empty({128}, DType::f32), y = arena.empty({128}, DType::f32);
   Fixture() { std::iota(x.data<float>(), x.data<float>() + 128, 0.0f); }
-  ~Fixture() { emulation::set_schedule(0); }
+  ~Fixture() {
+    emulation::set_schedule(0);
+    emulation::set_fault(nullptr);
+  }
 };
 
 /// Runs `body` under eight schedules of blocks, warps and lanes.
@@ -353,6 +362,101 @@ TEST_CASE_FIXTURE(Fixture, "cuda: a lack of memory is reported with the bytes re
   CHECK_MESSAGE(what.ends_with(" MB free"), what);
 }
 
+TEST_CASE_FIXTURE(Fixture, "cuda: two workers that allocate at once get no more memory than is free") {
+  emulation::set_memory_limit(std::size_t{16} << 20);
+  emulation::set_pause_after_query([] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
+  DeviceMemory memory(stream);
+  std::atomic<int> taken = 0, refused = 0;
+  const auto take = [&] {
+    constexpr std::size_t kBytes = std::size_t{12} << 20;
+    try {
+      void* const block = memory.allocate(kBytes);
+      ++taken;
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      memory.release(block, kBytes);
+    } catch (const DeviceMemoryError&) {
+      ++refused;
+    } catch (const emulation::Fault& e) {
+      MESSAGE(e.what());
+    }
+  };
+  std::thread other(take);
+  take();
+  other.join();
+  emulation::set_pause_after_query(nullptr);
+  emulation::set_memory_limit(0);
+  CHECK(taken == 1);
+  CHECK(refused == 1);
+}
+
+TEST_CASE("cuda: a file that workers take turns by and that cannot be opened is reported") {
+  CHECK_THROWS_WITH_AS(
+      TurnToAllocate("/nowhere/normlab-gpu"),
+      "/nowhere/normlab-gpu: No such file or directory; workers take turns by this file to allocate GPU "
+      "memory: make it writable, or set TMPDIR to another folder",
+      EnvironmentError);
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda: memory that grows while a step is recorded is reported by its name") {
+  Buffer buffer("a rounded weight", stream);
+  DeviceMemory memory(stream);
+  const auto said = [&](FunctionRef<void()> work) -> std::string {
+    try {
+      record_graph(stream, work);
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "nothing";
+  };
+  const std::string rest =
+      " grows while a step is recorded; this is a bug of normlab: please report it with this message and the descriptor";
+  CHECK(said([&] { buffer.get<float>(100); }) == "the GPU memory of a rounded weight" + rest);
+  CHECK(said([&] { memory.allocate(100); }) == "the GPU memory of tensors" + rest);
+  buffer.get<float>(100);
+  CHECK(said([&] { buffer.get<float>(100); }) == "nothing");
+}
+
+TEST_CASE("cuda: errors after which a process must begin anew are faults of the device") {
+  for (const cudaError_t error :
+       {cudaErrorECCUncorrectable, cudaErrorContained, cudaErrorIllegalAddress, cudaErrorLaunchTimeout, cudaErrorAssert,
+        cudaErrorHardwareStackError, cudaErrorIllegalInstruction, cudaErrorMisalignedAddress,
+        cudaErrorInvalidAddressSpace, cudaErrorInvalidPc, cudaErrorLaunchFailure, cudaErrorMpsRpcFailure,
+        cudaErrorMpsServerNotReady, cudaErrorMpsClientTerminated})
+    CHECK_THROWS_AS(check("op", error), DeviceFault);
+  for (const cudaError_t error : {cudaErrorMemoryAllocation, cudaErrorInvalidValue, cudaErrorNoDevice}) try {
+      check("op", error);
+    } catch (const DeviceFault&) {
+      FAIL("no such fault");
+    } catch (const EnvironmentError&) {
+    }
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda: a fault of the device is told by each call that meets it") {
+  Products products(stream);
+  emulation::set_fault([](const char* op) { return has(op, "bad") ? cudaErrorIllegalAddress : cudaSuccess; });
+  CHECK_THROWS_WITH_AS(launch("bad", write_beyond, {1, 32}, stream, 1, y.data<float>()),
+                       "bad: CUDA: an illegal memory access was encountered (cudaErrorIllegalAddress)", DeviceFault);
+  CHECK_THROWS_WITH_AS(stream.synchronize(),
+                       "CUDA: an illegal memory access was encountered (cudaErrorIllegalAddress), seen after bad was "
+                       "started (set NORMLAB_CUDA_SYNC=1 to find the kernel)",
+                       DeviceFault);
+  CHECK_THROWS_AS(
+      products("squares", {.m = 4, .n = 4, .k = 4, .in = DType::f32, .out = DType::f32, .vector = DType::f32},
+               {x.raw(), x.raw(), y.raw(), y.raw()}),
+      DeviceFault);
+}
+
+TEST_CASE("cuda: a worker that shares its GPU sleeps while it waits") {
+  use_device(0, true);
+  query_device(0);
+  CHECK(emulation::device_flags() == cudaDeviceScheduleBlockingSync);
+  const Event sleeping;
+  CHECK(emulation::event_flags() == (cudaEventBlockingSync | cudaEventDisableTiming));
+  use_device(0);
+  const Event spinning;
+  CHECK(emulation::event_flags() == cudaEventDisableTiming);
+}
+
 TEST_CASE_FIXTURE(Driver, "cuda: a missing driver is reported") {
   emulation::set_driver_version(0);
   CHECK_THROWS_WITH_AS(query_device(),
@@ -385,6 +489,14 @@ TEST_CASE_FIXTURE(Driver, "cuda: a missing GPU is reported") {
                        "--device cuda: no NVIDIA GPU is visible (see nvidia-smi and CUDA_VISIBLE_DEVICES); run with "
                        "--device cpu",
                        EnvironmentError);
+}
+
+TEST_CASE_FIXTURE(Driver, "cuda: a service that recovers from another worker's fault is a fault of the device") {
+  emulation::set_device_error(cudaErrorMpsServerNotReady);
+  CHECK_THROWS_WITH_AS(query_device(),
+                       "--device cuda: cannot start: CUDA: an emulated error (cudaErrorUnknown); check that nvidia-smi "
+                       "works; run with --device cpu",
+                       DeviceFault);
 }
 
 TEST_CASE_FIXTURE(Driver, "cuda: an old GPU is reported") {

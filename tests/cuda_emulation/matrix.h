@@ -9,6 +9,7 @@
 #include "tests/cuda_emulation/heap.h"
 #include "tests/cuda_emulation/include/cublas_v2.h"
 #include "tests/cuda_emulation/scheduler.h"
+#include "tests/cuda_emulation/streams.h"
 
 namespace normlab::emulation {
 
@@ -20,8 +21,8 @@ struct Matrix {
   std::size_t value_bytes() const { return type == CUDA_R_64F ? 8 : type == CUDA_R_16BF ? 2 : 4; }
 };
 
-/// Throws Fault where the device has not all of it.
-inline void require(const char* library, const char* name, const Matrix& m) {
+/// Throws Fault where the device has not all of it, or work that is not ordered before this touches it.
+inline void require(const Work& work, const char* library, const char* name, const Matrix& m, bool writes = false) {
   if (m.rows == 0 || m.columns == 0) return;
   if (m.stride < m.rows) throw emulation::Fault(concat(library, ": ", name, " has a stride below its rows"));
   for (std::int64_t c = 0; c < m.columns; ++c) {
@@ -31,6 +32,7 @@ inline void require(const char* library, const char* name, const Matrix& m) {
     if (!emulation::heap_in_use(column, bytes))
       throw emulation::Fault(concat(library, ": column ", c, " of ", name, ", ", bytes, " bytes, begins or ends ",
                                     emulation::heap_describe(column)));
+    touch(library, work, column, bytes, writes);
   }
 }
 

@@ -1,18 +1,19 @@
 #include "tests/cuda_emulation/runtime.h"
 
-#include <chrono>
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <vector>
+#include <utility>
 
 #include "core/error.h"
 #include "tests/cuda_emulation/heap.h"
 #include "tests/cuda_emulation/scheduler.h"
+#include "tests/cuda_emulation/streams.h"
 
 namespace {
 
@@ -23,17 +24,25 @@ constexpr std::size_t kMemory = std::size_t{4} << 30;
 constexpr int kVersion = 13000;
 
 std::mutex mutex;
-std::map<void*, std::size_t> blocks;
-std::size_t taken = 0, limit = 0;
+struct Block {
+  std::size_t bytes;
+  bool on_device;  // managed memory is after a prefetch
+};
+std::map<void*, Block> blocks;
+std::size_t taken = 0, limit = 0;  // bytes on the device
+cudaError_t (*faulty)(const char* op) = nullptr;
+cudaError_t context_error = cudaSuccess;
+unsigned flags_of_device = 0;
+void (*pause_after_query)() = nullptr;
 cudaError_t device_error = cudaSuccess, kernel_error = cudaSuccess;
 int driver_version = kVersion, capability_major = 9, capability_minor = 0;
 
-cudaError_t allocate(void** to, std::size_t bytes) {
+cudaError_t allocate(void** to, std::size_t bytes, bool on_device) {
   std::lock_guard lock(mutex);
-  if (taken + bytes > (limit ? limit : kMemory)) return cudaErrorMemoryAllocation;
+  if (on_device && taken + bytes > (limit ? limit : kMemory)) return cudaErrorMemoryAllocation;
   *to = heap_allocate(bytes);
-  blocks[*to] = bytes;
-  taken += bytes;
+  blocks[*to] = {bytes, on_device};
+  if (on_device) taken += bytes;
   return cudaSuccess;
 }
 
@@ -44,40 +53,18 @@ void require(const char* call, const void* address, std::size_t bytes) {
 
 }  // namespace
 
-struct EmulatedStream {};
-struct EmulatedGraph {
-  std::vector<std::function<void()>> work;
-};
-
-namespace {
-std::unique_ptr<EmulatedGraph> captured;  // while a capture goes on
-long launched = 0;
-bool endless_work = false;
-}  // namespace
-
 namespace normlab::emulation {
-long graphs_launched() { return launched; }
-bool capturing() { return captured != nullptr; }
-void in_order(const std::function<void()>& work) {
-  if (captured)
-    captured->work.push_back(work);
-  else
-    work();
+void set_fault(cudaError_t (*of)(const char* op)) {
+  faulty = of;
+  context_error = cudaSuccess;
 }
+cudaError_t error_at(const char* op) {
+  if (faulty && context_error == cudaSuccess) context_error = faulty(op);
+  return context_error;
+}
+unsigned device_flags() { return flags_of_device; }
+void set_pause_after_query(void (*pause)()) { pause_after_query = pause; }
 }  // namespace normlab::emulation
-
-struct EmulatedEvent {
-  const bool timed;
-  double seconds = 0;
-};
-
-namespace {
-double passed = 0;
-double now() {
-  return passed + std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-}  // namespace
-void normlab::emulation::pass(double seconds) { passed += seconds; }
 
 const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
@@ -91,6 +78,8 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorInsufficientDriver";
     case cudaErrorStreamCaptureUnsupported:
       return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorIllegalAddress:
+      return "cudaErrorIllegalAddress";
     default:
       return "cudaErrorUnknown";
   }
@@ -103,11 +92,13 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "no CUDA-capable device is detected";
     case cudaErrorInsufficientDriver:
       return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
     default:
       return "an emulated error";
   }
 }
-cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetLastError() { return context_error; }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, void (*)()) { return kernel_error; }
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = device_error == cudaSuccess;
@@ -118,6 +109,14 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaInitDevice(int, unsigned device_flags, unsigned flags) {
+  if (flags == cudaInitDeviceFlagsAreValid) flags_of_device = device_flags;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int) {
+  std::snprintf(id, static_cast<std::size_t>(length), "emulated-%d", static_cast<int>(getpid()));
+  return cudaSuccess;
+}
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
   *p = {};
   std::snprintf(p->name, sizeof p->name, "emulated");
@@ -138,106 +137,68 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  std::lock_guard lock(mutex);
-  *total = limit ? limit : kMemory;
-  *free = *total - taken;
+  {
+    std::lock_guard lock(mutex);
+    *total = limit ? limit : kMemory;
+    *free = *total - taken;
+  }
+  if (pause_after_query) pause_after_query();
   return cudaSuccess;
 }
-cudaError_t cudaMalloc(void** to, std::size_t bytes) { return allocate(to, bytes); }
-cudaError_t cudaMallocManaged(void** to, std::size_t bytes, unsigned) { return allocate(to, bytes); }
+cudaError_t cudaMalloc(void** to, std::size_t bytes) { return allocate(to, bytes, true); }
+cudaError_t cudaMallocManaged(void** to, std::size_t bytes, unsigned) { return allocate(to, bytes, false); }
 cudaError_t cudaFree(void* block) {
   if (!block) return cudaSuccess;
+  wait_for_all();
   std::lock_guard lock(mutex);
   heap_release(block);
-  taken -= blocks[block];
+  if (blocks[block].on_device) taken -= blocks[block].bytes;
   blocks.erase(block);
   return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** to, std::size_t bytes) {
   *to = std::malloc(bytes);
-  return *to ? cudaSuccess : cudaErrorMemoryAllocation;
+  if (!*to) return cudaErrorMemoryAllocation;
+  pin(*to, bytes);
+  return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* block) {
+  unpin(block);
   std::free(block);
   return cudaSuccess;
 }
 cudaError_t cudaMemAdvise(const void*, std::size_t, cudaMemoryAdvise, cudaMemLocation) { return cudaSuccess; }
-cudaError_t cudaMemPrefetchAsync(const void*, std::size_t, cudaMemLocation, unsigned, cudaStream_t) {
+cudaError_t cudaMemPrefetchAsync(const void* block, std::size_t, cudaMemLocation, unsigned, cudaStream_t) {
+  std::lock_guard lock(mutex);
+  const auto found = blocks.find(const_cast<void*>(block));
+  if (found == blocks.end() || std::exchange(found->second.on_device, true)) return cudaSuccess;
+  taken += found->second.bytes;
+  if (taken > (limit ? limit : kMemory))
+    throw Fault(concat("managed memory of ", taken, " bytes is more than the device has, and spills to the host's"));
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
-  in_order([=] {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  in_order(stream, [=] {
+    constexpr const char* op = "cudaMemcpyAsync";
     require("cudaMemcpyAsync, destination", to, bytes);
     require("cudaMemcpyAsync, source", from, bytes);
+    const Work work = begin_work(op);
+    if (in_heap(from)) touch(op, work, from, bytes, false);
+    if (in_heap(to)) touch(op, work, to, bytes, true);
     std::memcpy(to, from, bytes);
+    if (!in_heap(from)) touch_host(op, work, const_cast<void*>(from), bytes, false);
+    if (!in_heap(to)) touch_host(op, work, to, bytes, true);
   });
   return cudaSuccess;
 }
-cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
-  in_order([=] {
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  in_order(stream, [=] {
     require("cudaMemsetAsync", to, bytes);
+    touch("cudaMemsetAsync", begin_work("cudaMemsetAsync"), to, bytes, true);
     std::memset(to, value, bytes);
   });
   return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = new EmulatedStream;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete stream;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return capturing() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
-}
-cudaError_t cudaStreamQuery(cudaStream_t) { return endless_work ? cudaErrorNotReady : cudaSuccess; }
-cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
-  captured = std::make_unique<EmulatedGraph>();
-  return cudaSuccess;
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
-  *graph = captured.release();
-  return cudaSuccess;
-}
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
-  *executable = new EmulatedGraph(*graph);
-  return cudaSuccess;
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t) {
-  ++launched;
-  for (const auto& work : executable->work) work();
-  return cudaSuccess;
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  delete graph;
-  return cudaSuccess;
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
-  delete executable;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-  *event = new EmulatedEvent{.timed = (flags & cudaEventDisableTiming) == 0};
-  return cudaSuccess;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  if (!capturing()) event->seconds = now();
-  return cudaSuccess;
-}
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  if (!begin->timed || !end->timed || begin->seconds == 0 || end->seconds == 0) return cudaErrorInvalidResourceHandle;
-  *milliseconds = static_cast<float>(1e3 * (end->seconds - begin->seconds));
-  return cudaSuccess;
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 
 namespace {
 template <class T, class F>
@@ -272,7 +233,6 @@ int atomicExch(int* p, int v) {
 }
 
 namespace normlab::emulation {
-void set_endless_work(bool endless) { endless_work = endless; }
 void set_kernel_error(cudaError_t error) { kernel_error = error; }
 void set_device_error(cudaError_t error) { device_error = error; }
 void set_memory_limit(std::size_t bytes) { limit = bytes ? taken + bytes : 0; }

@@ -1,5 +1,5 @@
 // The part of the CUDA runtime that the host side of the kernels calls. One device; everything is done when a call
-// returns, so streams and events are only counted.
+// returns, and streams.h knows what need not be.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,13 @@ using cudaError_t = int;
 inline constexpr cudaError_t cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNoDevice = 100,
                              cudaErrorInsufficientDriver = 35, cudaErrorInvalidValue = 1, cudaErrorNotReady = 600,
                              cudaErrorInvalidResourceHandle = 400, cudaErrorStreamCaptureUnsupported = 900,
-                             cudaErrorNoKernelImageForDevice = 209, cudaErrorInvalidDeviceFunction = 98;
+                             cudaErrorNoKernelImageForDevice = 209, cudaErrorInvalidDeviceFunction = 98,
+                             cudaErrorECCUncorrectable = 214, cudaErrorContained = 226, cudaErrorIllegalAddress = 700,
+                             cudaErrorLaunchTimeout = 702, cudaErrorAssert = 710, cudaErrorHardwareStackError = 714,
+                             cudaErrorIllegalInstruction = 715, cudaErrorMisalignedAddress = 716,
+                             cudaErrorInvalidAddressSpace = 717, cudaErrorInvalidPc = 718, cudaErrorLaunchFailure = 719,
+                             cudaErrorMpsRpcFailure = 806, cudaErrorMpsServerNotReady = 807,
+                             cudaErrorMpsClientTerminated = 810;
 struct EmulatedStream;
 struct EmulatedGraph;
 struct EmulatedEvent;
@@ -18,6 +24,7 @@ using cudaEvent_t = EmulatedEvent*;
 using cudaGraph_t = EmulatedGraph*;
 using cudaGraphExec_t = EmulatedGraph*;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,
   cudaMemcpyHostToDevice,
@@ -25,7 +32,9 @@ enum cudaMemcpyKind {
   cudaMemcpyDeviceToDevice,
   cudaMemcpyDefault
 };
-inline constexpr unsigned cudaMemAttachGlobal = 1, cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
+inline constexpr unsigned cudaMemAttachGlobal = 1, cudaStreamNonBlocking = 1, cudaEventDefault = 0,
+                          cudaEventBlockingSync = 1, cudaEventDisableTiming = 2, cudaDeviceScheduleBlockingSync = 4,
+                          cudaInitDeviceFlagsAreValid = 1;
 #define CUDART_VERSION 13000
 
 struct cudaDeviceProp {
@@ -49,6 +58,8 @@ cudaError_t cudaGetLastError();
 cudaError_t cudaGetDeviceCount(int*);
 cudaError_t cudaGetDevice(int*);
 cudaError_t cudaSetDevice(int);
+cudaError_t cudaInitDevice(int, unsigned device_flags, unsigned flags);
+cudaError_t cudaDeviceGetPCIBusId(char*, int length, int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp*, int);
 cudaError_t cudaDriverGetVersion(int*);
 cudaError_t cudaRuntimeGetVersion(int*);
@@ -67,6 +78,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t);
 cudaError_t cudaStreamSynchronize(cudaStream_t);
 cudaError_t cudaStreamQuery(cudaStream_t);
 // What is asked of the stream in a capture runs when the graph is launched.
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus*);
 cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode);
 cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t*);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t*, cudaGraph_t, unsigned long long flags = 0);
@@ -92,16 +104,26 @@ struct cudaFuncAttributes {
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, void (*kernel)());
 
 namespace normlab::emulation {
-/// Whether the calls that follow are kept for a graph.
-bool capturing();
-/// Runs `work` now, or in its turn where a capture goes on.
-void in_order(const std::function<void()>& work);
 /// Lets events see so many seconds pass, beside those of the clock.
 void pass(double seconds);
+/// Runs `work` now, or in its turn where the stream is captured.
+void in_order(cudaStream_t, const std::function<void()>& work);
 /// Graphs that were launched so far.
 long graphs_launched();
 /// Whether streams have work that does not end, as where another rank is gone.
 void set_endless_work(bool endless);
+/// Asked when a kernel of this op begins, and with "" at calls that wait: an error other than cudaSuccess stays with all
+/// calls that follow. Null: none, and what was is forgotten.
+void set_fault(cudaError_t (*of)(const char* op));
+/// As a kernel that begins asks it.
+cudaError_t error_at(const char* op);
+/// Of cudaInitDevice and of the event that was made last.
+unsigned device_flags();
+unsigned event_flags();
+/// Between a query of free memory and the return of the call, as in a process that loses its turn there.
+void set_pause_after_query(void (*pause)());
+/// Of each `of` calls about events, the one of number `which` is left out, to see whether it is missed; 0, 0 for none.
+void leave_out_events(int which, int of);
 /// Whether the binary has kernels for the device.
 void set_kernel_error(cudaError_t error);
 /// The next calls of cudaGetDeviceCount give this error, to see what is said of it; cudaSuccess for none.

@@ -1,7 +1,6 @@
 #include "tests/cuda_emulation/scheduler.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstring>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/cuda_emulation/schedule.h"
 #include "tests/cuda_emulation/shared_memory.h"
+#include "tests/cuda_emulation/streams.h"
 
 namespace normlab::emulation {
 
@@ -21,8 +21,6 @@ constinit thread_local Running* running = nullptr;
 namespace {
 
 constexpr int kLanes = 32, kMaxThreads = 1024;
-
-std::atomic<std::uint32_t> next_serial{1};
 
 std::string str(Where where) {
   const std::string_view file = where.file;
@@ -300,6 +298,7 @@ void Machine::complete(int warp, std::uint32_t mask) {
 void Machine::run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call, std::size_t call_bytes,
                   void (*body)(void*)) {
   if (running) throw Fault(concat(op, ": launched from inside of a kernel"));
+  if (error_at(op) != cudaSuccess) return;
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
   if (threads == 0 || threads > kMaxThreads) throw Fault(concat(op, ": a block of ", threads, " threads"));
   if (shared_bytes > SharedMemory::kMost)
@@ -317,7 +316,9 @@ void Machine::run(const char* op, dim3 grid, dim3 block, std::size_t shared_byte
   position.grid_dim = grid;
   const auto blocks = std::uint64_t{grid.x} * grid.y * grid.z;
   running_ = {};
-  running_.launch_serial = next_serial.fetch_add(static_cast<std::uint32_t>(blocks));
+  const Work work = begin_work(op, blocks);
+  running_.launch_serial = work.first;
+  running_.unordered = work.unordered;
   running_.shared = shared_.begin();
   running_.shared_end = shared_.end();
   running_.parameters = static_cast<const char*>(call);
@@ -352,13 +353,14 @@ thread_local long launches = 0;
 
 }  // namespace
 
-void run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call, std::size_t call_bytes,
-         void (*body)(void*)) {
+void run(EmulatedStream* stream, const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call,
+         std::size_t call_bytes, void (*body)(void*)) {
   ++launches;
-  if (!capturing()) return machine().run(op, grid, block, shared_bytes, call, call_bytes, body);
+  if (!capturing(stream))
+    return in_order(stream, [=] { machine().run(op, grid, block, shared_bytes, call, call_bytes, body); });
   std::vector<std::max_align_t> kept((call_bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
   std::memcpy(kept.data(), call, call_bytes);
-  in_order([=]() mutable { machine().run(op, grid, block, shared_bytes, kept.data(), call_bytes, body); });
+  in_order(stream, [=]() mutable { machine().run(op, grid, block, shared_bytes, kept.data(), call_bytes, body); });
 }
 long kernels_launched() { return launches; }
 void fault(const std::string& what) {

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 
+struct EmulatedStream;
 struct uint3 {
   unsigned x = 0, y = 0, z = 0;
 };
@@ -43,8 +44,8 @@ extern constinit thread_local Position position;
 
 /// Calls body(call) for each thread of each block; `call` holds the kernel's arguments, which are the only memory of
 /// the host that it may read. Throws Fault; nothing of the kernel runs on after one.
-void run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call, std::size_t call_bytes,
-         void (*body)(void*));
+void run(EmulatedStream* stream, const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call,
+         std::size_t call_bytes, void (*body)(void*));
 
 /// Kernels that were launched or captured so far.
 long kernels_launched();
@@ -67,7 +68,8 @@ void check_atomic(void* address, std::size_t bytes);
 
 /// What is being run by this host thread, for the checks of memory. Null outside of kernels.
 struct Running {
-  std::uint32_t launch_serial, serial;  // blocks counted over all launches: the first of this one, and this
+  std::uint32_t launch_serial, serial;  // blocks counted over all work: the first of this launch, and this
+  std::uint32_t unordered;              // Work::unordered of the launch
   std::uint16_t thread;
   std::uint32_t barriers;                       // that the block has passed
   std::array<std::uint32_t, 32> warp_barriers;  // each warp

@@ -202,7 +202,7 @@ int ncclGroupEnd() {
   if (control.failing == "ncclGroupEnd") return control.error;
   if (--depth != 0) report("ncclGroupEnd: no group has begun");
   control.records.push_back({Call::group_end});
-  control.in_order([comm = *current, items = group] { exchange(comm, items); });
+  control.in_order(control.stream, [comm = *current, items = group] { exchange(comm, items); });
   group.clear();
   return 0;
 }

@@ -20,7 +20,9 @@ struct Record {
 /// One for each process. What is found goes to `problem` of all ranks.
 struct Control {
   /// Runs a function in the order of the stream.
-  void (*in_order)(const std::function<void()>&) = [](const std::function<void()>& work) { work(); };
+  void (*in_order)(void* stream, const std::function<void()>&) = [](void*, const std::function<void()>& work) {
+    work();
+  };
   bool (*on_device)(const void*, std::size_t) = [](const void*, std::size_t) { return true; };
   int version = 22809;
   std::string failing;                 // the function that gives `error`

@@ -16,7 +16,7 @@
 namespace normlab {
 
 namespace cuda_emulated {
-std::unique_ptr<Backend> make_backend(int number);
+std::unique_ptr<Backend> make_backend(int number, bool shared = false);
 }
 
 /// The fake, which this process then has open under NCCL's name.
@@ -27,7 +27,9 @@ inline fake_nccl::Control& fake() {
     REQUIRE_MESSAGE(library, dlerror());
     auto* const find = reinterpret_cast<fake_nccl::Control* (*)()>(dlsym(library, "fake_nccl_control"));
     fake_nccl::Control* const found = find();
-    found->in_order = emulation::in_order;
+    found->in_order = [](void* stream, const std::function<void()>& work) {
+      emulation::in_order(static_cast<cudaStream_t>(stream), work);
+    };
     found->on_device = [](const void* at, std::size_t bytes) {
       return emulation::in_heap(at) && emulation::heap_in_use(at, bytes);
     };

@@ -108,8 +108,9 @@ void Dispatcher::run() {
       stop_workers();
     }
     check_held();
+    if (replacing_) replace_workers();
     assign();
-    const bool waits = !queue_.empty() && may_begin();
+    const bool waits = (!queue_.empty() || !suspects_.empty()) && may_begin();
     if (running() == 0 && (stopping_ || (!waits && (held_.empty() || options_.no_wait || !may_begin())))) break;
     wait_for_reports();
     const SweepProgress now = progress();
@@ -129,8 +130,46 @@ void Dispatcher::run() {
 
 void Dispatcher::stop_workers() {
   stopping_ = true;
+  end_workers();
+}
+
+void Dispatcher::end_workers() {
   for (const Worker& w : workers_)
     if (w.process.pid > 0 && !w.process.thread.joinable()) kill(w.process.pid, SIGTERM);
+}
+
+/// All workers end: the multi-process service has stopped them all, and serves no new one before the last is gone.
+/// Without the service the others write a checkpoint.
+void Dispatcher::gpu_stopped(std::size_t t, const WorkerReport& report) {
+  if (report.event == WorkerEvent::faulted && !replacing_)
+    say(
+        fmt::format("{}: {}; any trial that ran beside it may be the cause, so those that met this error are tried "
+                    "alone after the others, from their last checkpoints",
+                    trial(t).label, report.text));
+  replacing_ = true;
+  end_workers();
+}
+
+/// Starts new workers once the former ones are gone and the GPU answers, for which the service takes a moment.
+void Dispatcher::replace_workers() {
+  for (Worker& w : workers_)
+    if (w.process.pid > 0 && w.trial < 0) end_of(w);
+  if (stopping_ || std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.process.pid > 0; }))
+    return;
+  constexpr int kTries = 10;
+  for (int tries = 1; !stop_requested(); ++tries) try {
+      require_device(options_.device, {}, options_.algorithms, options_.gpu);
+      break;
+    } catch (const Error& error) {
+      if (tries < kTries) {
+        sleep(1);
+        continue;
+      }
+      broken_ = error.what();
+      return stop_workers();
+    }
+  replacing_ = false;
+  for (Worker& w : workers_) begin(w);
 }
 
 bool Dispatcher::may_begin() const { return options_.max_trials == 0 || summary_.begun < options_.max_trials; }
@@ -142,18 +181,25 @@ std::size_t Dispatcher::running() const {
 
 void Dispatcher::assign() {
   for (Worker& w : workers_) {
-    if (stopping_ || w.trial >= 0 || queue_.empty() || !may_begin()) continue;
-    w.trial = static_cast<std::int64_t>(queue_.front());
+    const bool others = running() > 0;
+    if (stopping_ || replacing_ || !may_begin() || w.trial >= 0) continue;
+    if (others &&
+        std::any_of(workers_.begin(), workers_.end(), [](const Worker& o) { return o.trial >= 0 && o.alone; }))
+      return;
+    std::deque<std::size_t>& from = queue_.empty() && !others ? suspects_ : queue_;
+    if (from.empty()) continue;
+    w.alone = &from == &suspects_ || worker_count_ == 1;
+    w.trial = static_cast<std::int64_t>(from.front());
     w.progress = {};
-    w.progress.label = trial(queue_.front()).label;
-    queue_.pop_front();
+    w.progress.label = trial(from.front()).label;
+    from.pop_front();
     ++summary_.begun;
     const std::size_t left = queue_.size() + running();
     const int sharing = static_cast<int>(std::clamp<std::size_t>(left, 1, worker_count_));
     const int threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / sharing / options_.team.forked);
-    if (send_assignment(w.process.socket, {w.trial, threads})) continue;
+    if (send_assignment(w.process.socket, {w.trial, threads, w.alone ? 1 : static_cast<int>(worker_count_)})) continue;
     // A worker that has ended since its last report has not started the trial.
-    queue_.push_front(static_cast<std::size_t>(std::exchange(w.trial, -1)));
+    from.push_front(static_cast<std::size_t>(std::exchange(w.trial, -1)));
     --summary_.begun;
     end_of(w);
     if (!stopping_) begin(w);
@@ -232,6 +278,7 @@ void Dispatcher::take(Worker& w, const WorkerReport& report) {
   for (std::size_t part = 0; part < report.times.seconds.size(); ++part)
     summary_.times.seconds[part] += report.times.seconds[part] - w.times.seconds[part];
   w.times = report.times;
+  if (report.last) gpu_stopped(t, report);
   end_trial(t, w.process.pid, report.event, report.text);
 }
 
@@ -252,6 +299,10 @@ void Dispatcher::end_trial(std::size_t t, pid_t worker, WorkerEvent event, const
       break;
     case WorkerEvent::stopped:  // only this worker was stopped: another one continues
       queue_.push_back(t);
+      --summary_.begun;
+      break;
+    case WorkerEvent::faulted:
+      suspects_.push_back(t);
       --summary_.begun;
       break;
     case WorkerEvent::busy:
@@ -278,7 +329,7 @@ void Dispatcher::end_trial(std::size_t t, pid_t worker, WorkerEvent event, const
       if (!stopping_) stop_workers();
       break;
   }
-  const bool over = event != WorkerEvent::stopped && event != WorkerEvent::busy;
+  const bool over = event != WorkerEvent::stopped && event != WorkerEvent::busy && event != WorkerEvent::faulted;
   if (over) work_.erase(t);
   if (log_ && event != WorkerEvent::busy) log_->trial_end(trial(t), worker, word_of(event), text);
 }
@@ -297,10 +348,13 @@ void Dispatcher::worker_died(Worker& w) {
     // A worker that was told to stop exits normally, and may have been sent a trial in between.
     const bool in_order = WIFEXITED(end.status) && WEXITSTATUS(end.status) == 0;
     const auto index = static_cast<std::size_t>(t);
-    end_trial(index, pid, in_order ? WorkerEvent::stopped : death(index, pid, message, !end.by_cpu_limit && !of_team),
-              message);
+    WorkerEvent event = WorkerEvent::stopped;
+    if (!in_order) event = death(index, pid, message, !end.by_cpu_limit && !of_team && !replacing_);
+    if (replacing_ && event == WorkerEvent::broken && !end.by_cpu_limit)
+      event = WorkerEvent::faulted;  // by the GPU's stop
+    end_trial(index, pid, event, message);
   }
-  if (!stopping_) begin(w);
+  if (!stopping_ && !replacing_) begin(w);
 }
 
 /// Waits for a worker whose socket is at its end. The socket is closed first, which tells a live worker to end.

@@ -32,7 +32,8 @@ class Dispatcher {
     WorkerProcess process;
     std::int64_t trial = -1;  // the trial it works on; -1: none
     WorkerProgress progress;
-    WorkTimes times{};  // up to the end of its last trial
+    WorkTimes times{};   // up to the end of its last trial
+    bool alone = false;  // no other runs beside its trial
   };
   /// The estimated work of a trial, in seconds on one core.
   struct Work {
@@ -43,6 +44,9 @@ class Dispatcher {
 
   void plan_work(const std::vector<std::size_t>& pending);
   void stop_workers();
+  void end_workers();
+  void replace_workers();
+  void gpu_stopped(std::size_t trial, const WorkerReport& report);
   void assign();
   bool may_begin() const;
   std::size_t running() const;
@@ -71,6 +75,7 @@ class Dispatcher {
   const int cores_;
   const double look_seconds_;  // between checks of trials of other processes
   std::deque<std::size_t> queue_;
+  std::deque<std::size_t> suspects_;       // trials beside which the GPU has stopped, to be tried alone
   std::map<std::size_t, LeaseNote> held_;  // trials that other processes hold, with their notes
   std::map<std::size_t, int> unbegun_;     // number of workers that ended after taking a trial and before claiming it
   std::map<std::size_t, Work> work_;       // of unfinished trials
@@ -80,6 +85,7 @@ class Dispatcher {
   std::vector<Worker> workers_;
   std::size_t worker_count_ = 1;
   bool stopping_ = false;
+  bool replacing_ = false;  // the workers, after the GPU has stopped
   std::string broken_;
   std::unique_ptr<ProgressPrinter> printer_;  // null if standard error carries ProgressLog
   ProgressLog* const log_;

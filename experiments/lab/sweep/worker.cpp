@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "core/backend.h"
+#include "core/device_fault.h"
 #include "core/memory_error.h"
 #include "core/start_thread.h"
 #include "experiments/lab/base/build_info.h"
@@ -111,10 +112,18 @@ struct TrialWork {
     log(fmt::format("begins with {} threads{}", assignment_.threads,
                     claim.taken_over() ? ", taken over from a process that has ended" : ""));
     WorkerReport report;
+    bool last = false;
     try {
       report = train(claim);
     } catch (const MemoryError& error) {
       report = answer(WorkerEvent::failed, error.what());
+    } catch (const DeviceFault& error) {
+      // One worker alone whose GPU does not even open has none. The processes of a group end together.
+      last = settings_.options->team.group->alone() && (device_ || assignment_.workers > 1);
+      report = answer(!last                     ? WorkerEvent::broken
+                      : assignment_.workers > 1 ? WorkerEvent::faulted
+                                                : WorkerEvent::failed,
+                      error.what());
     } catch (const EnvironmentError& error) {  // a full disk is not the trial's fault
       report = answer(WorkerEvent::broken, error.what());
     } catch (const InputError& error) {
@@ -127,10 +136,11 @@ struct TrialWork {
       report = answer(WorkerEvent::failed, error.what());
     }
     const bool trouble = report.event == WorkerEvent::broken || report.event == WorkerEvent::refused ||
-                         report.event == WorkerEvent::failed;
+                         report.event == WorkerEvent::failed || report.event == WorkerEvent::faulted;
     // The process that took the trial over may have removed this attempt's files, or a user the trial's folder, which
     // is not the disk's fault.
     if (trouble && claim.lost_now()) report = answer(WorkerEvent::busy);
+    report.last = last;
     if (report.event == WorkerEvent::failed) publish_failure(folder_, trial_, report.text);
     log(fmt::format("ends: {}{}{}", word_of(report.event), report.text[0] != 0 ? ": " : "", report.text));
     return report;
@@ -138,7 +148,9 @@ struct TrialWork {
 
   WorkerReport train(const Claim& claim) {
     const bool opens = !device_;
-    if (opens) device_.emplace(settings_.options->device, settings_.options->algorithms, settings_.options->gpu);
+    if (opens)
+      device_.emplace(settings_.options->device, settings_.options->algorithms, settings_.options->gpu,
+                      assignment_.workers > 1);
     TrialOptions options{*settings_.options};
     options.backend = &device_->backend();
     options.threads = assignment_.threads;
@@ -225,7 +237,7 @@ void work_on_trials(const WorkerSettings& settings, WorkClock clock, int socket)
     WorkerReport report = TrialWork{settings, device, clock, assignment, socket}.run();
     clock.enter(WorkPart::waiting);
     report.times = clock.times();
-    if (!send_record(socket, report)) break;
+    if (!send_record(socket, report) || report.last) break;
   }
 }
 

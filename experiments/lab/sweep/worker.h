@@ -14,10 +14,11 @@
 
 namespace normlab {
 
-/// To a worker: run this trial with this many threads; trial -1 ends the worker.
+/// To a worker: run this trial with this many threads; trial -1 ends the worker. `workers`: how many may run trials
+/// meanwhile, itself included.
 struct Assignment {
   std::int64_t trial = -1;
-  std::int32_t threads = 1;
+  std::int32_t threads = 1, workers = 1;
 };
 
 enum class WorkerEvent : std::int32_t {
@@ -30,11 +31,12 @@ enum class WorkerEvent : std::int32_t {
   failed_there,  // failed in another process, with a published result
   refused,       // invalid input, see `text`: a checkpoint of another model, a batch larger than the data set
   failed,        // the reason is in `text` and in the result
+  faulted,       // the GPU has stopped, because of this trial or of one beside it
   broken,        // the machine is at fault (disk full, no permission), so other trials would fail too
 };
 constexpr auto stated_words(WorkerEvent) {
   return words<WorkerEvent>("progress", "done", "diverged", "stopped", "busy", "finished", "failed_there", "refused",
-                            "failed", "broken");
+                            "failed", "faulted", "broken");
 }
 
 /// A message from a worker.
@@ -43,6 +45,7 @@ struct WorkerReport {
   std::int64_t trial = -1, step = 0, steps = 0;
   double loss = 0.0, images_per_second = 0.0;
   WorkTimes times{};  // of the worker so far, at the end of a trial
+  bool last = false;  // the worker ends, since its GPU has stopped
   char text[1024] = {};
 };
 

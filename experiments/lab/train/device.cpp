@@ -65,8 +65,9 @@ std::string read_all(int pipe) {
 
 }  // namespace
 
-ComputeDevice::ComputeDevice(DeviceKind kind, const ProductAlgorithms& algorithms, int gpu)
-    : own_(kind == DeviceKind::cuda ? make_cuda_backend(gpu) : nullptr), backend_(own_ ? own_.get() : &cpu_backend()) {
+ComputeDevice::ComputeDevice(DeviceKind kind, const ProductAlgorithms& algorithms, int gpu, bool shared)
+    : own_(kind == DeviceKind::cuda ? make_cuda_backend(gpu, shared) : nullptr),
+      backend_(own_ ? own_.get() : &cpu_backend()) {
   // Checked before any worker or thread exists, instead of in the middle of a step.
   require_stack();
   if (kind == DeviceKind::cpu) blas_info();

@@ -18,9 +18,10 @@ constexpr auto stated_words(DeviceKind) { return words<DeviceKind>("cpu", "cuda"
 
 class ComputeDevice {
  public:
-  /// `gpu`: its number among those that this process sees. EnvironmentError if there is no such device, or this program
-  /// has no kernels for it. InputError if it cannot use the algorithms. There is no fallback.
-  explicit ComputeDevice(DeviceKind kind, const ProductAlgorithms& algorithms = {}, int gpu = 0);
+  /// `gpu`: its number among those that this process sees; `shared`: with other workers. EnvironmentError if there is no
+  /// such device, or this program has no kernels for it. InputError if it cannot use the algorithms. There is no
+  /// fallback.
+  explicit ComputeDevice(DeviceKind kind, const ProductAlgorithms& algorithms = {}, int gpu = 0, bool shared = false);
   ~ComputeDevice();
   Backend& backend() const { return *backend_; }
 

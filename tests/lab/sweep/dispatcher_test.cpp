@@ -50,7 +50,7 @@ TEST_CASE("dispatcher: a group of forked ranks trains all trials, as for GPUs") 
 }
 
 /// An emulated GPU, which like a real one is of no use to processes that are forked after its use.
-static std::unique_ptr<Backend> emulated_gpu(int) {
+static std::unique_ptr<Backend> emulated_gpu(int, bool) {
   static pid_t user = 0;
   if (user != 0 && user != ::getpid()) throw EnvironmentError("a forked process uses the GPU of its parent");
   user = ::getpid();
