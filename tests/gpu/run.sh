@@ -22,7 +22,7 @@ esac
 # NAME SECONDS, in the order of execution. Where the sum exceeds the limit, the
 # last parts get the remaining time.
 parts=(gpu 20 build 280 tests 100 bits 60 resume 60 losses 60 sanitizer 100
-  ours 60 profile 20 tune 90 peers 60 trials 90 claims 150 torch 240 autotune 400)
+  ours 60 profile 20 formulas 60 muon 30 tune 90 peers 60 trials 90 claims 150 torch 240 autotune 400)
 untimed=" tests bits resume losses sanitizer "
 whole=${LIMIT:-700}
 # A dry run on a busy machine may take three times as long.
@@ -217,6 +217,44 @@ part_profile() {
   say "tables above"
 }
 
+# Formulas beside the kinds of norm that they describe, and networks with them,
+# trained twice to equal bits.
+part_formulas() {
+  local type d=$LOGS/formulas of=(--shape 4096x4096 8320x192 --seconds 0.1) smaller=()
+  gpu_is_there || of=(--shape 65x192 --seconds 0.02) smaller=(--set train.steps=20 --set train.precision=fp32)
+  for type in fp32 bf16; do
+    gpu_is_there || [ "$type" = fp32 ] || break
+    "$BINARY" bench norms --device "$DEVICE" --precision "$type" "${of[@]}" --norm rms_norm layer_norm dyt l2 \
+      --formula "gamma * x / rms(x)" "gamma * (x - mean(x)) / std(x) + beta" "gamma * x / norm(x)" \
+      '{"formula": "gamma * tanh(alpha * x) + beta", "parameters": {"alpha": 0.5}}' || fail "see $LOGS/formulas.log"
+  done | tee "$LOGS/formulas.table"
+  for type in one two; do
+    "$BINARY" run tests/gpu/formulas.json --out "$d/$type" --device "$DEVICE" --workers 1 "${smaller[@]}" ||
+      fail "training: $LOGS/formulas.log"
+  done
+  for type in metrics.jsonl states.jsonl; do
+    cmp <(traces "$d/one" "$type") <(traces "$d/two" "$type") || fail "$type differs"
+  done
+  say "table above; 5 networks with equal losses and states: $(speeds "$d/one")"
+}
+speeds() {
+  "$PYTHON" -c 'import glob, json, sys
+print(*(round(json.load(open(f))["images_per_second"]) for f in sorted(glob.glob(sys.argv[1] + "/trials/*/result.json"))),
+      "images/s")' "$1"
+}
+
+part_muon() {
+  local smaller=()
+  gpu_is_there || smaller=(--set train.steps=5)
+  "$BINARY" run tests/gpu/optimizers.json --out "$LOGS/muon" --device "$DEVICE" --workers 1 "${smaller[@]}" ||
+    fail "see $LOGS/muon.log"
+  "$PYTHON" -c 'import glob, json, sys
+for f in glob.glob(sys.argv[1] + "/trials/*/"):
+    print(json.load(open(f + "config.json"))["train"]["optimizer"]["name"],
+          round(json.load(open(f + "result.json"))["images_per_second"]), "images/s", end="  ")' "$LOGS/muon" >"$LOGS/muon.words"
+  say "$(cat "$LOGS/muon.words")"
+}
+
 # The algorithms of products that are faster than cuBLASLt's first choice, and
 # steps with and without them in turns.
 part_tune() {
@@ -335,6 +373,8 @@ if [ "${1:-}" = --part ]; then
     ours) part_ours ;;
     torch) part_torch ;;
     profile) part_profile ;;
+    formulas) part_formulas ;;
+    muon) part_muon ;;
     tune) part_tune ;;
     peers) part_peers ;;
     autotune) part_autotune ;;

@@ -19,7 +19,7 @@
 namespace normlab {
 
 namespace cuda_emulated {
-std::unique_ptr<Backend> make_backend(int number);
+std::unique_ptr<Backend> make_backend(int number, bool shared);
 }
 
 namespace {
@@ -30,7 +30,7 @@ struct EmulatedGpu : ControlOfTest {
   ~EmulatedGpu() { cuda_backend_maker = former_; }
 
  private:
-  std::unique_ptr<Backend> (*former_)(int) = cuda_backend_maker;
+  std::unique_ptr<Backend> (*former_)(int, bool) = cuda_backend_maker;
 };
 
 Experiment small_experiment(const TemporaryFolder& folder) {
