@@ -388,7 +388,7 @@ $(BUILD)/emulated/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(call step,CXX $< (emulated))
 	@$(CXX) -x c++ $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) $(EMULATION_FLAGS) -c $< -o $@
-# Nothing joins a product and a sum, as in NVRTC's kernels.
+# Nothing joins a product and a sum, as in NVRTC's kernels. QEMU: what runs a program of a cross build.
 FORMULA_WRITER := $(BUILD)/tests/cuda_emulation/formula_units
 $(FORMULA_WRITER): $(FORMULA_WRITER).o $(addprefix $(BUILD)/core/,formula/cuda_rows.o formula/cuda_source.o formula/cuda_values.o formula/graph.o formula/program.o formula/tree.o error.o)
 	@$(call step,LINK $@)
@@ -396,7 +396,7 @@ $(FORMULA_WRITER): $(FORMULA_WRITER).o $(addprefix $(BUILD)/core/,formula/cuda_r
 $(FORMULA_UNITS:%=$(BUILD)/emulated/formulas/%.o): $(BUILD)/emulated/formulas/%.o: $(FORMULA_WRITER) cuda/formula_kernels.h
 	@mkdir -p $(@D)
 	@$(call step,CXX formulas $* (emulated))
-	@$(FORMULA_WRITER) $* > $(@:.o=.cpp)
+	@$(QEMU) $(FORMULA_WRITER) $* > $(@:.o=.cpp)
 	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) $(EMULATION_FLAGS) -ffp-contract=off -w -c $(@:.o=.cpp) -o $@
 .PRECIOUS: $(FORMULA_WRITER).o
 $(BUILD)/tests/cuda_emulation/%.o: private CPPFLAGS += $(if $(SANITIZE),-DNORMLAB_SANITIZED)

@@ -19,7 +19,7 @@ done
 
 # The GPU's kernels are linked, but not run: they would be emulated twice.
 ${MAKE:-make} -j"${2:-$(nproc)}" BUILD="$build" ARCH=armv8.2-a CUDA=0 \
-  CXX="aarch64-linux-gnu-g++ --sysroot=$sysroot" EMULATED="$(echo cuda/*.cu)" \
+  CXX="aarch64-linux-gnu-g++ --sysroot=$sysroot" EMULATED="$(echo cuda/*.cu)" QEMU="qemu-aarch64-static -L $sysroot" \
   TESTS="$(find tests/core tests/autograd tests/nn tests/reference -name '*_test.cpp' | sort | tr '\n' ' ')" \
   "$build/normlab" "$build/tests/run" || fail "the build"
 
