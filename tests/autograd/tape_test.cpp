@@ -6,7 +6,6 @@
 
 #include "autograd/grad_check.h"
 #include "autograd/ops.h"
-#include "tests/cuda_emulation/scheduler.h"
 #include "tests/devices.h"
 
 using namespace normlab;
@@ -78,7 +77,6 @@ std::vector<double> block_gradients(DType type, std::int64_t width, bool guarded
   Tape tape(current_device().backend.with_bf16(current_device().bf16), arena);
   if (guarded) tape.guard();
   const DType param = type == DType::bf16 ? DType::f32 : type;
-  std::vector<Var> leaves;
   std::vector<std::vector<std::uint8_t>> written;
   written.reserve(16);
   std::vector<Tensor> gradients;
@@ -91,7 +89,7 @@ std::vector<double> block_gradients(DType type, std::int64_t width, bool guarded
   const Var a = tape.input(randn(memory, {3, 20, width}, type, 2), true);
   const Var h = linear_add(a, parameter({width, width}, 3), parameter({width}, 4), x);
   const Var n = layer_norm(h, parameter({width}, 5), parameter({width}, 6), 1e-6);
-  const Var y = attention(linear(n, parameter({3 * width, width}, 7), parameter({3 * width}, 8)), 2);
+  const Var y = attention(linear(n, parameter({3 * width, width}, 7), parameter({3 * width}, 8)), width > 512 ? 5 : 2);
   const Var z =
       rms_norm(linear_add(y, parameter({width, width}, 9), parameter({width}, 10), h), parameter({width}, 11), 1e-6);
   tape.backward(z, randn(memory, {3, 20, width}, type, 12));
@@ -114,11 +112,8 @@ TEST_CASE("tape: gradients of biases are the same whoever sums them") {
       for (const std::int64_t width : {48, 24, 1100}) {  // whole vectors, and rows that a GPU's norm reads again
         CAPTURE(to_string(type));
         CAPTURE(width);
-        const long before = emulation::kernels_launched();
         const std::vector<double> own = block_gradients(type, width, true);
-        const long between = emulation::kernels_launched();
         const std::vector<double> shared = block_gradients(type, width, false);
-        const long after = emulation::kernels_launched();
         REQUIRE(own.size() == shared.size());
         double apart = 0, largest = 0;
         for (std::size_t i = 0; i < own.size(); ++i) {
@@ -126,8 +121,6 @@ TEST_CASE("tape: gradients of biases are the same whoever sums them") {
           largest = std::max(largest, std::abs(own[i]));
         }
         CHECK(apart <= (type == DType::f64 ? 1e-13 : 1e-6) * largest);
-        // The guard's checks aside, each of three biases takes two launches where nothing else sums it.
-        if (current_device().name == "cuda (emulated)") MESSAGE((between - before) << " " << (after - between));
       }
   });
 }

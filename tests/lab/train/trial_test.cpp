@@ -341,7 +341,8 @@ TEST_CASE("trial: only a resumed training multiplies by the algorithms of its ch
     options.stop_at = 0;
     REQUIRE(trial.run(out.path(), options) == TrialOutcome::done);
     const std::string products = trial.folder(out.path()).load_result()->provenance.at("products");
-    CHECK_MESSAGE(products.find("40x32x8 nt f32 bias: algo 66 tile 1 stages 1 split-k 1") != std::string::npos, products);
+    CHECK_MESSAGE(products.find("40x32x8 nt f32 bias: algo 66 tile 1 stages 1 split-k 1") != std::string::npos,
+                  products);
 
     // Another trial on the same device chooses its own.
     SmallTrial other(trial);
