@@ -169,11 +169,10 @@ const std::vector<BenchCase>& bench_cases() {
        "The CPU is measured at the sizes of the network's shards, per busy thread; the limit is the rate of the first "
        "kernel on all threads with no other work. Of the kernels for fp32, a step uses the one that the last column "
        "names; bf16 products are oneDNN's. A GPU is measured at the sizes of a whole batch, all calls of a step, "
-       "and compared with the time of the products or of the bytes, whichever is longer. --tune times the first 16 "
+       "and compared with the time of the products or of the bytes, whichever is longer. --tune times up to 16 "
        "algorithms that cuBLASLt proposes for each product of a step, in turns. Another than its first choice is taken "
        "if it is at least 3% faster; gain is in % of the time.",
-       {"normlab bench gemm --shape micro --threads 1", "normlab bench gemm --shape s16 --precision bf16 --device cuda",
-        "normlab bench gemm --shape s16 --precision bf16 --device cuda --tune s16.txt",
+       {"normlab bench gemm --shape micro --threads 1",
         "normlab bench gemm experiments/micro_trials.json --device cuda --tune micro.txt"},
        {shape, precision, batch, threads, device, tune, seconds},
        {.shape = "tiny", .seconds = 0.1},
