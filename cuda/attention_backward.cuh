@@ -6,7 +6,7 @@
 #pragma once
 
 #include "cuda/attention.cuh"
-#include "cuda/attention_mma_backward.cuh"
+#include "cuda/attention_mma_head.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 

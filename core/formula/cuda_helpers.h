@@ -3,8 +3,8 @@
 
 namespace normlab::formula {
 
-// What follows the constants of a kernel: T (storage), A (arithmetic), Words (V values), kCols, V, kVectors (of a lane), kWarps (of a
-// team), kTeams.
+// What follows the constants of a kernel: T (storage), A (arithmetic), Words (V values), kCols, V, kVectors (of a lane),
+// kWarps (of a team), kTeams.
 inline constexpr const char* kCudaHelpers = R"cuda(
 #ifdef NORMLAB_CUDA_EMULATED
 #define NORMLAB_KERNEL static
