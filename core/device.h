@@ -39,8 +39,12 @@ class Device {
   /// The device wants all images of a batch at once and the parameters in one piece.
   virtual bool whole_batch() const { return false; }
   /// A host tensor where kernels can read it: itself, or a copy. A copy stays valid until the second later upload of
-  /// the same kind, and `host` may change immediately.
+  /// the same kind, and `host` may change immediately, or in an upload_buffer() after wait_for_upload().
   virtual Tensor upload(Upload, Tensor host) { return host; }
+  /// Zeroed memory that upload() copies to the device from where it is. For any thread.
+  virtual std::shared_ptr<std::byte[]> upload_buffer(std::size_t bytes) { return std::make_shared<std::byte[]>(bytes); }
+  /// Waits for the last upload of this kind.
+  virtual void wait_for_upload(Upload) {}
   /// Copies `from` as the kernels started so far leave it; `to` is filled by the next synchronize().
   virtual void read(Tensor from, void* to) = 0;
   /// Waits until all requested work is done. Only then may the host read tensors or overwrite what kernels read.

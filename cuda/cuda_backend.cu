@@ -1,5 +1,7 @@
 #include "cuda/cuda_backend.h"
 
+#include <cstring>
+
 #include "core/error.h"
 #include "cuda/recording.h"
 
@@ -43,6 +45,14 @@ Backend& CudaBackend::with_tf32() {
 
 Tensor CudaBackend::upload(Upload kind, Tensor host) {
   return device_->uploads[static_cast<std::size_t>(kind)].bring(host);
+}
+
+std::shared_ptr<std::byte[]> CudaBackend::upload_buffer(std::size_t bytes) {
+  check("CUDA device", cudaSetDevice(device_info().number));  // of a thread that may never have used it
+  const auto buffer = std::make_shared<PinnedBuffer>();
+  buffer->resize(bytes);
+  std::memset(buffer->data(), 0, bytes);
+  return {buffer, buffer->data()};
 }
 
 Exchange& CudaBackend::exchange(Group& group) {

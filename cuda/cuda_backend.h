@@ -46,6 +46,8 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   Memory& memory() override { return device_->memory; }
   bool whole_batch() const override { return true; }
   Tensor upload(Upload, Tensor host) override;
+  std::shared_ptr<std::byte[]> upload_buffer(std::size_t bytes) override;
+  void wait_for_upload(Upload kind) override { device_->uploads[static_cast<std::size_t>(kind)].wait(); }
   void read(Tensor from, void* to) override { device_->readback.add(from, to); }
   void synchronize() override { device_->readback.wait(); }
   void forget_reads() override {

@@ -38,12 +38,18 @@ Tensor Uploads::bring(const Tensor& host) {
   next_ = 1 - next_;
   before.used.record(kernels_);  // by all kernels started so far; later ones read the new buffer
   const std::size_t bytes = host.bytes();
-  now.copied.wait();  // the pinned bytes are free
-  if (now.pinned.bytes() < bytes) now.pinned.resize(bytes);
-  std::memcpy(now.pinned.data(), host.raw(), bytes);
+  const void* from = host.raw();
+  cudaPointerAttributes memory{};
+  check("upload", cudaPointerGetAttributes(&memory, from));
+  if (memory.type != cudaMemoryTypeHost) {
+    now.copied.wait();  // the pinned bytes are free
+    if (now.pinned.bytes() < bytes) now.pinned.resize(bytes);
+    std::memcpy(now.pinned.data(), from, bytes);
+    from = now.pinned.data();
+  }
   auto* const to = now.on_device.get<std::byte>(static_cast<std::int64_t>(bytes));
   now.used.hold(copies_);
-  check("upload", cudaMemcpyAsync(to, now.pinned.data(), bytes, cudaMemcpyHostToDevice, copies_.handle()));
+  check("upload", cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, copies_.handle()));
   now.copied.record(copies_);
   now.copied.hold(kernels_);
   return Tensor(to, host.shape(), host.dtype());

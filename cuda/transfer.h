@@ -45,12 +45,16 @@ class PinnedBuffer {
   std::size_t bytes_ = 0;
 };
 
-/// Copies host data into two buffers in turn: one is filled while kernels read the other.
+/// Copies host data into two buffers in turn: one is filled while kernels read the other. Data in pinned memory is copied
+/// from there.
 class Uploads {
  public:
   Uploads(const Stream& kernels, const Stream& copies) : kernels_(kernels), copies_(copies) {}
-  /// The result stays valid until the second following call. `host` may change as soon as this returns.
+  /// The result stays valid until the second following call. `host` may change as soon as this returns, or if it is
+  /// pinned, after wait().
   Tensor bring(const Tensor& host);
+  /// For all copies so far.
+  void wait() const { turns_[1 - next_].copied.wait(); }
 
  private:
   struct Turn {

@@ -54,6 +54,7 @@ class Engine {
     std::int64_t targets = 0;  // that its loss is a mean over
   };
   DeviceBatch upload(Tensor images, Tensor labels);
+  Backend& backend() const { return backend_; }
   void start_step(const DeviceBatch& batch);
   double finish_step();
   /// Forward and backward only. The gradients stay in the lanes; sum_gradients() sums them into lane 0.

@@ -162,6 +162,10 @@ cudaError_t cudaMallocHost(void** to, std::size_t bytes) {
   pin(*to, bytes);
   return cudaSuccess;
 }
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
+  attributes->type = is_pinned(address) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+  return cudaSuccess;
+}
 cudaError_t cudaFreeHost(void* block) {
   unpin(block);
   std::free(block);

@@ -50,6 +50,10 @@ struct cudaMemLocation {
   int id;
 };
 enum cudaMemoryAdvise { cudaMemAdviseSetPreferredLocation = 3 };
+enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost };
+struct cudaPointerAttributes {
+  cudaMemoryType type;
+};
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
 const char* cudaGetErrorString(cudaError_t);
@@ -67,6 +71,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 cudaError_t cudaMalloc(void**, std::size_t);
 cudaError_t cudaMallocManaged(void**, std::size_t, unsigned flags = cudaMemAttachGlobal);
 cudaError_t cudaMallocHost(void**, std::size_t);
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes*, const void*);
 cudaError_t cudaFree(void*);
 cudaError_t cudaFreeHost(void*);
 cudaError_t cudaMemAdvise(const void*, std::size_t, cudaMemoryAdvise, cudaMemLocation);

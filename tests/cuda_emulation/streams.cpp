@@ -57,7 +57,7 @@ Clock waited;                                   // of the host
 std::map<int, std::deque<Done>> pending;        // of each stream, what the host has not waited for
 std::vector<HostCopy> host_copies;
 const char* changed = nullptr;  // the work whose source the host has changed too early
-std::map<char*, std::size_t> pinned;
+std::map<const char*, std::size_t> pinned;
 EmulatedStream default_stream{0};
 int streams = 0;
 thread_local EmulatedStream* current = &default_stream;
@@ -120,6 +120,11 @@ const Done* find(std::uint32_t serial, int& stream) {
   return nullptr;
 }
 
+bool in_pinned(const char* address) {
+  const auto after = pinned.upper_bound(address);
+  return after != pinned.begin() && address < std::prev(after)->first + std::prev(after)->second;
+}
+
 /// Whether a test leaves out this call.
 bool leaves_out() { return of_calls != 0 && event_calls++ % of_calls == left_out; }
 
@@ -177,11 +182,14 @@ void touch(const char* op, const Work& work, const void* address, std::size_t by
   }
 }
 
+bool is_pinned(const void* address) {
+  const std::lock_guard lock(mutex);
+  return in_pinned(static_cast<const char*>(address));
+}
 void touch_host(const char* op, const Work& work, void* address, std::size_t bytes, bool writes) {
   const std::lock_guard lock(mutex);
   auto* const host = static_cast<char*>(address);
-  const auto after = pinned.upper_bound(host);
-  if (after == pinned.begin() || host >= std::prev(after)->first + std::prev(after)->second) return;
+  if (!in_pinned(host)) return;
   HostCopy copy{current->number, work.first + 1, op, host, writes, {host, host + bytes}};
   // Whoever does not wait finds no number there.
   for (std::size_t at = 0; writes && at + sizeof kPoison <= bytes; at += sizeof kPoison)

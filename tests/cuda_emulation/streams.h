@@ -38,6 +38,7 @@ void touch_host(const char* op, const Work&, void* address, std::size_t bytes, b
 /// Bytes for touch_host() to know.
 void pin(void* block, std::size_t bytes);
 void unpin(void* block);
+bool is_pinned(const void* address);
 
 /// Whether the calls that follow on this stream are kept for a graph.
 bool capturing(cudaStream_t);

@@ -86,6 +86,21 @@ TEST_CASE_FIXTURE(Streams, "cuda streams: each event of an upload is needed") {
   CHECK(without_numbers(upload(4)) == early);
 }
 
+TEST_CASE_FIXTURE(Streams, "cuda streams: pinned memory is uploaded from where it is, and may change after a wait") {
+  const auto there = backend.upload_buffer(x.bytes());
+  const Tensor host(there.get(), {kN}, DType::f32);
+  for (const bool waits : {true, false}) {
+    Uploads uploads(kernels, copies);
+    std::fill_n(host.data<float>(), kN, 2.0f);
+    copy("read", kernels, uploads.bring(host), y);
+    if (waits) uploads.wait();
+    std::fill_n(host.data<float>(), kN, 3.0f);
+    CHECK(fault_of([&] { kernels.synchronize(); }) ==
+          (waits ? "" : "cudaMemcpyAsync: the host changes pinned memory while it is copied"));
+    CHECK(y.data<float>()[0] == 2.0f);
+  }
+}
+
 TEST_CASE_FIXTURE(Streams, "cuda streams: a copy to the host is there once it is waited for") {
   std::vector<float> host(kN);
   Readback readback(kernels);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/backend.h"
 #include "core/for_type.h"
 #include "experiments/lab/data/sample_order.h"
 #include "experiments/lab/data/tokeniser.h"
@@ -129,10 +130,14 @@ BatchSource::Batch BatchSource::batch_of(std::int64_t count, BatchBuffer& buffer
   const Shape shape = features != nullptr ? Shape{count, features->all().shape().back()}
                                           : Shape{count, size_[0], size_[1], channels(config_.model)};
   const std::size_t bytes = static_cast<std::size_t>(shape.size()) * size_of(dtype_);
-  if (buffer.images_.size() < bytes) buffer.images_.resize(bytes);
+  if (buffer.images_bytes_ < bytes) {
+    Device& device = buffer.device_ ? *buffer.device_ : cpu_backend();
+    buffer.images_ = device.upload_buffer(bytes);
+    buffer.images_bytes_ = bytes;
+  }
   const Shape targets = row_of(task_of(config_.model)).targets(config_.model, count);
   if (std::ssize(buffer.labels_) < targets.size()) buffer.labels_.resize(static_cast<std::size_t>(targets.size()));
-  return {Tensor(buffer.images_.data(), shape, dtype_), Tensor(buffer.labels_.data(), targets, DType::i32), Tensor()};
+  return {Tensor(buffer.images_.get(), shape, dtype_), Tensor(buffer.labels_.data(), targets, DType::i32), Tensor()};
 }
 
 template <class ImageOf>

@@ -18,6 +18,8 @@
 
 namespace normlab {
 
+class Device;
+
 /// InputError if the images have other classes than the model: more, or fewer without dataset.allow_absent_classes.
 void require_classes(const TrialConfig& config, const ImageSet& train);
 /// The same before images are decoded; InputError also for a warm-up that is longer than the training.
@@ -40,9 +42,16 @@ struct BatchSample {
 
 /// Memory of one batch, reused when it is filled again.
 class BatchBuffer {
+ public:
+  /// Images will lie in the device's upload_buffer(); null: in the CPU's.
+  void use(Device* device) { device_ = device; }
+
  private:
   friend class BatchSource;
-  std::vector<std::byte> images_, unmixed_, targets_;
+  Device* device_ = nullptr;
+  std::shared_ptr<std::byte[]> images_;
+  std::size_t images_bytes_ = 0;
+  std::vector<std::byte> unmixed_, targets_;
   std::vector<std::int32_t> labels_;
   std::vector<BatchSample> samples_;
 };

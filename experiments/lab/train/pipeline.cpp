@@ -1,11 +1,13 @@
 #include "experiments/lab/train/pipeline.h"
 
+#include "core/backend.h"
 #include "core/error.h"
 #include "core/start_thread.h"
 
 namespace normlab {
 
-BatchPipeline::BatchPipeline(const BatchSource& source, int threads) : source_(source) {
+BatchPipeline::BatchPipeline(const BatchSource& source, int threads, Device* device) : source_(source) {
+  for (Slot& slot : slots_) slot.buffer.use(device);
   if (threads > 0) producer_ = start_thread([this, threads] { produce(threads); });
 }
 
@@ -62,11 +64,16 @@ BatchSource::Batch BatchPipeline::training(std::int64_t step, ShardPool& pool) {
 
 UploadedBatches::UploadedBatches(const BatchSource& source, int data_threads, Engine& engine, ShardPool& pool,
                                  WorkClock* clock)
-    : pipeline_(source, data_threads), engine_(engine), pool_(pool), clock_(clock) {}
+    : pipeline_(source, data_threads, &engine.backend()), engine_(engine), pool_(pool), clock_(clock) {}
+
+BatchSource::Batch UploadedBatches::made(std::int64_t step) {
+  engine_.backend().wait_for_upload(Upload::images);  // of the batch whose place this one takes
+  return pipeline_.training(step, pool_);
+}
 
 void UploadedBatches::upload(std::int64_t step) {
   const WorkScope scope(clock_, WorkPart::data);
-  const BatchSource::Batch batch = pipeline_.training(step, pool_);
+  const BatchSource::Batch batch = made(step);
   batch_ = engine_.upload(batch.images, batch.wanted());
   prepared_ = step;
 }
@@ -86,7 +93,7 @@ void UploadedBatches::prepare(std::int64_t step) {
 
 NonFinite UploadedBatches::find_nonfinite(std::int64_t step) {
   prepared_ = -1;
-  const BatchSource::Batch batch = pipeline_.training(step, pool_);
+  const BatchSource::Batch batch = made(step);
   return engine_.find_nonfinite(batch.images, batch.wanted());
 }
 

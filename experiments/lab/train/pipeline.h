@@ -18,8 +18,9 @@ namespace normlab {
 /// Their bits depend neither on the number of threads nor on the first step.
 class BatchPipeline {
  public:
-  /// `source` must outlive it. threads 0: each batch is made in the call that requests it.
-  BatchPipeline(const BatchSource& source, int threads);
+  /// `source` must outlive it, and `device`: see BatchBuffer::use(). threads 0: each batch is made in the call that
+  /// requests it.
+  BatchPipeline(const BatchSource& source, int threads, Device* device = nullptr);
   ~BatchPipeline();
   BatchPipeline(const BatchPipeline&) = delete;
   BatchPipeline& operator=(const BatchPipeline&) = delete;
@@ -61,6 +62,7 @@ class UploadedBatches {
   NonFinite find_nonfinite(std::int64_t step);
 
  private:
+  BatchSource::Batch made(std::int64_t step);
   void upload(std::int64_t step);
 
   BatchPipeline pipeline_;

@@ -4,6 +4,9 @@
 
 #include <atomic>
 
+#include "nn/model/init.h"
+#include "tests/cuda_emulation/streams.h"
+#include "tests/devices.h"
 #include "tests/lab/data/fixtures.h"
 
 using namespace normlab;
@@ -145,4 +148,45 @@ TEST_CASE("pipeline: at most two batches are made ahead") {
   pipeline.training(9, pool);  // the last step: waiting batches are dropped
   settle();
   CHECK(reads == 4 * 8);
+}
+
+TEST_CASE("pipeline: a device takes images from where they were made") {
+  TrialConfig c = config();
+  ViTConfig model;
+  model.image_size = {16, 16};
+  model.patch_size = 8;
+  model.embed_dim = 8;
+  model.mlp_dim = 16;
+  model.depth = 1;
+  model.num_heads = 2;
+  c.model = model;
+  const ImageSet images = photos();
+  const BatchSource source(c, images, images, DType::f32);
+  EngineSettings settings;
+  settings.precision = Precision::fp32;
+  settings.max_batch = c.train.batch_size;
+  on_each_device([&] {
+    Backend& backend = current_device().backend;
+    ShardPool pool(1);
+    const auto losses = [&](int threads) {
+      Engine engine(backend, pool, c.model, settings);
+      initialise(engine.parameters(), c.model, 3);
+      UploadedBatches batches(source, threads, engine, pool, nullptr);
+      std::vector<double> all;
+      for (std::int64_t step = 0; step < 4; ++step) {
+        engine.state().lr = 1e-2;
+        engine.start_step(batches.take(step));
+        if (backend.whole_batch()) batches.prepare(step + 1);
+        all.push_back(engine.finish_step());
+      }
+      return all;
+    };
+    CHECK(losses(0) == losses(2));
+    Engine engine(backend, pool, c.model, settings);
+    UploadedBatches early(source, 0, engine, pool, nullptr);  // a batch is made where the one before is copied from
+    for (std::int64_t step = 0; step < 3; ++step) CHECK_NOTHROW(early.take(step));
+    BatchPipeline pipeline(source, 0, &backend);
+    if (current_device().name == "cuda (emulated)")
+      CHECK(emulation::is_pinned(pipeline.training(0, pool).images.raw()));
+  });
 }
