@@ -50,21 +50,21 @@ struct NormBackward {
 namespace formula {
 struct Programs;  // core/formula/program.h
 }
-/// A norm that is given by a formula. Each image is [rows, cols]. The parameters are [cols] or [1]; `lasting` holds the
-/// reductions that the backward pass reads.
+/// A norm or an activation that is given by a formula. Each image is [rows, cols]. The parameters are [cols] or [1];
+/// `lasting` holds the reductions that the backward pass reads. `gate`, if any, is a second input like x.
 struct FormulaDims {
   std::int64_t images, rows, cols;
 };
 inline constexpr std::size_t kMostFormulaParameters = 7;
 struct FormulaForward {
   const formula::Programs* programs;
-  Tensor x{}, y{}, lasting{};
+  Tensor x{}, y{}, lasting{}, gate{};
   std::array<Tensor, kMostFormulaParameters> parameters{};
 };
 struct FormulaBackward {
   FormulaForward forward;
   Tensor dy{};
-  Gradient dx{};
+  Gradient dx{}, dgate{};
   std::array<Gradient, kMostFormulaParameters> dparameters{};
 };
 /// Each image is [rows, cols]. Statistics are over all rows and cols / groups channels.
@@ -321,7 +321,7 @@ class Kernels {
   /// Computes all gradients that were asked for with Gradient::later.
   virtual void finish_sums() {}
 
-  /// What of a norm's formula is NaN first: a part of its text such as "log(x)", of which no part is NaN; or if only
+  /// What of a formula is NaN first: a part of its text such as "log(x)", of which no part is NaN; or if only
   /// gradients are, "the derivative by log(x)", the one that is nearest to the result. "" if there is none, or if the
   /// device cannot tell. Reads x, the parameters, and dy unless it is empty.
   virtual std::string first_nan(FormulaDims, const FormulaBackward&) { return {}; }

@@ -156,24 +156,22 @@ class Run {
   static std::int64_t lines(std::int64_t values) { return (values + kLine - 1) / kLine * kLine; }
 
  public:
-  Run(const Program& program, const Programs& programs, FormulaDims dims, const Tensor& x, const Tensor& dy,
-      Gradient result, const std::array<Tensor, kMostFormulaParameters>& parameters, A* lasting,
-      std::vector<bool>* nan = nullptr)
+  Run(const Program& program, FormulaDims dims, const FormulaForward& inputs, const Tensor& dy, Gradient result,
+      Gradient gate_result, A* lasting, std::vector<bool>* nan = nullptr)
       : p_(program),
-        g_(programs.graph),
+        g_(inputs.programs->graph),
         d_(dims),
-        x_(x.data<T>()),
-        dy_(dy.data<T>()),
-        out_(result.to.data<T>()),
-        adds_(adds(result)),
+        inputs_{{Op::x, inputs.x.data<T>()}, {Op::gate, inputs.gate.data<T>()}, {Op::dy, dy.data<T>()}},
+        results_{{p_.result, result.to.data<T>(), adds(result)},
+                 {p_.gate_result, gate_result.to.data<T>(), adds(gate_result)}},
         nan_(nan),
         block_rows_(rows_of_blocks()),
-        memory_(1 + lay_out(nullptr, parameters, lasting)),
+        memory_(1 + lay_out(nullptr, inputs.parameters, lasting)),
         totals_(program.totals * 2 * dims.cols),
         places_(std::ssize(program.registers)),
         now_(std::ssize(program.registers)),
         steps_(std::ssize(program.code)) {
-    lay_out(memory_, parameters, lasting);
+    lay_out(memory_, inputs.parameters, lasting);
     for (std::size_t k = 0; k < p_.code.size(); ++k) {
       begin(p_.code[k]);
       steps_[k] = step_of(p_.code[k]);
@@ -195,7 +193,9 @@ class Run {
           const std::int64_t count = std::min(block_rows_, rows - row);
           move(image, image * rows + row, false);
           run(pass.rows, pass.end, count, row);
-          if (&pass == &p_.passes.back() && p_.result != kNone && out_ && (adds_ || !kSame)) write(count);
+          for (const Result& result : results_)
+            if (&pass == &p_.passes.back() && result.from != kNone && result.to && (result.adds || !kSame))
+              write(result, count);
         }
         finish(first, pass.end, image + 1 == images);
         first = pass.end;
@@ -214,6 +214,15 @@ class Run {
   }
 
  private:
+  struct Input {
+    Op leaf;
+    const T* values;
+  };
+  struct Result {
+    int from;
+    T* to;
+    bool adds;
+  };
   Extent extent_of(int r) const { return p_.registers[std::size_t(r)].extent; }
   /// Rows of a block: as many as keep the registers near the first-level cache. More rows share an instruction's cost.
   std::int64_t rows_of_blocks() const {
@@ -230,6 +239,14 @@ class Run {
                                         : block_rows_ * d_.cols;
   }
 
+  /// Of an input, or of a result that is assigned.
+  const T* memory_of(Op leaf, int r) const {
+    for (const Input& input : inputs_)
+      if (leaf == input.leaf) return input.values;
+    for (const Result& result : results_)
+      if (r == result.from && !result.adds) return result.to;
+    return nullptr;
+  }
   /// Says where registers are, and fills those that hold something from the beginning. Returns how much memory they take.
   std::int64_t lay_out(A* memory, const std::array<Tensor, kMostFormulaParameters>& parameters, A* lasting) {
     std::int64_t used = 0;
@@ -243,11 +260,7 @@ class Run {
         lasting += one.extent == Extent::rows ? d_.images * d_.rows : d_.images * size;
       } else if (leaf == Op::parameter) {
         place.begin = parameters[std::size_t(g_[one.leaf].index)].data<A>();
-      } else if (const T* const there = leaf == Op::x              ? x_
-                                        : leaf == Op::dy           ? dy_
-                                        : r == p_.result && !adds_ ? out_
-                                                                   : nullptr;
-                 kSame && there) {
+      } else if (const T* const there = memory_of(leaf, r); kSame && there) {
         place = {(A*)there, d_.cols, 0};
       } else {
         place.begin = memory + used;
@@ -312,7 +325,7 @@ class Run {
       if (step.kernel)
         step.kernel(call);
       else
-        read(i.op == Op::x ? x_ : dy_, call);
+        read(memory_of(i.op, kNone), call);
       if (nan_ && i.total == kNone) look(i.id, i.out, rows);
     }
   }
@@ -326,10 +339,10 @@ class Run {
       each_vector<A>(call.rows * call.cols,
                      [&](auto i, auto lanes) { store(call.out + i, load(from + row_ * d_.cols + i, lanes), lanes); });
   }
-  void write(std::int64_t rows) const {
-    T* const to = out_ + row_ * d_.cols;
-    const A* const from = now_[p_.result];
-    choose(adds_, [&](auto add) {
+  void write(const Result& result, std::int64_t rows) const {
+    T* const to = result.to + row_ * d_.cols;
+    const A* const from = now_[result.from];
+    choose(result.adds, [&](auto add) {
       each_vector<A>(rows * d_.cols,
                      [&](auto i, auto lanes) { put<decltype(add)::value>(to + i, load(from + i, lanes), lanes); });
     });
@@ -357,9 +370,8 @@ class Run {
   const Program& p_;
   const Graph& g_;
   const FormulaDims d_;
-  const T *const x_, *const dy_;
-  T* const out_;
-  const bool adds_;
+  const Input inputs_[3];
+  const Result results_[2];
   std::vector<bool>* const nan_;  // by value: whether it is NaN; may be null
   const std::int64_t block_rows_;
   const Scratch<A> memory_;
@@ -374,7 +386,7 @@ class Run {
 
 void CpuBackend::formula(FormulaDims d, const FormulaForward& f) {
   for_type("formula", f.x.dtype(), [&]<class T>(Type<T>) {
-    Run<T>(f.programs->forward, *f.programs, d, f.x, Tensor(), {f.y}, f.parameters, f.lasting.data<Acc<T>>())();
+    Run<T>(f.programs->forward, d, f, Tensor(), {f.y}, {}, f.lasting.data<Acc<T>>())();
   });
 }
 
@@ -382,25 +394,30 @@ void CpuBackend::formula_backward(FormulaDims d, const FormulaBackward& b) {
   const FormulaForward& f = b.forward;
   for_type("formula_backward", f.x.dtype(), [&]<class T>(Type<T>) {
     const Program& program = f.programs->backward;
-    Run<T> run(program, *f.programs, d, f.x, b.dy, b.dx, f.parameters, f.lasting.data<Acc<T>>());
+    Run<T> run(program, d, f, b.dy, b.dx, b.dgate, f.lasting.data<Acc<T>>());
     run();
     for (std::size_t p = 0; p < program.gradients.size(); ++p) run.put_gradient(program.gradients[p], b.dparameters[p]);
-    if (b.dx && program.result == kNone && !adds(b.dx)) std::fill_n(b.dx.to.data<T>(), b.dx.to.size(), T());
+    const auto clear = [](int result, const Gradient& of) {
+      if (of && result == kNone && !adds(of)) std::fill_n(of.to.data<T>(), of.to.size(), T());
+    };
+    clear(program.result, b.dx);
+    clear(program.gate_result, b.dgate);
   });
 }
 
 void CpuBackend::put_progress(const StepState* state, Tensor to) { fill(to, state->progress); }
 
 std::string CpuBackend::first_nan(FormulaDims d, const FormulaBackward& input) {
-  const FormulaForward& f = input.forward;
+  FormulaForward f = input.forward;
   const Tree& tree = f.programs->tree;
   const Programs alone(tree, f.programs->graph.site(), f.programs->parameters, false);
+  f.programs = &alone;
   std::vector<bool> nan(alone.graph.nodes().size());
   const auto is_nan = [&](Id id) { return id != kNone && nan[std::size_t(id)]; };
   for_type("first_nan", f.x.dtype(), [&]<class T>(Type<T>) {
     const Scratch<Acc<T>> lasting(alone.lasting_size(d.images, d.images * d.rows));
-    Run<T>(alone.forward, alone, d, f.x, Tensor(), {}, f.parameters, lasting, &nan)();
-    if (input.dy) Run<T>(alone.backward, alone, d, f.x, input.dy, {}, f.parameters, lasting, &nan)();
+    Run<T>(alone.forward, d, f, Tensor(), {}, {}, lasting, &nan)();
+    if (input.dy) Run<T>(alone.backward, d, f, input.dy, {}, {}, lasting, &nan)();
   });
   for (std::size_t t = 0; t < tree.terms.size(); ++t)
     if (is_nan(alone.graph.of_term(t))) return text_of(tree, int(t));

@@ -25,6 +25,7 @@ constexpr Axes kRow = kImage | kToken, kOthers = kImage | kChannel;
 /// In the order of Op.
 constexpr OpRow kOps[] = {
     {"x", kAllAxes, 0, kFinite, kNever},
+    {kGate, kAllAxes, 0, kFinite, kNever},
     {"dy", kAllAxes, 0, kFinite, kNever},
     {"", 0, 0, kFinite, kNever},  // a number
     {"", 0, 0, kFinite, kNever},  // a parameter
@@ -169,6 +170,7 @@ Id Graph::built(const Tree& tree, int term) {
     if (parameters_[p].name == t.word)
       return parameters_[p].learned ? make(Op::parameter, {kNone, kNone, kNone, kNone}, 0, int(p))
                                     : number(parameters_[p].value);
+  if (t.word == kGate) return make(Op::gate);
   throw InputError(concat("formula: unknown value ", t.word));
 }
 
@@ -314,10 +316,10 @@ void Graph::differentiate() {
   Derivative d{*this};
   const Id last = y_;
   d.of.resize(nodes_.size(), kNone);
-  std::vector<bool> wanted(nodes_.size());  // x or a parameter is in it
+  std::vector<bool> wanted(nodes_.size());  // x, the gate or a parameter is in it
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const Node& n = nodes_[i];
-    wanted[i] = n.op == Op::x || n.op == Op::parameter;
+    wanted[i] = n.op == Op::x || n.op == Op::gate || n.op == Op::parameter;
     for (const Id a : n.in) wanted[i] = wanted[i] || (a != kNone && n.op != Op::stop && wanted[std::size_t(a)]);
   }
   d.of[std::size_t(last)] = make(Op::dy);
@@ -325,6 +327,7 @@ void Graph::differentiate() {
   for (Id i = last; i >= 0; --i) {
     if (d.of[std::size_t(i)] == kNone || !wanted[std::size_t(i)]) continue;
     if ((*this)[i].op == Op::x) dx_ = d.of[std::size_t(i)];
+    if ((*this)[i].op == Op::gate) dgate_ = d.of[std::size_t(i)];
     if ((*this)[i].op == Op::parameter) dparameters_[std::size_t((*this)[i].index)] = d.of[std::size_t(i)];
     d.through(i);
   }

@@ -11,12 +11,13 @@
 
 namespace normlab::formula {
 
-/// Operations. Of the leaves, `tokens` is the number of an image's tokens and `token` the number of one of them, from
+/// Operations. Of the leaves, `gate` is a second input beside x, `tokens` is the number of an image's tokens and `token` the number of one of them, from
 /// 0. inverse: 1 / a. times: a b, but 0 if either is 0. select: a < b ? c : d. same: a == b ? c : 0. Reductions over
 /// channels (_c) and an image's tokens (_t); first_most and first_least: where the largest and smallest value is first,
 /// a channel from 1 or a token from 0. sum_all: over all tokens and images.
 enum class Op : std::uint8_t {
   x,
+  gate,
   dy,
   number,
   parameter,
@@ -104,8 +105,9 @@ class Graph {
   const std::vector<Node>& nodes() const { return nodes_; }
   const Node& operator[](Id id) const { return nodes_[std::size_t(id)]; }
   Id y() const { return y_; }
-  /// The gradients for that of y, dy: of x, and of each parameter. kNone: nothing depends on it.
+  /// The gradients for that of y, dy: of x, of the gate, and of each parameter. kNone: nothing depends on it.
   Id dx() const { return dx_; }
+  Id dgate() const { return dgate_; }
   const std::vector<Id>& dparameters() const { return dparameters_; }
   const Site& site() const { return site_; }
   /// The value of a term of the tree, and the gradient of a value, or kNone.
@@ -145,7 +147,7 @@ class Graph {
   std::vector<Node> nodes_;
   std::map<std::tuple<Op, std::array<Id, 4>, double, int>, Id> known_;
   std::vector<Id> of_term_, gradients_;
-  Id y_ = kNone, dx_ = kNone;
+  Id y_ = kNone, dx_ = kNone, dgate_ = kNone;
   std::vector<Id> dparameters_;
 };
 

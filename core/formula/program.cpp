@@ -27,6 +27,7 @@ class Compiler {
         joins_(joins),
         lasting_(lasting.begin(), lasting.end()),
         result_(backward ? graph.dx() : graph.y()),
+        gate_result_(backward ? graph.dgate() : kNone),
         code_(graph.nodes().size()),
         register_(graph.nodes().size(), kNone) {
     for (const Id id : lasting) {
@@ -34,6 +35,7 @@ class Compiler {
       p_.by_image = p_.by_image || !(g_[id].axes & kToken);
     }
     if (result_ != kNone) p_.result = added({.extent = Extent::block});
+    if (gate_result_ != kNone) p_.gate_result = added({.extent = Extent::block});
   }
 
   Program program() {
@@ -142,7 +144,7 @@ class Compiler {
   void order() {
     const std::size_t n = g_.nodes().size();
     std::vector<Id> roots = backward_ ? g_.dparameters() : std::vector<Id>(lasting_.begin(), lasting_.end());
-    roots.push_back(result_);
+    roots.insert(roots.end(), {result_, gate_result_});
     std::vector<bool> needed(n);
     for (int round = 0; round < 2; ++round) {  // at first to find out what is computed by itself anyhow
       stored_ = std::exchange(needed, std::vector<bool>(n));
@@ -199,21 +201,30 @@ class Compiler {
       }
       if (last && !backward_ && lasting_.contains(id)) need(need, id);
     }
-    if (last && result_ != kNone) need(need, result_);
+    for (const Id id : {result_, gate_result_})
+      if (last && id != kNone) need(need, id);
     for (const bool sums : {false, true})  // at last sums over rows, which read memory in leaps
       for (const Id id : inside)
         if ((!is_input(id) || is_leaf(g_[id].op)) && reduces_rows(g_[id].op) == sums) rows.push_back(code_[at(id)]);
-    if (last && result_ != kNone && !is_computed(result_)) {
-      Instruction copy;
-      copy.op = Op::add;
-      copy.summands = 1;
-      copy.in[(g_[result_].axes & kChannel) != 0] = copy.id = result_;
-      rows.push_back(copy);
-    }
     resolve(before);
     const std::size_t first = p_.code.size();
     resolve(rows);
+    if (last) {
+      copy(result_, p_.result);
+      copy(gate_result_, p_.gate_result);
+    }
     p_.passes.push_back({first, p_.code.size()});
+  }
+  /// Copies a value to the register of a result, unless an instruction computed it there.
+  void copy(Id id, int to) {
+    if (to == kNone || place_of(id) == to) return;
+    Instruction copy;
+    copy.op = Op::add;
+    copy.summands = 1;
+    copy.in[(g_[id].axes & kChannel) != 0] = place_of(id);
+    copy.out = to;
+    copy.id = id;
+    p_.code.push_back(copy);
   }
   /// Whether an instruction computes all values of a block.
   bool is_computed(Id id) const { return extent_of(id) == Extent::block && !is_input(id); }
@@ -227,8 +238,14 @@ class Compiler {
     if (r == kNone) r = added({.extent = extent_of(id), .leaf = is_leaf(g_[id].op) ? id : kNone});
     return r;
   }
+  bool is_result(Id id) const { return is_computed(id) && (id == result_ || id == gate_result_); }
+  /// The register of a value; of a result, the one that is written to memory.
+  int place_of(Id id) {
+    if (!is_result(id)) return register_of(id);
+    return id == result_ ? p_.result : p_.gate_result;
+  }
   /// Whether a value is in a register that is free again after its last use.
-  bool passes_by(Id id) const { return is_computed(id) && id != result_; }
+  bool passes_by(Id id) const { return is_computed(id) && !is_result(id); }
 
   /// Adds instructions to the program, with registers as operands.
   void resolve(std::vector<Instruction>& code) {
@@ -242,15 +259,13 @@ class Compiler {
       for (int& in : code[i].in) {
         if (in == kNone) continue;
         const Id a = in;
-        in = a == result_ && is_computed(a) ? p_.result : register_of(a);
+        in = place_of(a);
         if (passes_by(a) && last[a] == i) ended.insert(in);
       }
       free.insert(free.end(), ended.begin(), ended.end());
       const Id to = code[i].out;
-      if (to == kNone || (to == result_ && is_computed(to))) {
-        code[i].out = p_.result;
-      } else if (!passes_by(to)) {
-        code[i].out = register_of(to);
+      if (!passes_by(to)) {
+        code[i].out = place_of(to);
       } else {
         if (free.empty()) {
           free.push_back(added({.extent = Extent::block}));
@@ -266,7 +281,7 @@ class Compiler {
   const Graph& g_;
   const bool backward_, joins_;
   const std::set<Id> lasting_;
-  const Id result_;
+  const Id result_, gate_result_;
   Program p_;
   std::vector<Id> needed_;
   std::vector<int> pass_;
@@ -299,7 +314,7 @@ Programs::Programs(const Tree& text, const Site& site, const std::vector<Paramet
       if (id != kNone) needs[at(id)] = true;
   };
   mark(forward_needs, std::array{graph.y()});
-  mark(backward_needs, std::array{graph.dx()});
+  mark(backward_needs, std::array{graph.dx(), graph.dgate()});
   mark(backward_needs, graph.dparameters());
   std::vector<Id> lasting;
   for (std::size_t id = n; id-- > 0;) {

@@ -21,7 +21,7 @@ inline constexpr std::size_t kMostSummands = 3, kMostFactors = 3;  // of an inst
 
 /// out = op(in..). Op::add is a sum of products: each has four operands, of which the first is the same for all channels
 /// (of a block) or all rows, and the others are not; kNone: there is none. `minus` subtracts a product.
-/// `reduction`: out is the sum of these values over an axis, or what else it says. Of x and dy: reads them.
+/// `reduction`: out is the sum of these values over an axis, or what else it says. Of x, the gate and dy: reads them.
 struct Instruction {
   Op op = Op::stop, reduction = Op::stop;
   std::array<int, 4 * kMostSummands> in;
@@ -45,6 +45,7 @@ struct Program {
   std::vector<Pass> passes;
   std::vector<int> gradients;      // of the parameters; kNone: 0
   int result = kNone;              // y or dx
+  int gate_result = kNone;         // the gate's gradient
   int totals = 0;                  // reductions over rows
   bool by_image = false;           // some reduction is over an image's tokens
   std::size_t operations() const;  // instructions for each value of a block

@@ -21,6 +21,7 @@ constexpr Function kFunctions[] = {
 constexpr Name kValues[] = {
     {"x", kAllAxes}, {"channel", kChannel}, {"progress"}, {"pi"}, {"e"}, {"C"}, {"N"}, {"depth"}, {"block"}};
 constexpr std::span<const Name> kNumbers = std::span(kValues).subspan<3>();
+constexpr Name kElementwise[] = {{kGate, kAllAxes}};
 /// What the language leaves out, and what to use instead.
 constexpr std::string_view kAbsent[][2] = {
     {"batch", "a formula has no statistics over the batch; use the kind batch_norm"},
@@ -48,7 +49,10 @@ class Parser {
     if (text_.size() > kMostCharacters)
       throw FormulaError(kMostCharacters,
                          concat("a formula has at most ", kMostCharacters, " characters, this one has ", text_.size()));
-    if (peek() == '\0') throw FormulaError(at_, "the formula is empty; write one such as \"gamma * x / rms(x)\"");
+    if (peek() == '\0')
+      throw FormulaError(at_,
+                         concat("the formula is empty; write one such as \"",
+                                parameters_.data() == kElementwise ? "x * sigmoid(x)" : "gamma * x / rms(x)", '"'));
     sum();
     if (peek() == '<' || peek() == '>') refuse_comparison();
     if (peek() != '\0') throw FormulaError(at_, concat("expected an operator or the end, got ", seen()));
@@ -188,6 +192,8 @@ class Parser {
     throw FormulaError(at,
                        values_.data() == kNumbers.data()
                            ? "unknown value; an initial value reads numbers, pi, e, C, N, depth and block"
+                       : parameters_.data() == kElementwise
+                           ? "unknown value; an activation reads x, g and numbers, and has no parameters"
                            : "unknown value; declare it in \"parameters\" if it is one",
                        word, std::move(known));
   }
@@ -220,6 +226,8 @@ class Parser {
     const bool reduces = f.reduces && count == f.least;
     const int result = operate(std::move(name), at, std::move(arguments));
     if (!reduces) return result;
+    if (parameters_.data() == kElementwise)
+      throw FormulaError(at, concat(word, " joins several values; an activation computes each value by itself"));
     Term& term = tree_.terms[std::size_t(result)];
     if ((term.axes & called.over) != called.over)
       throw FormulaError(at,
@@ -324,6 +332,8 @@ std::vector<std::string_view> reserved_words() {
 }
 
 Tree parse(std::string_view text, std::span<const Name> parameters) { return Parser(text, kValues, parameters).norm(); }
+
+Tree parse_elementwise(std::string_view text) { return Parser(text, kValues, kElementwise).norm(); }
 
 Tree parse_number(std::string_view text) { return Parser(text, kNumbers, {}).tree(); }
 

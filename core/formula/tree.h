@@ -60,6 +60,11 @@ struct Tree {
 /// The tree of `text`. FormulaError if it is none, or if its result is no norm of x.
 Tree parse(std::string_view text, std::span<const Name> parameters);
 
+/// The tree of a function of each value x and kGate alone, without parameters and reductions.
+Tree parse_elementwise(std::string_view text);
+/// A second input beside x, which norms do not have: what a gated MLP multiplies by.
+inline constexpr std::string_view kGate = "g";
+
 /// The tree of a number that the values of kSiteValues determine.
 Tree parse_number(std::string_view text);
 inline constexpr std::string_view kSiteValues[] = {"C", "N", "depth", "block"};

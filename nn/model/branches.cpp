@@ -87,10 +87,14 @@ void AttentionBranch::prepare(Backend& backend, std::int64_t images, std::int64_
 }
 
 MlpBranch::MlpBranch(ParameterSet& p, BranchConfig c)
-    : gelu_(c.gelu), dropout_(c.dropout.hidden), hidden_name_(c.place.prefix() + "hidden") {
+    : gelu_(c.gelu),
+      function_(function_of(c.activation, c.mlp, c.gelu), c.place, c.sizes),
+      dropout_(c.dropout.hidden),
+      hidden_name_(c.place.prefix() + "hidden") {
   c.place.branch = "mlp";
   norm_ = BranchInput(p, c, false);
   fc1_ = Linear(p, c.place, Role::fc1, c.sizes.embed_dim, c.sizes.mlp_dim);
+  if (c.mlp == MlpForm::gated) fc3_ = Linear(p, c.place, Role::fc3, c.sizes.embed_dim, c.sizes.mlp_dim);
   hidden_ = c.norm(p, &MlpSites::hidden);
   inner_ = c.norm(p, &MlpSites::inner);
   residual_ = Residual(p, c, c.sizes.mlp_dim, {}, false);
@@ -98,7 +102,7 @@ MlpBranch::MlpBranch(ParameterSet& p, BranchConfig c)
 
 Activation MlpBranch::inner(const Var& x, const Shard& shard) const {
   const Var h = norm_(x, shard);
-  const bool fuses_gelu = hidden_.is_identity() && !shard.step.spare_memory;
+  const bool fuses_gelu = !function_ && hidden_.is_identity() && !shard.step.spare_memory;
   if (fuses_gelu && inner_.is_identity() && !shard.step.drops(dropout_) &&
       shard.tape.backend().has_products_through_gelu(gelu_, h.value().dtype()))
     return fc1_.activation(h, gelu_, shard);
@@ -106,9 +110,9 @@ Activation MlpBranch::inner(const Var& x, const Shard& shard) const {
   if (fuses_gelu) {
     activated = fc1_.with_gelu(h, gelu_, shard);
   } else {
-    const Var hidden = hidden_(fc1_(h, shard), shard);
+    const Var hidden = hidden_(fc1_(h, shard), shard), gate = fc3_ ? (*fc3_)(h, shard) : Var();
     shard.done_with(h, x);
-    activated = gelu(hidden, gelu_);
+    activated = function_ ? function_(hidden, gate, shard) : gelu(hidden, gelu_);
     shard.done_with(hidden, activated);
   }
   const Var z = shard.dropout(inner_(activated, shard), dropout_, hidden_name_);
@@ -122,6 +126,7 @@ Var MlpBranch::operator()(const Var& x, const Shard& shard) const {
 
 void MlpBranch::prepare(Backend& backend, std::int64_t rows, DType dtype) const {
   fc1_.prepare(backend, rows, dtype);
+  if (fc3_) fc3_->prepare(backend, rows, dtype);
   residual_.prepare(backend, rows, dtype);
 }
 

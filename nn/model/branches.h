@@ -40,7 +40,7 @@ class AttentionBranch {
   Residual residual_;
 };
 
-/// The inner part is drop(inner(gelu(hidden(fc1(norm(x)))))).
+/// The inner part is drop(inner(f(hidden(fc1(norm(x)))))), where f also reads fc3(norm(x)) if the MLP is gated.
 class MlpBranch {
  public:
   MlpBranch(ParameterSet& parameters, BranchConfig config);
@@ -51,10 +51,12 @@ class MlpBranch {
   /// MLP(LN(x)) without fc2.
   Activation inner(const Var& x, const Shard& shard) const;
   GeluForm gelu_;
+  Elementwise function_;  // unless it is a plain GELU
   double dropout_;
   std::string hidden_name_;
   BranchInput norm_;
   Linear fc1_;
+  std::optional<Linear> fc3_;
   Norm hidden_, inner_;
   Residual residual_;
 };

@@ -35,7 +35,7 @@ InitRule by_fan_in(std::int64_t fan_in) {
   return uniform_within(std::sqrt(1.0 / double(fan_in)), "PyTorch's 1/sqrt(fan-in)");
 }
 
-bool in_mlp(Role role) { return role == Role::fc1 || role == Role::fc2; }
+bool in_mlp(Role role) { return role == Role::fc1 || role == Role::fc2 || role == Role::fc3; }
 bool is_head(Role role) { return role == Role::head || role == Role::head_dist; }
 
 /// Whether the code base is Big Vision's, or follows it in linear layers.

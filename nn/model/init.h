@@ -15,14 +15,14 @@ struct InitRule {
   Distribution distribution = Distribution::constant;
   double scale = 0.0;  // the constant; the bound a of uniform in [-a, a]; the deviation of a normal before its cut
   double cut = 0.0;    // truncated_normal: redrawn beyond this many deviations
-  double gain = 1.0;   // InitGain, on v, proj, fc1 and fc2
+  double gain = 1.0;   // InitGain, on v, proj, fc1, fc2 and fc3
   std::string_view source{};  // the rule behind the numbers, "" if they need none
   bool operator==(const InitRule&) const = default;
 };
 
 /// The rule of parameter number `parameter`; in a ViT it follows `config.init`. Fan-in and fan-out are the columns and
 /// rows of a weight.
-///   big_vision  "Better plain ViT baselines" and its code: Xavier uniform for each of q, k, v, proj, fc1, fc2;
+///   big_vision  "Better plain ViT baselines" and its code: Xavier uniform for each of q, k, v, proj and the MLP's;
 ///               LeCun's truncated normal (cut at two deviations, divided by 0.87962566 to compensate) for patches and
 ///               `rep`; MLP biases normal 1e-6; positions normal 1/sqrt(D); class token and head zero
 ///   timm        every linear layer truncated normal 0.02 (cut at +-2, as in PyTorch), biases zero; patches like
@@ -37,7 +37,7 @@ struct InitRule {
 /// bias of proj, which only PyTorch's attention sets to zero.
 /// With task segment, the head is truncated normal 0.02, cut at two deviations, and its bias zero (Segmenter).
 /// For every initialiser: gamma and gains 1, alpha and beta from the site, LayerScale by its depth rule, head bias
-/// `head_bias_init` if set, and `init_gain` on v, proj, fc1, fc2 if the placement has one. A Swin uses timm's rules,
+/// `head_bias_init` if set, and `init_gain` on v, proj, fc1, fc2, fc3 if the placement has one. A Swin uses timm's rules,
 /// with relative position biases drawn like the weights.
 InitRule init_rule(const ParameterSet& parameters, int parameter, const ModelConfig& config);
 

@@ -106,7 +106,7 @@ Norm::Norm(ParameterSet& parameters, const Place& place, const SiteRow& row, con
     bias_ = add(".bias", {width_}, 0.0, true);
   }
   if (spec_.formula) {
-    const formula::Site at = formula_site(spec_, width_, sizes, place.layer);
+    const formula::Site at = formula_site(*spec_.formula, spec_.eps, width_, sizes, place.layer);
     const std::vector<formula::Parameter> named = spec_.formula->parameters_at(at);
     for (std::size_t p = 0; p < named.size(); ++p) {
       const bool is_own = named[p].learned && named[p].name != kProgress;
@@ -120,6 +120,18 @@ Norm::Norm(ParameterSet& parameters, const Place& place, const SiteRow& row, con
     running_mean_ = parameters.add_buffer(name_ + ".running_mean", place, width_, kInitialMean);
     running_var_ = parameters.add_buffer(name_ + ".running_var", place, width_, kInitialVariance);
   }
+}
+
+Elementwise::Elementwise(const NormFormula* formula, const Place& place, const BlockSizes& sizes)
+    : name_(place.prefix() + "mlp.activation") {
+  if (formula == nullptr) return;
+  const formula::Site at = formula_site(*formula, formula::Site{}.eps, sizes.mlp_dim, sizes, place.layer);
+  programs_ = std::make_shared<formula::Programs>(formula->tree, at, formula->parameters_at(at));
+}
+
+Var Elementwise::operator()(const Var& x, const Var& gate, const Shard& shard) const {
+  shard.tape.at(name_.c_str());
+  return elementwise(*programs_, x, gate, programs_->parameters.empty() ? Tensor() : progress_of(x, shard));
 }
 
 ResidualStreams::ResidualStreams(ParameterSet& parameters, const Place& end, const Placement& placement,

@@ -100,6 +100,20 @@ class Norm {
   std::vector<int> parameters_;  // of the formula; -1: not learned
 };
 
+/// A formula of each value of a hidden layer, and perhaps of a gate, as an MLP's activation.
+class Elementwise {
+ public:
+  /// `formula`: null for none.
+  Elementwise(const NormFormula* formula, const Place& place, const BlockSizes& sizes);
+  /// x and gate [images, N, hidden width]; gate may be Var().
+  Var operator()(const Var& x, const Var& gate, const Shard& shard) const;
+  explicit operator bool() const { return programs_ != nullptr; }
+
+ private:
+  std::string name_;
+  std::shared_ptr<const formula::Programs> programs_;
+};
+
 /// The ends of two residual streams x and y, which the blocks hold side by side as [images, 2 tokens, width]. Both
 /// begin as the tokens, and end as final_x(x) + final_y(y). With one stream both functions are the identity.
 class ResidualStreams {

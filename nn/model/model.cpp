@@ -88,14 +88,20 @@ ModelCost model_cost(const ModelConfig& config) {
 
 std::vector<FormulaAt> formulas_of(const ModelConfig& config) {
   std::vector<FormulaAt> out;
-  const auto see = [&](const std::string& prefix, const Placement& placement, const std::vector<BlockSizes>& blocks) {
+  const auto see = [&](const std::string& prefix, const NetworkConfig& network, const std::vector<BlockSizes>& blocks) {
+    const Placement& placement = network.placement;
+    const auto add = [&](const FormulaAt& one) {
+      const auto same = [&](const FormulaAt& other) {
+        return other.function == one.function && other.site == one.site;
+      };
+      if (one.function && std::none_of(out.begin(), out.end(), same)) out.push_back(one);
+    };
     const auto at = [&](const SiteRow& site, std::size_t block, std::int64_t layer) {
       const NormSpec& spec = norm_at(placement, site, std::int64_t(block));
       if (!spec.formula) return;
       const std::int64_t width = width_of(site, placement, blocks[block]);
-      const FormulaAt one{concat(prefix, site.path), &spec, formula_site(spec, width, blocks[block], layer)};
-      const auto same = [&](const FormulaAt& other) { return *other.spec == spec && other.site == one.site; };
-      if (std::none_of(out.begin(), out.end(), same)) out.push_back(one);
+      add({concat(prefix, site.path), spec.formula,
+           formula_site(*spec.formula, spec.eps, width, blocks[block], layer)});
     };
     for (const SiteRow& site : kSites) {
       const bool early = std::holds_alternative<NormSpec StemSites::*>(site.member);
@@ -105,11 +111,15 @@ std::vector<FormulaAt> formulas_of(const ModelConfig& config) {
         at(site, early ? 0 : blocks.size() - 1, early ? 0 : std::int64_t(blocks.size()) + 1);
     }
     for (const SiteRow& site : kStreamSites) at(site, 0, 1);
+    if (const NormFormula* const f = network.activation.formula)
+      for (std::size_t b = 0; b < blocks.size(); ++b)
+        add({concat(prefix, "mlp.activation"), f,
+             formula_site(*f, formula::Site{}.eps, blocks[b].mlp_dim, blocks[b], std::int64_t(b) + 1), true});
   };
-  see("", placement_of(config), block_sizes(config));
+  see("", network(config), block_sizes(config));
   if (!has_text(config)) return out;
-  const auto& vit = std::get<ViTConfig>(config);
-  see("text.", vit.text.placement, block_sizes(text_tower(vit)));
+  const ViTConfig tower = text_tower(std::get<ViTConfig>(config));
+  see("text.", tower, block_sizes(tower));
   return out;
 }
 
@@ -120,14 +130,17 @@ std::vector<BlockSizes> block_sizes(const ModelConfig& config) {
 std::int64_t widest_layer(const ModelConfig& config) {
   // Called in every step, which must not allocate.
   if (const auto* vit = std::get_if<ViTConfig>(&config)) {
-    const std::int64_t block = vit->tokens() * (2 * vit->mlp_dim + vit->embed_dim);
+    const std::int64_t block = vit->tokens() * (hidden_tensors(vit->mlp) * vit->mlp_dim + vit->embed_dim);
     if (vit->task == Task::segment)  // the resized logits
       return std::max(block, vit->image_size[0] * vit->image_size[1] * vit->num_classes);
     const TextConfig& text = vit->text;
-    return vit->task != Task::contrast ? block : std::max(block, text.length * (2 * text.mlp_dim + text.embed_dim));
+    const std::int64_t of_text = text.length * (hidden_tensors(text.mlp) * text.mlp_dim + text.embed_dim);
+    return vit->task != Task::contrast ? block : std::max(block, of_text);
   }
   std::int64_t widest = 0;
-  for (const BlockSizes& s : block_sizes(config)) widest = std::max(widest, s.attended * (2 * s.mlp_dim + s.embed_dim));
+  const std::int64_t hidden = hidden_tensors(network(config).mlp);
+  for (const BlockSizes& s : block_sizes(config))
+    widest = std::max(widest, s.attended * (hidden * s.mlp_dim + s.embed_dim));
   return widest;
 }
 

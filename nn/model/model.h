@@ -21,11 +21,13 @@ struct BatchStatistic {
   const NormSpec* spec;  // in `config`
   std::int64_t rows;     // values of a channel, per image
 };
-/// A formula at a site that sees so many channels, tokens and blocks; `name` is the first such site.
+/// A formula that a descriptor gives, of a norm or an activation, where it sees so many channels, tokens and blocks;
+/// `name` is the first such place.
 struct FormulaAt {
   std::string name;
-  const NormSpec* spec;  // in `config`
+  const NormFormula* function;
   formula::Site site;
+  bool is_activation = false;
 };
 std::vector<FormulaAt> formulas_of(const ModelConfig& config);
 /// In the order of the parameters. `config` must be valid; patterns that stand for nothing freeze nothing.

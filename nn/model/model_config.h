@@ -42,7 +42,7 @@ bool uses_batch_norm(const ModelConfig& config);
 inline bool has_text(const ModelConfig& config) { return task_of(config) == Task::contrast; }
 
 std::vector<BlockSizes> block_sizes(const ModelConfig& config);
-/// Values of the widest pair of activations that one block holds for an image.
+/// Values of the widest activations that one block holds at a time for an image.
 std::int64_t widest_layer(const ModelConfig& config);
 /// Cost of a valid configuration, from its declared parts. Padding tokens of incomplete windows count, since they
 /// are computed.

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "core/error.h"
+#include "nn/model/activation.h"
 #include "nn/model/dropout_rates.h"
 #include "nn/model/limits.h"
+#include "nn/model/norm_formula.h"
 #include "nn/model/sites.h"
 
 namespace normlab {
@@ -49,6 +51,10 @@ class ConfigChecks {
       for_each_field<DropoutRates>([&](const auto& row) { rate(concat("dropout.", row.key), c.dropout.*row.member); });
     rate("attention_dropout", c.attention_dropout);
     rate("drop_path", c.drop_path);
+    if (const NormFormula* f = c.activation.formula; f && f->tree.reads(formula::kGate) != (c.mlp == MlpForm::gated))
+      report("activation", c.mlp == MlpForm::gated
+                               ? "mlp gated multiplies by g, which this formula does not read; write \"silu(x) * g\""
+                               : "only mlp gated has a gate g; set \"mlp\": \"gated\" or leave g out");
   }
   /// Whether patches divide the image; checks that they are not too many.
   template <class Config>

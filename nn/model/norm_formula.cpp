@@ -34,17 +34,18 @@ std::vector<formula::Parameter> NormFormula::parameters_at(const formula::Site& 
   return out;
 }
 
-formula::Site formula_site(const NormSpec& spec, std::int64_t width, const BlockSizes& sizes, std::int64_t layer) {
+formula::Site formula_site(const NormFormula& of, double eps, std::int64_t width, const BlockSizes& sizes,
+                           std::int64_t layer) {
   const auto reads_block = [](const FormulaParameter& p) {
     return !p.init.text.empty() && formula::parse_number(p.init.text).reads("block");
   };
-  const auto& [tree, text, parameters] = *spec.formula;
+  const auto& [tree, text, parameters] = of;
   const bool by_block = tree.reads("block") || std::any_of(parameters.begin(), parameters.end(), reads_block);
   return {.channels = width,
           .tokens = sizes.tokens,
           .depth = sizes.depth,
           .block = by_block ? std::min(layer, sizes.depth) : 0,
-          .eps = spec.eps};
+          .eps = eps};
 }
 
 Statistics statistics_of(const NormSpec& spec) {

@@ -1,4 +1,4 @@
-// Norms that are given by a formula.
+// Norms and activations that are given by a formula.
 #pragma once
 
 #include <string>
@@ -58,7 +58,8 @@ struct NormFormula {
 struct BlockSizes;
 /// What a formula sees at a site of this width in the block `layer`, counted from 1; 0 before them. `block` is 0 where
 /// neither the formula nor an initial value reads it.
-formula::Site formula_site(const NormSpec& spec, std::int64_t width, const BlockSizes& sizes, std::int64_t layer);
+formula::Site formula_site(const NormFormula& of, double eps, std::int64_t width, const BlockSizes& sizes,
+                           std::int64_t layer);
 
 /// The only one of this content, which lives as long as the process.
 const NormFormula* interned(NormFormula formula);

@@ -220,8 +220,8 @@ struct AttentionSites {
   bool operator==(const AttentionSites&) const = default;
 };
 
-/// y = post(residual_scale * x + path(layer_scale * drop(out(fc2(drop(inner(gelu(hidden(fc1(pre(x)))))))))))
-/// hidden and inner are as wide as the MLP.
+/// y = post(residual_scale * x + path(layer_scale * drop(out(fc2(drop(inner(f(hidden(fc1(pre(x)))))))))))
+/// hidden and inner are as wide as the MLP. f is the activation; if the MLP is gated, f is multiplied by fc3(pre(x)).
 struct MlpSites {
   NormSpec pre{}, hidden{}, inner{}, out{}, post{};
   bool operator==(const MlpSites&) const = default;
@@ -249,7 +249,7 @@ struct NumberOrRule {
   double value = 1.0;  // of Rule::number
   bool operator==(const NumberOrRule&) const = default;
 };
-/// Multiplies the drawn values of v, out, fc1 and fc2, for every initialiser. sub_ln: sqrt(log(2 depth)), Magneto
+/// Multiplies the drawn values of v, out, fc1, fc2 and fc3, for every initialiser. sub_ln: sqrt(log(2 depth)), Magneto
 /// section 2.2. deepnorm: (8 depth)^(-1/4), arXiv:2203.00555, table of an encoder.
 enum class InitGainRule : std::uint8_t { number, sub_ln, deepnorm };
 constexpr auto stated_words(InitGainRule) { return words<InitGainRule>("number", "sub_ln", "deepnorm"); }
@@ -334,7 +334,7 @@ constexpr std::string_view to_string(NormKind kind) { return parts_of(kind).word
 /// Start value of LayerScale in a network of `depth` residual blocks, with the depth rule resolved.
 double layer_scale_init(const LayerScale& scale, std::int64_t depth);
 
-/// The factor on v, out, fc1 and fc2 in a network of `depth` blocks.
+/// The factor on v, out, fc1, fc2 and fc3 in a network of `depth` blocks.
 double init_gain(const InitGain& gain, std::int64_t depth);
 double residual_factor(const ResidualFactor& factor, std::int64_t depth);
 /// What the norm `pre` of block `layer`, counted from 1, is multiplied by.

@@ -22,6 +22,8 @@ struct BranchConfig {
         sizes(sizes_of),
         depth(blocks),
         placement(c.placement),
+        activation(c.activation),
+        mlp(c.mlp),
         gelu(c.gelu),
         dropout(c.dropout),
         attention_dropout(c.attention_dropout),
@@ -34,6 +36,8 @@ struct BranchConfig {
   BlockSizes sizes;
   std::int64_t depth;
   const Placement& placement;
+  ActivationConfig activation;
+  MlpForm mlp;
   GeluForm gelu;
   DropoutRates dropout;
   double attention_dropout, drop_path;
@@ -65,7 +69,8 @@ class BranchInput {
 /// Operations that run as one because nothing lies between them. The values equal those of the single operations.
 ///
 ///   operations            as one               unless one of these lies between
-///   fc1, GELU             linear_gelu          norm `hidden`; or values are not kept (Step::spare_memory)
+///   fc1, GELU             linear_gelu          norm `hidden`; or values are not kept (Step::spare_memory), or the MLP
+///                                              is gated
 ///   fc1, GELU, fc2        Activation           norm `hidden`, norm `inner`, hidden dropout; or the device has no such
 ///                                              products
 ///   last product, sum     linear_add           head scale, windows, norm `out`, dropout, LayerScale, drop-path, a

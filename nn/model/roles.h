@@ -21,6 +21,7 @@ enum class Role : std::uint8_t {
   proj,
   fc1,
   fc2,
+  fc3,  // of a gated MLP, beside fc1
   reduction,
   rep,
   head,
@@ -52,6 +53,7 @@ inline constexpr LinearRow kLinears[] = {{.role = Role::patch_embed, .path = "pa
                                          {.role = Role::proj, .path = "attn.proj", .rows = Rows::attended},
                                          {.role = Role::fc1, .path = "mlp.fc1", .rows = Rows::tokens},
                                          {.role = Role::fc2, .path = "mlp.fc2", .rows = Rows::tokens},
+                                         {.role = Role::fc3, .path = "mlp.fc3", .rows = Rows::tokens},
                                          {.role = Role::reduction, .path = "reduction", .rows = Rows::tokens},
                                          {.role = Role::rep, .path = "rep", .rows = Rows::one},
                                          {.role = Role::head, .path = "head", .rows = Rows::one},

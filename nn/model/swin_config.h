@@ -43,12 +43,18 @@ constexpr auto rows_of(const T*) {
                  field("mlp_ratio", &T::mlp_ratio, "width of the hidden layer / width of the stage",
                        limits::sizes(limits::kMlpRatio))},
       kClassRows, kBiasRows,
-      std::tuple{field("reduction_bias", &T::reduction_bias, "the linear layer of patch merging has a bias")},
-      kRateRows,
+      std::tuple{field("reduction_bias", &T::reduction_bias, "the linear layer of patch merging has a bias")}, kMlpRows,
+      std::tuple{gelu_row<T>()}, kRateRows,
       std::tuple{field("short_forms", &T::short_forms, "do not compute branches that drop_path drops")
                      .when({[](const NetworkConfig& c) { return c.drop_path > 0; },
                             "without drop_path there is nothing to skip"})},
       kLastRows);
+}
+
+inline SwinConfig defaults_beside(const SwinConfig& model) {
+  SwinConfig out;
+  out.activation = default_activation(model.mlp);
+  return out;
 }
 
 /// A stage with its computed sizes. `height` and `width` are its token grid, half of the previous stage's, rounded up.

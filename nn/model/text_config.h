@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/field.h"
+#include "nn/model/activation.h"
 #include "nn/model/limits.h"
 #include "nn/model/placement.h"
 
@@ -20,6 +21,8 @@ struct TextConfig {
   std::int64_t depth = 12;
   std::int64_t num_heads = 8;
   std::int64_t mlp_dim = 2048;
+  ActivationConfig activation{};
+  MlpForm mlp = MlpForm::plain;
   double temperature = 10;  // exp(t) at the start
   double bias = -2.71;
   Placement placement = find_placement("pre_pre")->placement;
@@ -37,10 +40,13 @@ constexpr auto rows_of(const T*) {
       field("depth", &T::depth, "number of blocks", limits::sizes(limits::kDepth)),
       field("num_heads", &T::num_heads, "attention heads", limits::sizes(limits::kWidth)),
       field("mlp_dim", &T::mlp_dim, "width of the hidden layer", limits::sizes(limits::kMlp)),
+      field("activation", &T::activation, kActivationDoc),
+      field("mlp", &T::mlp, kMlpDoc),
       field("temperature", &T::temperature, "initial factor of the cosines, which is learned", kPositive),
       field("bias", &T::bias, "initial value of the bias, which is learned; only the sigmoid loss has one"),
       field("placement", &T::placement,
             "the name of a placement, or its sites, of the text tower; stem.patch_in does not exist")};
 }
+inline TextConfig defaults_beside(const TextConfig& text) { return {.activation = default_activation(text.mlp)}; }
 
 }  // namespace normlab

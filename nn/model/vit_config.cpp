@@ -29,6 +29,8 @@ ViTConfig text_tower(const ViTConfig& config) {
   tower.num_heads = text.num_heads;
   tower.mlp_dim = text.mlp_dim;
   tower.qkv_bias = config.qkv_bias;
+  tower.activation = text.activation;
+  tower.mlp = text.mlp;
   tower.gelu = config.gelu;
   tower.init = config.init;
   tower.placement = text.placement;

@@ -9,6 +9,7 @@
 
 #include "core/field.h"
 #include "core/kernel_settings.h"
+#include "nn/model/activation.h"
 #include "nn/model/dropout_rates.h"
 #include "nn/model/init_config.h"
 #include "nn/model/model_cost.h"
@@ -34,6 +35,8 @@ struct NetworkConfig {
   std::int64_t embed_dim = 192;
   std::int64_t num_classes = 10;
   bool qkv_bias = true;
+  ActivationConfig activation{};
+  MlpForm mlp = MlpForm::plain;
   GeluForm gelu = GeluForm::erf;
   DropoutRates dropout{};
   double attention_dropout = 0.0;
@@ -56,8 +59,14 @@ inline constexpr std::tuple kClassRows{field("num_classes", &NetworkConfig::num_
                                              "number of classes; the dataset's if omitted",
                                              limits::sizes(limits::kClasses))};
 inline constexpr std::tuple kBiasRows{field("qkv_bias", &NetworkConfig::qkv_bias, "query, key and value have biases")};
+inline constexpr std::tuple kMlpRows{field("activation", &NetworkConfig::activation, kActivationDoc),
+                                     field("mlp", &NetworkConfig::mlp, kMlpDoc)};
+template <class T>
+constexpr auto gelu_row() {
+  return field<T, GeluForm>("gelu", &T::gelu, "form of the activation gelu")
+      .when({[](const T& c) { return has_gelu(c); }, "no activation is the word \"gelu\", whose form this is"});
+}
 inline constexpr std::tuple kRateRows{
-    field("gelu", &NetworkConfig::gelu, "form of the GELU"),
     field("dropout", &NetworkConfig::dropout, kDropoutDoc, kRate),
     field("attention_dropout", &NetworkConfig::attention_dropout, "rate on the attention weights", kRate),
     field("drop_path", &NetworkConfig::drop_path,
@@ -89,6 +98,12 @@ struct ViTConfig : NetworkConfig {
   bool class_position() const { return pool == Pool::token && pos_embed == PosEmbed::learned && pos_embed_class; }
   bool operator==(const ViTConfig&) const = default;
 };
+/// Whether some activation of the network is the word gelu.
+inline bool has_gelu(const NetworkConfig& c) { return c.activation.kind == ActivationKind::gelu; }
+inline bool has_gelu(const ViTConfig& c) {
+  return has_gelu(static_cast<const NetworkConfig&>(c)) ||
+         (c.task == Task::contrast && c.text.activation.kind == ActivationKind::gelu);
+}
 template <std::same_as<ViTConfig> T>
 constexpr auto rows_of(const T*) {
   return std::tuple_cat(
@@ -116,7 +131,7 @@ constexpr auto rows_of(const T*) {
       kBiasRows,
       std::tuple{field("rep_size", &T::rep_size, "width of a dense + tanh layer before the head; 0: no such layer",
                        limits::sizes(limits::kWidth, 0))},
-      kRateRows,
+      kMlpRows, std::tuple{gelu_row<T>()}, kRateRows,
       std::tuple{
           field<T, bool>("short_forms", &T::short_forms,
                          "do not compute branches that drop_path drops and, with pool token, compute only the "
@@ -131,6 +146,7 @@ constexpr auto rows_of(const T*) {
 }
 inline ViTConfig defaults_beside(const ViTConfig& model) {
   ViTConfig out;
+  out.activation = default_activation(model.mlp);
   out.mlp_dim = std::int64_t(4 * std::uint64_t(model.embed_dim));  // a hostile width wraps and is rejected later
   return out;
 }

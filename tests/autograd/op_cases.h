@@ -6,7 +6,9 @@
 #include "autograd/contrast.h"
 #include "autograd/ops.h"
 #include "core/backend.h"
+#include "core/formula/program.h"
 #include "experiments/lab/bench/op_cases.h"
+#include "tests/devices.h"
 
 namespace normlab {
 
@@ -253,6 +255,28 @@ inline std::vector<OpCase> attention_cases(Arena& memory) {
   return cases;
 }
 
+/// Activations that are formulas. The CPU alone computes them.
+inline std::vector<OpCase> elementwise_cases() {
+  std::vector<OpCase> cases;
+  if (current_device().backend.whole_batch()) return cases;
+  const auto add_case = [&](const char* text, std::int64_t cols, bool gated, bool of_itself = false) {
+    const auto programs = std::make_shared<formula::Programs>(
+        formula::parse_elementwise(text), formula::Site{.channels = cols}, std::vector<formula::Parameter>());
+    std::vector<OpInput> inputs{{2, 3, cols}};
+    if (gated && !of_itself) inputs.push_back({2, 3, cols});
+    cases.push_back(
+        {text, inputs, {}, [=](V v) { return elementwise(*programs, v[0], gated ? v.back() : Var(), {}); }});
+  };
+  add_case("silu(x)", 5, false);
+  add_case("x * sigmoid(1.702 * x)", 37, false);
+  add_case("relu(x)^2 + 0.1 * x", 5, false);
+  add_case("silu(x) * g", 5, true);
+  add_case("gelu(x) * g", 70, true);
+  add_case("x + g", 5, true);
+  add_case("tanh(x) * g", 5, true, true);
+  return cases;
+}
+
 inline std::vector<OpCase> loss_cases(Arena& memory) {
   const Tensor labels = labels_of(memory, {3}, {2, 0, 4});
   const Tensor pixels = labels_of(memory, {1, 2, 3}, {255, 0, 4, 2, 255, 2});
@@ -324,6 +348,7 @@ inline std::vector<OpCase> mask_cases(Arena& memory) {
 inline std::vector<OpCase> op_cases(Arena& memory) {
   std::vector<OpCase> cases = network_ops(memory, {});
   append(cases, dense_cases());
+  append(cases, elementwise_cases());
   append(cases, small_cases());
   append(cases, attention_cases(memory));
   append(cases, loss_cases(memory));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "nn/model/norm_formula.h"
 #include "nn/model/residual.h"
 
 namespace normlab::reference {
@@ -28,6 +29,11 @@ struct Loss {
 const Words<Pool> kPools{{"token", Pool::token}, {"gap", Pool::gap}};
 const Words<PosEmbed> kPositions{{"learned", PosEmbed::learned}, {"sincos2d", PosEmbed::sincos2d}};
 const Words<GeluForm> kGelus{{"erf", GeluForm::erf}, {"tanh", GeluForm::tanh}};
+const Words<MlpForm> kMlps{{"plain", MlpForm::plain}, {"gated", MlpForm::gated}};
+const Words<ActivationKind> kActivations{{"gelu", ActivationKind::gelu},
+                                         {"relu", ActivationKind::relu},
+                                         {"silu", ActivationKind::silu},
+                                         {"relu_squared", ActivationKind::relu_squared}};
 const Words<bool> kModes{{"train", true}, {"eval", false}};
 const Words<HeadScale> kHeadScales{
     {"none", HeadScale::none}, {"before_proj", HeadScale::before_proj}, {"after_proj", HeadScale::after_proj}};
@@ -146,6 +152,14 @@ void read_common(ObjectReader& reader, ModelCase& model, Config& c) {
   c.num_classes = reader.integer("num_classes");
   c.qkv_bias = reader.boolean("qkv_bias");
   c.gelu = meaning(reader, "gelu", kGelus);
+  if (reader.has("mlp_form")) c.mlp = meaning(reader, "mlp_form", kMlps);
+  c.activation = default_activation(c.mlp);
+  if (const nlohmann::json* given = reader.optional("activation"); given && given->is_object()) {
+    const auto text = given->at("formula").get<std::string>();
+    c.activation = {ActivationKind::formula, interned({.tree = formula::parse_elementwise(text), .text = text})};
+  } else if (given) {
+    c.activation.kind = meaning(reader, "activation", kActivations);
+  }
   Placement& p = c.placement;
   p.head_scale = meaning(reader, "head_scale", kHeadScales);
   p.residual_scale = reader.boolean("residual_scale");

@@ -20,6 +20,7 @@ import timm
 import torch
 import torchvision
 from safetensors.torch import save_file
+from timm.layers import SwiGLU
 from timm.models.swin_transformer import SwinTransformer
 
 # Grids of the stages, and special properties. `grid` is of the first stage.
@@ -52,15 +53,20 @@ KEPT_TORCHVISION = {
     "torchvision_4x7_w4": dict(grid=(4, 7), window=4) | SMALL,
     "torchvision_7x6_w3": dict(grid=(7, 6), window=3) | SMALL | dict(depths=(2, 2), heads=(1, 2)),  # 4 x 3: rows shift
 }
+KEPT_GATED = {"timm_swiglu": dict(grid=(4, 4), window=2, gated=True) | SMALL}
 CLASSES = 5
 
 
 def timm_model(case):
-    return SwinTransformer(
+    model = SwinTransformer(
         img_size=tuple(side * case["patch"] for side in case["grid"]), patch_size=case["patch"],
         window_size=case["window"], depths=case["depths"], num_heads=case["heads"], embed_dim=case["width"],
         mlp_ratio=case["ratio"], qkv_bias=case["qkv_bias"], num_classes=CLASSES, drop_path_rate=0,
         norm_layer=torch.nn.LayerNorm)
+    for module in model.modules():
+        if case["gated"] and hasattr(module, "mlp"):
+            module.mlp = SwiGLU(module.dim, int(module.dim * case["ratio"]))
+    return model
 
 
 def torchvision_model(case):
@@ -87,6 +93,8 @@ RENAMED = (
     (r"^features\.(\d+)\.(\d+)\.", lambda m: f"stages.{int(m[1]) // 2}.blocks.{m[2]}."),
     (r"mlp\.0\.", "mlp.fc1."),
     (r"mlp\.3\.", "mlp.fc2."),
+    (r"mlp\.fc1_g\.", "mlp.fc1."),
+    (r"mlp\.fc1_x\.", "mlp.fc3."),
     (r"norm1\.", "attn.pre."),
     (r"norm2\.", "mlp.pre."),
     (r"relative_position_bias_table", "bias_table"),
@@ -151,11 +159,11 @@ def config(case, padding):
         "mlp": {"pre": norm} | none("hidden", "inner", "out", "post"),
         "merge": norm,
         "final": norm,
-    }
+    } | ({"mlp_form": "gated"} if case["gated"] else {})
 
 
 def write(folder, name, case, padding, seed):
-    case = dict(patch=4, width=12, ratio=2, batch=3, qkv_bias=True) | case
+    case = dict(patch=4, width=12, ratio=2, batch=3, qkv_bias=True, gated=False) | case
     torch.manual_seed(seed)
     model = (timm_model if padding == "after_shift" else torchvision_model)(case)
     with torch.no_grad():
@@ -189,7 +197,7 @@ def main():
     root = pathlib.Path(arguments[1 if kept else 0])
     folder = root / "swin"
     folder.mkdir(parents=True, exist_ok=True)
-    sets = ((KEPT_TIMM, "after_shift"), (KEPT_TORCHVISION, "before_shift"))
+    sets = ((KEPT_TIMM, "after_shift"), (KEPT_TORCHVISION, "before_shift"), (KEPT_GATED, "after_shift"))
     if not kept:
         sets += ((TIMM, "after_shift"), (TORCHVISION, "before_shift"))
     cases = [(name, case, padding) for of, padding in sets for name, case in of.items()]

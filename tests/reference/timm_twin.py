@@ -21,6 +21,7 @@ import timm
 import torch
 from safetensors.torch import load_file, save_file
 from timm.data import create_transform
+from timm.layers import SwiGLU
 from torchvision.datasets import ImageFolder
 
 TOLERANCE = 1e-4
@@ -59,6 +60,11 @@ MODELS = {
     "vit_small_patch16_tanh_224": (
         {"base": "vit_small_patch16_224", "act_layer": "gelu_tanh", "no_embed_class": True},
         TOKEN | {"variant": "S/16", "pos_embed_class": False, "gelu": "tanh"},
+        "half",
+    ),
+    "vit_small_patch16_swiglu_224": (
+        {"base": "vit_small_patch16_224", "mlp_layer": SwiGLU, "act_layer": "silu"},
+        TOKEN | {"variant": "S/16", "mlp": "gated"},
         "half",
     ),
 }
@@ -243,6 +249,9 @@ def fixture(folder):
     write("big_vision", {"no_embed_class": True, "act_layer": "gelu_tanh"}, token | {"gelu": "tanh"}, augreg=False)
     write("augreg", {"act_layer": "gelu_tanh", "depth": 1},
           token | {"gelu": "tanh", "pos_embed_class": True, "depth": 1}, augreg=True)  # fmt: skip
+    write("timm_swiglu", {"mlp_layer": SwiGLU, "act_layer": "silu", "scale_mlp_norm": True, "depth": 1},
+          token | {"pos_embed_class": True, "depth": 1, "mlp": "gated",
+                   "placement": {"base": "pre_pre", "mlp": {k: sites[k] for k in ("pre", "inner")}}})  # fmt: skip
     write("timm_distilled", {"base": "deit_tiny_distilled_patch16_224", "depth": 1},
           token | {"pos_embed_class": True, "distill_token": True, "depth": 1})  # fmt: skip
     # Shifted windows, and one stage with an odd side.

@@ -78,7 +78,7 @@ void print_formulas(const ModelConfig& model, std::size_t indent) {
 
 /// "alpha = 0.8 - 0.1 * block: 0.7, 0.6, not learned; eps = 1e-06", with the values at all of `places`.
 std::string parameters_text(const std::vector<FormulaAt>& places) {
-  const NormFormula& norm = *places.front().spec->formula;
+  const NormFormula& norm = *places.front().function;
   std::vector<std::string> out;
   for (std::size_t p = 0; p < norm.parameters.size(); ++p) {
     const auto& [name, init, per, learned, decay] = norm.parameters[p];
@@ -89,37 +89,43 @@ std::string parameters_text(const std::vector<FormulaAt>& places) {
     out.push_back(fmt::format("{} = {}{}{}{}", name, number, per == ParameterPer::channel ? " for each channel" : "",
                               learned ? "" : ", not learned", decay ? ", with weight decay" : ""));
   }
-  if (norm.tree.reads_eps()) out.push_back(fmt::format("eps = {}", places.front().spec->eps));
+  if (norm.tree.reads_eps()) out.push_back(fmt::format("eps = {}", places.front().site.eps));
   return fmt::format("{}", fmt::join(out, "; "));
 }
 
-/// Formulas of norms: their parameters, their derivatives as they are computed, and what they cost.
-void print_norm_formulas(const ModelConfig& model, std::size_t indent) {
+/// Formulas of norms and activations: their parameters, their derivatives as they are computed, and what they cost.
+void print_given_formulas(const ModelConfig& model, std::size_t indent) {
   std::vector<std::vector<FormulaAt>> groups;  // of those that differ in their blocks and tokens alone
   for (const FormulaAt& at : formulas_of(model)) {
     const auto alike = [&](const std::vector<FormulaAt>& group) {
-      return *group.front().spec == *at.spec && group.front().site.channels == at.site.channels;
+      const FormulaAt& one = group.front();
+      return one.function == at.function && one.site.channels == at.site.channels && one.site.eps == at.site.eps;
     };
     const auto group = std::find_if(groups.begin(), groups.end(), alike);
     (group == groups.end() ? groups.emplace_back() : *group).push_back(at);
   }
   for (const std::vector<FormulaAt>& places : groups) {
     const FormulaAt& at = places.front();
-    const NormFormula& norm = *at.spec->formula;
+    const NormFormula& norm = *at.function;
     const formula::Programs programs(norm.tree, at.site, norm.parameters_at(at.site));
     print_wrapped("formula", indent, fmt::format("{}, width {}: {}", at.name, at.site.channels, norm.text));
     if (const std::string parameters = parameters_text(places); !parameters.empty())
       print_wrapped("", indent, "initially " + parameters);
-    std::vector<std::string> steps;
-    if (programs.graph.dx() != formula::kNone)
-      steps = formula::steps_of(programs.graph, programs.graph.dx(), programs.parameters);
-    print_wrapped("", indent, fmt::format("dx: {}", steps.empty() ? "0" : fmt::format("{}", fmt::join(steps, "; "))));
-    const auto cost = [](const formula::Program& p, std::size_t tensors) {
-      return fmt::format("{} operations and {} bytes", p.operations(), 4 * (tensors * p.passes.size() + 1));
+    const auto print_gradient = [&](const char* name, formula::Id id) {
+      std::vector<std::string> steps;
+      if (id != formula::kNone) steps = formula::steps_of(programs.graph, id, programs.parameters);
+      print_wrapped("", indent,
+                    fmt::format("{}: {}", name, steps.empty() ? "0" : fmt::format("{}", fmt::join(steps, "; "))));
+    };
+    const bool gated = at.is_activation && norm.tree.reads(formula::kGate);
+    print_gradient("dx", programs.graph.dx());
+    if (gated) print_gradient("dg", programs.graph.dgate());
+    const auto cost = [](const formula::Program& p, std::size_t read, std::size_t written) {
+      return fmt::format("{} operations and {} bytes", p.operations(), 4 * (read * p.passes.size() + written));
     };
     print_wrapped("", indent,
-                  fmt::format("for each value in fp32: forward {}, backward {}", cost(programs.forward, 1),
-                              cost(programs.backward, 2)));
+                  fmt::format("for each value in fp32: forward {}, backward {}", cost(programs.forward, 1 + gated, 1),
+                              cost(programs.backward, 2 + gated, 1 + gated)));
   }
 }
 
@@ -163,7 +169,7 @@ void print_row(const Experiment& experiment, const Cell& row) {
   const ModelConfig& model = model_of(row);
   print_wrapped("", 0, row.label);
   print_formulas(model, kIndent);
-  print_norm_formulas(model, kIndent);
+  print_given_formulas(model, kIndent);
   if (has_text(model)) {
     const TextConfig& text = std::get<ViTConfig>(model).text;
     print_wrapped(
@@ -176,13 +182,16 @@ void print_row(const Experiment& experiment, const Cell& row) {
     ViTConfig bare = tower;
     bare.placement = {};
     for (const std::string& site : site_changes(bare, tower)) print_wrapped("", kIndent, site);
+    for (const std::string& line : block_formula(tower, 0).inside)
+      if (line.starts_with("MLP")) print_wrapped("", kIndent, line);
   }
   const std::string rates = drops(network(model));
   if (!rates.empty()) print_wrapped("training", kIndent, rates);
   std::string init = init_word(model);
   const std::int64_t depth = block_count(model);
   if (const double gain = init_gain(placement_of(model).init_gain, depth); gain != 1)
-    init += fmt::format("; v, proj, fc1 and fc2 times {:.4g}", gain);
+    init += fmt::format("; v, proj, {} times {:.4g}",
+                        network(model).mlp == MlpForm::gated ? "fc1, fc2 and fc3" : "fc1 and fc2", gain);
   print_wrapped("init", kIndent, init);
   if (const std::string words = start_words(experiment, first_trial(experiment, row).config.start); !words.empty())
     print_wrapped("start", kIndent, words);

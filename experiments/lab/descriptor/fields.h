@@ -118,9 +118,10 @@ constexpr auto rows_of(const T*) {
           field("head_scale", &T::head_scale, "a learned gain per head"),
           field("residual_scale", &T::residual_scale, "a learned gain per channel on the shortcut of the MLP"),
           field("layer_scale", &T::layer_scale, "a learned gain on both branches"),
-          field("init_gain", &T::init_gain,
-                "multiplies the random initial values of v, out, fc1 and fc2; sub_ln: sqrt(log(2 depth)); deepnorm: (8 "
-                "depth)^(-1/4)"),
+          field(
+              "init_gain", &T::init_gain,
+              "multiplies the random initial values of v, out, fc1, fc2 and fc3; sub_ln: sqrt(log(2 depth)); deepnorm: (8 "
+              "depth)^(-1/4)"),
           field("qk_per_head", &T::qk_per_head,
                 "the norms at query and key see one head at a time and share their parameters"),
           field("value_per_head", &T::value_per_head,

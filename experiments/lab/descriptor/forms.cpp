@@ -53,6 +53,7 @@ void read_variant(FieldReader& in, const JsonNode& node, SwinConfig& out) {
 template <class Config>
 void read_model_keys(FieldReader& in, const JsonNode& node, Config& out) {
   if (const JsonMember* given = node.find("variant")) read_variant(in, given->value, out);
+  Form<ActivationConfig>::begin(node, out);
   in.object(node, out, {"kind", "variant", "layer_scale"});
   if (const JsonMember* scale = node.find("layer_scale")) {
     if (out.placement.layer_scale.kind != LayerScaleKind::none)

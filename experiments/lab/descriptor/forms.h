@@ -113,6 +113,32 @@ struct Form<NormSpec> : ObjectForm<NormSpec> {
   static std::string words(Range) { return "norm"; }
 };
 
+/// A word, or an object with a formula. The default depends on the form of the MLP.
+template <>
+struct Form<ActivationConfig> : ValueForm {
+  static void read(FieldReader& in, const JsonNode& node, ActivationConfig& out, Range);
+  static JsonNode write(const ActivationConfig& activation, WriteOptions options);
+  static JsonNode schema(Range) {
+    return if_type("object", rows_schema<ActivationKeys>(), one_of_words(kWords<ActivationKind>));
+  }
+  static std::string words(Range) { return alternatives(kWords<ActivationKind>) + ", or {\"formula\"}"; }
+  /// Before other keys of `node` are read into `out`.
+  template <class Config>
+  static void begin(const JsonNode& node, Config& out) {
+    if (const JsonMember* const form = node.is_object() ? node.find("mlp") : nullptr;
+        form != nullptr && form->value.is_string() && find_word(form->value.text, out.mlp))
+      out.activation = default_activation(out.mlp);
+  }
+};
+
+template <>
+struct Form<TextConfig> : ObjectForm<TextConfig> {
+  static void read(FieldReader& in, const JsonNode& node, TextConfig& out, Range) {
+    Form<ActivationConfig>::begin(node, out);
+    in.object(node, out);
+  }
+};
+
 template <>
 struct Form<InitialValue> : ValueForm {
   static void read(FieldReader& in, const JsonNode& node, InitialValue& out, Range);

@@ -45,6 +45,17 @@ std::string attention_inside(Around around, const Placement& p, const AttentionS
       words(s.value, p.value_per_head, "; the norm of v sees one head"));
 }
 
+std::string mlp_inside(Around around, const NetworkConfig& c, const MlpSites& s) {
+  const std::string x = around(s.hidden, "fc1(h)"), gate = c.mlp == MlpForm::gated ? "fc3(h)" : "";
+  if (const NormFormula* const f = c.activation.formula)
+    return fmt::format("MLP(h) = fc2({}), f({}) = {}",
+                       around(s.inner, fmt::format("f({}{}{})", x, gate.empty() ? "" : ", ", gate)),
+                       gate.empty() ? "x" : "x, g", f->text);
+  const bool squared = c.activation.kind == ActivationKind::relu_squared;
+  const std::string f = fmt::format("{}({}){}", squared ? "relu" : word_of(c.activation.kind), x, squared ? "^2" : "");
+  return "MLP(h) = fc2(" + around(s.inner, gate.empty() ? f : f + " * " + gate) + ")";
+}
+
 std::int64_t depth_of(const ModelConfig& model) { return block_count(model); }
 
 std::string gain_legend(const ModelConfig& model) {
@@ -99,8 +110,9 @@ BlockFormula block_formula(const ModelConfig& model, std::int64_t block) {
   }
   const AttentionSites plain{.pre = a.pre, .out = a.out, .post = a.post};
   if (a != plain || p.head_scale != HeadScale::none) formula.inside.push_back(attention_inside(around, p, a));
-  if (m.hidden.kind != NormKind::none || m.inner.kind != NormKind::none)
-    formula.inside.push_back("MLP(h) = fc2(" + around(m.inner, "gelu(" + around(m.hidden, "fc1(h)") + ")") + ")");
+  if (m.hidden.kind != NormKind::none || m.inner.kind != NormKind::none ||
+      function_of(network(model).activation, network(model).mlp, {}))
+    formula.inside.push_back(mlp_inside(around, network(model), m));
   if (const std::string legend = gain_legend(model); !legend.empty()) formula.inside.push_back(legend);
   return formula;
 }
@@ -206,6 +218,11 @@ std::vector<std::string> site_changes(const ModelConfig& base, const ModelConfig
   add("stream_norm", norm_text(b.stream_norm, kind_of(base)), norm_text(p.stream_norm, kind_of(model)));
   add_setting("depth_scale", b.depth_scale, p.depth_scale);
   add_setting("residual_factor", b.residual_factor, p.residual_factor);
+  const auto activation = [](const NetworkConfig& c) {
+    return c.activation.formula ? c.activation.formula->text : std::string(word_of(c.activation.kind));
+  };
+  add("activation", activation(network(base)), activation(network(model)));
+  add_setting("mlp", network(base).mlp, network(model).mlp);
   return out;
 }
 

@@ -120,6 +120,32 @@ JsonNode Form<std::vector<FormulaParameter>>::write(const std::vector<FormulaPar
   return object;
 }
 
+void Form<ActivationConfig>::read(FieldReader& in, const JsonNode& node, ActivationConfig& out, Range) {
+  out = {};
+  if (node.is_string() && find_word(node.text, out.kind)) return;
+  if (node.is_string())
+    return in.report(
+        node.at, unknown_word("activation", node.text, {kWords<ActivationKind>.begin(), kWords<ActivationKind>.end()}) +
+                     "; a formula is an object, {\"formula\": \"x * sigmoid(1.702 * x)\"}");
+  if (!node.is_object())
+    return in.report(node.at,
+                     "expected a word such as \"silu\" or an object such as "
+                     "{\"formula\": \"x * sigmoid(1.702 * x)\"}, got " +
+                         describe(node));
+  ActivationKeys keys;
+  const std::size_t before = in.reported();
+  in.object(node, keys);
+  if (in.reported() > before) return;
+  std::optional<formula::Tree> tree = parsed(in, node.find("formula")->value, formula::parse_elementwise);
+  if (!tree) return;
+  std::string text = formula::text_of(*tree);
+  out = {ActivationKind::formula, interned({.tree = *std::move(tree), .text = std::move(text)})};
+}
+
+JsonNode Form<ActivationConfig>::write(const ActivationConfig& activation, WriteOptions) {
+  return activation.formula ? object({{"formula", activation.formula->text}}) : word_of(activation.kind);
+}
+
 void read_formula(FieldReader& in, const JsonNode& node, bool has_name, NormSpec& out) {
   FormulaKeys keys;
   const std::size_t before = in.reported();

@@ -1,4 +1,4 @@
-// Norms that a descriptor gives by a formula: at a site, or by name in "norms".
+// Norms that a descriptor gives by a formula: at a site, or by name in "norms". And activations.
 #pragma once
 
 #include <map>
@@ -29,6 +29,16 @@ constexpr auto rows_of(const T*) {
           .needed("give the \"formula\", such as \"gamma * x / rms(x)\""),
       field("parameters", &T::parameters, "its parameters by name"),
       field("eps", &T::eps, "added under the root in rms, std and norm; 1e-6, in a Swin 1e-5", kPositive)};
+}
+
+/// An activation that is given by a formula.
+struct ActivationKeys {
+  std::string formula{};
+};
+template <std::same_as<ActivationKeys> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{field("formula", &T::formula, "of x and, with mlp gated, of g")
+                        .needed("give the \"formula\", such as \"x * sigmoid(1.702 * x)\"")};
 }
 
 /// A descriptor's "norms".

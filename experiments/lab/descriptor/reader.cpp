@@ -121,8 +121,8 @@ void check_model(const Report& report, const ModelConfig& config) {
   for (const ConfigProblem& problem : problems) report(problem.key, problem.message);
   if (!problems.empty()) return;
   for (const FormulaAt& at : formulas_of(config)) {
-    const std::vector<FormulaParameter>& given = at.spec->formula->parameters;
-    const std::vector<formula::Parameter> parameters = at.spec->formula->parameters_at(at.site);
+    const std::vector<FormulaParameter>& given = at.function->parameters;
+    const std::vector<formula::Parameter> parameters = at.function->parameters_at(at.site);
     for (std::size_t p = 0; p < given.size(); ++p)
       if (!std::isfinite(float(parameters[p].value)))
         report("placement", concat(at.name, ": the initial value ", in_quotes(given[p].init.text), " of ",

@@ -12,9 +12,10 @@ namespace {
 /// attention weights.
 double stored_values(const ModelConfig& config) {
   double sum = 0;
+  const double hidden = double(hidden_tensors(network(config).mlp));
   for (const BlockSizes& s : block_sizes(config))
-    sum +=
-        double(s.attended) * (9 * double(s.embed_dim) + 2 * double(s.mlp_dim) + double(s.num_heads) * double(s.window));
+    sum += double(s.attended) *
+           (9 * double(s.embed_dim) + hidden * double(s.mlp_dim) + double(s.num_heads) * double(s.window));
   if (const auto* vit = std::get_if<ViTConfig>(&config))
     return sum + double(vit->patches()) * double(vit->patch_pixels() + 2 * vit->embed_dim);
   for (const SwinStage& s : swin_stages(std::get<SwinConfig>(config)))

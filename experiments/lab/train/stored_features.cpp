@@ -57,7 +57,7 @@ std::string obstacle_of(const TrialConfig& config, const SliceSizes& sizes, doub
   if (config.train.ema.decay > 0 && uses_batch_norm(config.model))
     return "train.ema averages the statistics of batch norms";
   for (const FormulaAt& at : formulas_of(config.model))
-    if (at.spec->formula->tree.reads(kProgress)) return fmt::format("the formula of {} reads {}", at.name, kProgress);
+    if (at.function->tree.reads(kProgress)) return fmt::format("the formula of {} reads {}", at.name, kProgress);
   if (bytes > kMostFeatureBytes)
     return fmt::format("all together they would take {:.1f} GB, more than {:g} GB", bytes * 1e-9,
                        kMostFeatureBytes * 1e-9);

@@ -19,6 +19,7 @@ enum class Row : std::uint8_t { tensor, layer, patches, q, k, v, split_heads, jo
 struct NameRow {
   std::string_view ours, theirs;
   Row row = Row::layer;
+  std::string_view gated{};  // theirs in a gated MLP, if it differs
 };
 
 /// timm's vision_transformer.py and deit.py.
@@ -39,7 +40,8 @@ inline constexpr NameRow kTimmViT[] = {
     {"blocks.{}.attn.proj", "blocks.{}.attn.proj"},
     {"blocks.{}.attn.layer_scale", "blocks.{}.ls1.gamma", Row::tensor},
     {"blocks.{}.mlp.pre", "blocks.{}.norm2"},
-    {"blocks.{}.mlp.fc1", "blocks.{}.mlp.fc1"},
+    {"blocks.{}.mlp.fc1", "blocks.{}.mlp.fc1", Row::layer, "blocks.{}.mlp.fc1_g"},  // SwiGLU
+    {"blocks.{}.mlp.fc3", "blocks.{}.mlp.fc1_x"},
     {"blocks.{}.mlp.inner", "blocks.{}.mlp.norm"},
     {"blocks.{}.mlp.fc2", "blocks.{}.mlp.fc2"},
     {"blocks.{}.mlp.layer_scale", "blocks.{}.ls2.gamma", Row::tensor},

@@ -112,7 +112,9 @@ void find_theirs(TensorLink& link, const SchemeTable& table, const Shape& shape,
     }
     for (const Suffix& word : table.suffixes) {
       if (word.ours != suffix) continue;
-      link.theirs = fill(row.theirs, *numbers) + (table.npz ? "/" : ".") + std::string(word.theirs);
+      const bool renamed = network(config).mlp == MlpForm::gated && !row.gated.empty();
+      link.theirs =
+          fill(renamed ? row.gated : row.theirs, *numbers) + (table.npz ? "/" : ".") + std::string(word.theirs);
       set_layout(link, row.row, word.transposed, shape, config, table.npz);
     }
     return;

@@ -51,6 +51,12 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
   lacks(placement.head_scale != HeadScale::none, "head_scale", "head_scale");
   lacks(placement.residual_scale, "residual_scale", "residual_scale");
   lacks(placement.layer_scale.kind != LayerScaleKind::none, "layer_scale", "layer_scale");
+  const ActivationConfig& activation = network(config).activation;
+  lacks(network(config).mlp == MlpForm::gated, "mlp.fc3", "mlp.fc3 (mlp is gated)");
+  if (activation.formula)
+    report(Kind::maths, "activation: is a formula, which ", table.program, " has no module for");
+  else if (stored_as_npz(scheme) && activation.kind != ActivationKind::gelu)
+    report(Kind::maths, "activation: is ", word_of(activation.kind), ", but gelu in ", table.program);
   if (placement.layer_scale.kind == LayerScaleKind::scalar && has_row(rows, "layer_scale"))
     report(Kind::maths, "layer_scale: is one scalar per branch, but one gain per channel in ", table.program);
   if (placement.depth_scale != DepthScale::none)
@@ -90,7 +96,7 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
     report(Kind::maths, "stem.posembed_out: does not normalize the class token, but does so in ", table.program);
   if (!stored_as_npz(scheme)) return problems;
   if (!vit->qkv_bias) report(Kind::maths, "qkv_bias: is false, but always true in ", table.program);
-  if (vit->gelu != GeluForm::tanh)
+  if (activation.kind == ActivationKind::gelu && vit->gelu != GeluForm::tanh)
     report(Kind::setting, "gelu: is erf, but tanh in ", table.program, "; set \"gelu\": \"tanh\" if that was intended");
   if (scheme == NameScheme::augreg && vit->pos_embed != PosEmbed::learned)
     report(Kind::maths, "pos_embed: is sincos2d, but learned in AugReg");
@@ -111,7 +117,15 @@ std::vector<std::string> scheme_advice(NameScheme scheme, const ModelConfig& con
       if (spec.kind != NormKind::none && spec.kind != NormKind::layer_norm)
         say(site, " is ", to_string(spec.kind), ": timm's network needs such a module there");
     });
-    if (network(config).gelu == GeluForm::tanh) say("gelu is tanh: timm needs act_layer=\"gelu_tanh\"");
+    const NetworkConfig& c = network(config);
+    if (c.mlp == MlpForm::gated) say("mlp is gated: timm needs mlp_layer=SwiGLU of timm.layers");
+    if (c.activation.kind == ActivationKind::gelu) {
+      if (c.gelu == GeluForm::tanh) say("gelu is tanh: timm needs act_layer=\"gelu_tanh\"");
+    } else {
+      const bool squared = c.activation.kind == ActivationKind::relu_squared;
+      say("activation is ", word_of(c.activation.kind), ": timm needs ",
+          squared ? "an act_layer that computes relu(x)^2" : concat("act_layer=\"", word_of(c.activation.kind), '"'));
+    }
     if (vit != nullptr && vit->pool == Pool::token && !vit->class_position())
       say("the class token has no position: timm needs no_embed_class=True");
     if (placement_of(config).stem.posembed_out.kind != NormKind::none)

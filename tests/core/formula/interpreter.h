@@ -34,7 +34,7 @@ inline Tree tree_of(const std::string& text, const std::vector<Parameter>& param
   return parse(text, names);
 }
 
-/// Parameters by name, each of 1 or `channels` values.
+/// Parameters by name, each of 1 or `channels` values, or kGate, of as many as x.
 inline Values interpret(const Tree& tree, const Sizes& s, const Site& site, const Values& x,
                         const std::map<std::string, Values>& parameters) {
   std::vector<Values> done;
@@ -81,7 +81,7 @@ inline Values interpret(const Tree& tree, const Sizes& s, const Site& site, cons
       else
         done.push_back(map([&](std::size_t i) {
           const Values& p = parameters.at(w);
-          return p[p.size() == 1 ? 0 : i % std::size_t(s.channels)];
+          return p[p.size() == 1 ? 0 : i % (w == kGate ? p.size() : std::size_t(s.channels))];
         }));
       continue;
     }

@@ -232,6 +232,20 @@ TEST_CASE("fuse: norms that see other heads, and factors, are merged too") {
   CHECK(merged(fused).size() == 14);
 }
 
+TEST_CASE("fuse: a gated MLP takes the norm before it into both layers") {
+  ViTConfig c = small_vit(everywhere());
+  c.mlp = MlpForm::gated;
+  c.activation = default_activation(c.mlp);
+  const FusedModel fused = check_fused(c, DType::f64, 1e-11);
+  CHECK_FALSE(uses_batch_norm(fused.config));
+  CHECK(result_of(fused, "mlp.pre").what == "mlp.fc1, mlp.fc3");
+  CHECK(result_of(fused, "mlp.hidden").what == "mlp.fc1");
+  SwinConfig swin = small_swin(4);
+  swin.mlp = MlpForm::gated;
+  swin.activation = {ActivationKind::relu_squared};
+  CHECK_FALSE(uses_batch_norm(check_fused(swin, DType::f64, 1e-11).config));
+}
+
 TEST_CASE("fuse: a bias for k gives q a bias of zeros") {
   ViTConfig c = small_vit("pre_pre");
   c.qkv_bias = false;

@@ -146,6 +146,21 @@ TEST_CASE("engine: a step of every placement on a Swin gives each parameter a gr
   });
 }
 
+TEST_CASE("engine: a step of every activation gives each parameter a gradient") {
+  for (const std::string_view word : kWords<ActivationKind>)
+    for (const MlpForm form : {MlpForm::plain, MlpForm::gated}) {
+      CAPTURE(word);
+      CAPTURE(int(form));
+      ViTConfig vit = small_vit("normformer_full");
+      SwinConfig swin = small_swin("pre_pre");
+      vit.mlp = swin.mlp = form;
+      REQUIRE(find_word(word, vit.activation.kind));
+      swin.activation = vit.activation;
+      check_gradients(vit);
+      check_gradients(swin);
+    }
+}
+
 TEST_CASE("engine: a distillation token and its head get a gradient") {
   on_each_device([] {
     ViTConfig c = small_vit("pre_pre");

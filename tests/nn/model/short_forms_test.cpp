@@ -125,6 +125,23 @@ TEST_CASE("short forms: the images that drop-path keeps give the same") {
   }
 }
 
+TEST_CASE("short forms: a gated MLP gives the same") {
+  for (const char* placement : {"pre_pre", "normformer_full", "bn_ffnbn"}) {
+    CAPTURE(placement);
+    ViTConfig c = with_class_token(placement);
+    c.mlp = MlpForm::gated;
+    c.activation = default_activation(c.mlp);
+    check_drop_path(c);
+    const Computed alone = compute(c, true), all = compute(c, false);
+    CHECK(furthest(alone.gradient, all.gradient) < 1e-12);
+    CHECK(furthest(alone.logits, all.logits) < 1e-12);
+    SwinConfig swin = small_swin(placement);
+    swin.mlp = c.mlp;
+    swin.activation = c.activation;
+    check_drop_path(swin);
+  }
+}
+
 TEST_CASE("short forms: formulas give the same, and those over an image see all of its tokens") {
   for (const auto& [text, over] : {std::pair{"gamma * x / rms(x) * N / 16 + beta", Statistics::row},
                                    {"gamma * tanh(x) * (1 + block / depth)", Statistics::none},
