@@ -332,7 +332,7 @@ $(BUILD)/experiments/lab/base/build_info.o: private CPPFLAGS += -DNORMLAB_VERSIO
 $(BUILD)/experiments/lab/base/build_info.o: $(BUILD)/version
 
 # Nothing joins a product and a sum that are different instructions of a formula.
-$(BUILD)/core/cpu/formula.o: private CXXFLAGS += -ffp-contract=off
+$(BUILD)/core/cpu/formula.o $(BUILD)/core/cpu/formula_kernels.o: private CXXFLAGS += -ffp-contract=off
 
 # These files must give the same bits as libraries that are compiled for any CPU.
 $(BUILD)/experiments/lab/data/resize_weights.o $(BUILD)/experiments/lab/data/resize_tensorflow.o \

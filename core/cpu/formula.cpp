@@ -1,6 +1,4 @@
 // Runs the program of a formula over a shard's rows, on one thread.
-#include <functional>
-#include <numeric>
 
 #include "core/cpu/cpu_backend.h"
 #include "core/cpu/formula_ops.h"
@@ -9,125 +7,6 @@ namespace normlab {
 using namespace cpu;
 using namespace formula;
 namespace {
-
-template <class A, class S>
-void sum_channels(const Call<A>& call) {
-  for (std::int64_t r = 0; r < call.rows; ++r) {
-    const S values(call, r);
-    call.out[r] = row_sum<A>(call.cols, [&](auto i, auto lanes) { return first(values(i, lanes), lanes); });
-  }
-}
-/// A few rows are added in A, and these sums in double; single numbers in double.
-template <class A, class S>
-void sum_rows(const Call<A>& call) {
-  const Scratch<A> few(call.cols);
-  const auto add = [&]<std::size_t... k>(std::int64_t row, bool begins, std::index_sequence<k...>) {
-    const S values[] = {S(call, row + std::int64_t(k))...};
-    each_vector<A>(call.cols, [&](auto i, auto lanes) {
-      Vec<A> sum = values[0](i, lanes);
-      if (!begins) sum += load(few + i, lanes);
-      for (std::size_t r = 1; r < sizeof...(k); ++r) sum += values[r](i, lanes);
-      store(few + i, sum, lanes);
-    });
-  };
-  for (std::int64_t first = 0, row = 0; first < call.rows; first = row) {
-    const std::int64_t end = std::min(call.rows, first + (call.cols > 1 ? 8 : 1));
-    for (; row + 4 <= end; row += 4) add(row, row == first, std::make_index_sequence<4>());
-    for (; row < end; ++row) add(row, row == first, std::make_index_sequence<1>());
-    for (std::int64_t c = 0; c < call.cols; ++c) call.total[c] += double(few[c]);
-  }
-}
-
-/// The kernel for the numbers of factors, which do not grow from product to product.
-template <class A>
-Kernel<A> kernel_of_sum(const Instruction& i) {
-  const auto factors = [&](std::size_t s) {
-    return s >= i.summands ? -1
-                           : int(std::count_if(&i.in[4 * s + 1], &i.in[4 * s] + 4, [](int r) { return r != kNone; }));
-  };
-  const std::array counts{factors(0), factors(1), factors(2)};
-  Kernel<A> found = nullptr;
-  const auto match = [&]<int a, int b, int c>(std::integer_sequence<int, a, b, c>) {
-    if constexpr (a >= b && b >= c && (b >= 0 || c < 0)) {
-      if (counts != std::array{a, b, c}) return;
-      using S = Summands<A, a, b, c>;
-      found = sum_rows<A, S>;
-      if (i.reduction == Op::stop) found = write_values<A, S, std::identity>;
-      if (i.reduction == Op::sum_c) found = sum_channels<A, S>;
-    }
-  };
-  [&]<int... k>(std::integer_sequence<int, k...>) {
-    (match(std::integer_sequence<int, k / 25, k / 5 % 5 - 1, k % 5 - 1>()), ...);
-  }
-  (std::make_integer_sequence<int, 100>());
-  return found;
-}
-
-/// The largest or smallest value so far, and where it was first: a channel from 1 or a token from 0. NaN stays.
-template <class A>
-struct Extreme {
-  A best = 0, at = -1;
-  template <bool kLeast>
-  void see(A value, std::int64_t place) {
-    const bool better = kLeast ? !(value >= best) : !(value <= best);
-    if (at < 0 || (best == best && better)) *this = {value, A(place)};
-  }
-};
-template <class A, bool kLeast, bool kPlace>
-void extreme_of_channels(const Call<A>& call) {
-  for (std::int64_t r = 0; r < call.rows; ++r) {
-    Extreme<A> found;
-    for (std::int64_t c = 0; c < call.cols; ++c)
-      found.template see<kLeast>(call.in[1].values[r * call.in[1].step + c], c + 1);
-    call.out[r] = kPlace ? found.at : found.best;
-  }
-}
-/// Leaves best and at in the totals.
-template <class A, bool kLeast>
-void extreme_of_tokens(const Call<A>& call) {
-  for (std::int64_t c = 0; c < call.cols; ++c) {
-    double *const best = call.total + c, *const at = call.place + c;
-    Extreme<double> found{*best, *at};
-    for (std::int64_t r = 0; r < call.rows; ++r)
-      found.template see<kLeast>(double(call.in[1].values[r * call.in[1].step + c]), call.token + r);
-    *best = found.best;
-    *at = found.at;
-  }
-}
-
-template <class A>
-Kernel<A> kernel_for(const Instruction& i) {
-  using V = Vec<A>;
-  const Op r = i.reduction, op = i.op;
-  if (op == Op::add) return kernel_of_sum<A>(i);
-  if (r == Op::max_c) return extreme_of_channels<A, false, false>;
-  if (r == Op::min_c) return extreme_of_channels<A, true, false>;
-  if (r == Op::first_most_c) return extreme_of_channels<A, false, true>;
-  if (r == Op::first_least_c) return extreme_of_channels<A, true, true>;
-  if (r == Op::max_t || r == Op::first_most_t) return extreme_of_tokens<A, false>;
-  if (r == Op::min_t || r == Op::first_least_t) return extreme_of_tokens<A, true>;
-  if (op == Op::token) return [](const Call<A>& call) { std::iota(call.out, call.out + call.cols, A(call.token)); };
-  if (op == Op::div) return map_kernel<A, 2>(std::divides<>());
-  if (op == Op::min) return map_kernel<A, 2>([](V a, V b) { return b != b ? b : b < a ? b : a; });
-  if (op == Op::max) return map_kernel<A, 2>([](V a, V b) { return b != b ? b : a < b ? b : a; });
-  if (op == Op::same) return map_kernel<A, 3>([](V a, V b, V c) { return a == b ? c : V{}; });
-  if (op == Op::times)
-    return map_kernel<A, 2>([](V a, V b) {
-      const V y = a * b;
-      return ((a == 0) | (b == 0)) ? V{} : y;
-    });
-  if (op == Op::pow)
-    return map_kernel<A, 2>([](V a, V b) {
-      for (int k = 0; k < int(kLanes<A, kRowBytes>); ++k) b[k] = std::pow(a[k], b[k]);
-      return a < 0 ? V{} + std::numeric_limits<A>::quiet_NaN() : b;
-    });
-  if (op == Op::select)
-    return map_kernel<A, 4>([](V a, V b, V c, V d) {
-      const V chosen = a < b ? c : d, sum = a + b;
-      return ((a != a) | (b != b)) ? sum : chosen;  // NaN
-    });
-  return function_of<A>(op);
-}
 
 /// An instruction as a call, of which `operands` are at places that may move.
 template <class A>
@@ -143,7 +22,7 @@ struct Step {
 template <class A>
 struct Place {
   A* begin = nullptr;
-  std::int64_t by_row = 0, by_image = 0;
+  std::int64_t by_row = 0, by_image = 0, by_column = 0;
 };
 
 /// One call: its memory, and where it stands.
@@ -165,7 +44,7 @@ class Run {
         results_{{p_.result, result.to.data<T>(), adds(result)},
                  {p_.gate_result, gate_result.to.data<T>(), adds(gate_result)}},
         nan_(nan),
-        block_rows_(rows_of_blocks()),
+        block_(block_of_program()),
         memory_(1 + lay_out(nullptr, inputs.parameters, lasting)),
         totals_(program.totals * 2 * dims.cols),
         places_(std::ssize(program.registers)),
@@ -189,14 +68,16 @@ class Run {
       for (const Pass& pass : p_.passes) {
         move(image, image * rows, true);
         run(first, pass.rows, 0, 0);
-        for (std::int64_t row = 0; row < rows; row += block_rows_) {
-          const std::int64_t count = std::min(block_rows_, rows - row);
-          move(image, image * rows + row, false);
-          run(pass.rows, pass.end, count, row);
-          for (const Result& result : results_)
-            if (&pass == &p_.passes.back() && result.from != kNone && result.to && (result.adds || !kSame))
-              write(result, count);
-        }
+        for (std::int64_t row = 0; row < rows; row += block_.rows)
+          for (std::int64_t column = 0; column < d_.cols; column += block_.cols) {
+            const std::int64_t count = std::min(block_.rows, rows - row);
+            move(image, image * rows + row, false, column);
+            fetch(pass, count);
+            run(pass.rows, pass.end, count, row);
+            for (const Result& result : results_)
+              if (&pass == &p_.passes.back() && result.from != kNone && result.to && (result.adds || !kSame))
+                write(result, count);
+          }
         finish(first, pass.end, image + 1 == images);
         first = pass.end;
       }
@@ -224,19 +105,25 @@ class Run {
     bool adds;
   };
   Extent extent_of(int r) const { return p_.registers[std::size_t(r)].extent; }
-  /// Rows of a block: as many as keep the registers near the first-level cache. More rows share an instruction's cost.
-  std::int64_t rows_of_blocks() const {
+  struct Block {
+    std::int64_t rows, cols;
+  };
+  /// As many rows as keep the registers near the first-level cache; more of them share an instruction's cost. Where no
+  /// value needs others of its row, wide rows are cut, so that sums over rows still get eight at a time.
+  Block block_of_program() const {
     const auto blocks = std::count_if(p_.registers.begin(), p_.registers.end(),
                                       [](const Register& r) { return r.extent == Extent::block; });
     const std::int64_t values = kCache / std::int64_t(sizeof(A)) / (blocks + 1);
     const std::int64_t rows = std::max<std::int64_t>(values / d_.cols, 1);
-    return rows > 8 ? rows / 8 * 8 : rows > 4 ? 4 : rows;
+    const std::int64_t cut = std::max<std::int64_t>(values / (p_.totals > 0 ? 8 : 4) / 64 * 64, 64);
+    if (p_.by_value && !nan_ && cut < d_.cols) return {p_.totals > 0 ? 8 : 1, cut};
+    return {rows > 8 ? rows / 8 * 8 : rows > 4 ? 4 : rows, d_.cols};
   }
   std::int64_t size_of(Extent extent) const {
     return extent == Extent::number     ? 1
            : extent == Extent::channels ? d_.cols
-           : extent == Extent::rows     ? block_rows_
-                                        : block_rows_ * d_.cols;
+           : extent == Extent::rows     ? block_.rows
+                                        : block_.rows * block_.cols;
   }
 
   /// Of an input, or of a result that is assigned.
@@ -261,7 +148,7 @@ class Run {
       } else if (leaf == Op::parameter) {
         place.begin = parameters[std::size_t(g_[one.leaf].index)].data<A>();
       } else if (const T* const there = memory_of(leaf, r); kSame && there) {
-        place = {(A*)there, d_.cols, 0};
+        place = {(A*)there, d_.cols, 0, 1};
       } else {
         place.begin = memory + used;
         used += lines(size) + kLine;  // not all at the same place in a page
@@ -269,6 +156,7 @@ class Run {
         if (memory && leaf == Op::tokens) *place.begin = A(d_.rows);
         for (std::int64_t c = 0; memory && leaf == Op::channel && c < d_.cols; ++c) place.begin[c] = A(c + 1);
       }
+      if (one.extent == Extent::channels) place.by_column = 1;
       if (memory) places_[r] = place;
     }
     return used;
@@ -288,23 +176,50 @@ class Run {
       const std::size_t o = step.operands[k];
       const Extent in = extent_of(i.in[o]);
       const bool by_row = in == Extent::rows && (step.extent == Extent::block || i.reduction != Op::stop);
-      call.in[o] = {nullptr, in == Extent::block ? d_.cols : by_row,
+      const std::int64_t of_block = places_[i.in[o]].by_row ? d_.cols : block_.cols;
+      call.in[o] = {nullptr, in == Extent::block ? of_block : by_row,
                     in == Extent::channels || (in == step.extent && !by_row)};
-      step.follows = step.follows && call.in[o].step == (call.in[o].is_vector ? d_.cols : 0);
+      step.follows = step.follows && block_.cols == d_.cols && call.in[o].step == (call.in[o].is_vector ? d_.cols : 0);
     }
     step.follows = step.follows && i.reduction == Op::stop;
     call.instruction = &i;
     call.cols = step.extent >= Extent::block || step.extent == Extent::channels ? d_.cols : 1;
+    call.out_step = places_[i.out].by_row ? d_.cols : block_.cols;
+    call.ahead_step = d_.cols * std::int64_t(sizeof(T));
     call.total = totals_ + i.total * 2 * d_.cols;
     call.place = call.total + d_.cols;
     return step;
   }
 
-  void move(std::int64_t image, std::int64_t row, bool begins) {
+  /// Tells the instructions of a block, functions first, what is read in the next block and written in this one.
+  void fetch(const Pass& pass, std::int64_t rows) {
+    const std::int64_t here = row_ * d_.cols + column_;
+    const std::int64_t next = here + (block_.cols < d_.cols ? block_.cols : rows * d_.cols);
+    std::array<const char*, 5> wanted{};
+    std::size_t count = 0, used = 0;
+    for (const Result& result : results_)
+      if (&pass == &p_.passes.back() && result.from != kNone && result.to)
+        wanted[count++] = reinterpret_cast<const char*>(result.to + here);
+    for (const Input& input : inputs_)
+      if (input.values) wanted[count++] = reinterpret_cast<const char*>(input.values + next);
+    for (const bool functions : {true, false})
+      for (std::size_t s = pass.rows; s < pass.end; ++s) {
+        const Instruction& i = p_.code[s];
+        const bool asks = steps_[s].kernel && steps_[s].extent == Extent::block && i.total == kNone;
+        if (!asks || (Op::stop < i.op && i.op <= Op::softplus) != functions) continue;
+        Ahead& from = steps_[s].call.ahead;
+        from.fill(used < count ? wanted[used] : nullptr);
+        for (std::size_t k = 0; k < (functions ? from.size() : 1) && used < count; ++k) from[k] = wanted[used++];
+      }
+  }
+
+  void move(std::int64_t image, std::int64_t row, bool begins, std::int64_t column = 0) {
     for (int r = 0; r < int(p_.registers.size()); ++r)
-      if (begins || places_[r].by_row)
-        now_[r] = places_[r].begin + row * places_[r].by_row + image * places_[r].by_image;
+      if (begins || places_[r].by_row || places_[r].by_column)
+        now_[r] =
+            places_[r].begin + row * places_[r].by_row + image * places_[r].by_image + column * places_[r].by_column;
     row_ = row;
+    column_ = column;
   }
 
   /// Some instructions, on so many rows from the token `token` on.
@@ -317,8 +232,10 @@ class Run {
       call.out = now_[i.out];
       call.token = token;
       if (step.extent == Extent::block) {
+        const std::int64_t cols = std::min(block_.cols, d_.cols - column_);
         call.rows = step.follows ? 1 : rows;
-        call.cols = step.follows ? rows * d_.cols : d_.cols;
+        call.cols = step.follows ? rows * cols : cols;
+        call.total = totals_ + i.total * 2 * d_.cols + column_;
       } else if (step.extent == Extent::rows) {
         (i.reduction == Op::stop ? call.cols : call.rows) = rows;
       }
@@ -331,20 +248,26 @@ class Run {
   }
   void look(Id id, int at, std::int64_t rows) {
     const Extent extent = extent_of(at);
-    const std::int64_t size = extent < Extent::rows ? size_of(extent) : size_of(extent) / block_rows_ * rows;
+    const std::int64_t size = extent < Extent::rows ? size_of(extent) : size_of(extent) / block_.rows * rows;
     if (std::any_of(now_[at], now_[at] + size, [](A v) { return v != v; })) (*nan_)[std::size_t(id)] = true;
   }
   void read(const T* from, const Call<A>& call) const {
     if constexpr (!kSame)
-      each_vector<A>(call.rows * call.cols,
-                     [&](auto i, auto lanes) { store(call.out + i, load(from + row_ * d_.cols + i, lanes), lanes); });
+      for (std::int64_t r = 0; r < call.rows; ++r) {
+        const T* const row = from + (row_ + r) * d_.cols + column_;
+        A* const out = call.out + r * block_.cols;
+        each_vector<A>(call.cols, [&](auto i, auto lanes) { store(out + i, load(row + i, lanes), lanes); });
+      }
   }
   void write(const Result& result, std::int64_t rows) const {
-    T* const to = result.to + row_ * d_.cols;
-    const A* const from = now_[result.from];
+    const std::int64_t cols = std::min(block_.cols, d_.cols - column_);
     choose(result.adds, [&](auto add) {
-      each_vector<A>(rows * d_.cols,
-                     [&](auto i, auto lanes) { put<decltype(add)::value>(to + i, load(from + i, lanes), lanes); });
+      for (std::int64_t r = 0; r < rows; ++r) {
+        T* const to = result.to + (row_ + r) * d_.cols + column_;
+        const A* const from = now_[result.from] + r * block_.cols;
+        each_vector<A>(cols,
+                       [&](auto i, auto lanes) { put<decltype(add)::value>(to + i, load(from + i, lanes), lanes); });
+      }
     });
   }
 
@@ -373,13 +296,13 @@ class Run {
   const Input inputs_[3];
   const Result results_[2];
   std::vector<bool>* const nan_;  // by value: whether it is NaN; may be null
-  const std::int64_t block_rows_;
+  const Block block_;
   const Scratch<A> memory_;
   const Scratch<double> totals_;
   const Scratch<Place<A>> places_;
   const Scratch<A*> now_;
   const Scratch<Step<A>> steps_;
-  std::int64_t row_ = 0;
+  std::int64_t row_ = 0, column_ = 0;
 };
 
 }  // namespace

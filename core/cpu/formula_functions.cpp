@@ -20,10 +20,14 @@ constexpr Kernel<A> array_kernel(Before, Array, Last) {
     alignas(64) A piece[kPiece];
     for (std::int64_t r = 0; r < call.rows; ++r) {
       const Argument<A> values(call, r);
-      A* const out = call.out + r * call.cols;
+      A* const out = call.out + r * call.out_step;
+      const Ahead ahead = call.ahead_of(r);
       for (std::int64_t begin = 0; begin < call.cols; begin += kPiece) {
         const std::int64_t count = std::min(kPiece, call.cols - begin);
-        each_vector<A>(count, [&](auto i, auto lanes) { store(piece + i, Before()(values(begin + i, lanes)), lanes); });
+        each_vector<A>(count, [&](auto i, auto lanes) {
+          if (call.ahead[0]) fetch<3, A>(ahead, begin + i);
+          store(piece + i, Before()(values(begin + i, lanes)), lanes);
+        });
         Array()(count, piece);
         each_vector<A>(count, [&](auto i, auto lanes) {
           store(out + begin + i, Last()(load(piece + i, lanes), values(begin + i, lanes)), lanes);

@@ -15,18 +15,33 @@ struct View {
   std::int64_t step;
   bool is_vector;
 };
+/// Memory that is read in the next block, or written at the end of this one. An instruction asks for it while it computes,
+/// since one that mostly moves memory could not hide that: a function for three tensors, a sum of products for one.
+using Ahead = std::array<const char*, 3>;
 template <class A>
 struct Call {
   View<A> in[4 * formula::kMostSummands]{};
   const formula::Instruction* instruction = nullptr;
   A* out = nullptr;
-  std::int64_t rows = 1, cols = 1;
+  std::int64_t rows = 1, cols = 1, out_step = 0;
   double *total = nullptr, *place = nullptr;  // [cols] of a reduction over rows
   std::int64_t token = 0;                     // of the first row in its image
+  Ahead ahead{};                              // of the block's first value; null: nothing
+  std::int64_t ahead_step = 0;                // from row to row, in bytes
+  Ahead ahead_of(std::int64_t row) const {
+    return {ahead[0] + row * ahead_step, ahead[1] + row * ahead_step, ahead[2] + row * ahead_step};
+  }
 };
+template <std::size_t kCount, class A>
+[[gnu::always_inline]] inline void fetch(const Ahead& row, std::int64_t i) {
+  for (std::size_t k = 0; k < kCount; ++k) __builtin_prefetch(row[k] + i * std::int64_t(sizeof(A)));
+}
 template <class A>
 using Kernel = void (*)(const Call<A>&);
 
+/// The kernel of an instruction; null if it reads an input.
+template <class A>
+Kernel<A> kernel_for(const formula::Instruction& i);
 /// The kernel of a function of one value; null if `op` is none. Polynomials fuse products with sums.
 template <class A>
 Kernel<A> function_of(formula::Op op);
@@ -61,14 +76,18 @@ struct Summands {
 /// out = f(values).
 template <class A, class S, class F>
 static void write_values(const Call<A>& call) {
-  for (std::int64_t r = 0; r < call.rows; ++r) {
-    const S values(call, r);
-    A* const out = call.out + r * call.cols;
-    each_vector<A>(call.cols, [&](auto i, auto lanes) {
-      if constexpr (!std::is_same_v<F, std::identity>) prefetch_ahead(values.factor[0][0] + i);
-      store(out + i, F()(values(i, lanes)), lanes);
-    });
-  }
+  constexpr bool kIsFunction = !std::is_same_v<F, std::identity>;
+  choose(call.ahead[0] != nullptr, [&](auto fetches) {
+    for (std::int64_t r = 0; r < call.rows; ++r) {
+      const S values(call, r);
+      A* const out = call.out + r * call.out_step;
+      const Ahead ahead = call.ahead_of(r);
+      each_vector<A>(call.cols, [&](auto i, auto lanes) {
+        if constexpr (decltype(fetches)::value) fetch<kIsFunction ? 3 : 1, A>(ahead, i);
+        store(out + i, F()(values(i, lanes)), lanes);
+      });
+    }
+  });
 }
 /// What a function of one value reads: one factor, and what it is multiplied by.
 template <class A>
@@ -89,7 +108,7 @@ constexpr Kernel<A> map_kernel(F) {
         same[k] = Vec<A>{} + *from[k];
         from[k] = reinterpret_cast<const A*>(&same[k]);
       }
-      A* const out = call.out + r * call.cols;
+      A* const out = call.out + r * call.out_step;
       [&]<std::size_t... k>(std::index_sequence<k...>) {
         each_vector<A>(call.cols,
                        [&](auto i, auto lanes) { store(out + i, F()(load(from[k] + i * by[k], lanes)...), lanes); });

@@ -45,6 +45,12 @@ class Compiler {
     for (const Id id : needed_)
       if (after_[at(id)]) after.push_back(code_[at(id)]);
     resolve(after);
+    for (const Id id : needed_)
+      each_operand(id, [&](Id a) {
+        const bool of_row = extent_of(a) == Extent::rows && !is_input(id);
+        if (of_row && g_[id].op != Op::sum_all) p_.by_value = false;
+      });
+    p_.by_value = p_.by_value && lasting_.empty() && !p_.by_image;
     if (backward_)
       for (const Id id : g_.dparameters()) p_.gradients.push_back(id == kNone ? kNone : register_of(id));
     return std::move(p_);

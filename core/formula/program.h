@@ -48,6 +48,7 @@ struct Program {
   int gate_result = kNone;         // the gate's gradient
   int totals = 0;                  // reductions over rows
   bool by_image = false;           // some reduction is over an image's tokens
+  bool by_value = true;            // no value of a block needs others of its row
   std::size_t operations() const;  // instructions for each value of a block
 };
 
