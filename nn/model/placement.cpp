@@ -14,6 +14,7 @@ constexpr NormSpec kDerf = norm_of(NormKind::derf), kDyisru = norm_of(NormKind::
 constexpr NormSpec kSeed = norm_of(NormKind::seednorm), kBhyt = norm_of(NormKind::bhyt);
 constexpr NormSpec kGN = norm_of(NormKind::group_norm), kIN = norm_of(NormKind::instance_norm);
 constexpr NormSpec kFixed = norm_of(NormKind::layer_norm_fixed), kAffine = norm_of(NormKind::affine);
+constexpr NormSpec kL2 = norm_of(NormKind::l2);
 
 // The sites of both branches of a pre-norm Transformer, from which most rows start.
 constexpr AttentionSites kAttn{.pre = kLN}, kBnAttn{.pre = kBN}, kBnAttnExtra{.pre = kBN, .value = kBN, .out = kBN};
@@ -187,19 +188,44 @@ const NamedPlacement kPlacements[] = {
       .mlp = {.pre = kRms},
       .final = kRms,
       .layer_scale = {.kind = LayerScaleKind::channel, .auto_init = false, .init = 1e-4}}},
+    {"vit_lite",
+     "Compact Transformers (arXiv:2104.05704), as its code computes it: the norm that would be the MLP's is after the "
+     "sum of attention",
+     {.attn = {.pre = kLN, .post = kLN}, .final = kLN}},
     {"siamese_norm",
      "SiameseNorm (arXiv:2602.08064): two residual streams, one normalised after each branch, one before",
      {.attn = {.pre = kLN, .post = kLN}, .mlp = {.pre = kLN, .post = kLN}, .final = kLN, .stream_norm = kLN}},
     {"none", "no norm anywhere", {}},
 };
 
+const NamedPlacement kOtherNames[] = {
+    {"Pre-LN",
+     "pre_pre; Xiong et al. 2020 (arXiv:2002.04745), section 3.1",
+     {.attn = kAttn, .mlp = kMlp, .final = kLN}},
+    {"Post-LN",
+     "post_post_no_final; Xiong et al. 2020 (arXiv:2002.04745), section 3.1",
+     {.attn = {.post = kLN}, .mlp = {.post = kLN}}},
+    {"sandwich",
+     "preres_preres; Sandwich-LN of CogView (arXiv:2105.13290), section 2.4",
+     {.attn = {.pre = kLN, .out = kLN}, .mlp = {.pre = kLN, .out = kLN}, .final = kLN}},
+    {"qk_norm",
+     "pre_pre with norms of queries and keys; Scaling ViT to 22B (arXiv:2302.05442), section 2",
+     {.attn = {.pre = kLN, .query = kLN, .key = kLN}, .mlp = kMlp, .final = kLN}},
+    {"swin_v2",
+     "respost_respost with attention by cosines; Swin Transformer V2 (arXiv:2111.09883), section 3.2",
+     {.attn = {.query = kL2, .key = kL2, .out = kLN}, .mlp = {.out = kLN}, .final = kLN}},
+};
+
 }  // namespace
 
 std::span<const NamedPlacement> named_placements() { return kPlacements; }
 
+std::span<const NamedPlacement> other_placement_names() { return kOtherNames; }
+
 const NamedPlacement* find_placement(std::string_view name) {
-  for (const NamedPlacement& row : kPlacements)
-    if (row.name == name) return &row;
+  for (const std::span<const NamedPlacement> rows : {named_placements(), other_placement_names()})
+    for (const NamedPlacement& row : rows)
+      if (row.name == name) return &row;
   return nullptr;
 }
 

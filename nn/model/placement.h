@@ -325,7 +325,10 @@ struct NamedPlacement {
 /// All named placements, in the order of the documentation.
 std::span<const NamedPlacement> named_placements();
 
-/// The placement of that name, or nullptr.
+/// Names that other texts have for a placement. One that a descriptor gives itself comes first.
+std::span<const NamedPlacement> other_placement_names();
+
+/// The placement of that name or other name, or nullptr.
 const NamedPlacement* find_placement(std::string_view name);
 
 /// "layer_norm", "batch_norm", ... as in descriptors.

@@ -51,6 +51,14 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
     best = distance;
     found = candidate;
   }
+  if (!found.empty() || word.size() < 4) return found;
+  // A word may stand for the only one that begins with it, as "patch" for "patch_size".
+  for (const std::string_view candidate : candidates) {
+    const bool begins = candidate.size() > word.size() && edit_distance(word, candidate.substr(0, word.size())) == 0;
+    if (!begins || candidate[word.size()] != '_') continue;
+    if (!found.empty()) return {};
+    found = candidate;
+  }
   return found;
 }
 

@@ -10,7 +10,8 @@ namespace normlab {
 /// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`, ignoring case.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The nearest candidate within a third of the longer word's length, or "".
+/// The nearest candidate within a third of the longer word's length, otherwise the only one that begins with the word and
+/// an underscore, or "".
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
 
 /// `unknown <thing> "<word>"; did you mean "..."?`, or the candidates if none is near and they are few.

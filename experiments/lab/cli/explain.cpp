@@ -1,12 +1,15 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 
 #include "core/error.h"
 #include "core/formula/program.h"
 #include "core/visible_text.h"
+#include "experiments/lab/base/suggest.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/cli/commands.h"
@@ -295,33 +298,47 @@ void print_init(const Trial& trial) {
   }
 }
 
-void print_placements() {
+void print_placement(const NamedPlacement& row) {
   constexpr std::size_t kIndent = 4;
-  print_wrapped(
-      "", 0,
-      "A name such as pre_post says where attention has its norm, then where the MLP has it. pre: before the branch; "
-      "post: after the sum; prepost: both; respost: at the end of the branch; preres: before the branch and at its "
-      "end.");
-  print_text("\n");
-  for (const NamedPlacement& row : named_placements()) {
-    ViTConfig model;
-    model.placement = row.at(model.depth);
-    print_text("{}\n", row.name);
-    if (row.placement.stem != StemSites{}) print_wrapped("", kIndent, stem_formula(model));
-    const auto groups = equal_blocks(model);
-    for (const std::vector<std::int64_t>& blocks : groups) {
-      if (groups.size() > 1)
-        print_wrapped("", kIndent, fmt::format("blocks {} of {}:", runs_name(blocks), model.depth));
-      print_block("", kIndent, block_formula(model, blocks.front()));
-    }
-    print_wrapped("", kIndent, end_formula(model));
-    if (const InitGainRule rule = row.placement.init_gain.rule; rule != InitGainRule::number)
-      print_wrapped("", kIndent,
-                    fmt::format("the initial values of v, proj, fc1 and fc2 are multiplied by {}",
-                                rule == InitGainRule::sub_ln ? "sqrt(log(2 depth))" : "(8 depth)^(-1/4)"));
-    print_wrapped("", kIndent, "source: " + std::string(row.source));
-    print_text("\n");
+  ViTConfig model;
+  model.placement = row.at(model.depth);
+  print_text("{}\n", row.name);
+  if (row.placement.stem != StemSites{}) print_wrapped("", kIndent, stem_formula(model));
+  const auto groups = equal_blocks(model);
+  for (const std::vector<std::int64_t>& blocks : groups) {
+    if (groups.size() > 1) print_wrapped("", kIndent, fmt::format("blocks {} of {}:", runs_name(blocks), model.depth));
+    print_block("", kIndent, block_formula(model, blocks.front()));
   }
+  print_wrapped("", kIndent, end_formula(model));
+  if (const InitGainRule rule = row.placement.init_gain.rule; rule != InitGainRule::number)
+    print_wrapped("", kIndent,
+                  fmt::format("the initial values of v, proj, fc1 and fc2 are multiplied by {}",
+                              rule == InitGainRule::sub_ln ? "sqrt(log(2 depth))" : "(8 depth)^(-1/4)"));
+  print_wrapped("", kIndent, "source: " + std::string(row.source));
+  print_text("\n");
+}
+
+/// Those whose names or sources contain `text`, in any case; "" is in all.
+void print_placements(const std::string& text) {
+  const auto has_text = [&](std::string_view whole) {
+    const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+    return text.empty() || std::search(whole.begin(), whole.end(), text.begin(), text.end(), same) != whole.end();
+  };
+  std::vector<const NamedPlacement*> rows;
+  std::vector<std::string_view> names;
+  for (const std::span<const NamedPlacement> some : {named_placements(), other_placement_names()})
+    for (const NamedPlacement& row : some) {
+      names.push_back(row.name);
+      if (has_text(row.name) || has_text(row.source)) rows.push_back(&row);
+    }
+  if (rows.empty()) throw InputError("explain: " + unknown_word("placement", text, names));
+  if (text.empty())
+    print_wrapped(
+        "", 0,
+        "A name such as pre_post says where attention has its norm, then where the MLP has it. pre: before the branch; "
+        "post: after the sum; prepost: both; respost: at the end of the branch; preres: before the branch and at its "
+        "end.\n");
+  for (const NamedPlacement* row : rows) print_placement(*row);
   std::string signs;
   for (const NormParts& kind : kNormKinds)
     if (!kind.sign.empty()) signs += fmt::format("{}{} {}", signs.empty() ? "" : ", ", kind.sign, kind.word);
@@ -336,7 +353,7 @@ struct Explain {
   int operator()() const {
     if (!other.empty()) return print_difference(descriptor.file, other, descriptor), 0;
     if (placements) {
-      print_placements();
+      print_placements(descriptor.file);
       return 0;
     }
     if (descriptor.file.empty())
@@ -374,9 +391,9 @@ void add_explain(Command& app) {
       "explain",
       "show what a row of a descriptor computes, what it costs and how it differs from its baseline; or how two "
       "descriptors or two trials differ");
-  Option file =
-      command.add_option("a", explain.descriptor.file,
-                         "JSON file that describes the experiment; with B also a trial's id or its first digits");
+  command.add_option("a", explain.descriptor.file,
+                     "JSON file that describes the experiment; with B also a trial's id or its first digits; with "
+                     "--placements a part of a placement's name or source");
   Option other =
       command.add_option("b", explain.other, "another descriptor or trial: show only what differs, A before B");
   Option sets = explain.descriptor.add_reading(command);
@@ -387,8 +404,10 @@ void add_explain(Command& app) {
           .add_flag("--init", explain.init,
                     "show how each parameter is initialised, with statistics of the values drawn for the first seed")
           .excludes(other);
-  command.add_flag("--placements", explain.placements, "show all named placements, each with its paper")
-      .excludes(file)
+  command
+      .add_flag("--placements", explain.placements,
+                "show the named placements that A is a part of, each with its paper")
+      .excludes(other)
       .excludes(sets)
       .excludes(all)
       .excludes(init);

@@ -138,7 +138,24 @@ void FieldReader::refuse_both(const JsonNode& node, std::string_view a, std::str
     problems_.used(member->key_at);  // already reported, so not as unused
 }
 
+namespace {
+/// What networks elsewhere have and these do not, and what comes nearest.
+constexpr std::pair<std::string_view, std::string_view> kMissing[] = {
+    {"hyper_connections",
+     "several residual streams are only those of the placement \"siamese_norm\" and of \"stream_norm\""},
+    {"mhc", "several residual streams are only those of the placement \"siamese_norm\" and of \"stream_norm\""},
+    {"experts", "a wider MLP is \"mlp_dim\", a gated one \"mlp\": \"gated\""},
+    {"num_experts", "a wider MLP is \"mlp_dim\", a gated one \"mlp\": \"gated\""},
+    {"parallel_blocks", "attention and MLP follow one another; their norms are those of \"placement\""},
+    {"num_kv_heads", "each head has its own keys and values; \"num_heads\" says how many there are"},
+    {"relative_position_bias", "only a model of kind swin has it, always; a vit has \"pos_embed\""},
+    {"weight_standardization", "norms are of activations: \"normlab explain --placements\" lists what there is"},
+};
+}  // namespace
+
 std::string unknown_setting(std::string_view key, const std::vector<std::string_view>& candidates) {
+  for (const auto& [word, nearest_thing] : kMissing)
+    if (edit_distance(key, word) == 0) return concat("there is no such setting; ", nearest_thing);
   constexpr std::size_t kFew = 3;
   std::vector<std::string> paths;
   add_paths<TrialConfig>("", key, paths);

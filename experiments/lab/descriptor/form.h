@@ -132,6 +132,8 @@ class FieldReader {
   /// the nearest valid word.
   template <class T>
   static std::string example_of(const JsonNode& node) {
+    if constexpr (std::is_same_v<T, ViTConfig> || std::is_same_v<T, SwinConfig>)
+      return concat(" such as {\"variant\": \"", std::is_same_v<T, ViTConfig> ? "Ti/4" : "Swin-T", "\"}");
     std::string out;
     const T defaults{};
     const auto word = [&]<class E>(E otherwise) {

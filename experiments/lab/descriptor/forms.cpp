@@ -127,7 +127,10 @@ void Form<NormSpec>::read(FieldReader& in, const JsonNode& node, NormSpec& out, 
     if (word.is_string() && !find_word(word.text, kind)) {
       std::vector<std::string_view> known = in.rows().norms().names();
       known.insert(known.end(), kWords<NormKind>.begin(), kWords<NormKind>.end());
-      return in.report(word.at, unknown_word("word", word.text, known));
+      std::string what = unknown_word("word", word.text, known);
+      if (nearest(word.text, known).empty())
+        what += concat("; one of: ", alternatives(known, ", "), "; or a formula, {\"formula\": \"x / rms(x)\"}");
+      return in.report(word.at, what);
     }
     in.value(word, kind);
     if (in.reported() == before) out = default_norm(kind, in.kind(), in.mode() == ReadMode::canonical);

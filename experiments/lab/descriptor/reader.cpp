@@ -214,8 +214,8 @@ PlacementRows::PlacementRows(const JsonNode* norms, const JsonNode* rows, Proble
   if (!rows->is_object())
     problems.add(rows->at, "expected an object such as {\"mine\": {\"base\": \"pre_pre\"}}, got " + describe(*rows));
   for (const JsonMember& member : rows->members) {
-    if (find_placement(member.key) != nullptr)
-      problems.add(member.key_at, "a built-in placement has this name; choose another");
+    for (const NamedPlacement& row : named_placements())
+      if (row.name == member.key) problems.add(member.key_at, "a built-in placement has this name; choose another");
     rows_[member.key] = &member;
   }
   for (const auto& [name, row] : rows_) {
@@ -253,6 +253,8 @@ std::vector<std::string_view> PlacementRows::names() const {
   std::vector<std::string_view> out;
   for (const auto& [name, row] : rows_) out.push_back(name);
   for (const NamedPlacement& row : named_placements()) out.push_back(row.name);
+  for (const NamedPlacement& row : other_placement_names())
+    if (!rows_.contains(row.name)) out.push_back(row.name);
   return out;
 }
 

@@ -232,10 +232,12 @@ std::string json_schema() {
   root.members.insert(root.members.end(), body.members.begin(), body.members.end());
   root.add("allOf",
            std::vector<JsonNode>{model_by_kind(), names_of_placements(), names_of_norms(), names_of_datasets()});
-  const JsonNode base = object({{"properties", object({{"base", one_of_words(names_of(named_placements()))}})}});
+  std::vector<std::string_view> placements = names_of(named_placements());
+  for (const std::string_view name : names_of(other_placement_names())) placements.push_back(name);
+  const JsonNode base = object({{"properties", object({{"base", one_of_words(placements)}})}});
   root.add("$defs", object({{"norm", norm_schema()},
                             {"placement", placement_schema()},
-                            {"named_placement", if_type("object", base, one_of_words(names_of(named_placements())))},
+                            {"named_placement", if_type("object", base, one_of_words(placements))},
                             {"vit", vit_schema()},
                             {"swin", swin_schema()},
                             {"model", either_schema()},
@@ -280,6 +282,8 @@ std::string describe_fields() {
 
   out += "\n### Named placements\n\n| name | source |\n|---|---|\n";
   for (const NamedPlacement& row : named_placements()) out += concat("| `", row.name, "` | ", row.source, " |\n");
+  out += "\nOther names, which a placement of your own may also have:\n\n| name | what it is |\n|---|---|\n";
+  for (const NamedPlacement& row : other_placement_names()) out += concat("| `", row.name, "` | ", row.source, " |\n");
   return out;
 }
 

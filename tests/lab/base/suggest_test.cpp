@@ -19,6 +19,10 @@ TEST_CASE("suggest: the nearest word is found") {
 TEST_CASE("suggest: no word is found far away") {
   CHECK(nearest("xyz", {"pre_pre", "sub_ln"}) == "");
   CHECK(nearest(std::string(100'000, 'a'), {"pre_pre"}) == "");
+  CHECK(nearest("patch", {"kind", "patch_size"}) == "patch_size");
+  CHECK(nearest("Warmup", {"warmup_epochs", "epochs"}) == "warmup_epochs");
+  CHECK(nearest("head", {"head_dim", "head_count"}) == "");
+  CHECK(nearest("pat", {"patch_size", "pat_terns"}) == "");
 }
 
 TEST_CASE("suggest: an error offers the nearest word or lists all") {

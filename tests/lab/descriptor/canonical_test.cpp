@@ -327,3 +327,19 @@ TEST_CASE("canonical: a text of another schema or with an unknown key is refused
   CHECK(error(R"({"schema":1,"model":{"placement":"dpm"}})") ==
         "config.json:1:34: /model/placement: unknown placement \"dpm\"; did you mean \"dpn\"?");
 }
+
+TEST_CASE(
+    "canonical: other names of placements are the rows that they mean, unless the descriptor has one of that name") {
+  DescriptorFiles files;
+  const auto id = [&](const std::string& placement, const std::string& rows = "{}") {
+    return files.load(R"({"placements": )" + rows + R"(, "model": {"placement": )" + placement + "}}").trials.at(0).id;
+  };
+  CHECK(id(R"("Pre-LN")") == id(R"("pre_pre")"));
+  CHECK(id(R"("Post-LN")") == id(R"("post_post_no_final")"));
+  CHECK(id(R"("sandwich")") == id(R"("preres_preres")"));
+  CHECK(id(R"({"base": "Pre-LN", "norm": "dyt"})") == id(R"("dyt")"));
+  CHECK(id(R"("qk_norm")") == id(R"({"base": "pre_pre", "attn": {"query": "layer_norm", "key": "layer_norm"}})"));
+  CHECK(id(R"("swin_v2")") == id(R"({"base": "respost_respost", "attn": {"query": "l2", "key": "l2"}})"));
+  CHECK(id(R"("vit_lite")") == id(R"({"base": "prepost_pre", "mlp": {"pre": "none"}})"));
+  CHECK(id(R"("qk_norm")", R"({"qk_norm": {"base": "dpn"}})") == id(R"("dpn")"));
+}

@@ -149,6 +149,24 @@ TEST_CASE("descriptor: a wrong placement is told with its place") {
         "d.json:2:5: /model/placement: statistics_batch 4 of final does not divide batch_size 10");
 }
 
+TEST_CASE("descriptor: what networks elsewhere have is answered with what comes nearest") {
+  DescriptorFiles files;
+  CHECK(
+      files.problems(R"({"model": {"hyper_connections": 4}})") ==
+      "d.json:1:12: /model/hyper_connections: there is no such setting; several residual streams are only those of the "
+      "placement \"siamese_norm\" and of \"stream_norm\"");
+  CHECK(files.problems(R"({"model": "vit_tiny"})") ==
+        "d.json:1:11: /model: expected an object such as {\"variant\": \"Ti/4\"}, got \"vit_tiny\"");
+  CHECK(files.problems(R"({"model": {"patch": 4}, "train": {"batch": 4}})") ==
+        "d.json:1:12: /model/patch: unknown key; did you mean \"patch_size\"?\n"
+        "d.json:1:35: /train/batch: unknown key; did you mean \"batch_size\"?");
+  CHECK(files.problems(R"({"model": {"placement": "postln"}})") ==
+        "d.json:1:25: /model/placement: unknown placement \"postln\"; did you mean \"Post-LN\"?");
+  const std::string kinds = files.problems(R"({"model": {"placement": {"final": {"kind": "expression"}}}})");
+  CHECK(kinds.starts_with("d.json:1:44: /model/placement/final/kind: unknown word \"expression\"; one of: none, "));
+  CHECK(kinds.ends_with("or a formula, {\"formula\": \"x / rms(x)\"}"));
+}
+
 TEST_CASE("descriptor: a wrong dataset is told with its place") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"dataset": "cifar"})") ==
