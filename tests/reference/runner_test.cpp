@@ -107,8 +107,6 @@ class Tally {
     const Fixture fixture(file.substr(0, file.size() - ending.size()), SafetensorsFile::read(root / file));
     std::vector<std::string> failures;
     const auto run = [&] {
-      // The CPU alone computes activations by formulas.
-      if (fixture.config().contains("mlp_form") && current_device().backend.whole_batch()) return;
       for (const Results& results : found->run(fixture)) {
         const Comparison comparison = compare(fixture, results);
         for (const std::string& failure : comparison.failures)
