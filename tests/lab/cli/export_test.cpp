@@ -273,7 +273,8 @@ TEST_CASE("export: the tables of docs/results.md are those of the files that it 
         "dpn_stacks.json" + with_file + "dpn_stacks.jsonl --where 'patch_in = layer_norm'",
         "norms_by_depth.json" + with_file + "norms_by_depth.jsonl" + gains + "depth",
         "norms_by_optimizer.json" + with_file + "norms_by_optimizer.jsonl" + gains + "name",
-        "formula_search.json" + with_file + "formula_search.jsonl" + gains + "p"}) {
+        "formula_search.json" + with_file + "formula_search.jsonl" + gains + "p",
+        "activations.json" + with_file + "activations.jsonl --rows activation --cols placement --cells gain"}) {
     CAPTURE(words);
     const Finished table = run_program(folder, "table experiments/" + words);
     CHECK_MESSAGE(table.code == 0, table.err);
