@@ -255,13 +255,13 @@ inline std::vector<OpCase> attention_cases(Arena& memory) {
   return cases;
 }
 
-/// Activations that are formulas. The CPU alone computes them.
+/// Formulas of rows: activations, and what attention does to its heads. The CPU alone computes them.
 inline std::vector<OpCase> elementwise_cases() {
   std::vector<OpCase> cases;
   if (current_device().backend.whole_batch()) return cases;
   const auto add_case = [&](const char* text, std::int64_t cols, bool gated, bool of_itself = false) {
     const auto programs = std::make_shared<formula::Programs>(
-        formula::parse_elementwise(text), formula::Site{.channels = cols}, std::vector<formula::Parameter>());
+        formula::parse_rows(text), formula::Site{.channels = cols}, std::vector<formula::Parameter>());
     std::vector<OpInput> inputs{{2, 3, cols}};
     if (gated && !of_itself) inputs.push_back({2, 3, cols});
     cases.push_back(
@@ -274,6 +274,9 @@ inline std::vector<OpCase> elementwise_cases() {
   add_case("gelu(x) * g", 70, true);
   add_case("x + g", 5, true);
   add_case("tanh(x) * g", 5, true, true);
+  add_case("x * sigmoid(g)", 24, true);
+  add_case("exp(min(x, log(100)))", 3, false);
+  for (const std::int64_t cols : {1, 5, 64}) add_case("x - g * (dot(x, g) / max(dot(g, g), 1e-24))", cols, true);
   return cases;
 }
 

@@ -26,6 +26,9 @@ std::string written_out(const Placement& placement) {
   });
   if (placement.head_scale == HeadScale::before_proj) add("head_scale", "before_proj");
   if (placement.head_scale == HeadScale::after_proj) add("head_scale", "after_proj");
+  if (placement.attn_gate != AttnGate::none) add("attn_gate", word_of(placement.attn_gate));
+  if (placement.attn_scale != AttnScale::fixed) add("attn_scale", word_of(placement.attn_scale));
+  if (placement.attn.exclude_self) add("attn.exclude_self", "true");
   if (placement.residual_scale) add("residual_scale", "true");
   if (placement.layer_scale == LayerScale{.kind = LayerScaleKind::channel}) add("layer_scale", "channel");
   if (placement.init_gain.rule != InitGainRule::number) add("init_gain", word_of(placement.init_gain.rule));
