@@ -1,4 +1,4 @@
-// Norms that are given by formulas, whose kernels are made when they are first needed.
+// Norms and activations that are given by formulas, whose kernels are made when they are first needed.
 #include "core/arena.h"
 #include "core/backend.h"
 #include "cuda/cuda_backend.h"
@@ -7,19 +7,20 @@
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
 #ifdef NORMLAB_CUDA_EMULATED
-std::map<std::uint64_t, EmulatedFormula>& emulated_formulas() {
-  static std::map<std::uint64_t, EmulatedFormula> all;
+std::map<std::uint64_t, FormulaFunctions>& emulated_formulas() {
+  static std::map<std::uint64_t, FormulaFunctions> all;
   return all;
 }
 
-std::string FormulaKernels::compiler() { return "emulated"; }
+std::string (*emulated_formula_compiler)() = [] { return std::string("emulated"); };
+std::string FormulaKernels::compiler() { return emulated_formula_compiler(); }
 
-FormulaKernels::Compiled FormulaKernels::compile(const formula::Programs& programs, formula::CudaSource source) {
+FormulaFunctions FormulaKernels::compile(const formula::Programs& programs, const formula::CudaSource& source) {
   const auto found = emulated_formulas().find(formula::text_hash(source.text));
   if (found == emulated_formulas().end())
     throw InputError(concat("formula: tests/cuda_emulation/formulas.h lacks ", formula::text_of(programs.tree), " for ",
                             programs.graph.site().channels, " channels at this site"));
-  return {std::move(source), found->second.rows, found->second.finish};
+  return found->second;
 }
 #else
 const Nvrtc& FormulaKernels::nvrtc() {
@@ -29,7 +30,7 @@ const Nvrtc& FormulaKernels::nvrtc() {
 
 std::string FormulaKernels::compiler() { return nvrtc().words(); }
 
-FormulaKernels::Compiled FormulaKernels::compile(const formula::Programs&, formula::CudaSource source) {
+FormulaFunctions FormulaKernels::compile(const formula::Programs&, const formula::CudaSource& source) {
   const std::vector<char> code = nvrtc().machine_code(source.text, device_info().major, device_info().minor);
   cudaLibrary_t library = nullptr;  // stays loaded as long as the process
   check("formula", cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
@@ -38,8 +39,7 @@ FormulaKernels::Compiled FormulaKernels::compile(const formula::Programs&, formu
     check("formula", cudaLibraryGetKernel(&found, library, name));
     return reinterpret_cast<FormulaKernel>(found);  // launches take it for a function
   };
-  const FormulaKernel rows = kernel("rows"), finish = source.finish_blocks > 0 ? kernel("finish") : nullptr;
-  return {std::move(source), rows, finish};
+  return {kernel("rows"), source.finish_blocks > 0 ? kernel("finish") : nullptr};
 }
 #endif
 
@@ -48,11 +48,11 @@ const FormulaKernels::Compiled& FormulaKernels::of(const formula::Programs& prog
   const Compiled*& known = known_[{programs.number, backward, dtype, vector}];
   if (known) return *known;
   formula::CudaSource source = formula::cuda_source(programs, backward, dtype, vector);
-  const std::string text = source.text;
-  auto found = by_text_.find(text);
-  if (found == by_text_.end()) found = by_text_.emplace(text, compile(programs, std::move(source))).first;
-  known = &found->second;
-  return *known;
+  const auto found = by_text_.find(source.text);
+  if (found != by_text_.end()) return *(known = &found->second);
+  const FormulaFunctions functions = compile(programs, source);
+  std::string text = std::exchange(source.text, {});
+  return *(known = &by_text_.emplace(std::move(text), Compiled{functions, std::move(source)}).first->second);
 }
 
 namespace {
@@ -69,13 +69,18 @@ void run_formula(const char* op, FormulaDims d, const FormulaForward& f, const F
                  FormulaKernels& kernels, Buffer& buffer, const Stream& stream) {
   formula::FormulaArguments a{};
   a.x = f.x.data<T>();
+  a.gate = f.gate.data<T>();
   a.images = d.images;
   a.rows = d.rows;
   const Gradient out = b ? b->dx : Gradient(f.y);
   a.out = out.to.template data<T>();
   a.lasting = f.lasting.data<Acc<T>>();
   a.adds = int(out && adds(out)) << kMostFormulaParameters;
-  if (b) a.dy = b->dy.data<T>();
+  if (b) {
+    a.dy = b->dy.data<T>();
+    a.dgate = b->dgate.to.template data<T>();
+    a.adds |= int(b->dgate && adds(b->dgate)) << (kMostFormulaParameters + 1);
+  }
   bool wanted = false;
   for (std::size_t p = 0; p < kMostFormulaParameters; ++p) {
     a.parameters[p] = f.parameters[p].data<Acc<T>>();
@@ -84,7 +89,7 @@ void run_formula(const char* op, FormulaDims d, const FormulaForward& f, const F
     a.gradients[p] = b->dparameters[p].to.template data<Acc<T>>();
     a.adds |= int(adds(b->dparameters[p])) << p;
   }
-  const bool whole = in_vectors<T>(d.cols, {f.x.data<T>(), static_cast<const T*>(a.dy), static_cast<const T*>(a.out)});
+  const bool whole = d.cols % kVector<T> == 0 && aligned({a.x, a.gate, a.dy, a.out, a.dgate});
   const FormulaKernels::Compiled& compiled = kernels.of(*f.programs, b, f.x.dtype(), whole ? kVector<T> : 1);
   const formula::CudaSource& source = compiled.source;
   a.chunk_rows = rows_of_chunk(source, d);
@@ -119,10 +124,10 @@ std::string CudaBackend::first_nan(FormulaDims d, const FormulaBackward& input) 
     device_->readback.add(t, to.raw());
     return to;
   };
-  FormulaBackward host{.forward = {.programs = input.forward.programs, .x = on_host(input.forward.x)},
+  const FormulaForward& from = input.forward;
+  FormulaBackward host{.forward = {.programs = from.programs, .x = on_host(from.x), .gate = on_host(from.gate)},
                        .dy = on_host(input.dy)};
-  for (std::size_t p = 0; p < kMostFormulaParameters; ++p)
-    host.forward.parameters[p] = on_host(input.forward.parameters[p]);
+  for (std::size_t p = 0; p < kMostFormulaParameters; ++p) host.forward.parameters[p] = on_host(from.parameters[p]);
   device_->readback.wait();
   return cpu_backend().first_nan(d, host);
 }

@@ -16,26 +16,28 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
 using FormulaKernel = void (*)(formula::FormulaArguments);
 
-#ifdef NORMLAB_CUDA_EMULATED
-/// What tests have compiled, by formula::text_hash(); `finish` may be null.
-struct EmulatedFormula {
+/// `finish` may be null.
+struct FormulaFunctions {
   FormulaKernel rows = nullptr, finish = nullptr;
 };
-std::map<std::uint64_t, EmulatedFormula>& emulated_formulas();
+#ifdef NORMLAB_CUDA_EMULATED
+/// What tests have compiled, by formula::text_hash().
+std::map<std::uint64_t, FormulaFunctions>& emulated_formulas();
+/// FormulaKernels::compiler(), which tests of one that is missing replace.
+extern std::string (*emulated_formula_compiler)();
 #endif
 
 class FormulaKernels {
  public:
-  struct Compiled {
-    formula::CudaSource source;
-    FormulaKernel rows = nullptr, finish = nullptr;
+  struct Compiled : FormulaFunctions {
+    formula::CudaSource source;  // its text is empty
   };
   const Compiled& of(const formula::Programs&, bool backward, DType, int vector);
   /// What compiles them; its version and flags.
   std::string compiler();
 
  private:
-  Compiled compile(const formula::Programs&, formula::CudaSource);
+  FormulaFunctions compile(const formula::Programs&, const formula::CudaSource&);
   // By the number of the programs, since making a text takes time; and by the text.
   std::map<std::tuple<std::uint64_t, bool, DType, int>, const Compiled*> known_;
   std::map<std::string, Compiled> by_text_;

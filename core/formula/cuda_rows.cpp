@@ -23,7 +23,8 @@ void CudaWriter::rows_kernel() {
   out_.partial = std::int64_t(all_sums_.size()) * cols_ + std::int64_t(all_numbers_.size());
   const std::int64_t totals = std::int64_t(slots) * vectors_ * vector_ * out_.threads * 8;
   constexpr std::int64_t kMostShared = 96 * 1024;  // what each GPU has
-  const std::int64_t ahead = backward_ && vector_ > 1 ? std::int64_t(2) * vectors_ * out_.threads * 16 : 0;
+  const std::int64_t inputs = gated_ ? 3 : 2;
+  const std::int64_t ahead = backward_ && vector_ > 1 ? inputs * vectors_ * out_.threads * 16 : 0;
   const bool shares = totals <= kMostShared;
   out_.scratch = shares ? 0 : totals / 8;
   out_.shared = shares ? std::size_t(totals) : 0;
@@ -87,13 +88,12 @@ void CudaWriter::rows_of_pass(const Pass& pass, bool last) {
   std::vector<int> scalars, sums;              // of rows; over rows
   std::map<int, std::vector<int>> reductions;  // over channels, by the level of what they read
   std::map<int, int> sums_of_sums;             // over rows and channels: of which
-  bool reads_x = false, reads_dy = false;
+  std::set<Op> inputs;                         // that are read
   int levels = 0;
   for (std::size_t k = pass.rows; k < pass.end; ++k) {
     const int v = of_code_[k];
     const Value& value = at(v);
-    reads_x = reads_x || value.leaf == Op::x;
-    reads_dy = reads_dy || value.leaf == Op::dy;
+    if (value.leaf <= Op::dy) inputs.insert(value.leaf);
     levels = std::max(levels, value.level);
     if (value.code->total != kNone) {
       sums.push_back(v);
@@ -129,9 +129,11 @@ void CudaWriter::rows_of_pass(const Pass& pass, bool last) {
 
   text_ += "{\n";
   std::string fetched, ahead;
-  const auto read = [&](bool reads, const char* word) {
-    if (!reads) return;
-    const std::string place = concat("staged + (", word == std::string("x") ? "" : "kVectors + ", "i) * kThreads * V");
+  if (stages_) fetched = "wait_for_copies();\n";
+  for (const Op leaf : inputs) {
+    const std::string word = input_word(leaf);
+    const int before = leaf == Op::x ? 0 : leaf == Op::dy ? 1 : 2;
+    const std::string place = concat("staged + (", before, " * kVectors + i) * kThreads * V");
     text_ += concat("const T* const of_", word, " = static_cast<const T*>(a.", word, ");\n");
     if (!stages_) text_ += concat("Packed next_", word, "[kVectors] = {};\n");
     const std::string from = concat("of_", word, " + of_row * kCols + column");
@@ -140,10 +142,7 @@ void CudaWriter::rows_of_pass(const Pass& pass, bool last) {
     fetched +=
         concat("A ", word, "[kHeld] = {};\n", vectors_loop(), "if (!there) break;\nwiden(",
                stages_ ? concat("loaded(", place, ")") : concat("next_", word, "[i]"), ", ", word, " + i * V);\n}\n");
-  };
-  if (stages_) fetched = "wait_for_copies();\n";
-  read(reads_x, "x");
-  read(reads_dy, "dy");
+  }
   std::string ahead_of_rows;
   if (backward_)
     for (const int v : lasting_)
@@ -156,15 +155,18 @@ void CudaWriter::rows_of_pass(const Pass& pass, bool last) {
   text_ += concat("const auto fetch = [&](long long of_row) {\nif (of_row >= end) return;\n", ahead, ahead_of_rows,
                   "};\nfetch(begin + team);\n");
   if (!few.empty()) text_ += "int since = 0;\n";
-  if (writes)
-    text_ += concat("T* const out = static_cast<T*>(a.out);\nconst bool adds = a.adds >> ", kMostFormulaParameters,
-                    " & 1;\n");
+  const std::vector<Result> written = writes ? results() : std::vector<Result>();
+  for (const auto& [value, word, bit] : written)
+    text_ += concat("T* const ", word, " = static_cast<T*>(a.", word, ");\nconst bool adds_", word, " = a.adds >> ",
+                    bit, " & 1;\n");
   text_ +=
       concat("for (long long first = begin; first < end; first += kTeams) {\n",
              "[[maybe_unused]] const long long row = first + team;\n[[maybe_unused]] const bool there = row < end;\n",
              fetched, "fetch(row + kTeams);\n");
-  if (writes && backward_)
-    text_ += concat("if (out && adds && there) {\n", vectors_loop(), "will_read(out + row * kCols + column);\n}\n}\n");
+  for (const auto& [value, word, bit] : written)
+    if (backward_)
+      text_ += concat("if (", word, " && adds_", word, " && there) {\n", vectors_loop(), "will_read(", word,
+                      " + row * kCols + column);\n}\n}\n");
   for (int level = 0; level <= levels; ++level) {
     for (const int v : scalars)
       if (at(v).level == level) {
@@ -174,13 +176,20 @@ void CudaWriter::rows_of_pass(const Pass& pass, bool last) {
   }
   for (std::size_t k = pass.rows; k < pass.end && last; ++k)
     if (at(of_code_[k]).extent == Extent::rows) write_lasting(of_code_[k]);
-  last_loop(sums, sums_of_sums, writes);
+  last_loop(sums, sums_of_sums, written);
   if (!few.empty()) text_ += concat("if (++since % 8 == 0) {\n", few, "}\n");
   text_ += concat("}\n", few, "}\n");
   finish_pass(sums);
 }
 
-void CudaWriter::last_loop(const std::vector<int>& sums, const std::map<int, int>& sums_of_sums, bool writes) {
+std::vector<CudaWriter::Result> CudaWriter::results() const {
+  std::vector<Result> out{{result_, "out", kMostFormulaParameters}};
+  if (backward_ && gated_) out.push_back({gate_result_, "dgate", kMostFormulaParameters + 1});
+  return out;
+}
+
+void CudaWriter::last_loop(const std::vector<int>& sums, const std::map<int, int>& sums_of_sums,
+                           const std::vector<Result>& written) {
   std::vector<int> roots;
   std::string body, after;
   for (const int v : sums) {
@@ -206,21 +215,23 @@ void CudaWriter::last_loop(const std::vector<int>& sums, const std::map<int, int
       after += concat("f", v, "[0] = ", first_of(op), "(f", v, "[0], {", name(value.in[1]), ", int(row - begin)});\n");
     }
   }
-  if (writes && result_ != kNone) {
-    text_ += "A y[kHeld];\n";
-    roots.push_back(result_);
-    body += concat("y[at] = ", name(result_), ";\n");
+  for (const auto& [value, word, bit] : written) {
+    if (value == kNone) continue;
+    text_ += concat("A of_", word, "[kHeld];\n");
+    roots.push_back(value);
+    body += concat("of_", word, "[at] = ", name(value), ";\n");
   }
   text_ += "if (there) {\n";
   if (!body.empty()) text_ += loop(roots, body);
   text_ += after;
-  if (writes) {
-    const std::string value = result_ == kNone ? "A(0)" : "y[i * V + k]";
-    text_ += concat("if (out) {\n", vectors_loop(), "A values[V];\n",
-                    backward_ ? "if (adds) widen(loaded(out + row * kCols + column), values);\n" : "",
+  for (const auto& [of, word, bit] : written) {
+    const std::string value = of == kNone ? "A(0)" : concat("of_", word, "[i * V + k]"),
+                      place = concat(word, " + row * kCols + column");
+    text_ += concat("if (", word, ") {\n", vectors_loop(), "A values[V];\n",
+                    backward_ ? concat("if (adds_", word, ") widen(loaded(", place, "), values);\n") : "",
                     "NORMLAB_UNROLL\n", "for (int k = 0; k < V; ++k) values[k] = ",
-                    backward_ ? concat("adds ? values[k] + ", value, " : ", value) : value,
-                    ";\nstore(out + row * kCols + column, values);\n}\n}\n");
+                    backward_ ? concat("adds_", word, " ? values[k] + ", value, " : ", value) : value, ";\nstore(",
+                    place, ", values);\n}\n}\n");
   }
   text_ += "}\n";
 }

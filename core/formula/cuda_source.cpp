@@ -1,5 +1,6 @@
 #include "core/formula/cuda_source.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "core/formula/cuda_helpers.h"
@@ -14,6 +15,7 @@ CudaWriter::CudaWriter(const Programs& programs, bool backward, DType dtype, int
       p_(backward ? programs.backward : programs.forward),
       g_(programs.graph),
       backward_(backward),
+      gated_(std::any_of(g_.nodes().begin(), g_.nodes().end(), [](const Node& n) { return n.op == Op::gate; })),
       cols_(programs.graph.site().channels),
       vector_(vector) {
   const int most = dtype == DType::f64 ? 8 : 16;
@@ -25,7 +27,7 @@ CudaWriter::CudaWriter(const Programs& programs, bool backward, DType dtype, int
   out_.by_image = p_.by_image;
   out_.teams = p_.by_image ? 16 / warps_ : warps_ == 1 ? 4 : 1;
   out_.threads = 32 * warps_ * out_.teams;
-  const int threads_at_once = backward || dtype == DType::f64 ? 512 : 1024;
+  const int threads_at_once = backward || dtype == DType::f64 ? 512 : gated_ ? 768 : 1024;
   out_.blocks = threads_at_once / out_.threads;
   const char* const t = dtype == DType::bf16 ? "unsigned short" : dtype == DType::f64 ? "double" : "float";
   text_ = concat("using T = ", t, ";\nusing A = ", dtype == DType::f64 ? "double" : "float",

@@ -12,13 +12,13 @@
 /// What the kernels take, once for the host and once as text.
 #define NORMLAB_FORMULA_ARGUMENTS                                                            \
   struct FormulaArguments {                                                                  \
-    const void *x, *dy;                                                                      \
-    void *out, *lasting;                                                                     \
+    const void *x, *gate, *dy;                                                               \
+    void *out, *dgate, *lasting; /* out: y or dx */                                          \
     const void* parameters[7];                                                               \
     void* gradients[7];                                                                      \
     double *partial, *scratch; /* sums over all rows [chunks, partial]; [chunks, scratch] */ \
     long long images, rows, chunk_rows, chunks;                                              \
-    int adds; /* a bit for each parameter's gradient, then one for out */                    \
+    int adds; /* a bit for each parameter's gradient, then one for out and one for dgate */  \
   };
 
 namespace normlab::formula {

@@ -68,7 +68,9 @@ void CudaWriter::number_values() {
     of_code_.push_back(now[std::size_t(i.out)]);
   }
   for (const int r : p_.gradients) gradients_.push_back(r == kNone ? kNone : now[std::size_t(r)]);
-  result_ = p_.result == kNone ? kNone : now[std::size_t(p_.result)];
+  const auto value_in = [&](int r) { return r == kNone ? kNone : now[std::size_t(r)]; };
+  result_ = value_in(p_.result);
+  gate_result_ = value_in(p_.gate_result);
 }
 
 std::string CudaWriter::name(int v) const {
@@ -83,9 +85,9 @@ std::string CudaWriter::name(int v) const {
     case Op::channel:
       return "A(c + 1)";
     case Op::x:
-      return "x[at]";
+    case Op::gate:
     case Op::dy:
-      return "dy[at]";
+      return input_word(value.leaf) + "[at]";
     default:
       break;
   }

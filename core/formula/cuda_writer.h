@@ -79,8 +79,18 @@ class CudaWriter {
   void write_lasting(int v);
   /// A loop over the block's rows.
   void rows_of_pass(const Pass& pass, bool last);
-  /// The result, and what is added up over rows.
-  void last_loop(const std::vector<int>& sums, const std::map<int, int>& sums_of_sums, bool writes);
+  /// Of Op::x, Op::gate and Op::dy: the name of its memory and of a row of it.
+  static std::string input_word(Op leaf) { return leaf == Op::x ? "x" : leaf == Op::gate ? "gate" : "dy"; }
+  /// What the last pass writes.
+  struct Result {
+    int value;         // kNone: 0
+    std::string word;  // of its memory
+    int bit;           // of `adds`
+  };
+  std::vector<Result> results() const;
+  /// The results, and what is added up over rows.
+  void last_loop(const std::vector<int>& sums, const std::map<int, int>& sums_of_sums,
+                 const std::vector<Result>& written);
   /// Makes what is reduced over the rows of an image known to all threads of its block.
   void finish_pass(const std::vector<int>& sums);
   /// A chunk's sums over all rows.
@@ -94,7 +104,7 @@ class CudaWriter {
   const Programs& all_;
   const Program& p_;
   const Graph& g_;
-  const bool backward_;
+  const bool backward_, gated_;
   const std::int64_t cols_;
   const int vector_;
   int warps_ = 1, vectors_ = 1;
@@ -105,7 +115,7 @@ class CudaWriter {
   std::vector<int> of_code_, gradients_, lasting_, all_sums_, all_numbers_;
   std::map<int, int> slots_;
   std::size_t most_joined_ = 1;
-  int result_ = kNone;
+  int result_ = kNone, gate_result_ = kNone;
 };
 
 }  // namespace normlab::formula

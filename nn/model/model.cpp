@@ -123,6 +123,12 @@ std::vector<FormulaAt> formulas_of(const ModelConfig& config) {
   return out;
 }
 
+bool runs_formulas(const ModelConfig& config) {
+  const auto of_mlp = [](const NetworkConfig& c) { return function_of(c.activation, c.mlp, c.gelu) != nullptr; };
+  return !formulas_of(config).empty() || of_mlp(network(config)) ||
+         (has_text(config) && of_mlp(text_tower(std::get<ViTConfig>(config))));
+}
+
 std::vector<BlockSizes> block_sizes(const ModelConfig& config) {
   return std::visit([](const auto& c) { return block_sizes(c); }, config);
 }

@@ -30,16 +30,6 @@ std::unique_ptr<Model> make_model_to_train(ParameterSet& parameters, const Model
   return model;
 }
 
-/// For devices without formulas.
-void refuse_activation(const ModelConfig& config) {
-  const auto refuse = [](const NetworkConfig& c, const char* key) {
-    if (function_of(c.activation, c.mlp, c.gelu))
-      throw InputError(concat("model: ", key, ": only gelu in a plain MLP runs on a GPU; use --device cpu"));
-  };
-  refuse(network(config), "activation");
-  if (has_text(config)) refuse(text_tower(std::get<ViTConfig>(config)), "text.activation");
-}
-
 /// Those that training moves; `part`: images of a part of a step.
 std::vector<RunningStatistic> running_statistics(const ModelConfig& config, const EngineSettings& settings,
                                                  const ParameterSet& parameters, std::int64_t part) {
@@ -81,7 +71,6 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
            backend_.whole_batch() ? settings.device_shards : 0},
       runner_(backend_, pool_),
       recordings_(backend_) {
-  if (backend_.whole_batch()) refuse_activation(config);
   const ShardPlan step = cut_.training(cut_.part_images(settings.max_batch));
   const bool few_buffers = group().alone() && !backend_.whole_batch();
   parameters_.allocate(acc_of(dtype()),

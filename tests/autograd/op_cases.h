@@ -8,7 +8,7 @@
 #include "core/backend.h"
 #include "core/formula/program.h"
 #include "experiments/lab/bench/op_cases.h"
-#include "tests/devices.h"
+#include "tests/cuda_emulation/formulas.h"
 
 namespace normlab {
 
@@ -255,28 +255,11 @@ inline std::vector<OpCase> attention_cases(Arena& memory) {
   return cases;
 }
 
-/// Formulas of rows: activations, and what attention does to its heads. The CPU alone computes them.
+/// Activations that are formulas, in rows of other widths.
 inline std::vector<OpCase> elementwise_cases() {
   std::vector<OpCase> cases;
-  if (current_device().backend.whole_batch()) return cases;
-  const auto add_case = [&](const char* text, std::int64_t cols, bool gated, bool of_itself = false) {
-    const auto programs = std::make_shared<formula::Programs>(
-        formula::parse_rows(text), formula::Site{.channels = cols}, std::vector<formula::Parameter>());
-    std::vector<OpInput> inputs{{2, 3, cols}};
-    if (gated && !of_itself) inputs.push_back({2, 3, cols});
-    cases.push_back(
-        {text, inputs, {}, [=](V v) { return elementwise(*programs, v[0], gated ? v.back() : Var(), {}); }});
-  };
-  add_case("silu(x)", 5, false);
-  add_case("x * sigmoid(1.702 * x)", 37, false);
-  add_case("relu(x)^2 + 0.1 * x", 5, false);
-  add_case("silu(x) * g", 5, true);
-  add_case("gelu(x) * g", 70, true);
-  add_case("x + g", 5, true);
-  add_case("tanh(x) * g", 5, true, true);
-  add_case("x * sigmoid(g)", 24, true);
-  add_case("exp(min(x, log(100)))", 3, false);
-  for (const std::int64_t cols : {1, 5, 64}) add_case("x - g * (dot(x, g) / max(dot(g, g), 1e-24))", cols, true);
+  for (const auto& [text, cols, of_itself] : formula::kElementwiseCases)
+    cases.push_back(activation_op(text, {2, 3, cols}, of_itself));
   return cases;
 }
 

@@ -14,7 +14,7 @@ int main(int count, char** words) {
   if (unit >= kUnits + kLongUnits) return 2;
   const bool more = unit >= kUnits;
   std::vector<TestFormula> all = test_formulas(more);
-  for (const std::vector<TestFormula>& others : {network_formulas(), edge_formulas()})
+  for (const std::vector<TestFormula>& others : {network_formulas(), edge_formulas(), elementwise_formulas()})
     if (!more) all.insert(all.end(), others.begin(), others.end());
   const std::size_t first = more ? unit - kUnits : unit, step = more ? kLongUnits : kUnits;
   std::set<std::uint64_t> written;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/formula/cuda_source.h"
+#include "experiments/lab/bench/op_cases.h"
 #include "tests/core/formula/interpreter.h"
 
 namespace normlab::formula {
@@ -14,8 +15,9 @@ struct TestFormula {
   std::vector<Parameter> parameters;
   Sizes sizes;
   DType dtype;
-  Tree tree() const { return tree_of(text, parameters); }
   Site site{.channels = sizes.channels, .tokens = sizes.tokens, .depth = 12, .block = 3};
+  bool elementwise = false;
+  Tree tree() const { return elementwise ? parse_elementwise(text) : tree_of(text, parameters); }
   /// Values that are read at once where nothing is aligned worse than the rows are.
   int vector() const {
     const int whole = int(16 / size_of(dtype));
@@ -85,6 +87,59 @@ inline std::vector<TestFormula> edge_formulas() {
         "min(x, alpha) + max(shift, x) + where(x < 0, log(x), sqrt(x))", "abs(x)^alpha + x^-alpha + x^0.5",
         "sqrt(x * x) + where(x > 0, 1 / x, 3 * x) + softplus(x)"})
     out.push_back({text, kParameters, {2, 4, 40}, DType::f64});
+  return out;
+}
+
+/// Of tests/autograd/op_cases.h: of x and perhaps a gate, which may be x itself.
+struct ElementwiseCase {
+  const char* text;
+  std::int64_t cols;
+  bool of_itself = false;
+};
+inline constexpr ElementwiseCase kElementwiseCases[] = {
+    {"silu(x)", 5}, {"x * sigmoid(1.702 * x)", 37}, {"relu(x)^2 + 0.1 * x", 5}, {"silu(x) * g", 5}, {"gelu(x) * g", 72},
+    {"x + g", 5},   {"tanh(x) * g", 8, true},       {"relu(x) * g", 264}};
+/// Of tests/core/formula/gate_test.cpp.
+inline constexpr Sizes kGateSizes{2, 3, 37};
+inline const char* const kOfGates[] = {"relu(x)",
+                                       "silu(x)",
+                                       "relu(x)^2",
+                                       "x * sigmoid(1.702 * x)",
+                                       "silu(x) * g",
+                                       "gelu(x) * g",
+                                       "x + g",
+                                       "x - g",
+                                       "g * x",
+                                       "stop(x) * g",
+                                       "x * stop(g)",
+                                       "stop(x) * stop(g)",
+                                       "where(x < g, x, g * g)",
+                                       "max(x, g) * tanh(g) + progress * x",
+                                       "0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) * g",
+                                       "x * g + channel * x / C + N * g / depth + block"};
+/// Of an MLP in tests/nn/training.
+inline const char* const kOfHidden = "silu(x) * g * (2 - progress)";
+/// Those of the last three tests, and the activations of fixtures and test networks.
+inline std::vector<TestFormula> elementwise_formulas() {
+  std::vector<TestFormula> out;
+  const auto add = [&](const char* text, const Sizes& sizes, DType type) {
+    TestFormula one{.text = text, .parameters = {}, .sizes = sizes, .dtype = type, .elementwise = true};
+    if (one.tree().reads("progress")) one.parameters = {{.name = "progress"}};
+    out.push_back(one);
+  };
+  constexpr DType kTypes[] = {DType::f64, DType::f32, DType::bf16};
+  for (const DType type : kTypes) {
+    for (const ElementwiseCase& c : kElementwiseCases) add(c.text, {1, 1, c.cols}, type);
+    for (const char* text : {"relu(x)^2", "silu(x) * g", kOfHidden}) add(text, {1, 1, 96}, type);
+    for (const char* text : kActivationOps) add(text, {1, 1, OpSizes().hidden}, type);
+  }
+  for (const char* text : kOfGates) add(text, kGateSizes, DType::f64);
+  for (const char* text :
+       {"relu(x)", "silu(x)", "relu(x)^2", "x * sigmoid(1.702 * x)", "silu(x) * g", "gelu(x) * g",
+        "0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) * g", "relu(x) * g", "x * tanh(softplus(x)) * g"})
+    add(text, {1, 1, 20}, DType::f32);
+  add("silu(x) * g", {1, 1, 4}, DType::f32);
+  for (const std::int64_t width : {24, 48, 96}) add("gelu(x) * g", {1, 1, width}, DType::f64);
   return out;
 }
 

@@ -217,16 +217,19 @@ part_profile() {
   say "tables above"
 }
 
-# Formulas beside the kinds of norm that they describe, and networks with them,
-# trained twice to equal bits.
+# Formulas beside the kinds of norm that they describe, activations beside GELU,
+# and networks with them, trained twice to equal bits.
 part_formulas() {
-  local type d=$LOGS/formulas of=(--shape 4096x4096 8320x192 --seconds 0.1) smaller=()
-  gpu_is_there || of=(--shape 65x192 --seconds 0.02) smaller=(--set train.steps=20 --set train.precision=fp32)
+  local type d=$LOGS/formulas of=(--shape 4096x4096 8320x192 --seconds 0.1) smaller=() ops=(--shape s16 --seconds 0.1)
+  gpu_is_there || of=(--shape 65x192 --seconds 0.02) smaller=(--set train.steps=20 --set train.precision=fp32) \
+    ops=(--shape micro --seconds 0.02)
   for type in fp32 bf16; do
     gpu_is_there || [ "$type" = fp32 ] || break
     "$BINARY" bench norms --device "$DEVICE" --precision "$type" "${of[@]}" --norm rms_norm layer_norm dyt l2 \
       --formula "gamma * x / rms(x)" "gamma * (x - mean(x)) / std(x) + beta" "gamma * x / norm(x)" \
       '{"formula": "gamma * tanh(alpha * x) + beta", "parameters": {"alpha": 0.5}}' || fail "see $LOGS/formulas.log"
+    "$BINARY" bench ops --device "$DEVICE" --precision "$type" "${ops[@]}" \
+      --op gelu "relu(x)^2" "silu(x)" "silu(x) * g" "gelu(x) * g" || fail "see $LOGS/formulas.log"
   done | tee "$LOGS/formulas.table"
   for type in one two; do
     "$BINARY" run tests/gpu/formulas.json --out "$d/$type" --device "$DEVICE" --workers 1 "${smaller[@]}" ||
@@ -235,7 +238,7 @@ part_formulas() {
   for type in metrics.jsonl states.jsonl; do
     cmp <(traces "$d/one" "$type") <(traces "$d/two" "$type") || fail "$type differs"
   done
-  say "table above; 5 networks with equal losses and states: $(speeds "$d/one")"
+  say "tables above; 8 networks with equal losses and states: $(speeds "$d/one")"
 }
 speeds() {
   "$PYTHON" -c 'import glob, json, sys

@@ -107,10 +107,6 @@ class Tally {
     const Fixture fixture(file.substr(0, file.size() - ending.size()), SafetensorsFile::read(root / file));
     std::vector<std::string> failures;
     const auto run = [&] {
-      // The CPU alone computes activations by formulas, and formulas of two inputs.
-      const auto has = [&](const char* key) { return fixture.config().contains(key); };
-      const bool on_cpu = has("mlp_form") || has("attn_gate") || has("attn_scale") || has("exclude_self");
-      if (on_cpu && current_device().backend.whole_batch()) return;
       for (const Results& results : found->run(fixture)) {
         const Comparison comparison = compare(fixture, results);
         for (const std::string& failure : comparison.failures)

@@ -5,6 +5,7 @@
 
 #include "autograd/ops.h"
 #include "core/backend.h"
+#include "core/formula/program.h"
 
 namespace normlab {
 namespace {
@@ -53,6 +54,16 @@ Var bhyt_composed(V v) {
 
 }  // namespace
 
+OpCase activation_op(const char* text, const Shape& shape, bool of_itself) {
+  const auto programs = std::make_shared<formula::Programs>(
+      formula::parse_elementwise(text), formula::Site{.channels = shape.back()}, std::vector<formula::Parameter>());
+  const bool gated = programs->tree.reads(formula::kGate);
+  const OpInput x(shape, 0.3, 0.8);
+  return {text, std::vector<OpInput>(gated && !of_itself ? 2 : 1, x), {}, [=](V v) {
+            return elementwise(*programs, v[0], gated ? v.back() : Var(), {});
+          }};
+}
+
 std::vector<OpCase> norm_ops(const OpSizes& s) {
   const OpInput x(Shape{s.images, s.tokens, s.width}, 0.0, 0.8), alpha(Shape{1}, 0.25, 0.0), shift(Shape{1}, -0.5, 0.0),
       root(Shape{1}, 0.5, 0.0), cols{s.width};
@@ -98,7 +109,7 @@ std::vector<OpCase> norm_ops(const OpSizes& s) {
 
 std::vector<OpCase> network_ops(Arena& memory, const OpSizes& s) {
   const OpInput x{s.images, s.tokens, s.width}, token{s.images, 1, s.width}, cols{s.width},
-      grid{s.images, s.side * s.side, s.width}, logits{s.images, s.classes};
+      grid{s.images, s.side * s.side, s.width}, logits{s.images, s.classes}, hidden{s.images, s.tokens, s.hidden};
   const std::int64_t side = s.side, window = side / 2, heads = s.heads, patch = s.patch;
   const OpInput windows{4 * s.images, window * window, s.width},
       qkv_windows{4 * s.images, window * window, 3 * s.width}, table{(2 * window - 1) * (2 * window - 1), s.heads};
@@ -123,7 +134,7 @@ std::vector<OpCase> network_ops(Arena& memory, const OpSizes& s) {
            [](V v) { return add(v[1], linear(v[0], v[2], v[3])); },
            true},
           {"tanh", {x}, {}, [](V v) { return tanh(v[0]); }},
-          {"gelu", {x}, {}, [](V v) { return gelu(v[0], GeluForm::erf); }},
+          {"gelu", {hidden}, {}, [](V v) { return gelu(v[0], GeluForm::erf); }},
           {"add", {x, x}, {}, [](V v) { return add(v[0], v[1]); }},
           {"scale", {x}, {cols}, [](V v) { return scale(v[0], v[1]); }},
           {"attention", {{s.images, s.tokens, 3 * s.width}}, {}, [=](V v) { return attention(v[0], heads); }},
@@ -167,6 +178,7 @@ std::vector<OpCase> network_ops(Arena& memory, const OpSizes& s) {
            }},
       };
   std::move(others.begin(), others.end(), std::back_inserter(rows));
+  for (const char* text : kActivationOps) rows.push_back(activation_op(text, hidden.shape));
   return rows;
 }
 

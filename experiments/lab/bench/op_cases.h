@@ -3,6 +3,7 @@
 // trains needs it.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
 #include <vector>
@@ -35,6 +36,11 @@ struct OpCase {
 struct OpSizes {
   std::int64_t images = 2, tokens = 5, width = 6, hidden = 9, heads = 3, classes = 5, side = 4, patch = 2;
 };
+
+/// Activations that are formulas, as rows of that name; of x and, where they read g, of a gate.
+inline constexpr std::array kActivationOps{"relu(x)^2", "silu(x)", "silu(x) * g", "gelu(x) * g"};
+/// A row of one over [images, tokens, cols]; `of_itself`: the gate is x.
+OpCase activation_op(const char* text, const Shape& shape, bool of_itself = false);
 
 /// Every norm over [images, tokens, width].
 std::vector<OpCase> norm_ops(const OpSizes& sizes);

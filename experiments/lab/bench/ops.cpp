@@ -139,10 +139,13 @@ Measured bench_ops(const BenchOptions& o) {
   const OpSizes sizes = sizes_of(o);
   const ComputeDevice computer(o.device);
   Backend& backend = o.with_products(computer.backend());
+  const std::vector<std::string>& chosen = o.ops.empty() ? known : o.ops;
+  if (std::find_first_of(chosen.begin(), chosen.end(), kActivationOps.begin(), kActivationOps.end()) != chosen.end())
+    backend.formula_compiler();  // before anything is measured
   ShardPool pool(o.on_gpu() ? 1 : o.threads);
   const Roofline roofline = o.measured_roofline(computer.backend(), pool);
   Json rows = Json::array();
-  for (const auto& passes : time_ops(backend, pool, sizes, o.dtype(), o.ops.empty() ? known : o.ops, o.seconds))
+  for (const auto& passes : time_ops(backend, pool, sizes, o.dtype(), chosen, o.seconds))
     for (const bool backward : {false, true}) {
       const auto& [name, cost, each] = passes[backward];
       const double least = roofline.bound(cost.flops, cost.bytes);

@@ -77,10 +77,11 @@ struct RunCommand {
     if (options.threads == 0) options.threads = std::max(1, available_cores() / options.team.size());
     int code = 0;
     const Team team = options.team;
+    const DeviceNeeds needs = device_needs(experiment, options);
     team.run([&](Group& group) {
       options.team = {.group = &group};
       options.gpu = group.number();
-      group.agree([&] { require_device(options.device, {}, options.algorithms, options.gpu); });
+      group.agree([&] { require_device(options.device, needs, options.algorithms, options.gpu); });
       if (!group.root()) return serve_trials(options, experiment);
       code = run(experiment, "");
       end_serving(group);

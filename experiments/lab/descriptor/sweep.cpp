@@ -42,6 +42,15 @@ std::string object_label(const JsonNode& node) {
   return out;
 }
 
+/// A formula, such as {"formula": "a * x", "parameters": {"a": 1}} as "a * x; parameters={\"a\":1}", as placements have
+/// it.
+std::string formula_label(const JsonMember& formula, const JsonNode& node) {
+  std::string out = formula.value.text;
+  for (const JsonMember& member : node.members)
+    if (&member != &formula) out += concat("; ", member.key, "=", write_json(member.value, JsonStyle::compact));
+  return out;
+}
+
 bool is_axis(const std::string& name, const JsonMember& member, Problems& problems) {
   for (const std::string_view root : kSettingRoots)
     if (is_within(name, root)) return true;
@@ -130,6 +139,8 @@ std::string axis_label(std::string_view path, const JsonNode& node, PlacementRow
   if ((node.is_object() && named_by_keys) || (path == "start" && !node.is_string()))
     return visible_line(object_label(node));
   if (node.is_string()) return visible_line(node.text);
+  if (const JsonMember* const formula = node.find("formula"); formula && formula->value.is_string())
+    return visible_line(formula_label(*formula, node));
   return node.kind == JsonKind::real && !node.text.empty() ? node.text
                                                            : visible_line(write_json(node, JsonStyle::compact));
 }

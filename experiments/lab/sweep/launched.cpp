@@ -12,6 +12,7 @@
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/sha256.h"
 #include "experiments/lab/base/text_layout.h"
+#include "experiments/lab/sweep/runner.h"
 #include "experiments/lab/sweep/worker.h"
 #include "experiments/lab/train/checkpoint.h"
 #include "experiments/lab/trials/store.h"
@@ -93,7 +94,8 @@ void LaunchedRanks::divide(const Launch& launch, const Experiment& experiment, R
     require_one_folder(world, options.out);
     options.gpu = count_equal(world, host_name(), world.number());  // its number on this host
     if (options.device != DeviceKind::cpu)
-      world.agree([&] { require_device(options.device, {}, options.algorithms, options.gpu); });
+      world.agree(
+          [&] { require_device(options.device, device_needs(experiment, options), options.algorithms, options.gpu); });
   } catch (const Error&) {
     mpi->end();
     throw;

@@ -74,6 +74,11 @@ struct Pending {
   std::size_t waiting = 0;  // for the trial that they start from
 };
 
+bool is_retried(const std::optional<TrialResult>& result, const RunOptions& options) {
+  return result && ((result->status == TrialEnd::failed && options.retry_failed) ||
+                    (result->status == TrialEnd::diverged && options.retry_diverged));
+}
+
 /// `tried`: trials that earlier stages of this run handled; the new ones are added.
 Pending pending_trials(const Experiment& experiment, const ResultStore& store, const RunOptions& options,
                        std::set<std::string>& tried, RunSummary& summary) {
@@ -85,8 +90,7 @@ Pending pending_trials(const Experiment& experiment, const ResultStore& store, c
     if (tried.contains(id)) continue;
     const TrialFolder folder = store.trial(id);
     const std::optional<TrialResult> result = folder.load_result();
-    const bool retried = result && ((result->status == TrialEnd::failed && options.retry_failed) ||
-                                    (result->status == TrialEnd::diverged && options.retry_diverged));
+    const bool retried = is_retried(result, options);
     if (result && !retried) {
       folder.tidy();
       if (result->status != TrialEnd::failed) folder.write_config(full_json(experiment.trials[t].config));
@@ -120,6 +124,18 @@ ExitCode RunSummary::exit_code() const {
   return failed + failed_before > 0 ? ExitCode::trials_failed : ExitCode::done;
 }
 
+DeviceNeeds device_needs(const Experiment& experiment, const RunOptions& options) {
+  const ResultStore store(options.out, options.first_wins);
+  const std::vector<std::string> mine = ids_of_part(experiment, options.part);
+  DeviceNeeds needs;
+  for (const Trial& trial : experiment.trials) {
+    if (!std::binary_search(mine.begin(), mine.end(), trial.id)) continue;
+    const std::optional<TrialResult> result = store.trial(trial.id).load_result();
+    if (!result || is_retried(result, options)) needs.add(trial.config);
+  }
+  return needs;
+}
+
 int available_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -130,12 +146,12 @@ int available_cores() {
 /// The data of the pending trials. InputError for whatever would refuse one of them, before any work starts.
 static DataSets checked_data(const Experiment& experiment, const ResultStore& store,
                              const std::vector<std::size_t>& pending, const RunOptions& options) {
-  std::set<Precision> precisions;
-  for (const std::size_t t : pending) precisions.insert(experiment.trials[t].config.train.precision);
-  // The processes of a group have done this for their GPUs, before one of them used its own, after which a forked
-  // process could not.
+  DeviceNeeds needs;
+  for (const std::size_t t : pending) needs.add(experiment.trials[t].config);
+  // The processes of a group have done this with device_needs() for their GPUs, before one of them used its own, after
+  // which a forked process could not.
   if (options.team.group->alone() || options.device == DeviceKind::cpu)
-    require_device(options.device, precisions, options.algorithms, options.gpu);
+    require_device(options.device, needs, options.algorithms, options.gpu);
   for (const std::size_t t : pending)
     require_divisible(options.team, experiment.trials[t].config,
                       options.device == DeviceKind::cpu ? 0 : options.gpu_shards);

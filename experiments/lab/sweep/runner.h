@@ -62,6 +62,9 @@ struct RunSummary {
 /// other data than is available (with both hashes). EnvironmentError for faults of the machine.
 RunSummary run_experiment(const Experiment& descriptor, const RunOptions& options);
 
+/// What the trials without a result need, which require_device() checks before a group begins.
+DeviceNeeds device_needs(const Experiment& experiment, const RunOptions& options);
+
 /// Number of cores available to this process.
 int available_cores();
 

@@ -200,7 +200,7 @@ std::vector<std::string> state_names(Engine& engine) {
 }
 
 std::string formula_compiler_of(Backend& backend, const ModelConfig& model) {
-  return formulas_of(model).empty() ? std::string() : backend.formula_compiler();
+  return runs_formulas(model) ? backend.formula_compiler() : std::string();
 }
 
 std::string bits_identity(const Backend& backend, Precision precision, std::int64_t gpu_shards,

@@ -16,6 +16,7 @@
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/sha256.h"
 #include "experiments/lab/base/system_calls.h"
+#include "nn/model/model.h"
 #include "nn/training/fitting_batch.h"
 
 namespace normlab {
@@ -31,19 +32,19 @@ void require_stack() {
                     limit.rlim_cur >> 10, kLeast >> 10));
 }
 
-void require_here(DeviceKind kind, const std::set<Precision>& precisions, const ProductAlgorithms& algorithms,
-                  int gpu) {
+void require_here(DeviceKind kind, const DeviceNeeds& needs, const ProductAlgorithms& algorithms, int gpu) {
   const ComputeDevice device(kind, algorithms, gpu);
-  for (const Precision p : precisions) in_precision(device.backend(), p);
+  for (const Precision p : needs.precisions) in_precision(device.backend(), p);
+  if (needs.formulas) device.backend().formula_compiler();
 }
 
 /// Runs in the probing process: reports an error as exit code, with the message in the pipe.
-[[noreturn]] void look(DeviceKind kind, const std::set<Precision>& precisions, const ProductAlgorithms& algorithms,
-                       int gpu, int pipe) {
+[[noreturn]] void look(DeviceKind kind, const DeviceNeeds& needs, const ProductAlgorithms& algorithms, int gpu,
+                       int pipe) {
   int code = 0;
   std::string words;
   try {
-    require_here(kind, precisions, algorithms, gpu);
+    require_here(kind, needs, algorithms, gpu);
   } catch (const Error& error) {
     code = static_cast<int>(error.code());
     words = error.what();
@@ -87,16 +88,20 @@ ProductAlgorithms read_algorithms(const std::string& file) {
   return {file, *text, sha256_hex(*text)};
 }
 
-void require_device(DeviceKind kind, const std::set<Precision>& precisions, const ProductAlgorithms& algorithms,
-                    int gpu) {
-  if (kind == DeviceKind::cpu) return require_here(kind, precisions, algorithms, gpu);
+void DeviceNeeds::add(const TrialConfig& config) {
+  precisions.insert(config.train.precision);
+  formulas = formulas || runs_formulas(config.model);
+}
+
+void require_device(DeviceKind kind, const DeviceNeeds& needs, const ProductAlgorithms& algorithms, int gpu) {
+  if (kind == DeviceKind::cpu) return require_here(kind, needs, algorithms, gpu);
   int ends[2];
   std::fflush(nullptr);
   if (pipe(ends) != 0) throw EnvironmentError(fmt::format("cannot create a pipe: {}", std::strerror(errno)));
   const pid_t pid = fork();
   if (pid == 0) {
     close(ends[0]);
-    look(kind, precisions, algorithms, gpu, ends[1]);
+    look(kind, needs, algorithms, gpu, ends[1]);
   }
   const int fork_error = errno;
   close(ends[1]);

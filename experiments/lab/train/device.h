@@ -33,10 +33,15 @@ class ComputeDevice {
 /// The file of --gpu-algorithms. InputError if it is not there.
 ProductAlgorithms read_algorithms(const std::string& file);
 
-/// Throws what a worker's ComputeDevice would throw, and if the device cannot multiply in these precisions. A GPU is
+/// What trials need beside the device.
+struct DeviceNeeds {
+  std::set<Precision> precisions{};  // of its products
+  bool formulas = false;             // what compiles them, see runs_formulas()
+  void add(const TrialConfig& config);
+};
+/// Throws what a worker's ComputeDevice would throw, and EnvironmentError if the device lacks what is needed. A GPU is
 /// probed in a separate process, since a process that has used CUDA cannot pass it on to forked processes.
-void require_device(DeviceKind kind, const std::set<Precision>& precisions, const ProductAlgorithms& algorithms,
-                    int gpu);
+void require_device(DeviceKind kind, const DeviceNeeds& needs, const ProductAlgorithms& algorithms, int gpu);
 
 /// The settings for the batch and its parts, by their names in a descriptor or a command. `parts` may be empty.
 struct BatchWords {

@@ -100,11 +100,14 @@ TEST_CASE("NVRTC: it compiles formulas to machine code, and its words tell what 
   }
   CHECK(nvrtc->words().starts_with("13."));
   CHECK(nvrtc->words().ends_with(" --fmad=false -std=c++17"));
-  const std::vector<TestFormula> all = test_formulas();
-  for (const std::size_t i : {std::size_t(0), std::size_t(17), all.size() / 2}) {
-    CAPTURE(all[i].text);
-    const Programs programs(all[i].tree(), all[i].site, all[i].parameters);
-    const CudaSource source = cuda_source(programs, i != 17, all[i].dtype, all[i].vector());
+  const std::vector<TestFormula> all = test_formulas(), activations = elementwise_formulas();
+  std::vector<std::pair<TestFormula, bool>> some{{all[0], true}, {all[17], false}, {all[all.size() / 2], true}};
+  for (const TestFormula& f : activations)
+    if (f.dtype == DType::bf16 && f.sizes.channels == 96) some.emplace_back(f, true);
+  for (const auto& [f, backward] : some) {
+    CAPTURE(f.text);
+    const Programs programs(f.tree(), f.site, f.parameters);
+    const CudaSource source = cuda_source(programs, backward, f.dtype, f.vector());
     const std::vector<char> code = nvrtc->machine_code(source.text, 9, 0);
     REQUIRE(code.size() > 4);
     CHECK(std::string(code.data() + 1, 3) == "ELF");

@@ -8,12 +8,12 @@
 #include "core/backend.h"
 #include "core/formula/program.h"
 #include "tests/autograd/case_run.h"
-#include "tests/core/formula/interpreter.h"
+#include "tests/cuda_emulation/formulas.h"
 
 namespace normlab::formula {
 namespace {
 
-constexpr Sizes kSizes{2, 3, 37};
+constexpr Sizes kSizes = kGateSizes;
 const Shape kShape{kSizes.images, kSizes.tokens, kSizes.channels};
 
 Values drawn(std::uint64_t seed) {
@@ -41,10 +41,13 @@ struct Inputs {
 };
 
 /// y, dx and dg; `twice`: the operation is used twice, so that gradients are added.
-std::array<Values, 3> computed(const Tree& tree, const Site& site, const Inputs& in, DType type, bool twice = false) {
-  const Programs programs(tree, site, {{.name = "progress", .value = 0}});
-  Arena memory, tape_memory;
-  Tape tape(cpu_backend().with_bf16(Bf16Products::emulated), tape_memory);
+std::array<Values, 3> computed(const Tree& tree, const Site& site, const Inputs& in, DType type, bool twice = false,
+                               Backend& backend = cpu_backend().with_bf16(Bf16Products::emulated)) {
+  std::vector<Parameter> parameters;
+  if (tree.reads("progress")) parameters.push_back({.name = "progress", .value = 0});
+  const Programs programs(tree, site, parameters);
+  Arena memory(backend.memory()), tape_memory(backend.memory());
+  Tape tape(backend, tape_memory);
   const Var x = tape.input(tensor_of(memory, in.x, type), true),
             gate = tree.reads(kGate) ? tape.input(tensor_of(memory, in.gate, type), true) : Var();
   const Tensor progress = memory.empty({1}, acc_of(type));
@@ -53,6 +56,7 @@ std::array<Values, 3> computed(const Tree& tree, const Site& site, const Inputs&
   const Tensor value = y.value();
   if (twice) y = add(y, elementwise(programs, x, gate, progress));
   tape.backward(y, tensor_of(memory, in.dy, type));
+  backend.synchronize();
   std::array<Values, 3> out;
   for (std::int64_t i = 0; i < kSizes.size(); ++i) {
     out[0].push_back(normlab::value(value, i));
@@ -62,28 +66,11 @@ std::array<Values, 3> computed(const Tree& tree, const Site& site, const Inputs&
   return out;
 }
 
-constexpr const char* kTexts[] = {"relu(x)",
-                                  "silu(x)",
-                                  "relu(x)^2",
-                                  "x * sigmoid(1.702 * x)",
-                                  "silu(x) * g",
-                                  "gelu(x) * g",
-                                  "x + g",
-                                  "x - g",
-                                  "g * x",
-                                  "stop(x) * g",
-                                  "x * stop(g)",
-                                  "stop(x) * stop(g)",
-                                  "where(x < g, x, g * g)",
-                                  "max(x, g) * tanh(g) + progress * x",
-                                  "0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) * g",
-                                  "x * g + channel * x / C + N * g / depth + block"};
-
 }  // namespace
 
 TEST_CASE("formula: elementwise ones of x and a gate have the interpreter's values and differences") {
   const Site site{.channels = kSizes.channels, .tokens = kSizes.tokens, .depth = 12, .block = 3};
-  for (const char* text : kTexts) {
+  for (const char* text : kOfGates) {
     CAPTURE(text);
     const Tree tree = parse_elementwise(text);
     Inputs in;
@@ -125,6 +112,35 @@ TEST_CASE("formula: elementwise ones of x and a gate have the interpreter's valu
       }
     }
   }
+}
+
+TEST_CASE("cuda: elementwise formulas of x and a gate have the CPU's values and gradients") {
+  const Site site{.channels = kSizes.channels, .tokens = kSizes.tokens, .depth = 12, .block = 3};
+  on_each_device([&] {
+    Backend& backend = current_device().backend;
+    if (!backend.whole_batch()) return;
+    for (const char* text : kOfGates)
+      for (const bool twice : {false, true}) {
+        CAPTURE(text);
+        CAPTURE(twice);
+        const Tree tree = parse_elementwise(text);
+        const auto wanted = computed(tree, site, {}, DType::f64, twice),
+                   got = computed(tree, site, {}, DType::f64, twice, backend);
+        for (std::size_t k = 0; k < wanted.size(); ++k) CHECK(difference(got[k], wanted[k]) < 1e-13);
+      }
+  });
+}
+
+TEST_CASE("cuda: the part of a gated formula that is NaN first is named") {
+  on_each_device([] {
+    Backend& backend = current_device().backend;
+    const Programs programs(parse_elementwise("log(x) * sqrt(g)"), {.channels = 3}, {});
+    Arena memory(backend.memory());
+    const Tensor x = memory.empty({1, 6, 3}, DType::f64), gate = memory.empty({1, 6, 3}, DType::f64);
+    std::fill_n(x.data<double>(), 18, 1.0);
+    std::fill_n(gate.data<double>(), 18, -1.0);
+    CHECK(backend.first_nan({1, 6, 3}, {.forward = {.programs = &programs, .x = x, .gate = gate}}) == "sqrt(g)");
+  });
 }
 
 TEST_CASE("formula: the derivative of relu at 0 is 0, and that of its square") {

@@ -85,6 +85,9 @@ TEST_CASE("device: equal bits are promised for one GPU and cuBLAS alone") {
     CHECK(!compiler.empty());
     CHECK(has(bits_identity(device.backend, Precision::fp32, 1, compiler), " | nvrtc " + compiler));
     CHECK(formula_compiler_of(cpu_backend(), model).empty());
+    model = {};
+    model.activation = {ActivationKind::silu};
+    CHECK(formula_compiler_of(device.backend, model) == compiler);
   }
 }
 

@@ -216,3 +216,22 @@ TEST_CASE("activations: other programs' names, and what they lack") {
   CHECK(said(NameScheme::timm, files.load(swin(R"-(, "mlp": "gated")-")).trials.front().config.model) ==
         "mlp.fc3 (mlp is gated): timm has none\n");
 }
+
+TEST_CASE("activations: a value of an axis that is a formula is its text, as in placements") {
+  DescriptorFiles files;
+  const auto labels = [&](const std::string& axes) {
+    std::vector<std::string> out;
+    for (const Cell& row : files.load(descriptor("", concat(", \"sweep\": {", axes, "}"))).rows)
+      out.push_back(row.label);
+    return out;
+  };
+  CHECK(labels(R"-("model.activation": ["relu", {"formula": "x * sigmoid(1.702 * x)"}])-") ==
+        std::vector<std::string>{"relu", "x * sigmoid(1.702 * x)"});
+  // Equal texts with other values stay apart.
+  CHECK(labels(R"-("model.placement.final": [{"formula": "x / rms(x)"}, {"formula": "x / rms(x)", "eps": 0.1},
+                   {"formula": "a * x", "parameters": {"a": 2}}, {"formula": "a * x", "parameters": {"a": 3}}])-") ==
+        std::vector<std::string>{"x / rms(x)", "x / rms(x); eps=0.1", "a * x; parameters={\"a\":2}",
+                                 "a * x; parameters={\"a\":3}"});
+  CHECK(labels(R"-("model.placement": [{"base": "pre_pre", "norm": {"formula": "a * x", "parameters": {"a": 2}}}])-") ==
+        std::vector<std::string>{"pre_pre + norm=a * x; parameters={\"a\":2}"});
+}

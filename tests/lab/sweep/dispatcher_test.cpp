@@ -19,6 +19,10 @@
 
 using namespace normlab;
 
+namespace normlab::cuda_emulated {
+extern std::string (*emulated_formula_compiler)();
+}
+
 static Experiment two_trials(const TemporaryFolder& folder) {
   std::ofstream(folder / "two.json") << R"({
     "dataset": {"name": "shapes", "train_images": 40, "eval_images": 20},
@@ -86,6 +90,41 @@ TEST_CASE("dispatcher: a group on GPUs goes on with trials that start from those
       end_serving(group);
     });
     return summary.finished == 2 && fake().problem() == std::string() ? 0 : 1;
+  }));
+  CHECK(code == 0);
+}
+
+TEST_CASE("dispatcher: a missing compiler of formulas is found before the first trial begins, by what is left to do") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "acts.json") << R"({
+    "dataset": {"name": "shapes", "train_images": 20, "eval_images": 10},
+    "model": {"patch_size": 16, "embed_dim": 8, "depth": 1, "num_heads": 2},
+    "train": {"epochs": 1, "batch_size": 10}, "sweep": {"model.activation": ["gelu", "relu"]}, "seeds": 1})";
+  const Experiment experiment = load_experiment((folder / "acts.json").string());
+  std::fflush(nullptr);  // what the child would print, too
+  const int code = wait_for_child(start_child([&] {
+    ::alarm(60);
+    cuda_backend_maker = [](int, bool) { return cuda_emulated::make_backend(0); };
+    cuda_emulated::emulated_formula_compiler = []() -> std::string { throw EnvironmentError("no NVRTC here"); };
+    RunOptions options;
+    options.out = folder / "out";
+    options.threads = options.workers = 1;
+    options.json_progress = (folder / "progress").string();
+    options.device = DeviceKind::cuda;
+    const auto refusal = [&] {
+      try {
+        run_experiment(experiment, options);
+        return std::string();
+      } catch (const Error& error) {
+        return error.code() == ExitCode::environment ? std::string(error.what()) : "another exit code";
+      }
+    };
+    const ResultStore store(options.out);
+    if (refusal() != "no NVRTC here" || store.trial(experiment.trials[0].id).load_result()) return 1;
+    if (!device_needs(experiment, options).formulas) return 2;
+    fake_done(store, experiment.trials[1], 0.5);
+    if (device_needs(experiment, options).formulas) return 3;
+    return refusal() == "" && store.trial(experiment.trials[0].id).load_result() ? 0 : 4;
   }));
   CHECK(code == 0);
 }

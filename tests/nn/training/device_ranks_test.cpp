@@ -86,10 +86,12 @@ TEST_CASE("ranks on GPUs: Swin, drop-path, dropout and an average of the weights
   check_gpus(c, 2);
 }
 
-TEST_CASE("ranks on GPUs: norms that are formulas, in two shards") {
-  Case c = small_case();
-  c.model = with_formulas();
-  check_gpus(c, 2);
+TEST_CASE("ranks on GPUs: norms and activations that are formulas, in two shards") {
+  for (const ViTConfig& model : {with_formulas(), with_gates()}) {
+    Case c = small_case();
+    c.model = model;
+    check_gpus(c, 2);
+  }
 }
 
 TEST_CASE("ranks on GPUs: every optimiser") {

@@ -1,4 +1,4 @@
-// Networks with norms that are given by formulas.
+// Networks with norms and activations that are given by formulas.
 #pragma once
 
 #include "nn/model/norm_formula.h"
@@ -26,6 +26,14 @@ inline ViTConfig with_formulas() {
   c.placement.attn.pre = norm_by(formula::kOfImages);
   c.placement.attn.query = c.placement.attn.key = norm_by(formula::kOfHeads);
   c.placement.mlp.pre = norm_by(formula::kOfTokens);
+  return c;
+}
+/// The small ViT with a gated MLP whose formula reads its training's progress.
+inline ViTConfig with_gates() {
+  ViTConfig c = small_vit("pre_pre");
+  c.mlp = MlpForm::gated;
+  c.activation = {ActivationKind::formula,
+                  interned({.tree = formula::parse_elementwise(formula::kOfHidden), .text = formula::kOfHidden})};
   return c;
 }
 
