@@ -108,6 +108,8 @@ def make(name, activation, gated, change):
             p.copy_(torch.randn_like(p) * (0.2 if gain or p.ndim < 2 else p[0].numel() ** -0.5) + float(gain))
             if "logit_scale" in key:
                 p.copy_(torch.linspace(1, 6, p.numel()))  # the last is beyond the limit
+            if key.endswith("key.gamma"):
+                p.mul_(0.1)  # so that 100 times a product is no large number
     return model
 
 

@@ -66,8 +66,7 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
   if (has_row(rows, "attn.gate") && placement.attn_gate != AttnGate::none &&
       placement.attn.inner.kind != NormKind::none)
     report(Kind::maths, "attn_gate: precedes the norm at attn.inner, but follows it in ", table.program);
-  const auto excludes = [](const auto& sites) { return sites.attn.exclude_self; };
-  if (excludes(placement) || std::any_of(placement.blocks.begin(), placement.blocks.end(), excludes))
+  if (excludes_self(placement))
     report(Kind::maths, "attn.exclude_self: is set, but heads keep all parts in ", table.program);
   if (placement.depth_scale != DepthScale::none)
     report(Kind::maths, "depth_scale: is set, but ", table.program, " does not scale norms by depth");

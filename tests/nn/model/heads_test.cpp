@@ -240,6 +240,21 @@ TEST_CASE("heads: exclusive heads have no part along their own value, and keep a
   }
 }
 
+TEST_CASE("heads: formulas run what attention does to them") {
+  CHECK(!runs_formulas(small_vit("pre_pre")));
+  CHECK(runs_formulas(with(small_swin("pre_pre"), AttnGate::head)));
+  CHECK(runs_formulas(with(small_vit("pre_pre"), AttnGate::none, AttnScale::learned)));
+  ViTConfig c = small_vit("pre_pre");
+  c.placement.blocks = {{1, 1, {.exclude_self = true}, {}}};
+  CHECK(runs_formulas(c));
+  c = small_vit("pre_pre");
+  c.task = Task::contrast;
+  c.text = {.vocabulary = 9, .length = 5, .embed_dim = 12, .depth = 1, .num_heads = 2, .mlp_dim = 20};
+  CHECK(!runs_formulas(c));
+  c.text.placement.attn_gate = AttnGate::channel;
+  CHECK(runs_formulas(c));
+}
+
 TEST_CASE("heads: blocks may differ in whether heads are exclusive") {
   ViTConfig both = with(small_vit("pre_pre"), AttnGate::none, AttnScale::fixed, true), last = small_vit("pre_pre");
   const Computed none = computed(last);

@@ -110,6 +110,7 @@ const std::map<std::string, std::string> kExpected = {
      "blocks.0=(attn.pre=rms_norm attn.query=rms_norm attn.key=rms_norm attn.value=rms_norm mlp.pre=rms_norm)"},
     {"deepnorm", "attn.post=LN mlp.post=LN init_gain=deepnorm residual_factor=deepnorm"},
     {"keel", "attn.pre=LN attn.post=LN mlp.pre=LN mlp.post=LN final=LN residual_factor=keel"},
+    {"gated_attention", "attn.pre=LN mlp.pre=LN final=LN attn_gate=channel"},
     {"siamese_norm", "attn.pre=LN attn.post=LN mlp.pre=LN mlp.post=LN final=LN stream_norm=LN"},
     {"lns", "attn.pre=LN mlp.pre=LN final=LN depth_scale=rsqrt"},
     {"derf", "attn.pre=derf mlp.pre=derf final=derf"},
