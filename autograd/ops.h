@@ -71,9 +71,10 @@ struct Programs;
 /// What the formula says of x [..., C], the rows of `images` images. The parameters are those of the programs, [C] or
 /// [1], Var() for one that is not learned. `programs` outlives the step.
 Var formula_norm(const formula::Programs& programs, const Var& x, std::int64_t images, std::span<const Var> parameters);
-/// What the formula says of each value of x [..., C] and of `gate`, of the same shape, or Var() if it reads no kGate. It
-/// has no parameters and no reductions. `progress` [1] may be empty if it does not read that.
-Var elementwise(const formula::Programs& programs, const Var& x, const Var& gate, Tensor progress);
+/// What the formula says of each row of x [..., C] and of `gate`, of the same shape, or Var() if it reads no kGate. It
+/// has no parameters and no reductions over tokens. `progress` [1] may be empty if it does not read that. `op`: its name.
+Var elementwise(const formula::Programs& programs, const Var& x, const Var& gate, Tensor progress,
+                const char* op = "activation");
 
 /// The images of a batch on this tape: `images` of `batch`, from `first_image` on. Shards meet in `shards`.
 struct BatchSlice {

@@ -49,27 +49,28 @@ Var formula_norm(const formula::Programs& programs, const Var& x, std::int64_t i
                      });
 }
 
-Var elementwise(const formula::Programs& programs, const Var& x, const Var& gate, Tensor progress) {
+Var elementwise(const formula::Programs& programs, const Var& x, const Var& gate, Tensor progress, const char* op) {
   const FormulaDims dims{1, x.shape().rows(), x.shape().back()};
   require_shape("elementwise", "x", x.shape(), with_back(x.shape(), programs.graph.site().channels));
   if (gate) require_shape("elementwise", "gate", gate.shape(), x.shape());
   Tape& tape = x.tape();
   const Saved saved = tape.save(x), saved_gate = gate ? tape.save(gate) : saved;
+  const std::int64_t kept = programs.lasting_size(dims.images, dims.rows);
+  const Tensor lasting = kept > 0 ? tape.empty_acc(x.value(), {kept}) : Tensor();
   const auto args = [=, all = &programs, gated = bool(gate)](const Tensor& y) {
-    FormulaForward out{.programs = all, .x = saved.value(), .y = y};
+    FormulaForward out{.programs = all, .x = saved.value(), .y = y, .lasting = lasting};
     if (gated) out.gate = saved_gate.value();
     out.parameters[0] = progress;
     return out;
   };
   const FormulaForward first = args(tape.empty_like(x.value()));
   tape.backend().formula(dims, first);
-  name_nan(tape, "activation", dims, {.forward = first});
-  const Var out =
-      tape.record("activation", {x, gate}, first.y, [=](Backend& backend, const Tensor& dy, Grads& gradients) {
-        const FormulaBackward back{.forward = args(Tensor()), .dy = dy, .dx = gradients[0], .dgate = gradients[1]};
-        backend.formula_backward(dims, back);
-        name_nan(gradients.of(), "activation", dims, back);
-      });
+  name_nan(tape, op, dims, {.forward = first});
+  const Var out = tape.record(op, {x, gate}, first.y, [=](Backend& backend, const Tensor& dy, Grads& gradients) {
+    const FormulaBackward back{.forward = args(Tensor()), .dy = dy, .dx = gradients[0], .dgate = gradients[1]};
+    backend.formula_backward(dims, back);
+    name_nan(gradients.of(), op, dims, back);
+  });
   tape.can_remake(out, [=](Backend& backend, const Tensor& again) { backend.formula(dims, args(again)); });
   return out;
 }

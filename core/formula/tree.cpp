@@ -21,7 +21,7 @@ constexpr Function kFunctions[] = {
 constexpr Name kValues[] = {
     {"x", kAllAxes}, {"channel", kChannel}, {"progress"}, {"pi"}, {"e"}, {"C"}, {"N"}, {"depth"}, {"block"}};
 constexpr std::span<const Name> kNumbers = std::span(kValues).subspan<3>();
-constexpr Name kElementwise[] = {{kGate, kAllAxes}};
+constexpr Name kElementwise[] = {{kGate, kAllAxes}}, kRows[] = {{kGate, kAllAxes}};
 /// What the language leaves out, and what to use instead.
 constexpr std::string_view kAbsent[][2] = {
     {"batch", "a formula has no statistics over the batch; use the kind batch_norm"},
@@ -334,6 +334,8 @@ std::vector<std::string_view> reserved_words() {
 Tree parse(std::string_view text, std::span<const Name> parameters) { return Parser(text, kValues, parameters).norm(); }
 
 Tree parse_elementwise(std::string_view text) { return Parser(text, kValues, kElementwise).norm(); }
+
+Tree parse_rows(std::string_view text) { return Parser(text, kValues, kRows).norm(); }
 
 Tree parse_number(std::string_view text) { return Parser(text, kNumbers, {}).tree(); }
 

@@ -64,6 +64,8 @@ Tree parse(std::string_view text, std::span<const Name> parameters);
 Tree parse_elementwise(std::string_view text);
 /// A second input beside x, which norms do not have: what a gated MLP multiplies by.
 inline constexpr std::string_view kGate = "g";
+/// The tree of a function of each row of x and kGate, without parameters.
+Tree parse_rows(std::string_view text);
 
 /// The tree of a number that the values of kSiteValues determine.
 Tree parse_number(std::string_view text);

@@ -20,6 +20,9 @@ AttentionBranch::AttentionBranch(ParameterSet& p, BranchConfig c, const std::opt
   if (windows)
     bias_table_ = p.add(c.place.prefix() + "attn.bias_table", {windows->dims(1, dim).offsets(), heads_},
                         {.role = Role::bias_table, .place = c.place});
+  scale_ = LearnedScale(p, c);
+  exclusive_ = ExclusiveHeads(c);
+  gate_ = HeadGate(p, c);
   if (c.placement.head_scale == HeadScale::before_proj) before_proj_ = Gain(p, c.place, "attn.head_scale", heads_);
   inner_ = c.norm(p, &AttentionSites::inner);
   residual_ = Residual(p, c, dim, windows, true);
@@ -35,16 +38,17 @@ Var AttentionBranch::heads(const Var& h, std::int64_t images, const Shard& shard
     if (windows_) return window_attention(qkv..., shard.parameter(bias_table_), heads_, *windows_, mask, dropout_);
     return attention(qkv..., heads_, mask, dropout_);
   };
-  if (query_.is_identity() && key_.is_identity() && value_.is_identity()) {
+  if (query_.is_identity() && key_.is_identity() && value_.is_identity() && scale_.is_identity() &&
+      exclusive_.is_identity()) {
     const Var qkv = qkv_(0, 3, h, shard);
     show(qkv, qkv, shard);
     return attend(qkv);
   }
-  const Var q = query_.of_heads(qkv_(0, 1, h, shard), heads_, shard);
+  const Var q = scale_(query_.of_heads(qkv_(0, 1, h, shard), heads_, shard), shard);
   const Var k = key_.of_heads(qkv_(1, 1, h, shard), heads_, shard);
   const Var v = value_.of_heads(qkv_(2, 1, h, shard), heads_, shard);
   show(q, k, shard);
-  return attend(q, k, v);
+  return exclusive_(attend(q, k, v), v, shard);
 }
 
 void AttentionBranch::show(const Var& q, const Var& k, const Shard& shard) const {
@@ -63,8 +67,9 @@ Var AttentionBranch::inner(const Var& x, const Shard& shard, Tokens tokens) cons
     shard.done_with(whole, x);
   }
   const Var attended = tokens == Tokens::all ? heads(h, x.shape()[0], shard) : first_heads(h, shard);
+  const Var gated = gate_(attended, continuing(h, tokens), shard);
   shard.done_with(h, x);
-  return inner_(before_proj_(attended, shard), shard);
+  return inner_(before_proj_(gated, shard), shard);
 }
 
 Var AttentionBranch::operator()(const Var& x, const Shard& shard, Tokens tokens) const {
@@ -82,13 +87,14 @@ void AttentionBranch::prepare(Backend& backend, std::int64_t images, std::int64_
   const std::int64_t rows = sequences * tokens;
   if (form == Tokens::first) qkv_.prepare(backend, images, dtype);
   qkv_.prepare(backend, rows, dtype);
+  gate_.prepare(backend, form == Tokens::first ? images : rows, dtype);
   residual_.prepare(backend, form == Tokens::first ? images : rows, dtype);
   if (form == Tokens::all) backend.prepare_attention({sequences, tokens, heads_, head_dim_, heads_ * head_dim_}, dtype);
 }
 
 MlpBranch::MlpBranch(ParameterSet& p, BranchConfig c)
     : gelu_(c.gelu),
-      function_(function_of(c.activation, c.mlp, c.gelu), c.place, c.sizes),
+      function_(function_of(c.activation, c.mlp, c.gelu), c.place, "mlp.activation", c.sizes.mlp_dim, c.sizes),
       dropout_(c.dropout.hidden),
       hidden_name_(c.place.prefix() + "hidden") {
   c.place.branch = "mlp";

@@ -5,11 +5,12 @@
 #include <optional>
 #include <string>
 
-#include "nn/model/residual.h"
+#include "nn/model/heads.h"
 
 namespace normlab {
 
-/// heads = softmax(query(q) key(k)^T / sqrt(d)) value(v), the inner part inner(before_proj(heads)), and its Residual.
+/// heads = softmax(query(q) key(k)^T / sqrt(d)) value(v), the inner part inner(before_proj(gate(heads))), and its
+/// Residual. The placement says what takes the place of 1 / sqrt(d), and whether heads lose a part (ExclusiveHeads).
 class AttentionBranch {
  public:
   /// With `windows`: attention inside them, with the parameter `BLOCK.attn.bias_table` [(2 window - 1)^2, heads]. The
@@ -36,6 +37,9 @@ class AttentionBranch {
   BranchInput norm_;
   QkvLinear qkv_;
   Norm query_, key_, value_, inner_;
+  LearnedScale scale_;
+  ExclusiveHeads exclusive_;
+  HeadGate gate_;
   Gain before_proj_;
   Residual residual_;
 };

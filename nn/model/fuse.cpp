@@ -97,8 +97,9 @@ class Fuser {
     if (!result.what.empty()) return result;
     std::vector<std::string_view> linears;
     for (const LinearRow& row : kLinears)
-      if (row.role == site.linear || (row.qkv && site.is(&AttentionSites::pre)) ||
-          (row.role == Role::fc3 && site.is(&MlpSites::pre) && !places_of(Role::fc3).empty()))
+      if (row.role == site.linear ||
+          ((row.qkv ? site.is(&AttentionSites::pre) : row.role == Role::fc3 && site.is(&MlpSites::pre)) &&
+           !places_of(row.role).empty()))
         linears.push_back(row.path);
     if (site.linear == Role::head) linears = ends_;
     bool gains_bias = false;

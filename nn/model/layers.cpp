@@ -122,16 +122,17 @@ Norm::Norm(ParameterSet& parameters, const Place& place, const SiteRow& row, con
   }
 }
 
-Elementwise::Elementwise(const NormFormula* formula, const Place& place, const BlockSizes& sizes)
-    : name_(place.prefix() + "mlp.activation") {
+Elementwise::Elementwise(const NormFormula* formula, const Place& place, std::string_view path, std::int64_t width,
+                         const BlockSizes& sizes, const char* op)
+    : name_(concat(place.prefix(), path)), op_(op) {
   if (formula == nullptr) return;
-  const formula::Site at = formula_site(*formula, formula::Site{}.eps, sizes.mlp_dim, sizes, place.layer);
+  const formula::Site at = formula_site(*formula, formula::Site{}.eps, width, sizes, place.layer);
   programs_ = std::make_shared<formula::Programs>(formula->tree, at, formula->parameters_at(at));
 }
 
 Var Elementwise::operator()(const Var& x, const Var& gate, const Shard& shard) const {
   shard.tape.at(name_.c_str());
-  return elementwise(*programs_, x, gate, programs_->parameters.empty() ? Tensor() : progress_of(x, shard));
+  return elementwise(*programs_, x, gate, programs_->parameters.empty() ? Tensor() : progress_of(x, shard), op_);
 }
 
 ResidualStreams::ResidualStreams(ParameterSet& parameters, const Place& end, const Placement& placement,

@@ -100,17 +100,20 @@ class Norm {
   std::vector<int> parameters_;  // of the formula; -1: not learned
 };
 
-/// A formula of each value of a hidden layer, and perhaps of a gate, as an MLP's activation.
+/// A formula of each row of a tensor, and perhaps of a gate, as an MLP's activation.
 class Elementwise {
  public:
-  /// `formula`: null for none.
-  Elementwise(const NormFormula* formula, const Place& place, const BlockSizes& sizes);
-  /// x and gate [images, N, hidden width]; gate may be Var().
+  Elementwise() = default;
+  /// `formula`: null for none. `path`: in the block; `op`: the operation's name.
+  Elementwise(const NormFormula* formula, const Place& place, std::string_view path, std::int64_t width,
+              const BlockSizes& sizes, const char* op = "activation");
+  /// x and gate [..., width]; gate may be Var().
   Var operator()(const Var& x, const Var& gate, const Shard& shard) const;
   explicit operator bool() const { return programs_ != nullptr; }
 
  private:
   std::string name_;
+  const char* op_ = "";
   std::shared_ptr<const formula::Programs> programs_;
 };
 

@@ -124,9 +124,11 @@ std::vector<FormulaAt> formulas_of(const ModelConfig& config) {
 }
 
 bool runs_formulas(const ModelConfig& config) {
-  const auto of_mlp = [](const NetworkConfig& c) { return function_of(c.activation, c.mlp, c.gelu) != nullptr; };
-  return !formulas_of(config).empty() || of_mlp(network(config)) ||
-         (has_text(config) && of_mlp(text_tower(std::get<ViTConfig>(config))));
+  const auto of_branches = [](const NetworkConfig& c) {
+    return function_of(c.activation, c.mlp, c.gelu) != nullptr || computes_on_heads(c.placement);
+  };
+  return !formulas_of(config).empty() || of_branches(network(config)) ||
+         (has_text(config) && of_branches(text_tower(std::get<ViTConfig>(config))));
 }
 
 std::vector<BlockSizes> block_sizes(const ModelConfig& config) {

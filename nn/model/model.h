@@ -30,7 +30,8 @@ struct FormulaAt {
   bool is_activation = false;
 };
 std::vector<FormulaAt> formulas_of(const ModelConfig& config);
-/// Whether formulas compute something: also activations that are words, but for gelu in a plain MLP.
+/// Whether formulas compute something: also activations that are words, but for gelu in a plain MLP, and what attention
+/// does to its heads.
 bool runs_formulas(const ModelConfig& config);
 /// In the order of the parameters. `config` must be valid; patterns that stand for nothing freeze nothing.
 std::vector<BatchStatistic> batch_statistics(const ModelConfig& config, std::span<const std::string> freeze);

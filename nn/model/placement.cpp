@@ -192,6 +192,9 @@ const NamedPlacement kPlacements[] = {
      "Compact Transformers (arXiv:2104.05704), as its code computes it: the norm that would be the MLP's is after the "
      "sum of attention",
      {.attn = {.pre = kLN, .post = kLN}, .final = kLN}},
+    {"gated_attention",
+     "Gated Attention (arXiv:2505.06708), section 2.2: the gate of each channel after attention (G1)",
+     {.attn = kAttn, .mlp = kMlp, .final = kLN, .attn_gate = AttnGate::channel}},
     {"siamese_norm",
      "SiameseNorm (arXiv:2602.08064): two residual streams, one normalised after each branch, one before",
      {.attn = {.pre = kLN, .post = kLN}, .mlp = {.pre = kLN, .post = kLN}, .final = kLN, .stream_norm = kLN}},
@@ -213,7 +216,10 @@ const NamedPlacement kOtherNames[] = {
      {.attn = {.pre = kLN, .query = kLN, .key = kLN}, .mlp = kMlp, .final = kLN}},
     {"swin_v2",
      "respost_respost with attention by cosines; Swin Transformer V2 (arXiv:2111.09883), section 3.2",
-     {.attn = {.query = kL2, .key = kL2, .out = kLN}, .mlp = {.out = kLN}, .final = kLN}},
+     {.attn = {.query = kL2, .key = kL2, .out = kLN},
+      .mlp = {.out = kLN},
+      .final = kLN,
+      .attn_scale = AttnScale::learned}},
 };
 
 }  // namespace

@@ -211,12 +211,14 @@ struct StemSites {
   bool operator==(const StemSites&) const = default;
 };
 
-/// y = post(x + path(layer_scale * drop(out(after_proj(proj(inner(before_proj(heads))))))))
+/// y = post(x + path(layer_scale * drop(out(after_proj(proj(inner(before_proj(gate(heads)))))))))
 /// heads = softmax(query(q) key(k)^T / sqrt(d)) value(v), with q, k, v the projections of pre(x).
 /// query and key, and value if Placement says so, see one head at a time, and all heads share their parameters; the
-/// others are as wide as the model.
+/// others are as wide as the model. exclude_self: of each head without its part along the token's own value(v)
+/// (ExclusiveHeads).
 struct AttentionSites {
   NormSpec pre{}, query{}, key{}, value{}, inner{}, out{}, post{};
+  bool exclude_self = false;
   bool operator==(const AttentionSites&) const = default;
 };
 
@@ -230,6 +232,14 @@ struct MlpSites {
 /// A learned gain per head, before the output projection (NormFormer's paper) or on its output (a common variant).
 enum class HeadScale : std::uint8_t { none, before_proj, after_proj };
 constexpr auto stated_words(HeadScale) { return words<HeadScale>("none", "before_proj", "after_proj"); }
+
+/// A learned gate per head, or per channel of all heads, see HeadGate.
+enum class AttnGate : std::uint8_t { none, head, channel };
+constexpr auto stated_words(AttnGate) { return words<AttnGate>("none", "head", "channel"); }
+
+/// What queries and keys are multiplied by: 1 / sqrt(d), or a number per head, see LearnedScale.
+enum class AttnScale : std::uint8_t { fixed, learned };
+constexpr auto stated_words(AttnScale) { return words<AttnScale>("fixed", "learned"); }
 
 enum class LayerScaleKind : std::uint8_t { none, channel, scalar };
 constexpr auto stated_words(LayerScaleKind) { return words<LayerScaleKind>("none", "channel", "scalar"); }
@@ -289,6 +299,8 @@ struct Placement {
   bool in_percent = false;
   NormSpec merge{}, final{}, pooled{};
   HeadScale head_scale = HeadScale::none;
+  AttnGate attn_gate = AttnGate::none;
+  AttnScale attn_scale = AttnScale::fixed;
   bool residual_scale = false;  // a learned gain per channel on the shortcut of the MLP
   LayerScale layer_scale{};
   InitGain init_gain{};

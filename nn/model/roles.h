@@ -18,6 +18,7 @@ enum class Role : std::uint8_t {
   q,
   k,
   v,
+  gate,  // of heads; begins like q, of which it is a part in the code of its authors
   proj,
   fc1,
   fc2,
@@ -28,7 +29,7 @@ enum class Role : std::uint8_t {
   head_dist,
   norm,
   layer_scale,
-  gain,  // of heads and of the MLP's shortcut
+  gain,  // of heads, of the MLP's shortcut, and the logarithms of what scores are multiplied by
   positions,
   class_token,
   distill_token,
@@ -44,12 +45,13 @@ struct LinearRow {
   Role role;
   std::string_view path;
   Rows rows;
-  bool qkv = false;  // one of the projections that attention compares and mixes
+  bool qkv = false;  // one of the projections of attention's input
 };
 inline constexpr LinearRow kLinears[] = {{.role = Role::patch_embed, .path = "patch_embed", .rows = Rows::patches},
                                          {.role = Role::q, .path = "attn.q", .rows = Rows::attended, .qkv = true},
                                          {.role = Role::k, .path = "attn.k", .rows = Rows::attended, .qkv = true},
                                          {.role = Role::v, .path = "attn.v", .rows = Rows::attended, .qkv = true},
+                                         {.role = Role::gate, .path = "attn.gate", .rows = Rows::attended, .qkv = true},
                                          {.role = Role::proj, .path = "attn.proj", .rows = Rows::attended},
                                          {.role = Role::fc1, .path = "mlp.fc1", .rows = Rows::tokens},
                                          {.role = Role::fc2, .path = "mlp.fc2", .rows = Rows::tokens},

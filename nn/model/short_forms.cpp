@@ -31,8 +31,8 @@ Var continuing(const Var& x, Tokens tokens) {
 }
 
 Var AttentionBranch::first_heads(const Var& h, const Shard& shard) const {
-  const Var q = query_.of_heads(qkv_(0, 1, continuing(h, Tokens::first), shard), heads_, shard);
-  if (key_.is_identity() && value_.is_identity()) {
+  const Var q = scale_(query_.of_heads(qkv_(0, 1, continuing(h, Tokens::first), shard), heads_, shard), shard);
+  if (key_.is_identity() && value_.is_identity() && exclusive_.is_identity()) {
     const Var kv = qkv_(1, 2, h, shard);
     shard.tape.at(residual_.name().c_str());
     return token_attention(q, kv, heads_);
@@ -40,7 +40,7 @@ Var AttentionBranch::first_heads(const Var& h, const Shard& shard) const {
   const Var k = key_.of_heads(qkv_(1, 1, h, shard), heads_, shard);
   const Var v = value_.of_heads(qkv_(2, 1, h, shard), heads_, shard);
   shard.tape.at(residual_.name().c_str());
-  return token_attention(q, k, v, heads_);
+  return exclusive_(token_attention(q, k, v, heads_), continuing(v, Tokens::first), shard);
 }
 
 Var Block::first_token(const Var& x, const Shard& shard) const {

@@ -51,6 +51,15 @@ bool uses_batch_norm(const Placement& placement) {
   return any_norm(placement, [](const NormSpec& spec) { return parts_of(spec.kind).over == Statistics::batch; });
 }
 
+bool excludes_self(const Placement& placement) {
+  const auto excludes = [](const auto& sites) { return sites.attn.exclude_self; };
+  return excludes(placement) || std::any_of(placement.blocks.begin(), placement.blocks.end(), excludes);
+}
+
+bool computes_on_heads(const Placement& placement) {
+  return placement.attn_gate != AttnGate::none || placement.attn_scale != AttnScale::fixed || excludes_self(placement);
+}
+
 bool mean_is_bias(const NormSpec& spec, std::int64_t width) {
   const std::int64_t groups = setting(spec, &NormSpec::groups);
   return parts_of(spec.kind).op == NormOp::group_norm && (groups == 0 || groups == width);

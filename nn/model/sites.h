@@ -127,6 +127,10 @@ const NormSpec& norm_at(const Placement& placement, const SiteRow& site, std::in
 
 /// Whether some site is a batch norm, so that shards must meet in every step.
 bool uses_batch_norm(const Placement& placement);
+/// Whether heads are exclusive in some block.
+bool excludes_self(const Placement& placement);
+/// Whether attention has a gate, a learned scale or exclusive heads (nn/model/heads.h) in some block.
+bool computes_on_heads(const Placement& placement);
 /// Whether the mean of this norm's output over the tokens is its bias, whatever its input.
 bool mean_is_bias(const NormSpec& spec, std::int64_t width);
 /// Whether every norm has statistics per token or none, so that no norm makes a token depend on another.

@@ -255,7 +255,7 @@ inline std::vector<OpCase> attention_cases(Arena& memory) {
   return cases;
 }
 
-/// Activations that are formulas, in rows of other widths.
+/// Activations that are formulas, in rows of other widths, and what attention does to its heads.
 inline std::vector<OpCase> elementwise_cases() {
   std::vector<OpCase> cases;
   for (const auto& [text, cols, of_itself] : formula::kElementwiseCases)

@@ -17,7 +17,7 @@ struct TestFormula {
   DType dtype;
   Site site{.channels = sizes.channels, .tokens = sizes.tokens, .depth = 12, .block = 3};
   bool elementwise = false;
-  Tree tree() const { return elementwise ? parse_elementwise(text) : tree_of(text, parameters); }
+  Tree tree() const { return elementwise ? parse_rows(text) : tree_of(text, parameters); }
   /// Values that are read at once where nothing is aligned worse than the rows are.
   int vector() const {
     const int whole = int(16 / size_of(dtype));
@@ -90,15 +90,28 @@ inline std::vector<TestFormula> edge_formulas() {
   return out;
 }
 
+/// Of what attention does to its heads, see nn/model/heads.h.
+inline constexpr const char *kHeadGate = "x * sigmoid(g)", *kHeadScale = "exp(min(x, log(100)))",
+                            *kExclusive = "x - g * (dot(x, g) / max(dot(g, g), 1e-24))";
 /// Of tests/autograd/op_cases.h: of x and perhaps a gate, which may be x itself.
 struct ElementwiseCase {
   const char* text;
   std::int64_t cols;
   bool of_itself = false;
 };
-inline constexpr ElementwiseCase kElementwiseCases[] = {
-    {"silu(x)", 5}, {"x * sigmoid(1.702 * x)", 37}, {"relu(x)^2 + 0.1 * x", 5}, {"silu(x) * g", 5}, {"gelu(x) * g", 72},
-    {"x + g", 5},   {"tanh(x) * g", 8, true},       {"relu(x) * g", 264}};
+inline constexpr ElementwiseCase kElementwiseCases[] = {{"silu(x)", 5},
+                                                        {"x * sigmoid(1.702 * x)", 37},
+                                                        {"relu(x)^2 + 0.1 * x", 5},
+                                                        {"silu(x) * g", 5},
+                                                        {"gelu(x) * g", 72},
+                                                        {"x + g", 5},
+                                                        {"tanh(x) * g", 8, true},
+                                                        {"relu(x) * g", 264},
+                                                        {kHeadGate, 24},
+                                                        {kHeadScale, 3},
+                                                        {kExclusive, 1},
+                                                        {kExclusive, 5},
+                                                        {kExclusive, 64}};
 /// Of tests/core/formula/gate_test.cpp.
 inline constexpr Sizes kGateSizes{2, 3, 37};
 inline const char* const kOfGates[] = {"relu(x)",
@@ -140,6 +153,14 @@ inline std::vector<TestFormula> elementwise_formulas() {
     add(text, {1, 1, 20}, DType::f32);
   add("silu(x) * g", {1, 1, 4}, DType::f32);
   for (const std::int64_t width : {24, 48, 96}) add("gelu(x) * g", {1, 1, width}, DType::f64);
+  // The small networks' widths, heads and widths of heads, and those of fixtures.
+  for (const std::int64_t width : {12, 48}) add(kHeadGate, {1, 1, width}, DType::f64);
+  for (const std::int64_t heads : {2, 4}) add(kHeadScale, {1, 1, heads}, DType::f64);
+  for (const std::int64_t width : {6, 12}) add(kExclusive, {1, 1, width}, DType::f64);
+  for (const DType type : kTypes) add(kExclusive, {1, 1, 8}, type);
+  add(kHeadGate, {1, 1, 8}, DType::f32);
+  add(kHeadScale, {1, 1, 2}, DType::f32);
+  add(kExclusive, {1, 1, 4}, DType::f32);
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Any text as a formula of a norm and of an activation: refused with a place in the text, or taken; then its own text
-// has the same tree, and programs are made of it.
+// Any text as a formula of a norm, of an activation and of rows: refused with a place in the text, or taken; then its
+// own text has the same tree, and programs are made of it.
 #include "core/formula/program.h"
 #include "tests/fuzz/target.h"
 
@@ -37,5 +37,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text = text_of(data, size);
   check(text, parameters, [&](std::string_view t) { return parse(t, names); });
   check(text, {{.name = "progress"}}, parse_elementwise);
+  check(text, {{.name = "progress"}}, parse_rows);
   return 0;
 }

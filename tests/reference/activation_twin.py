@@ -94,16 +94,22 @@ def config(gated, keys):
     } | keys  # fmt: skip
 
 
-def make(name, activation, gated):
+def make(name, activation, gated, change):
     torch.manual_seed(sum(name.encode()))
     model = VisionTransformer(
         img_size=SIDE, patch_size=PATCH, embed_dim=WIDTH, depth=DEPTH, num_heads=HEADS, mlp_ratio=HIDDEN / WIDTH,
         num_classes=CLASSES, class_token=False, global_pool="avg", fc_norm=False, act_layer=activation,
         **({"mlp_layer": SwiGLU} if gated else {}))  # fmt: skip
+    for block in model.blocks:
+        change(block)
     with torch.no_grad():
         for key, p in model.named_parameters():
             gain = our_name(key, p)[0][0].endswith("gamma")
             p.copy_(torch.randn_like(p) * (0.2 if gain or p.ndim < 2 else p[0].numel() ** -0.5) + float(gain))
+            if "logit_scale" in key:
+                p.copy_(torch.linspace(1, 6, p.numel()))  # the last is beyond the limit
+            if key.endswith("key.gamma"):
+                p.mul_(0.1)  # so that 100 times a product is no large number
     return model
 
 
@@ -112,8 +118,8 @@ def parameters(model, prefix):
             for ours, v in our_name(key, value.detach().float())}  # fmt: skip
 
 
-def write(folder, name, activation, gated, keys):
-    model = make(name, activation, gated)
+def write(folder, name, activation, gated, keys, change=lambda block: None):
+    model = make(name, activation, gated, change)
     images = torch.randn(BATCH, SIDE, SIDE, 3)
     labels = torch.arange(BATCH) % CLASSES
     narrow = evaluate(model, images, labels)
@@ -156,8 +162,8 @@ def train(model, images, labels):
     return out
 
 
-def write_training(folder, name, activation, gated, keys):
-    model = make("train " + name, activation, gated)
+def write_training(folder, name, activation, gated, keys, change=lambda block: None):
+    model = make("train " + name, activation, gated, change)
     images = torch.randn(BATCHES, 6, SIDE, SIDE, 3)
     labels = torch.arange(BATCHES * 6).reshape(BATCHES, 6) % CLASSES
     tensors = {"in/images": images, "const/labels": labels.to(torch.int32)} | parameters(model, "param/")
@@ -176,10 +182,15 @@ def write_training(folder, name, activation, gated, keys):
     save_file(tensors, folder / f"{name}.safetensors", metadata)
 
 
-def main():
-    models, trainings = (pathlib.Path(sys.argv[1]) / part for part in ("models", "train"))
-    for folder in (models, trainings):
+def folders():
+    out = [pathlib.Path(sys.argv[1]) / part for part in ("models", "train")]
+    for folder in out:
         folder.mkdir(parents=True, exist_ok=True)
+    return out
+
+
+def main():
+    models, trainings = folders()
     for name, case in CASES.items():
         write(models, name, *case)
     for name in TRAINED:
@@ -187,4 +198,5 @@ def main():
     print(f"timm {timm.__version__}, torch {torch.__version__}: {len(CASES) + len(TRAINED)} files")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -34,6 +34,8 @@ const Words<ActivationKind> kActivations{{"gelu", ActivationKind::gelu},
                                          {"relu", ActivationKind::relu},
                                          {"silu", ActivationKind::silu},
                                          {"relu_squared", ActivationKind::relu_squared}};
+const Words<AttnGate> kGates{{"head", AttnGate::head}, {"channel", AttnGate::channel}};
+const Words<AttnScale> kScales{{"learned", AttnScale::learned}};
 const Words<bool> kModes{{"train", true}, {"eval", false}};
 const Words<HeadScale> kHeadScales{
     {"none", HeadScale::none}, {"before_proj", HeadScale::before_proj}, {"after_proj", HeadScale::after_proj}};
@@ -162,6 +164,9 @@ void read_common(ObjectReader& reader, ModelCase& model, Config& c) {
   }
   Placement& p = c.placement;
   p.head_scale = meaning(reader, "head_scale", kHeadScales);
+  if (reader.has("attn_gate")) p.attn_gate = meaning(reader, "attn_gate", kGates);
+  if (reader.has("attn_scale")) p.attn_scale = meaning(reader, "attn_scale", kScales);
+  if (reader.has("exclude_self")) p.attn.exclude_self = reader.boolean("exclude_self");
   p.residual_scale = reader.boolean("residual_scale");
   p.layer_scale.kind = meaning(reader, "layer_scale", kLayerScales);
   model.training = meaning(reader, "mode", kModes);

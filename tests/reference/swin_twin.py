@@ -66,6 +66,8 @@ def timm_model(case):
     for module in model.modules():
         if case["gated"] and hasattr(module, "mlp"):
             module.mlp = SwiGLU(module.dim, int(module.dim * case["ratio"]))
+        if hasattr(module, "attn"):
+            case["change"](module)
     return model
 
 
@@ -159,11 +161,11 @@ def config(case, padding):
         "mlp": {"pre": norm} | none("hidden", "inner", "out", "post"),
         "merge": norm,
         "final": norm,
-    } | ({"mlp_form": "gated"} if case["gated"] else {})
+    } | ({"mlp_form": "gated"} if case["gated"] else {}) | case["keys"]
 
 
 def write(folder, name, case, padding, seed):
-    case = dict(patch=4, width=12, ratio=2, batch=3, qkv_bias=True, gated=False) | case
+    case = dict(patch=4, width=12, ratio=2, batch=3, qkv_bias=True, gated=False, change=lambda block: None, keys={}) | case
     torch.manual_seed(seed)
     model = (timm_model if padding == "after_shift" else torchvision_model)(case)
     with torch.no_grad():
@@ -172,6 +174,10 @@ def write(folder, name, case, padding, seed):
             p.copy_(torch.randn_like(p) * (0.2 if gain or p.ndim < 2 else p[0].numel() ** -0.5) + float(gain))
             if "bias_table" in key:
                 p.copy_(torch.randn_like(p) * 0.5)
+            if "logit_scale" in key:
+                p.copy_(torch.linspace(1, 6, p.numel()))  # the last is beyond the limit
+            if key.endswith("key.gamma"):
+                p.mul_(0.1)  # so that 100 times a product is no large number
     images = torch.randn(case["batch"], *(side * case["patch"] for side in case["grid"]), 3)
     labels = torch.arange(case["batch"]) % CLASSES
     narrow = evaluate(model, images, labels)
@@ -209,4 +215,5 @@ def main():
         sys.exit(subprocess.run(command, env=os.environ | {"REFERENCE_DIR": str(root)}).returncode)
 
 
-main()
+if __name__ == "__main__":
+    main()

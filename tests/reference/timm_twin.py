@@ -21,7 +21,7 @@ import timm
 import torch
 from safetensors.torch import load_file, save_file
 from timm.data import create_transform
-from timm.layers import SwiGLU
+from timm.layers import Attention, SwiGLU
 from torchvision.datasets import ImageFolder
 
 TOLERANCE = 1e-4
@@ -30,6 +30,12 @@ HALF = ([0.5] * 3, [0.5] * 3)
 TOKEN = {"image_size": 224, "num_classes": 1000, "pool": "token", "pos_embed_class": True}
 GAP = {"image_size": 224, "num_classes": 1000, "pool": "gap"}
 POOLED = {"base": "pre_pre", "final": "none", "pooled": "layer_norm"}
+
+
+class GatedAttention(Attention):
+    def __init__(self, *arguments, **keys):
+        super().__init__(*arguments, gated=True, **keys)
+
 
 # name: timm's constructor, normlab's name, normalization of the images.
 MODELS = {
@@ -65,6 +71,11 @@ MODELS = {
     "vit_small_patch16_swiglu_224": (
         {"base": "vit_small_patch16_224", "mlp_layer": SwiGLU, "act_layer": "silu"},
         TOKEN | {"variant": "S/16", "mlp": "gated"},
+        "half",
+    ),
+    "vit_small_patch16_gated_224": (
+        {"base": "vit_small_patch16_224", "attn_layer": GatedAttention},
+        TOKEN | {"variant": "S/16", "placement": {"base": "pre_pre", "attn_gate": "channel"}},
         "half",
     ),
 }
@@ -252,6 +263,9 @@ def fixture(folder):
     write("timm_swiglu", {"mlp_layer": SwiGLU, "act_layer": "silu", "scale_mlp_norm": True, "depth": 1},
           token | {"pos_embed_class": True, "depth": 1, "mlp": "gated",
                    "placement": {"base": "pre_pre", "mlp": {k: sites[k] for k in ("pre", "inner")}}})  # fmt: skip
+    write("timm_gated", {"attn_layer": GatedAttention, "depth": 1},
+          token | {"pos_embed_class": True, "depth": 1,
+                   "placement": {"base": "pre_pre", "attn_gate": "channel"}})  # fmt: skip
     write("timm_distilled", {"base": "deit_tiny_distilled_patch16_224", "depth": 1},
           token | {"pos_embed_class": True, "distill_token": True, "depth": 1})  # fmt: skip
     # Shifted windows, and one stage with an odd side.

@@ -56,7 +56,7 @@ Var bhyt_composed(V v) {
 
 OpCase activation_op(const char* text, const Shape& shape, bool of_itself) {
   const auto programs = std::make_shared<formula::Programs>(
-      formula::parse_elementwise(text), formula::Site{.channels = shape.back()}, std::vector<formula::Parameter>());
+      formula::parse_rows(text), formula::Site{.channels = shape.back()}, std::vector<formula::Parameter>());
   const bool gated = programs->tree.reads(formula::kGate);
   const OpInput x(shape, 0.3, 0.8);
   return {text, std::vector<OpInput>(gated && !of_itself ? 2 : 1, x), {}, [=](V v) {

@@ -87,7 +87,8 @@ constexpr auto rows_of(const T*) {
 }
 template <std::same_as<AttentionSites> T>
 constexpr auto rows_of(const T*) {
-  return site_fields<T>();
+  return std::tuple_cat(site_fields<T>(), std::tuple{field("exclude_self", &T::exclude_self,
+                                                           "each head loses its part along the token's own value")});
 }
 template <std::same_as<MlpSites> T>
 constexpr auto rows_of(const T*) {
@@ -116,6 +117,12 @@ constexpr auto rows_of(const T*) {
       site_fields<T>(),
       std::tuple{
           field("head_scale", &T::head_scale, "a learned gain per head"),
+          field("attn_gate", &T::attn_gate,
+                "the joined heads are multiplied by sigmoid(gate(h)), where h is the input of q, k and v: one gate per "
+                "head, or per channel"),
+          field(
+              "attn_scale", &T::attn_scale,
+              "what q k^T is multiplied by: 1 / sqrt(d), or a learned number per head, 10 at the start and at most 100"),
           field("residual_scale", &T::residual_scale, "a learned gain per channel on the shortcut of the MLP"),
           field("layer_scale", &T::layer_scale, "a learned gain on both branches"),
           field(

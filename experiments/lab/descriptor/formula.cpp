@@ -33,14 +33,18 @@ std::string times(bool has_gain, const char* gain, const std::string& x) { retur
 
 std::string attention_inside(Around around, const Placement& p, const AttentionSites& s) {
   const std::string added = around.model == ModelKind::swin ? " + bias" : "";
-  const std::string heads = times(p.head_scale == HeadScale::before_proj, "g", "heads");
+  const std::string gated = p.attn_gate == AttnGate::none ? "heads" : "heads * sigmoid(gate(h))";
+  const std::string heads = times(p.head_scale == HeadScale::before_proj, "g", gated);
   const std::string out = times(p.head_scale == HeadScale::after_proj, "g", "proj(" + around(s.inner, heads) + ")");
   const auto words = [](const NormSpec& spec, bool given, const char* text) {
     return given && spec.kind != NormKind::none ? text : "";
   };
+  const bool learned = p.attn_scale == AttnScale::learned;
+  const std::string v = around(s.value, "v");
+  const std::string rest = s.exclude_self ? fmt::format("y - (y . {0}) {0} / |{0}|^2, y = ", v) : "";
   return fmt::format(
-      "Attn(h) = {}, heads = softmax({} {}^T / sqrt(d){}) {}{}{}", out, around(s.query, "q"), around(s.key, "k"), added,
-      around(s.value, "v"),
+      "Attn(h) = {}, heads = {}softmax({}{} {}^T{}{}) {}{}{}", out, rest, learned ? "t " : "", around(s.query, "q"),
+      around(s.key, "k"), learned ? "" : " / sqrt(d)", added, v,
       words(s.query.kind == NormKind::none ? s.key : s.query, !p.qk_per_head, "; the norms of q and k see all heads"),
       words(s.value, p.value_per_head, "; the norm of v sees one head"));
 }
@@ -63,6 +67,8 @@ std::string gain_legend(const ModelConfig& model) {
   std::string out;
   const auto add = [&](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
   if (p.head_scale != HeadScale::none) add("g: a learned gain per head");
+  if (p.attn_gate != AttnGate::none) add(fmt::format("gate: of each {}", word_of(p.attn_gate)));
+  if (p.attn_scale == AttnScale::learned) add("t: exp(min(s, log 100)), a learned s per head, initially log 10");
   if (p.layer_scale.kind != LayerScaleKind::none)
     add(fmt::format("s: a learned {}, initially {}",
                     p.layer_scale.kind == LayerScaleKind::channel ? "gain per channel" : "scalar",
@@ -109,7 +115,9 @@ BlockFormula block_formula(const ModelConfig& model, std::int64_t block) {
     formula.mlp = "x = " + around(m.post, times(p.residual_scale, "r", x) + " + " + branch(m.out, "MLP", m.pre));
   }
   const AttentionSites plain{.pre = a.pre, .out = a.out, .post = a.post};
-  if (a != plain || p.head_scale != HeadScale::none) formula.inside.push_back(attention_inside(around, p, a));
+  if (a != plain || p.head_scale != HeadScale::none || p.attn_gate != AttnGate::none ||
+      p.attn_scale != AttnScale::fixed)
+    formula.inside.push_back(attention_inside(around, p, a));
   if (m.hidden.kind != NormKind::none || m.inner.kind != NormKind::none ||
       function_of(network(model).activation, network(model).mlp, {}))
     formula.inside.push_back(mlp_inside(around, network(model), m));
@@ -193,23 +201,31 @@ std::vector<std::string> site_changes(const ModelConfig& base, const ModelConfig
   };
   const Placement &b = placement_of(base), &p = placement_of(model);
   const std::int64_t depth = std::min(depth_of(base), depth_of(model));
-  for (const SiteRow& site : kSites) {
+  const auto add_by_block = [&](std::string_view path, const auto& text_of) {
     std::map<std::string, std::vector<std::int64_t>> changes;  // change -> blocks that share it
     for (std::int64_t i = 0; i < depth; ++i) {
-      const std::string before = norm_text(norm_at(b, site, i), kind_of(base)),
-                        after = norm_text(norm_at(p, site, i), kind_of(model));
-      if (before != after) changes[fmt::format("{}: {} -> {}", site.path, before, after)].push_back(i);
+      const std::string before = text_of(base, i), after = text_of(model, i);
+      if (before != after) changes[fmt::format("{}: {} -> {}", path, before, after)].push_back(i);
     }
     for (const auto& [change, blocks] : changes) {
       const bool all = std::int64_t(blocks.size()) == depth;
       out.push_back(all ? change : fmt::format("{} (blocks {})", change, runs_name(blocks)));
     }
-  }
+  };
+  for (const SiteRow& site : kSites)
+    add_by_block(site.path, [&](const ModelConfig& of, std::int64_t i) {
+      return norm_text(norm_at(placement_of(of), site, i), kind_of(of));
+    });
+  add_by_block("attn.exclude_self", [](const ModelConfig& of, std::int64_t i) {
+    return setting_text(placement_of(of).attention_sites(i).exclude_self);
+  });
   const auto add_setting = [&](std::string_view key, const auto& before, const auto& after) {
     add(key, setting_text(before), setting_text(after));
   };
   add_setting("posembed_out_includes_class", b.stem.posembed_out_includes_class, p.stem.posembed_out_includes_class);
   add_setting("head_scale", b.head_scale, p.head_scale);
+  add_setting("attn_gate", b.attn_gate, p.attn_gate);
+  add_setting("attn_scale", b.attn_scale, p.attn_scale);
   add_setting("residual_scale", b.residual_scale, p.residual_scale);
   add("layer_scale", layer_scale_text(b.layer_scale), layer_scale_text(p.layer_scale));
   add_setting("init_gain", b.init_gain, p.init_gain);

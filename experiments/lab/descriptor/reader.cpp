@@ -161,6 +161,8 @@ std::string site_differences(const PlacementRows& rows, const std::string& prefi
   visit_sites(other, [&](std::string_view site, const NormSpec& spec) {
     if (spec != *before[i++]) out += concat(" + ", prefix, site, "=", label_of(rows, spec));
   });
+  if (other.attn.exclude_self != base.attn.exclude_self)
+    out += concat(" + ", prefix, "attn.exclude_self=", setting_text(other.attn.exclude_self));
   return out;
 }
 
@@ -188,6 +190,8 @@ std::string difference(const PlacementRows& rows, const Placement& base, const P
   };
   add("posembed_out_includes_class", placement.stem.posembed_out_includes_class, base.stem.posembed_out_includes_class);
   add("head_scale", placement.head_scale, base.head_scale);
+  add("attn_gate", placement.attn_gate, base.attn_gate);
+  add("attn_scale", placement.attn_scale, base.attn_scale);
   add("residual_scale", placement.residual_scale, base.residual_scale);
   if (const LayerScale& scale = placement.layer_scale; scale != base.layer_scale)
     out += concat(" + layer_scale=", word_of(scale.kind),

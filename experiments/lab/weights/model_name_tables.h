@@ -36,6 +36,7 @@ inline constexpr NameRow kTimmViT[] = {
     {"blocks.{}.attn.v", "blocks.{}.attn.qkv", Row::v},
     {"blocks.{}.attn.query", "blocks.{}.attn.q_norm"},
     {"blocks.{}.attn.key", "blocks.{}.attn.k_norm"},
+    {"blocks.{}.attn.gate", "blocks.{}.attn.gate"},
     {"blocks.{}.attn.inner", "blocks.{}.attn.norm"},
     {"blocks.{}.attn.proj", "blocks.{}.attn.proj"},
     {"blocks.{}.attn.layer_scale", "blocks.{}.ls1.gamma", Row::tensor},

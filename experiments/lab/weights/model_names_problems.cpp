@@ -49,6 +49,8 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
     if (there && !has_row(rows, row)) report(Kind::place, what, ": ", table.program, " has none");
   };
   lacks(placement.head_scale != HeadScale::none, "head_scale", "head_scale");
+  lacks(placement.attn_gate != AttnGate::none, "attn.gate", "attn_gate");
+  lacks(placement.attn_scale != AttnScale::fixed, "attn.logit_scale", "attn_scale");
   lacks(placement.residual_scale, "residual_scale", "residual_scale");
   lacks(placement.layer_scale.kind != LayerScaleKind::none, "layer_scale", "layer_scale");
   const ActivationConfig& activation = network(config).activation;
@@ -59,6 +61,13 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
     report(Kind::maths, "activation: is ", word_of(activation.kind), ", but gelu in ", table.program);
   if (placement.layer_scale.kind == LayerScaleKind::scalar && has_row(rows, "layer_scale"))
     report(Kind::maths, "layer_scale: is one scalar per branch, but one gain per channel in ", table.program);
+  if (has_row(rows, "attn.gate") && placement.attn_gate == AttnGate::head)
+    report(Kind::maths, "attn_gate: is of each head, but of each channel in ", table.program);
+  if (has_row(rows, "attn.gate") && placement.attn_gate != AttnGate::none &&
+      placement.attn.inner.kind != NormKind::none)
+    report(Kind::maths, "attn_gate: precedes the norm at attn.inner, but follows it in ", table.program);
+  if (excludes_self(placement))
+    report(Kind::maths, "attn.exclude_self: is set, but heads keep all parts in ", table.program);
   if (placement.depth_scale != DepthScale::none)
     report(Kind::maths, "depth_scale: is set, but ", table.program, " does not scale norms by depth");
   if (placement.has_two_streams())
@@ -118,6 +127,8 @@ std::vector<std::string> scheme_advice(NameScheme scheme, const ModelConfig& con
         say(site, " is ", to_string(spec.kind), ": timm's network needs such a module there");
     });
     const NetworkConfig& c = network(config);
+    if (c.placement.attn_gate != AttnGate::none)
+      say("attn_gate is channel: timm needs an attn_layer derived from Attention of timm.layers with gated=True");
     if (c.mlp == MlpForm::gated) say("mlp is gated: timm needs mlp_layer=SwiGLU of timm.layers");
     if (c.activation.kind == ActivationKind::gelu) {
       if (c.gelu == GeluForm::tanh) say("gelu is tanh: timm needs act_layer=\"gelu_tanh\"");

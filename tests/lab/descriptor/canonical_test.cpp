@@ -339,7 +339,8 @@ TEST_CASE(
   CHECK(id(R"("sandwich")") == id(R"("preres_preres")"));
   CHECK(id(R"({"base": "Pre-LN", "norm": "dyt"})") == id(R"("dyt")"));
   CHECK(id(R"("qk_norm")") == id(R"({"base": "pre_pre", "attn": {"query": "layer_norm", "key": "layer_norm"}})"));
-  CHECK(id(R"("swin_v2")") == id(R"({"base": "respost_respost", "attn": {"query": "l2", "key": "l2"}})"));
+  CHECK(id(R"("swin_v2")") ==
+        id(R"({"base": "respost_respost", "attn": {"query": "l2", "key": "l2"}, "attn_scale": "learned"})"));
   CHECK(id(R"("vit_lite")") == id(R"({"base": "prepost_pre", "mlp": {"pre": "none"}})"));
   CHECK(id(R"("qk_norm")", R"({"qk_norm": {"base": "dpn"}})") == id(R"("dpn")"));
 }

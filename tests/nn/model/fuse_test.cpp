@@ -246,6 +246,29 @@ TEST_CASE("fuse: a gated MLP takes the norm before it into both layers") {
   CHECK_FALSE(uses_batch_norm(check_fused(swin, DType::f64, 1e-11).config));
 }
 
+TEST_CASE("fuse: the norm before attention is merged into its gate, too") {
+  for (const AttnGate kind : {AttnGate::head, AttnGate::channel})
+    for (const bool qkv_bias : {false, true}) {
+      CAPTURE(int(kind));
+      CAPTURE(qkv_bias);
+      ViTConfig c = small_vit(everywhere());
+      c.placement.attn_gate = kind;
+      c.placement.attn_scale = AttnScale::learned;
+      c.placement.attn.exclude_self = true;
+      c.qkv_bias = qkv_bias;
+      const FusedModel fused = check_fused(c, DType::f64, 1e-11);
+      CHECK_FALSE(uses_batch_norm(fused.config));
+      CHECK(vit_in(fused).qkv_bias);
+      CHECK(result_of(fused, "attn.pre").what ==
+            (qkv_bias ? "attn.q, attn.k, attn.v, attn.gate" : "attn.q, attn.k, attn.v, attn.gate, which gains a bias"));
+      ViTConfig of_values = small_vit("pre_pre");
+      of_values.placement.attn.value = kBN;
+      of_values.placement.attn_gate = kind;
+      of_values.qkv_bias = qkv_bias;
+      CHECK(vit_in(check_fused(of_values, DType::f64, 1e-11)).qkv_bias);
+    }
+}
+
 TEST_CASE("fuse: a bias for k gives q a bias of zeros") {
   ViTConfig c = small_vit("pre_pre");
   c.qkv_bias = false;

@@ -161,6 +161,25 @@ TEST_CASE("engine: a step of every activation gives each parameter a gradient") 
     }
 }
 
+TEST_CASE("engine: a step with gates and learned scales gives each parameter a gradient") {
+  on_each_device([] {
+    for (const AttnGate gate : {AttnGate::head, AttnGate::channel})
+      for (const bool exclude_self : {false, true}) {
+        CAPTURE(int(gate));
+        CAPTURE(exclude_self);
+        ViTConfig vit = small_vit("normformer_full");
+        SwinConfig swin = small_swin("pre_pre");
+        for (Placement* p : {&vit.placement, &swin.placement}) {
+          p->attn_gate = gate;
+          p->attn_scale = AttnScale::learned;
+          p->attn.exclude_self = exclude_self;
+        }
+        check_gradients(vit);
+        check_gradients(swin);
+      }
+  });
+}
+
 TEST_CASE("engine: a distillation token and its head get a gradient") {
   on_each_device([] {
     ViTConfig c = small_vit("pre_pre");

@@ -26,6 +26,9 @@ std::string written_out(const Placement& placement) {
   });
   if (placement.head_scale == HeadScale::before_proj) add("head_scale", "before_proj");
   if (placement.head_scale == HeadScale::after_proj) add("head_scale", "after_proj");
+  if (placement.attn_gate != AttnGate::none) add("attn_gate", word_of(placement.attn_gate));
+  if (placement.attn_scale != AttnScale::fixed) add("attn_scale", word_of(placement.attn_scale));
+  if (placement.attn.exclude_self) add("attn.exclude_self", "true");
   if (placement.residual_scale) add("residual_scale", "true");
   if (placement.layer_scale == LayerScale{.kind = LayerScaleKind::channel}) add("layer_scale", "channel");
   if (placement.init_gain.rule != InitGainRule::number) add("init_gain", word_of(placement.init_gain.rule));
@@ -107,6 +110,7 @@ const std::map<std::string, std::string> kExpected = {
      "blocks.0=(attn.pre=rms_norm attn.query=rms_norm attn.key=rms_norm attn.value=rms_norm mlp.pre=rms_norm)"},
     {"deepnorm", "attn.post=LN mlp.post=LN init_gain=deepnorm residual_factor=deepnorm"},
     {"keel", "attn.pre=LN attn.post=LN mlp.pre=LN mlp.post=LN final=LN residual_factor=keel"},
+    {"gated_attention", "attn.pre=LN mlp.pre=LN final=LN attn_gate=channel"},
     {"siamese_norm", "attn.pre=LN attn.post=LN mlp.pre=LN mlp.post=LN final=LN stream_norm=LN"},
     {"lns", "attn.pre=LN mlp.pre=LN final=LN depth_scale=rsqrt"},
     {"derf", "attn.pre=derf mlp.pre=derf final=derf"},

@@ -22,6 +22,8 @@ Config full(Config c) {
     if ((std::is_same_v<Config, ViTConfig> ? row.vit_lacks : row.swin_lacks).empty()) spec = norm_of(NormKind::dyt);
   });
   c.placement.head_scale = HeadScale::before_proj;
+  c.placement.attn_gate = AttnGate::head;
+  c.placement.attn_scale = AttnScale::learned;
   c.placement.layer_scale.kind = LayerScaleKind::channel;
   return c;
 }

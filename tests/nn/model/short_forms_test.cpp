@@ -142,6 +142,30 @@ TEST_CASE("short forms: a gated MLP gives the same") {
   }
 }
 
+TEST_CASE("short forms: gates, learned scales and exclusive heads give the same") {
+  for (const char* placement : {"pre_pre", "normformer_full", "bn_extra_attn"})
+    for (const AttnGate gate : {AttnGate::none, AttnGate::head, AttnGate::channel})
+      for (const bool rest : {false, true}) {
+        CAPTURE(placement);
+        CAPTURE(int(gate));
+        CAPTURE(rest);
+        const auto change = [&](Placement& p) {
+          p.attn_gate = gate;
+          p.attn_scale = rest ? AttnScale::learned : AttnScale::fixed;
+          p.attn.exclude_self = rest;
+        };
+        ViTConfig c = with_class_token(placement);
+        change(c.placement);
+        check_drop_path(c);
+        const Computed alone = compute(c, true), all = compute(c, false);
+        CHECK(furthest(alone.gradient, all.gradient) < 1e-12);
+        CHECK(furthest(alone.logits, all.logits) < 1e-12);
+        SwinConfig swin = small_swin(placement);
+        change(swin.placement);
+        check_drop_path(swin);
+      }
+}
+
 TEST_CASE("short forms: formulas give the same, and those over an image see all of its tokens") {
   for (const auto& [text, over] : {std::pair{"gamma * x / rms(x) * N / 16 + beta", Statistics::row},
                                    {"gamma * tanh(x) * (1 + block / depth)", Statistics::none},

@@ -86,8 +86,8 @@ TEST_CASE("ranks on GPUs: Swin, drop-path, dropout and an average of the weights
   check_gpus(c, 2);
 }
 
-TEST_CASE("ranks on GPUs: norms and activations that are formulas, in two shards") {
-  for (const ViTConfig& model : {with_formulas(), with_gates()}) {
+TEST_CASE("ranks on GPUs: norms and activations that are formulas, and heads, in two shards") {
+  for (const ViTConfig& model : {with_formulas(), with_gates(), with_heads(small_vit("pre_pre"), AttnGate::head)}) {
     Case c = small_case();
     c.model = model;
     check_gpus(c, 2);

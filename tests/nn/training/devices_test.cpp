@@ -174,6 +174,21 @@ TEST_CASE("devices: networks with activations and gated MLPs train as on the CPU
   check_devices(swin, DType::f64, 1e-10, 1e-9);
 }
 
+TEST_CASE("devices: networks with gates, learned scales and exclusive heads train as on the CPU") {
+  for (const AttnGate gate : {AttnGate::head, AttnGate::channel}) {
+    const ViTConfig all = with_heads(small_vit("pre_pre"), gate);
+    check_devices(all, DType::f64, 1e-10, 1e-9);
+    check_devices(all, DType::f32, 1e-5, 2e-3);
+    check_devices(with_heads(dropping(), gate), DType::f64, 1e-10, 1e-9);
+    check_devices(with_heads(small_swin("bn_ffnbn"), gate), DType::f64, 1e-10, 1e-9);
+  }
+  // With dropout all parts together are further from double than a part.
+  ViTConfig gated = dropping(), exclusive = dropping();
+  gated.placement.attn_gate = AttnGate::head;
+  exclusive.placement.attn.exclude_self = true;
+  for (const ViTConfig& c : {gated, exclusive}) check_devices(c, DType::f32, 1e-5, 2e-3);
+}
+
 TEST_CASE("devices: soft targets train as on the CPU") {
   check_devices(small_vit("pre_pre"), DType::f64, 1e-10, 1e-9, nullptr, true);
 }

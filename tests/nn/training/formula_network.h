@@ -36,5 +36,14 @@ inline ViTConfig with_gates() {
                   interned({.tree = formula::parse_elementwise(formula::kOfHidden), .text = formula::kOfHidden})};
   return c;
 }
+/// With everything that attention does to its heads, of unit queries and keys.
+template <class Config>
+Config with_heads(Config c, AttnGate gate) {
+  c.placement.attn_gate = gate;
+  c.placement.attn_scale = AttnScale::learned;
+  c.placement.attn.exclude_self = true;
+  c.placement.attn.query = c.placement.attn.key = norm_of(NormKind::l2);
+  return c;
+}
 
 }  // namespace normlab
