@@ -94,7 +94,8 @@ void AttentionBranch::prepare(Backend& backend, std::int64_t images, std::int64_
 
 MlpBranch::MlpBranch(ParameterSet& p, BranchConfig c)
     : gelu_(c.gelu),
-      function_(function_of(c.activation, c.mlp, c.gelu), c.place, "mlp.activation", c.sizes.mlp_dim, c.sizes),
+      function_(function_of(c.activation, c.mlp, c.gelu), c.place.prefix() + "mlp.activation", c.sizes.mlp_dim, c.sizes,
+                c.place.layer),
       dropout_(c.dropout.hidden),
       hidden_name_(c.place.prefix() + "hidden") {
   c.place.branch = "mlp";

@@ -135,7 +135,10 @@ class Fuser {
     } catch (const InputError& error) {
       throw InputError(concat(site, ": ", error.what()));
     }
-    for (const char* name : {"gamma", "beta", "running_mean", "running_var"}) tensors_.erase(concat(site, ".", name));
+    if (const auto eta = tensors_.find(site + ".eta"); eta != tensors_.end())  // BN(x) + eta x
+      for (double& scale : norm.scale) scale += eta->second.values.front();
+    for (const char* name : {"gamma", "beta", "running_mean", "running_var", "eta", "row_gamma", "row_beta"})
+      tensors_.erase(concat(site, ".", name));
     return norm;
   }
 

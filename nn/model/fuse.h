@@ -48,6 +48,7 @@ struct FusedModel {
 /// - If attn.out follows a head scale, the head scale is merged into proj too, in all blocks; HeadScale becomes none.
 /// - final lies before the pooling. Mean and token selection commute with it, so it is merged after them, unless
 ///   `pooled` has a norm of another kind.
+/// - prep_bn is merged as its evaluation: BN(x) + eta x.
 /// - Also kept: attn.pre if windows are padded after it; norms of other kinds.
 /// `tensors` must be exactly the parameters and running statistics of `config`. Throws InputError for the first that is
 /// not, and for a merged value that is not finite in float.

@@ -15,6 +15,7 @@ InitRule uniform_within(double a, std::string_view source) {
   return {.distribution = Distribution::uniform, .scale = a, .source = source};
 }
 InitRule gaussian(double std) { return {.distribution = Distribution::normal, .scale = std}; }
+InitRule gate_normal() { return {.distribution = Distribution::truncated_normal, .scale = 0.02, .cut = 3}; }
 InitRule timm_normal() {  // PyTorch's trunc_normal_ cuts at +-2, not at two deviations
   return {.distribution = Distribution::truncated_normal, .scale = 0.02, .cut = 2 / 0.02};
 }
@@ -120,6 +121,7 @@ InitRule rule_of(const ParameterInfo& info, const Config& c) {
     return rule;
   }
   if (info.role == Role::layer_scale) return constant(layer_scale_init(c.placement.layer_scale, block_count(c)));
+  if (info.role == Role::norm && info.fan_in > 0) return gate_normal();
   return info.role == Role::norm || info.role == Role::gain ? constant(info.start) : token(c, info.role);
 }
 

@@ -1,5 +1,7 @@
 #include "nn/model/layers.h"
 
+#include <charconv>
+
 #include "core/backend.h"
 #include "core/formula/program.h"
 #include "nn/model/norm_formula.h"
@@ -78,6 +80,13 @@ Tensor progress_of(const Var& x, const Shard& shard) {
   return progress;
 }
 
+/// l x + (1 - l) g, where l falls from 1 to 0 in this share of the training.
+std::string falling_mix(double share) {
+  char digits[32];
+  const std::string_view text(digits, std::to_chars(digits, digits + sizeof digits, share).ptr);
+  return concat("max(1 - progress / ", text, ", 0) * x + min(progress / ", text, ", 1) * g");
+}
+
 }  // namespace
 
 Norm::Norm(ParameterSet& parameters, const Place& place, const SiteRow& row, const Placement& placement,
@@ -99,6 +108,22 @@ Norm::Norm(ParameterSet& parameters, const Place& place, const SiteRow& row, con
   if (has_shift(spec_)) shift_ = add(".shift", {1}, 0.0);
   if (parts.learns.gamma) gamma_ = add(".gamma", {width_}, setting(spec_, &NormSpec::gamma_init));
   if (parts.learns.beta) beta_ = add(".beta", {width_}, setting(spec_, &NormSpec::beta_init));
+  if (parts.op == NormOp::gated_norm) {
+    const auto matrix = [&](const char* last, std::int64_t out, std::int64_t in) {
+      return parameters.add(name_ + last, {out, in},
+                            {.role = Role::norm, .place = place, .site = &row, .decays = true, .fan_in = in});
+    };
+    down_ = matrix(".down", spec_.rank, width_);
+    up_ = matrix(".up", width_, spec_.rank);
+    hidden_ = Elementwise(elementwise_formula("silu(x)"), name_, spec_.rank, sizes, place.layer);
+    mixed_ = Elementwise(elementwise_formula("x * sigmoid(g)"), name_, width_, sizes, place.layer);
+  }
+  if (parts.op == NormOp::prep_bn) {
+    eta_ = add(".eta", {1}, 1.0);
+    row_gamma_ = add(".row_gamma", {width_}, 1.0);
+    row_beta_ = add(".row_beta", {width_}, 0.0);
+    mixed_ = Elementwise(elementwise_formula(falling_mix(spec_.decay_share)), name_, width_, sizes, place.layer);
+  }
   const bool scaled = row.is(&AttentionSites::pre) || row.is(&MlpSites::pre);
   if (scaled && !is_identity()) factor_ = Factor(parameters, depth_scale(placement, place.layer));
   if (parts.op == NormOp::product) {
@@ -122,11 +147,11 @@ Norm::Norm(ParameterSet& parameters, const Place& place, const SiteRow& row, con
   }
 }
 
-Elementwise::Elementwise(const NormFormula* formula, const Place& place, std::string_view path, std::int64_t width,
-                         const BlockSizes& sizes, const char* op)
-    : name_(concat(place.prefix(), path)), op_(op) {
+Elementwise::Elementwise(const NormFormula* formula, std::string name, std::int64_t width, const BlockSizes& sizes,
+                         std::int64_t layer, const char* op)
+    : name_(std::move(name)), op_(op) {
   if (formula == nullptr) return;
-  const formula::Site at = formula_site(*formula, formula::Site{}.eps, width, sizes, place.layer);
+  const formula::Site at = formula_site(*formula, formula::Site{}.eps, width, sizes, layer);
   programs_ = std::make_shared<formula::Programs>(formula->tree, at, formula->parameters_at(at));
 }
 
@@ -156,14 +181,19 @@ Var Norm::operator()(const Var& x, const Shard& shard) const {
   if (is_identity()) return x;  // the next operation still belongs to the previous place
   shard.tape.at(name_.c_str());
   Var gamma = gamma_ < 0 ? Var() : shard.parameter(gamma_), beta = beta_ < 0 ? Var() : shard.parameter(beta_);
-  // Gain and bias are smaller than the result. A gain per channel in alpha is a third thing that it is linear in.
-  const bool after = gamma_ < 0 || parts_of(spec_.kind).learns.alpha == Alpha::channels;
+  // Gain and bias are smaller than the result. A gain per channel in alpha is a third thing that it is linear in, and a
+  // norm of several operations is not gain and bias alone.
+  const NormParts& parts = parts_of(spec_.kind);
+  const bool after = gamma_ < 0 || parts.learns.alpha == Alpha::channels || parts.inner > 0;
   if (!after && !factor_.is_identity()) {
     gamma = factor_(gamma, shard);
     if (beta) beta = factor_(beta, shard);
   }
   const Var y = normed(x, gamma, beta, shard);
-  shard.show(&Observers::norm, name_, [&] { return NormSeen{x, y, gamma, beta}; });
+  const Var none;
+  shard.show(&Observers::norm, name_, [&] {
+    return parts.inner > 0 ? NormSeen{x, y, none, none} : NormSeen{x, y, gamma, beta};
+  });
   return after ? factor_(y, shard) : y;
 }
 
@@ -203,20 +233,41 @@ Var Norm::normed(const Var& x, const Var& gamma, const Var& beta, const Shard& s
       const Var by_image = reshape(x, {images, shape.rows() / images, shape.back()});
       return reshape(group_norm(by_image, gamma, beta, groups > 0 ? groups : width_, spec_.eps), shape);
     }
-    case NormOp::batch_norm: {
-      const ParameterSet& parameters = shard.step.parameters;
-      const Tensor mean = parameters.buffer(running_mean_), var = parameters.buffer(running_var_);
-      if (!shard.step.training || parameters.is_frozen(gamma_))
-        return batch_norm_frozen(x, gamma, beta, mean, var, spec_.eps);
-      return batch_norm(x, gamma, beta, mean, var, shard.slice,
-                        {.eps = spec_.eps,
-                         .momentum = spec_.momentum,
-                         .statistics_batch = spec_.statistics_batch,
-                         .step_images = spec_.running == RunningFrom::all_groups ? shard.step_images() : 0,
-                         .part_begin = shard.step.part_begin});
+    case NormOp::batch_norm:
+      return batch_normed(x, gamma, beta, shard);
+    case NormOp::gated_norm: {
+      const Var y = rms_norm(x, gamma, spec_.eps), down = linear(y, shard.weight(down_), Var());
+      const Var up = linear(hidden_(down, Var(), shard), shard.weight(up_), Var()), out = mixed_(y, up, shard);
+      shard.done_with(y, out);
+      return out;
+    }
+    case NormOp::prep_bn: {
+      const Var normed = batch_normed(x, gamma, beta, shard), batch = add(normed, scale(x, shard.parameter(eta_)));
+      shard.done_with(normed, batch);
+      if (!takes_batch_statistics(shard)) return batch;
+      const Var row = layer_norm(x, shard.parameter(row_gamma_), shard.parameter(row_beta_), spec_.eps);
+      const Var out = mixed_(row, batch, shard);
+      shard.done_with(row, out);
+      return out;
     }
   }
   return x;
+}
+
+bool Norm::takes_batch_statistics(const Shard& shard) const {
+  return shard.step.training && !shard.step.parameters.is_frozen(gamma_);
+}
+
+Var Norm::batch_normed(const Var& x, const Var& gamma, const Var& beta, const Shard& shard) const {
+  const ParameterSet& parameters = shard.step.parameters;
+  const Tensor mean = parameters.buffer(running_mean_), var = parameters.buffer(running_var_);
+  if (!takes_batch_statistics(shard)) return batch_norm_frozen(x, gamma, beta, mean, var, spec_.eps);
+  return batch_norm(x, gamma, beta, mean, var, shard.slice,
+                    {.eps = spec_.eps,
+                     .momentum = spec_.momentum,
+                     .statistics_batch = spec_.statistics_batch,
+                     .step_images = spec_.running == RunningFrom::all_groups ? shard.step_images() : 0,
+                     .part_begin = shard.step.part_begin});
 }
 
 Var Norm::of_heads(const Var& x, std::int64_t heads, const Shard& shard) const {

@@ -68,9 +68,28 @@ class Factor {
 /// Running statistics of a batch norm that no batch has moved.
 inline constexpr double kInitialMean = 0.0, kInitialVariance = 1.0;
 
+/// A formula of each value, and perhaps of a gate, as an MLP's activation.
+class Elementwise {
+ public:
+  Elementwise() = default;
+  /// `formula`: null for none. `name` says where it is, in the block `layer`, counted from 1; `op` names the operation.
+  Elementwise(const NormFormula* formula, std::string name, std::int64_t width, const BlockSizes& sizes,
+              std::int64_t layer, const char* op = "activation");
+  /// x and gate [..., width]; gate may be Var().
+  Var operator()(const Var& x, const Var& gate, const Shard& shard) const;
+  explicit operator bool() const { return programs_ != nullptr; }
+
+ private:
+  std::string name_;
+  const char* op_ = "";
+  std::shared_ptr<const formula::Programs> programs_;
+};
+
 /// The norm of a site; kind none is the identity. Parameters `SITE.gamma`, `SITE.beta`, `SITE.alpha`, `SITE.shift` as
-/// the kind has them, and those that a formula names; batch norm has buffers `SITE.running_mean`, `SITE.running_var`; whiten has `SITE.weight` [width,
-/// width] and `SITE.bias`, which are never trained.
+/// the kind has them, and those that a formula names. Batch statistics have buffers `SITE.running_mean`,
+/// `SITE.running_var`; whiten has `SITE.weight` [width, width] and `SITE.bias`, which are never trained; gated_norm has
+/// `SITE.down` [rank, width] and `SITE.up` [width, rank]; prep_bn has `SITE.eta` [1] beside gamma and beta of its batch
+/// norm, and `SITE.row_gamma`, `SITE.row_beta` of its LayerNorm.
 class Norm {
  public:
   Norm() = default;
@@ -89,6 +108,9 @@ class Norm {
  private:
   /// Without the factor, with that gain and bias.
   Var normed(const Var& x, const Var& gamma, const Var& beta, const Shard& shard) const;
+  Var batch_normed(const Var& x, const Var& gamma, const Var& beta, const Shard& shard) const;
+  /// Whether the statistics of a batch norm are the batch's, not running ones.
+  bool takes_batch_statistics(const Shard& shard) const;
   std::string name_;
   NormSpec spec_;
   std::int64_t width_ = 0;
@@ -96,25 +118,12 @@ class Norm {
   Factor factor_;  // of the depth
   int gamma_ = -1, beta_ = -1, alpha_ = -1, shift_ = -1, running_mean_ = -1, running_var_ = -1;
   int weight_ = -1, bias_ = -1;  // of a product
+  int down_ = -1, up_ = -1;      // of gated_norm
+  Elementwise hidden_;
+  int eta_ = -1, row_gamma_ = -1, row_beta_ = -1;  // of prep_bn
+  Elementwise mixed_;                              // the result of gated_norm and prep_bn
   std::shared_ptr<const formula::Programs> formula_;
   std::vector<int> parameters_;  // of the formula; -1: not learned
-};
-
-/// A formula of each row of a tensor, and perhaps of a gate, as an MLP's activation.
-class Elementwise {
- public:
-  Elementwise() = default;
-  /// `formula`: null for none. `path`: in the block; `op`: the operation's name.
-  Elementwise(const NormFormula* formula, const Place& place, std::string_view path, std::int64_t width,
-              const BlockSizes& sizes, const char* op = "activation");
-  /// x and gate [..., width]; gate may be Var().
-  Var operator()(const Var& x, const Var& gate, const Shard& shard) const;
-  explicit operator bool() const { return programs_ != nullptr; }
-
- private:
-  std::string name_;
-  const char* op_ = "";
-  std::shared_ptr<const formula::Programs> programs_;
 };
 
 /// The ends of two residual streams x and y, which the blocks hold side by side as [images, 2 tokens, width]. Both

@@ -30,6 +30,12 @@ class Surroundings {
                           texts_ = has_text(config_) ? block_sizes(text_tower(std::get<ViTConfig>(config_))) : images_;
 };
 
+/// Vectors of an image that a norm sees.
+std::int64_t vectors_at(const SiteRow& site, const Placement& placement, const BlockSizes& sizes) {
+  const bool patches = site.is(&StemSites::posembed_out) && !placement.stem.posembed_out_includes_class;
+  return rows_of(patches ? Rows::patches : site.rows, sizes) * (sees_one_head(site, placement) ? sizes.num_heads : 1);
+}
+
 }  // namespace
 
 bool uses_batch_norm(const ModelConfig& config) {
@@ -52,10 +58,8 @@ std::vector<BatchStatistic> batch_statistics(const ModelConfig& config, std::spa
     const NormSpec& spec = norm_at(placement, *info.site, info.place.layer - 1);
     if (parts_of(spec.kind).over != Statistics::batch) continue;
     const BlockSizes& sizes = around.sizes(info.place);
-    const bool patches = info.site->is(&StemSites::posembed_out) && !placement.stem.posembed_out_includes_class;
-    const std::int64_t heads = sees_one_head(*info.site, placement) ? sizes.num_heads : 1;
-    out.push_back({info.name.substr(0, info.name.size() - kGain.size()), &spec,
-                   rows_of(patches ? Rows::patches : info.site->rows, sizes) * heads});
+    out.push_back(
+        {info.name.substr(0, info.name.size() - kGain.size()), &spec, vectors_at(*info.site, placement, sizes)});
   }
   return out;
 }
@@ -68,17 +72,19 @@ ModelCost model_cost(const ModelConfig& config) {
   for (const ParameterInfo& info : declared.parameters()) {
     const Place& at = info.place;
     const BlockSizes& sizes = around.sizes(at);
-    if (info.fixed && info.shape.rank() == 2) cost.macs += info.shape.size() * sizes.patches;  // whitening, in the stem
+    const Placement& placement = around.placement(at);
+    if (info.site && info.shape.rank() == 2) cost.macs += info.shape.size() * vectors_at(*info.site, placement, sizes);
     if (!info.decays || !is_linear(info.role))
       continue;  // the rest handles weights of linear layers, each with its neighbouring norms
-    const Placement& placement = around.placement(at);
     const bool of_patches = info.role == Role::head && task_of(config) == Task::segment;
     cost.macs += info.shape.size() * rows_of(of_patches ? Rows::patches : row_of(info.role).rows, sizes);
     if (info.role == Role::q) cost.macs += 2 * sizes.attended * sizes.window * sizes.embed_dim;
     const auto add_norm = [&](const SiteRow& site) {
-      if (site.linear != info.role || norm_at(placement, site, at.layer - 1).kind == NormKind::none) return;
-      const std::int64_t heads = sees_one_head(site, placement) ? sizes.num_heads : 1;
-      cost.norm_elements += rows_of(site.rows, sizes) * heads * width_of(site, placement, sizes);
+      const NormSpec& spec = norm_at(placement, site, at.layer - 1);
+      if (site.linear != info.role || spec.kind == NormKind::none) return;
+      const std::int64_t vectors = vectors_at(site, placement, sizes), width = width_of(site, placement, sizes);
+      cost.norm_elements += vectors * width;
+      cost.inside_norms += vectors * parts_of(spec.kind).inner * width;
     };
     for (const SiteRow& site : kSites) add_norm(site);
     for (const SiteRow& site : kStreamSites) add_norm(site);
@@ -124,11 +130,15 @@ std::vector<FormulaAt> formulas_of(const ModelConfig& config) {
 }
 
 bool runs_formulas(const ModelConfig& config) {
-  const auto of_branches = [](const NetworkConfig& c) {
-    return function_of(c.activation, c.mlp, c.gelu) != nullptr || computes_on_heads(c.placement);
+  const auto inside = [](const NetworkConfig& c) {
+    bool found = function_of(c.activation, c.mlp, c.gelu) != nullptr || computes_on_heads(c.placement) ||
+                 parts_of(c.placement.stream_norm.kind).inner > 0;
+    visit_all_sites(c.placement,
+                    [&](const SiteRow&, const NormSpec& spec) { found = found || parts_of(spec.kind).inner > 0; });
+    return found;
   };
-  return !formulas_of(config).empty() || of_branches(network(config)) ||
-         (has_text(config) && of_branches(text_tower(std::get<ViTConfig>(config))));
+  return !formulas_of(config).empty() || inside(network(config)) ||
+         (has_text(config) && inside(text_tower(std::get<ViTConfig>(config))));
 }
 
 std::vector<BlockSizes> block_sizes(const ModelConfig& config) {

@@ -18,8 +18,10 @@ namespace normlab {
 /// Parameters, and multiply-adds for one image.
 struct ModelCost {
   std::int64_t parameters = 0;
-  std::int64_t macs = 0;           // linear layers and both attention products; no norms, softmax, GELU, biases or sums
+  std::int64_t macs =
+      0;  // linear layers and both attention products; no norms but their matrices, softmax, GELU, biases or sums
   std::int64_t norm_elements = 0;  // values that pass a norm of any kind
+  std::int64_t inside_norms = 0;   // values of an image between the operations of norms that have several
   /// Counts one multiply-add per value that passes a norm (convention of the Swin code and the batch norm paper).
   std::int64_t macs_with_norms() const { return macs + norm_elements; }
 };

@@ -18,6 +18,12 @@ const NormFormula* interned(NormFormula formula) {
   return found != end ? &found->second : &known.emplace(formula.text, std::move(formula))->second;
 }
 
+const NormFormula* elementwise_formula(std::string text) {
+  NormFormula function{.text = std::move(text)};
+  function.tree = formula::parse_elementwise(function.text);
+  return interned(std::move(function));
+}
+
 const NormFormula* without_initial_values(NormFormula formula) {
   for (FormulaParameter& p : formula.parameters)
     if (p.learned) p.init = {0};

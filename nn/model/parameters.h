@@ -24,8 +24,8 @@ struct ParameterUse {
   Place place{};
   const SiteRow* site = nullptr;  // of a norm
   bool decays = false;            // weight decay applies when only matrices decay: true for weights
-  std::int64_t fan_in = 0;        // of a linear layer
-  double start = 1.0;             // of norms and gains, which no initialiser draws
+  std::int64_t fan_in = 0;        // of a linear layer, and of a matrix of a norm that is drawn
+  double start = 1.0;             // of other parameters of norms and of gains, which no initialiser draws
   bool stacked = false;           // no gap to the previous parameter: one product reads them as one matrix
   bool fixed = false;             // computed before the training, which freezes it
 };

@@ -25,7 +25,9 @@ namespace normlab {
 /// on the token (arXiv:2510.22777). bhyt: gamma * tanh(alpha * x / (kappa * RMS(x))) (arXiv:2601.09719, the form
 /// BHyT*). l2: gamma * x / |x|, as in nGPT (arXiv:2410.01131). whiten, at stem.patch_in only: (C + eps I)^(-1/2) (x -
 /// m) with mean m and covariance C of the patches of the first training images, fixed before the first step (the
-/// whitened patches of "Dual PatchNorm", appendix A).
+/// whitened patches of "Dual PatchNorm", appendix A). gated_norm: y sigmoid(up silu(down y)) with y = RMSNorm(x)
+/// (arXiv:2601.22966). prep_bn: l LN(x) + (1 - l) (BN(x) + eta x), where l falls from 1 to 0 in a training and an
+/// evaluation takes BN(x) + eta x (PRepBN, arXiv:2405.11582, as its code computes it).
 enum class NormKind : std::uint8_t {
   none,
   layer_norm,
@@ -43,12 +45,14 @@ enum class NormKind : std::uint8_t {
   l2,
   instance_norm,
   whiten,
+  gated_norm,
+  prep_bn,
   formula  // has no word: the text takes its place
 };
 constexpr auto stated_words(NormKind) {
   return words<NormKind, 1>("none", "layer_norm", "layer_norm_fixed", "affine", "rms_norm", "batch_norm", "dyt",
                             "group_norm", "derf", "pointwise", "dyisru", "seednorm", "bhyt", "l2", "instance_norm",
-                            "whiten");
+                            "whiten", "gated_norm", "prep_bn");
 }
 
 /// What moves the running statistics of a batch norm. all_groups: once a step, the mean of the statistics of all
@@ -63,9 +67,9 @@ struct NormFormula;  // nn/model/norm_formula.h
 struct NormSpec {
   NormKind kind = NormKind::none;
   double eps = 1e-6;                  // unless the kind has another
-  double momentum = 0.1;              // batch_norm: weight of the new value in the running statistics (PyTorch)
-  std::int64_t statistics_batch = 0;  // batch_norm: images per statistic; 0 is the whole batch
-  RunningFrom running = RunningFrom::all_groups;  // batch_norm
+  double momentum = 0.1;              // of batch statistics: weight of the new value in the running ones (PyTorch)
+  std::int64_t statistics_batch = 0;  // of batch statistics: images per statistic; 0 is the whole batch
+  RunningFrom running = RunningFrom::all_groups;  // of batch statistics
   double alpha_init = 0.5;                        // unless the kind has another; dyisru: 0 is the width
   double beta_init = 0.0;
   double gamma_init = 1.0;
@@ -74,6 +78,8 @@ struct NormSpec {
   bool shift = true;                      // pointwise: learnable
   double kappa = 10.0;                    // bhyt
   std::int64_t sample = 1000;             // whiten: training images whose patches give mean and covariance
+  std::int64_t rank = 16;                 // gated_norm: width between its matrices
+  double decay_share = 1.0;               // prep_bn: of the training, in which l falls
   const NormFormula* formula = nullptr;   // formula: the only one of its content
   bool operator==(const NormSpec&) const = default;
 };
@@ -82,7 +88,7 @@ using NormSetting = std::variant<double NormSpec::*, std::int64_t NormSpec::*, P
                                  bool NormSpec::*, RunningFrom NormSpec::*>;
 /// The settings of a kind, null for none, and their defaults. The kind fixes all other members at the values here.
 struct NormSettings {
-  std::array<NormSetting, 4> members{};
+  std::array<NormSetting, 5> members{};
   NormSpec defaults{};
 };
 
@@ -99,6 +105,8 @@ enum class NormOp : std::uint8_t {
   group_norm,
   batch_norm,
   product,
+  gated_norm,
+  prep_bn,
   formula
 };
 
@@ -120,6 +128,8 @@ struct NormParts {
   NormParameters learns{};
   Statistics over = Statistics::none;
   NormSettings settings{};
+  /// Tensors as wide as the site that lie between the operations of a norm of several; 0: it is one operation.
+  std::int64_t inner = 0;
   constexpr bool has(NormSetting setting) const {
     return std::find(settings.members.begin(), settings.members.end(), setting) != settings.members.end();
   }
@@ -143,6 +153,8 @@ inline constexpr auto kNormKinds = [] {
   constexpr S kErf{{&N::alpha_init, &N::beta_init}, {.phi = PointwisePhi::erf}};
   constexpr S kIsru{{&N::alpha_init, &N::beta_init}, {.alpha_init = 0, .phi = PointwisePhi::dyisru, .shift = false}};
   constexpr S kSeed{{&N::eps, &N::alpha_init, &N::beta_init}, {.alpha_init = 1}};
+  constexpr S kRank{{&N::eps, &N::gamma_init, &N::rank}};
+  constexpr S kDecay{{&N::eps, &N::momentum, &N::statistics_batch, &N::running, &N::decay_share}, kLarge};
   constexpr S kKappa{{&N::eps, &N::alpha_init, &N::kappa}, {.alpha_init = 2}};
   return std::to_array<NormParts>({
       {.word = "none", .sign = ""},
@@ -161,6 +173,20 @@ inline constexpr auto kNormKinds = [] {
       {.word = "l2", .sign = "L2", .op = l2, .learns = kGain, .over = row, .settings = kL2},
       {.word = "instance_norm", .sign = "IN", .op = group_norm, .learns = kBoth, .over = image, .settings = kChannels},
       {.word = "whiten", .sign = "Whiten", .op = product, .settings = kWhiten},
+      {.word = "gated_norm",
+       .sign = "Gated",
+       .op = gated_norm,
+       .learns = kGain,
+       .over = row,
+       .settings = kRank,
+       .inner = 2},
+      {.word = "prep_bn",
+       .sign = "PRepBN",
+       .op = prep_bn,
+       .learns = kBoth,
+       .over = batch,
+       .settings = kDecay,
+       .inner = 2},
       {.word = "formula", .sign = "", .op = formula, .settings = kEps},
   });
 }();

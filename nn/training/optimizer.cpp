@@ -75,7 +75,8 @@ Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const Optimizer
 std::vector<bool> Optimizer::find_matrices() const {
   std::vector<bool> marks;
   for (const ParameterInfo& p : parameters_.parameters())
-    marks.push_back(settings_.is_muon() && !p.frozen && is_linear(p.role) && p.place.block >= 0 && p.shape.rank() == 2);
+    marks.push_back(settings_.is_muon() && !p.frozen && (is_linear(p.role) || p.role == Role::norm) &&
+                    p.place.block >= 0 && p.shape.rank() == 2);
   return marks;
 }
 

@@ -130,6 +130,8 @@ inline const char* const kOfGates[] = {"relu(x)",
                                        "max(x, g) * tanh(g) + progress * x",
                                        "0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) * g",
                                        "x * g + channel * x / C + N * g / depth + block"};
+/// Of prep_bn whose decay_share is 0.75.
+inline const char* const kOfPRepBN = "max(1 - progress / 0.75, 0) * x + min(progress / 0.75, 1) * g";
 /// Of an MLP in tests/nn/training.
 inline const char* const kOfHidden = "silu(x) * g * (2 - progress)";
 /// Those of the last three tests, and the activations of fixtures and test networks.
@@ -152,6 +154,11 @@ inline std::vector<TestFormula> elementwise_formulas() {
         "0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) * g", "relu(x) * g", "x * tanh(softplus(x)) * g"})
     add(text, {1, 1, 20}, DType::f32);
   add("silu(x) * g", {1, 1, 4}, DType::f32);
+  for (const DType type : {DType::f64, DType::f32}) {
+    for (const std::int64_t rank : {3, 16}) add("silu(x)", {1, 1, rank}, type);
+    for (const std::int64_t width : {4, 8, 24}) add("x * sigmoid(g)", {1, 1, width}, type);
+    for (const std::int64_t width : {8, 24}) add(kOfPRepBN, {1, 1, width}, type);
+  }
   for (const std::int64_t width : {24, 48, 96}) add("gelu(x) * g", {1, 1, width}, DType::f64);
   // The small networks' widths, heads and widths of heads, and those of fixtures.
   for (const std::int64_t width : {12, 48}) add(kHeadGate, {1, 1, width}, DType::f64);

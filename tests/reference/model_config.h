@@ -10,6 +10,7 @@ namespace normlab::reference {
 struct ModelCase {
   ModelConfig config;
   bool training = true;
+  double progress = 1;
   LossKind loss = LossKind::softmax;
   bool soft_targets = false;
 };

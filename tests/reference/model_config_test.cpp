@@ -67,10 +67,14 @@ NormKind norm_kind(const std::string& site, const nlohmann::json& value) {
 void read_sites(ObjectReader& reader, Placement& placement, const std::vector<std::string>& parts,
                 const std::set<std::string_view>& absent) {
   const double eps = reader.number("eps"), bn_eps = reader.number("bn_eps"), momentum = reader.number("bn_momentum");
+  const std::int64_t rank = reader.has("rank") ? reader.integer("rank") : NormSpec{}.rank;
+  const double decay_share = reader.has("decay_share") ? reader.number("decay_share") : NormSpec{}.decay_share;
   const auto spec_of = [&](const std::string& site, const nlohmann::json& kind) {
     NormSpec spec = norm_of(norm_kind(site, kind));
-    spec.eps = spec.kind == NormKind::batch_norm ? bn_eps : eps;
+    spec.eps = parts_of(spec.kind).over == Statistics::batch ? bn_eps : eps;
     spec.momentum = momentum;
+    spec.rank = rank;
+    spec.decay_share = decay_share;
     return spec;
   };
   std::map<std::string, const nlohmann::json*> named;
@@ -170,6 +174,7 @@ void read_common(ObjectReader& reader, ModelCase& model, Config& c) {
   p.residual_scale = reader.boolean("residual_scale");
   p.layer_scale.kind = meaning(reader, "layer_scale", kLayerScales);
   model.training = meaning(reader, "mode", kModes);
+  if (reader.has("progress")) model.progress = reader.number("progress");
   const Loss loss = meaning(reader, "loss", kLosses);
   model.loss = loss.kind;
   model.soft_targets = loss.soft;

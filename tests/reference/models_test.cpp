@@ -91,7 +91,11 @@ class ModelRun {
       w.seen["out/" + (swin && name == "pre_logits" ? "features" : name)] = value;
     };
     w.images = w.tape.input(part(images_), true);
-    const Step step{.parameters = parameters, .training = model_.training, .masks = &masks_, .observers = &observers};
+    const Step step{.parameters = parameters,
+                    .training = model_.training,
+                    .progress = model_.progress,
+                    .masks = &masks_,
+                    .observers = &observers};
     const Var logits = model(w.images, {.step = step, .tape = w.tape, .lane = lane, .slice = slice});
     w.seen["out/logits"] = logits;
     const Targets targets{part(targets_.labels), part(targets_.soft)};

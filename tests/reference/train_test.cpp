@@ -68,6 +68,7 @@ Results train(const Fixture& f, Training t, std::int64_t images_per_shard, int t
     const std::int64_t batch = static_cast<std::int64_t>(i) % t.batches;
     engine.state().lr = t.rates[i];
     engine.state().clip_norm = t.clip_norm;
+    engine.state().progress = static_cast<double>(i) / static_cast<double>(t.rates.size());
     losses.push_back(engine.train_step(images.slice(batch, 1).reshape({s[1], s[2], s[3], s[4]}),
                                        labels.slice(batch, 1).reshape({s[1]})));
     norms.push_back(engine.state().grad_norm);

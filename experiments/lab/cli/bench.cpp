@@ -151,7 +151,8 @@ void Bench::add_options(Command& command) {
                                          "input shapes, images first and channels last; the first of only two axes "
                                          "becomes images of 65 tokens, else 64, else one")
                              .show_default();
-    const Option norm = command.add_option("--norm", o.norms, "kinds of norm to measure (default: all)");
+    const Option norm =
+        command.add_option("--norm", o.norms, "kinds of norm to measure (default: all of one operation)");
     norm.one_of(bench_norm_words());
     const Option formula = command.add_option(
         "--formula", o.formulas,

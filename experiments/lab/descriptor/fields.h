@@ -16,19 +16,21 @@ template <std::same_as<NormSpec> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{
       field("kind", &T::kind, "kind of norm"),
-      norm_field<&T::eps>("eps",
-                          "added under the square root; 1e-6, for batch_norm, group_norm and instance_norm 1e-5; "
-                          "whiten: to the variances, 1e-5",
-                          kPositive),
-      norm_field<&T::momentum>("momentum", "batch_norm: weight of the new value in the running statistics", kShare),
+      norm_field<&T::eps>(
+          "eps",
+          "added under the square root; 1e-6, for batch_norm, prep_bn, group_norm and instance_norm 1e-5; "
+          "whiten: to the variances, 1e-5",
+          kPositive),
+      norm_field<&T::momentum>("momentum", "batch_norm, prep_bn: weight of the new value in the running statistics",
+                               kShare),
       norm_field<&T::statistics_batch>(
           "statistics_batch",
-          "batch_norm: images that each statistic covers; 0: the batch, with train.accumulate each part of it",
+          "batch_norm, prep_bn: images that each statistic covers; 0: the batch, with train.accumulate each part of it",
           kFromZero),
       norm_field<&T::running>(
           "running",
-          "batch_norm: what moves the running statistics; all_groups: once a step, the mean of the statistics of all "
-          "groups, weighted by their images; first_group: the first group of each part"),
+          "batch_norm, prep_bn: what moves the running statistics; all_groups: once a step, the mean of the statistics "
+          "of all groups, weighted by their images; first_group: the first group of each part"),
       norm_field<&T::alpha_init>(
           "alpha_init",
           "initial value of alpha; 0.5 for dyt, derf and pointwise, 1 for seednorm, 2 for bhyt; for dyisru, where 0 is "
@@ -39,7 +41,12 @@ constexpr auto rows_of(const T*) {
       norm_field<&T::phi>("phi", "pointwise: the bounded function"),
       norm_field<&T::shift>("shift", "pointwise: a learnable shift of the function's argument"),
       norm_field<&T::kappa>("kappa", "bhyt: what the argument of the tanh is divided by", kPositive),
-      norm_field<&T::gamma_init>("gamma_init", "l2: initial value of gamma"),
+      norm_field<&T::gamma_init>("gamma_init", "l2, gated_norm: initial value of gamma"),
+      norm_field<&T::rank>("rank", "gated_norm: width between the two matrices of the gate",
+                           limits::sizes(limits::kWidth)),
+      norm_field<&T::decay_share>(
+          "decay_share", "prep_bn: share of the training over which the weight of the layer norm falls from 1 to 0",
+          kOpenShare),
       norm_field<&T::sample>(
           "sample", "whiten: training images, evenly spaced in the slice, whose patches give mean and covariance",
           kFromOne)};

@@ -11,7 +11,7 @@ namespace {
 /// A norm of that kind with the model's defaults, in a canonical text with those of its first version.
 NormSpec default_norm(NormKind kind, ModelKind model, bool canonical) {
   NormSpec spec = model == ModelKind::swin ? swin_norm(kind) : norm_of(kind);
-  if (canonical && kind == NormKind::batch_norm) spec.running = RunningFrom::first_group;
+  if (canonical && parts_of(kind).has(&NormSpec::running)) spec.running = RunningFrom::first_group;
   return spec;
 }
 

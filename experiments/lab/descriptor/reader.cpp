@@ -137,7 +137,7 @@ void check_statistics(const Report& report, const TrialConfig& trial) {
                                                               train.batch_size, ", accumulate ", train.accumulate, ")")
                                                      : concat("batch_size ", train.batch_size);
   const auto see = [&](std::string_view site, const NormSpec& spec) {
-    if (spec.kind == NormKind::batch_norm && spec.statistics_batch > 0 && part % spec.statistics_batch != 0)
+    if (parts_of(spec.kind).over == Statistics::batch && spec.statistics_batch > 0 && part % spec.statistics_batch != 0)
       report("placement",
              concat("statistics_batch ", spec.statistics_batch, " of ", site, " does not divide ", part_text));
   };

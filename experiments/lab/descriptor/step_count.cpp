@@ -35,7 +35,7 @@ StepCount count(const TrainConfig& train, std::int64_t images) {
 template <class Visitor>
 void visit_batch_norms(ModelConfig& model, Visitor&& see) {
   const auto see_spec = [&](const SiteRow&, NormSpec& spec) {
-    if (spec.kind == NormKind::batch_norm) see(spec);
+    if (parts_of(spec.kind).over == Statistics::batch) see(spec);
   };
   visit_all_sites(network(model).placement, see_spec);
   if (auto* vit = std::get_if<ViTConfig>(&model)) visit_all_sites(vit->text.placement, see_spec);

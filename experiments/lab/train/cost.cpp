@@ -74,7 +74,8 @@ TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes) {
   const double values = double(out.model.parameters) * (train.ema.decay > 0 ? 2 : 1);
   out.weights_bytes = 4 * values;
   out.checkpoint_bytes = out.weights_bytes + double(trained) * double(moment_bytes(train.optimizer));
-  out.shard_bytes = double(bytes) * double(out.shards.images) * stored_values(config.model);
+  out.shard_bytes =
+      double(bytes) * double(out.shards.images) * (stored_values(config.model) + double(out.model.inside_norms));
   const std::array<std::int64_t, 2>& size = image_size(config.model);
   out.batch_bytes = double(bytes) * double(train.batch_size * size[0] * size[1] * channels(config.model));
   return out;

@@ -40,6 +40,8 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
       report(Kind::maths, site, ": is ", to_string(spec.kind), ", but layer_norm in ", table.program);
     else if (spec.kind == NormKind::affine)
       report(Kind::maths, site, ": is affine, which ", table.program, " lacks; its module of this name normalizes");
+    else if (parts_of(spec.kind).inner > 0)
+      report(Kind::maths, site, ": is ", to_string(spec.kind), ", which ", table.program, " has no module for");
     else if (has_shift(spec))
       report(Kind::maths, site, ": is ", to_string(spec.kind), ", whose shift has no name in ", table.program);
     else if (stored_as_npz(scheme) && spec.eps != norm_of(NormKind::layer_norm).eps)

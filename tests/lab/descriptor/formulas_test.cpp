@@ -421,6 +421,55 @@ TEST_CASE("formulas: the page's norms of the literature are the kinds beside the
   CHECK(rows == 10);
 }
 
+TEST_CASE("formulas: the page's norms without a kind are what their papers define") {
+  std::ifstream page("docs/formulas.md");
+  const auto row_of_page = [&](const std::string& name) {
+    std::string line;
+    while (std::getline(page, line) && !line.starts_with("| " + name)) {
+    }
+    std::vector<std::string> cells;
+    for (std::size_t at = 0, end = 0; (at = line.find('`', end)) != line.npos; ++end) {
+      end = line.find('`', at + 1);
+      cells.push_back(line.substr(at + 1, end - at - 1));
+    }
+    REQUIRE_MESSAGE(cells.size() == 2, name);
+    return read_formula_option("{\"formula\": \"" + cells[0] + "\", \"parameters\": " + cells[1] + "}", "test");
+  };
+  // One token, whose parameters are set by name.
+  const std::vector<double> x{0.3, -1.2, 2.0, 0.7};
+  const auto normed = [&](const NormSpec& spec, const std::map<std::string, std::vector<double>>& values) {
+    Arena memory;
+    Tape tape(cpu_backend(), memory);
+    ParameterSet set;
+    const Norm norm(set, {}, row_of(&Placement::final), {.final = spec}, {.embed_dim = 4, .tokens = 1});
+    set.allocate(DType::f64, 1);
+    for (const ParameterInfo& info : set.parameters()) {
+      const std::string name = info.name.substr(info.name.rfind('.') + 1);
+      CHECK(info.start == (name == "s" ? 0.0 : 1.0));
+      const std::vector<double>& from = values.at(name);
+      REQUIRE(std::int64_t(from.size()) == info.shape.size());
+      std::copy(from.begin(), from.end(), set.value(set.find(info.name)).data<double>());
+    }
+    const Tensor in = memory.empty({1, 1, 4}, DType::f64);
+    std::copy(x.begin(), x.end(), in.data<double>());
+    const Step step{.parameters = set};
+    const Tensor y = norm(tape.input(in), {.step = step, .tape = tape, .slice = {1, 0, 1, nullptr}}).value();
+    return std::vector<double>(y.data<double>(), y.data<double>() + 4);
+  };
+  const std::vector<double> gamma{1.5, 0.5, -1.0, 2.0}, a{0.9, 1.1, -0.5, 2.0};
+  const std::vector<double> pre_affine = normed(row_of_page("PreAffineRMSNorm"), {{"gamma", gamma}, {"a", a}}),
+                            single_scale = normed(row_of_page("SSNorm"), {{"s", {0.25}}});
+  double of_scaled = 0, of_x = 0;
+  for (std::size_t c = 0; c < 4; ++c) {
+    of_scaled += a[c] * x[c] * a[c] * x[c];
+    of_x += x[c] * x[c];
+  }
+  for (std::size_t c = 0; c < 4; ++c) {
+    CHECK(pre_affine[c] == doctest::Approx(gamma[c] * a[c] * x[c] / std::sqrt(of_scaled / 4 + 1e-6)).epsilon(1e-13));
+    CHECK(single_scale[c] == doctest::Approx(1.25 * 2 * x[c] / std::sqrt(of_x + 1e-6)).epsilon(1e-13));
+  }
+}
+
 TEST_CASE("formulas: check looks at zeros and at a random token") {
   const auto notes = [](const std::string& formula, const std::string& parameters = "{}") {
     DescriptorFiles files;

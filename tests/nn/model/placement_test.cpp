@@ -220,7 +220,7 @@ TEST_CASE("placement: norms over a batch or an image make a token depend on othe
   for (std::size_t k = 0; k < kWords<NormKind>.size(); ++k) {
     const std::string_view word = kWords<NormKind>[k];
     CAPTURE(word);
-    const bool joins = word == "batch_norm" || word == "group_norm" || word == "instance_norm";
+    const bool joins = word == "batch_norm" || word == "prep_bn" || word == "group_norm" || word == "instance_norm";
     CHECK(is_of_one_token(norm_of(NormKind(k))) == !joins);
   }
 }

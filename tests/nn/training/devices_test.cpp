@@ -189,6 +189,11 @@ TEST_CASE("devices: networks with gates, learned scales and exclusive heads trai
   for (const ViTConfig& c : {gated, exclusive}) check_devices(c, DType::f32, 1e-5, 2e-3);
 }
 
+TEST_CASE("devices: norms of several operations train as on the CPU") {
+  for (const ViTConfig& c : {with_gated_norms(), with_prep_bn()}) check_devices(c, DType::f64, 1e-10, 1e-9);
+  check_devices(with_gated_norms(), DType::f32, 1e-5, 2e-3);
+}
+
 TEST_CASE("devices: soft targets train as on the CPU") {
   check_devices(small_vit("pre_pre"), DType::f64, 1e-10, 1e-9, nullptr, true);
 }
@@ -280,7 +285,7 @@ TEST_CASE("devices: recorded steps are the CPU's, also of formulas that read the
     }
     return numbers;
   };
-  for (const ViTConfig& c : {dropping(), with_formulas(), with_gates()}) {
+  for (const ViTConfig& c : {dropping(), with_formulas(), with_gates(), with_gated_norms(), with_prep_bn()}) {
     const auto run = [&] { return run_with(c); };
     const std::vector<double> cpu = run();
     on_each_device([&] {

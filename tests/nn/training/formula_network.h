@@ -28,6 +28,19 @@ inline ViTConfig with_formulas() {
   c.placement.mlp.pre = norm_by(formula::kOfTokens);
   return c;
 }
+/// The small ViT with that norm in place of its own, and perhaps of those of heads.
+inline ViTConfig with_norm(const NormSpec& spec, bool heads) {
+  ViTConfig c = small_vit("pre_pre");
+  c.placement.attn.pre = c.placement.mlp.pre = c.placement.final = spec;
+  if (heads) c.placement.attn.query = c.placement.attn.key = spec;
+  return c;
+}
+inline ViTConfig with_gated_norms() { return with_norm(norm_of(NormKind::gated_norm), true); }
+inline ViTConfig with_prep_bn() {
+  NormSpec spec = norm_of(NormKind::prep_bn);
+  spec.decay_share = 0.75;
+  return with_norm(spec, false);
+}
 /// The small ViT with a gated MLP whose formula reads its training's progress.
 inline ViTConfig with_gates() {
   ViTConfig c = small_vit("pre_pre");
