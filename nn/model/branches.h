@@ -9,7 +9,7 @@
 
 namespace normlab {
 
-/// heads = softmax(query(q) key(k)^T / sqrt(d)) value(v), the inner part inner(before_proj(heads)), and its Residual.
+/// heads = softmax(rotary(query(q)) rotary(key(k))^T / sqrt(d)) value(v), the inner part inner(before_proj(heads)), and its Residual.
 class AttentionBranch {
  public:
   /// With `windows`: attention inside them, with the parameter `BLOCK.attn.bias_table` [(2 window - 1)^2, heads]. The
@@ -35,6 +35,7 @@ class AttentionBranch {
   std::string weights_name_;
   BranchInput norm_;
   QkvLinear qkv_;
+  Rotary rotary_;
   Norm query_, key_, value_, inner_;
   Gain before_proj_;
   Residual residual_;

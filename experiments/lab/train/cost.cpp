@@ -13,11 +13,12 @@ namespace {
 double stored_values(const ModelConfig& config) {
   double sum = 0;
   const double hidden = double(hidden_tensors(network(config).mlp));
+  const auto* vit = std::get_if<ViTConfig>(&config);
+  const double widths = vit != nullptr && vit->rotary.given() ? 12 : 9;  // queries, keys and values, turned
   for (const BlockSizes& s : block_sizes(config))
     sum += double(s.attended) *
-           (9 * double(s.embed_dim) + hidden * double(s.mlp_dim) + double(s.num_heads) * double(s.window));
-  if (const auto* vit = std::get_if<ViTConfig>(&config))
-    return sum + double(vit->patches()) * double(vit->patch_pixels() + 2 * vit->embed_dim);
+           (widths * double(s.embed_dim) + hidden * double(s.mlp_dim) + double(s.num_heads) * double(s.window));
+  if (vit != nullptr) return sum + double(vit->patches()) * double(vit->patch_pixels() + 2 * vit->embed_dim);
   for (const SwinStage& s : swin_stages(std::get<SwinConfig>(config)))
     sum += 6 * double(s.tokens()) * double(s.embed_dim);
   return sum;
