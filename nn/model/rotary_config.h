@@ -40,8 +40,10 @@ constexpr auto rows_of(const T*) {
             "dinov3: coordinates from -1 to 1, halves of a head turn together; eva02: patches of a reference grid, "
             "neighbouring channels turn together")
           .needed("give the \"dialect\" whose settings the other keys change, such as \"dinov3\""),
-      field("base", &T::base, "pair k of a head of d channels turns with frequency base^(-4k/d); 100 or 10000",
-            kPositive)
+      field(
+          "base", &T::base,
+          "pair k of a head of d channels turns with frequency base^(-4k/d); if omitted 100 for dinov3, 10000 for eva02",
+          kPositive)
           .when(kGiven),
       field("grid", &T::grid,
             "reference grid in patches per side, or [height, width]: that of the first training; 0: the network's own",

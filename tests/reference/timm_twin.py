@@ -22,6 +22,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from timm.data import create_transform
 from timm.layers import SwiGLU
+from timm.models.eva import Eva
 from torchvision.datasets import ImageFolder
 
 TOLERANCE = 1e-4
@@ -69,8 +70,8 @@ MODELS = {
     ),
     "vit_small_patch16_dinov3": (
         {"global_pool": "token", "num_classes": 1000, "img_size": 224},
-        TOKEN | {"variant": "S/16", "pos_embed_class": False, "pos_embed": "none", "rotary": "dinov3", "registers": 4,
-                 "qkv_bias": False, "layer_scale": "channel", "placement": {"base": "pre_pre", "**.eps": 1e-5}},
+        GAP | {"variant": "S/16", "pool": "token", "pos_embed": "none", "rotary": "dinov3", "registers": 4,
+               "qkv_bias": False, "layer_scale": "channel", "placement": {"base": "pre_pre", "**.eps": 1e-5}},
         "imagenet",
     ),
     "eva02_small_patch14_224": (
@@ -97,6 +98,8 @@ def make(name, arguments):
                 value.add_(torch.randn_like(value) * 0.2)
             elif "head" in key:
                 value.normal_(std=0.05)
+            elif "qkv" in key and isinstance(model, Eva):  # or scores are so small that no turn matters
+                value.normal_(std=value.shape[1] ** -0.5)
     return model
 
 
