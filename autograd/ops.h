@@ -150,10 +150,18 @@ Var patchify(const Var& images, std::int64_t patch_height, std::int64_t patch_wi
 Var resample(const Var& x, std::int64_t height, std::int64_t width, Resampling method);
 /// x [B, N, D] + position [1, N, D].
 Var add_positions(const Var& x, const Var& position);
+/// Rotary positions: see Kernels::rotate.
+struct Rotation {
+  std::int64_t turned, head_dim, first;
+  RotaryPairs pairs{};
+};
+/// x [B, N, C] with the pairs of channels of its first `turned` channels turned, in each token from `first` on. table [N
+/// - first, head_dim]: cosines, then sines.
+Var rotate(const Var& x, Tensor table, const Rotation& rotation);
 /// [B, N, D] to [B, D].
 Var mean_tokens(const Var& x);
-/// token [1, 1, D] before the tokens of every image: [B, 1 + N, D].
-Var concat_token(const Var& token, const Var& x);
+/// tokens [1, n, D] before those of every image: [B, n + N, D].
+Var prepend_tokens(const Var& tokens, const Var& x);
 /// Tokens first .. first + count of every image: [B, count, D], or [B, D] for one.
 Var select_tokens(const Var& x, std::int64_t first, std::int64_t count);
 /// [B, n, D] before [B, m, D] in each image: [B, n + m, D].

@@ -51,4 +51,8 @@ void for_pointwise_phi(PointwisePhi phi, F&& f) {
   }
 }
 
+/// Which channels of a head rotary positions turn together: c and c + d/2 of d (DINOv3's rotate_half), or 2 c and
+/// 2 c + 1 (EVA-02).
+enum class RotaryPairs : std::uint8_t { halves, neighbours };
+
 }  // namespace normlab

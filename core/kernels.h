@@ -139,6 +139,12 @@ struct ResampleDims {
 struct TokenDims {
   std::int64_t batch, tokens, cols;
 };
+/// Of x [batch, tokens, cols]: the first `turned` channels of each token from `first` on, cut into heads.
+struct RotaryDims {
+  std::int64_t batch, tokens, cols, turned, head_dim, first;
+  RotaryPairs pairs{};
+  bool back = false;  // by the negative angles
+};
 struct LossDims {
   std::int64_t batch, classes;
   double label_smoothing = 0.0;
@@ -180,7 +186,10 @@ struct MaskDraw {
   KERNEL(add_positions(TokenDims, Tensor x, Tensor position, Tensor y))                                               \
   KERNEL(add_positions_backward(TokenDims, Tensor dy, Gradient dx, Gradient dposition))                               \
                                                                                                                       \
-  /* Sets the first token of each image of y [B, N, C] to the token [C]. */                                           \
+  /* y = x, where pair c of each head of a token is turned: (a, b) to (a cos - b sin, b cos + a sin). table */        \
+  /* [N - first, head_dim] has the cosines of a token's angles, then their sines. */                                  \
+  KERNEL(rotate(RotaryDims, Tensor x, Tensor table, Gradient y))                                                      \
+  /* Sets the first n tokens of each image of y [B, N, C] to the tokens [n, C]. */                                    \
   KERNEL(put_token(TokenDims, Tensor token, Tensor y))                                                                \
   /* losses [batch], one per image. labels i32 [batch], or targets [batch, classes] in Acc<T>; the other is empty. */ \
   /* softmax: -sum_c t_c log p_c. sigmoid: summed over classes (Big Vision). */                                       \
@@ -272,7 +281,7 @@ struct MaskDraw {
   /* [B, C] = mean over N of [B, N, C]. */                                                                            \
   KERNEL(mean_tokens(TokenDims, Tensor x, Tensor y))                                                                  \
   KERNEL(mean_tokens_backward(TokenDims, Tensor dy, Gradient dx))                                                     \
-  /* dtoken [C] of put_token. */                                                                                      \
+  /* dtoken [n, C] of put_token. */                                                                                   \
   KERNEL(put_token_backward(TokenDims, Tensor dy, Gradient dtoken))                                                   \
   /* y[i] (+)= whole[place(i)], 0 where that is padding; and its transpose, whole[place(i)] (+)= pieces[i], where */  \
   /* different i have different places. Either is the other's backward pass, except that values of `whole` without */ \

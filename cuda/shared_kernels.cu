@@ -1,6 +1,7 @@
 // How a GPU runs the kernels that all devices share: a row per warp, and vectors of values.
 #include "core/shared/losses.h"
 #include "core/shared/maps.h"
+#include "core/shared/rotary.h"
 #include "cuda/map.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {

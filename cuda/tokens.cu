@@ -75,8 +75,9 @@ void CudaBackend::mean_tokens_backward(TokenDims d, Tensor dy, Gradient dx) {
 }
 
 void CudaBackend::put_token_backward(TokenDims d, Tensor dy, Gradient dtoken) {
+  if (!dtoken) return;
   for_type("put_token_backward", dy.dtype(), [&]<class T>(Type<T>) {
-    column_sums<1, Acc<T>, Param<T>>("put_token_backward", d.batch, d.cols,
+    column_sums<1, Acc<T>, Param<T>>("put_token_backward", d.batch, dtoken.to.size(),
                                      ImageTerms<T>{d.tokens * d.cols, dy.data<T>()}, {dtoken}, sums_, stream_);
   });
 }

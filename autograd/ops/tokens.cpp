@@ -1,4 +1,4 @@
-// Positions, class token, pooling: operations on whole tokens.
+// Positions, tokens without a patch, pooling: operations on whole tokens.
 #include "autograd/ops.h"
 #include "core/backend.h"
 
@@ -32,19 +32,41 @@ Var mean_tokens(const Var& x) {
   });
 }
 
-Var concat_token(const Var& token, const Var& x) {
-  const TokenDims dims = token_dims("concat_token", x);
-  require_shape("concat_token", "token", token.shape(), {1, 1, dims.cols});
+Var prepend_tokens(const Var& tokens, const Var& x) {
+  const TokenDims dims = token_dims("prepend_tokens", x), own = token_dims("prepend_tokens", tokens);
+  require_shape("prepend_tokens", "tokens", tokens.shape(), {1, own.tokens, dims.cols});
   Tape& tape = x.tape();
-  Tensor y = tape.empty({dims.batch, dims.tokens + 1, dims.cols}, x.value().dtype());
-  const TokenDims all{dims.batch, dims.tokens + 1, dims.cols};
-  const PartDims rest{all.tokens * all.cols, all.cols, dims.tokens * all.cols};
-  tape.backend().put_token(all, token.value(), y);
+  const TokenDims all{dims.batch, own.tokens + dims.tokens, dims.cols};
+  Tensor y = tape.empty({all.batch, all.tokens, all.cols}, x.value().dtype());
+  const PartDims rest{all.tokens * all.cols, own.tokens * all.cols, dims.tokens * all.cols};
+  tape.backend().put_token(all, tokens.value(), y);
   tape.backend().scatter(rest, x.value(), {y});
-  return tape.record("concat_token", {token, x}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
+  return tape.record("prepend_tokens", {tokens, x}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
     backend.put_token_backward(all, dy, d[0]);
     backend.gather(rest, dy, d[1]);
   });
+}
+
+Var rotate(const Var& x, Tensor table, const Rotation& r) {
+  const TokenDims dims = token_dims("rotate", x);
+  if (r.head_dim < 2 || r.head_dim % 2 != 0 || r.turned < 0 || r.turned > dims.cols || dims.cols % r.head_dim != 0 ||
+      r.turned % r.head_dim != 0 || r.first < 0 || r.first > dims.tokens)
+    throw InputError(concat("rotate: heads of ", r.head_dim, " channels, the first ", r.turned, " from token ", r.first,
+                            " on, of ", x.shape().str()));
+  require_shape("rotate", "table", table.shape(), {dims.tokens - r.first, r.head_dim});
+  RotaryDims rotary{.batch = dims.batch,
+                    .tokens = dims.tokens,
+                    .cols = dims.cols,
+                    .turned = r.turned,
+                    .head_dim = r.head_dim,
+                    .first = r.first,
+                    .pairs = r.pairs};
+  Tape& tape = x.tape();
+  Tensor y = tape.empty_like(x.value());
+  tape.backend().rotate(rotary, x.value(), table, {y});
+  rotary.back = true;
+  return tape.record("rotate", {x}, y,
+                     [=](Backend& backend, const Tensor& dy, Grads& d) { backend.rotate(rotary, dy, table, d[0]); });
 }
 
 Var select_tokens(const Var& x, std::int64_t first, std::int64_t count) {

@@ -2,6 +2,7 @@
 #include "core/cpu/kernel.h"
 #include "core/shared/losses.h"
 #include "core/shared/maps.h"
+#include "core/shared/rotary.h"
 
 namespace normlab {
 using namespace cpu;

@@ -32,9 +32,10 @@ void CpuBackend::mean_tokens_backward(TokenDims d, Tensor dy, Gradient dx) {
 }
 
 void CpuBackend::put_token_backward(TokenDims d, Tensor dy, Gradient dtoken) {
+  if (!dtoken) return;
   for_type("put_token_backward", dy.dtype(), [&]<class T>(Type<T>) {
     const T* up = dy.data<T>();
-    sum_columns<Param<T>>(d.batch, d.cols, dtoken,
+    sum_columns<Param<T>>(d.batch, dtoken.to.size(), dtoken,
                           [&](auto b, auto c) { return Acc<T>(up[b * d.tokens * d.cols + c]); });
   });
 }

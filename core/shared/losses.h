@@ -212,12 +212,12 @@ struct Embed {
 };
 template <class T>
 struct PutToken {
-  std::int64_t cols, image;
+  std::int64_t values, image;
   const Param<T>* token;
   T* y;
   template <class Row>
   NORMLAB_DEVICE void operator()(const Row& row, std::int64_t b) const {
-    row.each(cols, [&](std::int64_t c) { y[b * image + c] = T(token[c]); });
+    row.each(values, [&](std::int64_t c) { y[b * image + c] = T(token[c]); });
   }
 };
 
@@ -288,7 +288,7 @@ template <class D>
 void SharedKernels<D>::put_token(TokenDims d, Tensor token, Tensor y) {
   for_type("put_token", y.dtype(), [&]<class T>(Type<T>) {
     on().each_row("put_token", d.batch,
-                  shared::PutToken<T>{d.cols, d.tokens * d.cols, token.data<Param<T>>(), y.data<T>()});
+                  shared::PutToken<T>{token.size(), d.tokens * d.cols, token.data<Param<T>>(), y.data<T>()});
   });
 }
 

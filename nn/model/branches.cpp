@@ -14,6 +14,7 @@ AttentionBranch::AttentionBranch(ParameterSet& p, BranchConfig c, const std::opt
   const std::int64_t dim = c.sizes.embed_dim;
   norm_ = BranchInput(p, c, true);
   qkv_ = QkvLinear(p, c.place, dim, c.qkv_bias);
+  rotary_ = c.rotary;
   query_ = c.norm(p, &AttentionSites::query);
   key_ = c.norm(p, &AttentionSites::key);
   value_ = c.norm(p, &AttentionSites::value);
@@ -40,12 +41,12 @@ Var AttentionBranch::heads(const Var& h, std::int64_t images, const Shard& shard
   };
   if (query_.is_identity() && key_.is_identity() && value_.is_identity() && scale_.is_identity() &&
       exclusive_.is_identity()) {
-    const Var qkv = qkv_(0, 3, h, shard);
+    const Var qkv = rotary_(qkv_(0, 3, h, shard), 2, shard);  // not v
     show(qkv, qkv, shard);
     return attend(qkv);
   }
-  const Var q = scale_(query_.of_heads(qkv_(0, 1, h, shard), heads_, shard), shard);
-  const Var k = key_.of_heads(qkv_(1, 1, h, shard), heads_, shard);
+  const Var q = rotary_(scale_(query_.of_heads(qkv_(0, 1, h, shard), heads_, shard), shard), 1, shard);
+  const Var k = rotary_(key_.of_heads(qkv_(1, 1, h, shard), heads_, shard), 1, shard);
   const Var v = value_.of_heads(qkv_(2, 1, h, shard), heads_, shard);
   show(q, k, shard);
   return exclusive_(attend(q, k, v), v, shard);

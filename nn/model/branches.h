@@ -9,8 +9,9 @@
 
 namespace normlab {
 
-/// heads = softmax(query(q) key(k)^T / sqrt(d)) value(v), the inner part inner(before_proj(gate(heads))), and its
-/// Residual. The placement says what takes the place of 1 / sqrt(d), and whether heads lose a part (ExclusiveHeads).
+/// heads = softmax(rotary(query(q)) rotary(key(k))^T / sqrt(d)) value(v), the inner part inner(before_proj(gate(heads))),
+/// and its Residual. The placement says what takes the place of 1 / sqrt(d), and whether heads lose a part
+/// (ExclusiveHeads).
 class AttentionBranch {
  public:
   /// With `windows`: attention inside them, with the parameter `BLOCK.attn.bias_table` [(2 window - 1)^2, heads]. The
@@ -36,6 +37,7 @@ class AttentionBranch {
   std::string weights_name_;
   BranchInput norm_;
   QkvLinear qkv_;
+  Rotary rotary_;
   Norm query_, key_, value_, inner_;
   LearnedScale scale_;
   ExclusiveHeads exclusive_;

@@ -108,6 +108,8 @@ InitRule linear(const SwinConfig& c, const ParameterInfo& info) {
 InitRule token(const ViTConfig& c, Role role) {
   if (role == Role::distill_token) return timm_normal();  // DeiT
   if (role == Role::class_token) return class_token(c.init.base);
+  const bool as_timm = c.init.base == Init::timm || c.init.base == Init::timm_jax;
+  if (role == Role::register_tokens) return gaussian(as_timm ? 1e-6 : 0.02);
   return gaussian(c.init.base == Init::big_vision ? 1 / std::sqrt(double(c.embed_dim)) : 0.02);
 }
 InitRule token(const SwinConfig&, Role) { return timm_normal(); }  // the table of position biases

@@ -36,6 +36,7 @@ struct InitRule {
 /// InitConfig's parts replace those of q, k and v, the patches or the head; qkv linear with base torch also draws the
 /// bias of proj, which only PyTorch's attention sets to zero.
 /// With task segment, the head is truncated normal 0.02, cut at two deviations, and its bias zero (Segmenter).
+/// Registers are normal 0.02 (DINOv3), with timm and timm_jax normal 1e-6.
 /// For every initialiser: gamma and gains 1, alpha and beta from the site, the matrices of a gated_norm truncated normal
 /// 0.02, cut at three deviations (marin's grug/moe, which follows the paper), LayerScale by its depth rule, head bias
 /// `head_bias_init` if set, and `init_gain` on v, proj, fc1, fc2, fc3 if the placement has one. A Swin uses timm's rules,

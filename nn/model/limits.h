@@ -10,7 +10,7 @@ namespace normlab::limits {
 
 inline constexpr std::int64_t kSide = 1 << 16, kTokens = 1 << 16, kWidth = 1 << 16, kDepth = 1 << 10;
 inline constexpr std::int64_t kChannels = 1 << 10, kMlp = 1 << 17, kClasses = 1 << 22;
-inline constexpr std::int64_t kStages = 8, kWindow = 256, kMlpRatio = 16;
+inline constexpr std::int64_t kStages = 8, kRegisters = 1 << 10, kWindow = 256, kMlpRatio = 16;
 
 /// For the row of a size (core/field.h).
 constexpr Range sizes(std::int64_t most, std::int64_t least = 1) {

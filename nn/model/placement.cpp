@@ -182,8 +182,8 @@ const NamedPlacement kPlacements[] = {
      "BHyT (arXiv:2601.09719), the form BHyT*, without the estimated statistics of a block's second norm",
      {.attn = {.pre = kBhyt}, .mlp = {.pre = kBhyt}, .final = kBhyt}},
     {"vit5",
-     "ViT-5 (arXiv:2602.08071), without its rotary positions and registers; it has no bias on q, k and v "
-     "(model.qkv_bias false)",
+     "ViT-5 (arXiv:2602.08071), its norms and LayerScale; recipe:vit5 also has its rotary positions and registers, and no bias "
+     "on q, k and v",
      {.attn = {.pre = kRms, .query = kRms, .key = kRms},
       .mlp = {.pre = kRms},
       .final = kRms,

@@ -6,6 +6,7 @@
 
 #include "core/function_ref.h"
 #include "nn/model/layers.h"
+#include "nn/model/rotary.h"
 #include "nn/model/vit_config.h"
 
 namespace normlab {
@@ -32,6 +33,7 @@ struct BranchConfig {
         short_forms(c.short_forms) {}
   Norm norm(ParameterSet& parameters, SiteMember site) const { return {parameters, place, site, placement, sizes}; }
 
+  Rotary rotary{};
   Place place;
   BlockSizes sizes;
   std::int64_t depth;

@@ -22,6 +22,12 @@ inline PatchGrid patch_grid(const ViTConfig& c) {
   return {c.image_size[0] / c.patch_size, c.image_size[1] / c.patch_size};
 }
 
+/// In which eva02's rotary positions count patches.
+inline PatchGrid reference_grid(const ViTConfig& c) {
+  const auto& [height, width] = c.rotary.grid;
+  return height > 0 ? PatchGrid{height, width} : patch_grid(c);
+}
+
 struct ResizedPositions {
   std::vector<float> table;  // [prefix + to.size(), dim]
   std::string done;          // for reports: "positions 14x14 -> 16x16 by bicubic_antialias, 1 prefix token kept"

@@ -33,6 +33,7 @@ enum class Role : std::uint8_t {
   positions,
   class_token,
   distill_token,
+  register_tokens,
   bias_table,
   embedding  // of words, and of their positions
 };

@@ -31,13 +31,14 @@ Var continuing(const Var& x, Tokens tokens) {
 }
 
 Var AttentionBranch::first_heads(const Var& h, const Shard& shard) const {
+  // The class token does not turn.
   const Var q = scale_(query_.of_heads(qkv_(0, 1, continuing(h, Tokens::first), shard), heads_, shard), shard);
   if (key_.is_identity() && value_.is_identity() && exclusive_.is_identity()) {
-    const Var kv = qkv_(1, 2, h, shard);
+    const Var kv = rotary_(qkv_(1, 2, h, shard), 1, shard);
     shard.tape.at(residual_.name().c_str());
     return token_attention(q, kv, heads_);
   }
-  const Var k = key_.of_heads(qkv_(1, 1, h, shard), heads_, shard);
+  const Var k = rotary_(key_.of_heads(qkv_(1, 1, h, shard), heads_, shard), 1, shard);
   const Var v = value_.of_heads(qkv_(2, 1, h, shard), heads_, shard);
   shard.tape.at(residual_.name().c_str());
   return exclusive_(token_attention(q, k, v, heads_), continuing(v, Tokens::first), shard);

@@ -3,6 +3,14 @@
 #include <cmath>
 
 namespace normlab {
+namespace {
+
+/// [B, count, D], also for one.
+Var some_tokens(const Var& x, std::int64_t first, std::int64_t count) {
+  return reshape(select_tokens(x, first, count), {x.shape()[0], count, x.shape()[2]});
+}
+
+}  // namespace
 
 ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
   throw_if_any(validate(c));
@@ -14,18 +22,23 @@ ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
   patch_out_ = norm(stem, &StemSites::patch_out);
   if (c.pool == Pool::token) cls_token_ = p.add("cls_token", {1, 1, c.embed_dim}, {.role = Role::class_token});
   if (c.distill_token) dist_token_ = p.add("dist_token", {1, 1, c.embed_dim}, {.role = Role::distill_token});
+  if (c.registers > 0) registers_ = p.add("reg_token", {1, c.registers, c.embed_dim}, {.role = Role::register_tokens});
   if (c.pos_embed == PosEmbed::learned) {
-    pos_embed_ = p.add("pos_embed", {1, c.patches() + (c.class_position() ? c.prefix() : 0), c.embed_dim},
+    pos_embed_ = p.add("pos_embed", {1, c.patches() + (c.class_position() ? c.class_tokens() : 0), c.embed_dim},
                        {.role = Role::positions});
-  } else {
+  } else if (c.pos_embed == PosEmbed::sincos2d) {
     sincos_ = p.add_constant({1, c.patches(), c.embed_dim},
                              [height = c.image_size[0] / c.patch_size, width = c.image_size[1] / c.patch_size,
                               dim = c.embed_dim] { return sincos2d(height, width, dim); });
   }
   posembed_out_ = norm(stem, &StemSites::posembed_out);
+  const Rotary rotary(p, c);
   blocks_.reserve(static_cast<std::size_t>(c.depth));
-  for (std::int64_t i = 0; i < c.depth; ++i)
-    blocks_.emplace_back(p, BranchConfig(c, {.block = i, .layer = i + 1}, sizes, c.depth));
+  for (std::int64_t i = 0; i < c.depth; ++i) {
+    BranchConfig block(c, {.block = i, .layer = i + 1}, sizes, c.depth);
+    block.rotary = rotary;
+    blocks_.emplace_back(p, block);
+  }
   streams_ = ResidualStreams(p, end, c.placement, sizes);
   final_ = norm(end, &Placement::final);
   pooled_ = norm(end, &Placement::pooled);
@@ -47,9 +60,11 @@ void ViT::prepare(Backend& backend, std::int64_t images, DType dtype) const {
   if (text_) text_->prepare(backend, images, dtype);
 }
 
-Var ViT::positions(const Shard& shard) const {
-  if (pos_embed_ >= 0) return shard.parameter(pos_embed_);
-  return shard.tape.input(shard.step.parameters.constant(sincos_));
+Var ViT::placed(const Var& x, const Shard& shard) const {
+  if (pos_embed_ < 0 && sincos_ < 0) return x;
+  const ParameterSet& parameters = shard.step.parameters;
+  return add_positions(x,
+                       pos_embed_ >= 0 ? shard.parameter(pos_embed_) : shard.tape.input(parameters.constant(sincos_)));
 }
 
 Var ViT::stem(const Var& images, const Shard& shard) const {
@@ -58,20 +73,25 @@ Var ViT::stem(const Var& images, const Shard& shard) const {
   Var x = patch_out_(patch_embed_(patches, shard), shard);
   const bool class_position = config_.class_position();
   shard.tape.at("pos_embed");
-  if (!class_position) x = add_positions(x, positions(shard));
-  if (cls_token_ < 0) return posembed_out_(x, shard);
+  if (!class_position) x = placed(x, shard);
+  if (config_.prefix() == 0) return posembed_out_(x, shard);
   const bool norm_sees_class = config_.placement.stem.posembed_out_includes_class;
-  if (!class_position && !norm_sees_class) x = posembed_out_(x, shard);
-  if (dist_token_ >= 0) x = concat_token(shard.parameter(dist_token_), x);
-  x = concat_token(shard.parameter(cls_token_), x);
-  if (class_position) x = add_positions(x, positions(shard));
-  if (norm_sees_class) return posembed_out_(x, shard);
-  if (!class_position || posembed_out_.is_identity()) return x;
-  // The class token has a position but skips the norm.
-  const std::int64_t prefix = config_.prefix();
-  const Var patches_only = posembed_out_(select_tokens(x, prefix, config_.patches()), shard);
-  const Shape prefix_shape{x.shape()[0], prefix, config_.embed_dim};
-  return concat_tokens(reshape(select_tokens(x, 0, prefix), prefix_shape), patches_only);
+  const auto normed = [&](const Var& tokens, bool all) {
+    return all == norm_sees_class ? posembed_out_(tokens, shard) : tokens;
+  };
+  const auto with_registers = [&](const Var& tokens) {
+    return registers_ < 0 ? tokens : prepend_tokens(shard.parameter(registers_), tokens);
+  };
+  if (!class_position) x = with_registers(normed(x, /*all=*/false));
+  if (dist_token_ >= 0) x = prepend_tokens(shard.parameter(dist_token_), x);
+  if (cls_token_ >= 0) x = prepend_tokens(shard.parameter(cls_token_), x);
+  if (!class_position) return normed(x, /*all=*/true);
+  x = placed(x, shard);
+  if (registers_ < 0 && (norm_sees_class || posembed_out_.is_identity())) return normed(x, /*all=*/true);
+  // Behind the class token, which has a position: registers without one, and patches that alone may pass the norm.
+  const std::int64_t first = config_.class_tokens();
+  const Var rest = with_registers(normed(some_tokens(x, first, config_.patches()), /*all=*/false));
+  return normed(concat_tokens(some_tokens(x, 0, first), rest), /*all=*/true);
 }
 
 Var ViT::embed(const Var& images, const Shard& shard) const {
@@ -103,7 +123,10 @@ Var ViT::patch_logits(const Var& tokens, const Shard& shard) const {
 Var ViT::logits(const Var& tokens, const Shard& shard) const {
   const ViTConfig& c = config_;
   shard.tape.at("pool");
-  Var z = pooled_(c.pool == Pool::token ? select_tokens(tokens, 0, 1) : mean_tokens(tokens), shard);  // [B, D]
+  const auto mean_patches = [&] {
+    return mean_tokens(c.registers == 0 ? tokens : some_tokens(tokens, c.prefix(), c.patches()));
+  };
+  Var z = pooled_(c.pool == Pool::token ? select_tokens(tokens, 0, 1) : mean_patches(), shard);  // [B, D]
   if (c.rep_size > 0) z = tanh(rep_(z, shard));
   const Var out = head(z, shard);
   if (!c.distill_token) return out;

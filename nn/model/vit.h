@@ -32,13 +32,13 @@ class ViT final : public Model {
   Var stem(const Var& images, const Shard& shard) const;
   Var logits(const Var& z, const Shard& shard) const;        // [B, N, D] to [B, num_classes]
   Var patch_logits(const Var& z, const Shard& shard) const;  // [B, N, D] to [B, rows, columns, num_classes]
-  Var positions(const Shard& shard) const;
+  Var placed(const Var& x, const Shard& shard) const;        // with positions added
 
   ViTConfig config_;
   Norm patch_in_, patch_out_, posembed_out_, final_, pooled_;
   ResidualStreams streams_;
   Linear patch_embed_, rep_, head_, head_dist_;
-  int pos_embed_ = -1, sincos_ = -1, cls_token_ = -1, dist_token_ = -1;
+  int pos_embed_ = -1, sincos_ = -1, cls_token_ = -1, dist_token_ = -1, registers_ = -1;
   std::vector<Block> blocks_;
   std::unique_ptr<TextTower> text_;
   bool class_token_alone_ = false;  // see reads_class_token_alone()

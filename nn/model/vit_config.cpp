@@ -1,5 +1,7 @@
 #include "nn/model/vit_config.h"
 
+#include <cmath>
+
 #include "core/error.h"
 #include "nn/model/vit.h"
 
@@ -50,6 +52,15 @@ std::vector<ConfigProblem> validate(const ViTConfig& c) {
   if (c.pos_embed == PosEmbed::sincos2d && !fits_sincos2d(c.embed_dim))
     checks.report("pos_embed",
                   concat("sincos2d needs an embed_dim that is a multiple of 4, and at least 8, got ", c.embed_dim));
+  if (const std::int64_t head = c.embed_dim / c.num_heads; c.rotary.given() && head % 4 != 0)
+    checks.report("rotary", concat("heads have ", head, " channels, of which rotary positions turn a multiple of 4"));
+  if ((c.rotary.grid[0] == 0) != (c.rotary.grid[1] == 0))
+    checks.report("rotary.grid", concat("a side of ", c.rotary.grid[0], " beside one of ", c.rotary.grid[1],
+                                        "; give both, or 0 for the network's own grid"));
+  const auto side = std::int64_t(std::sqrt(double(c.registers)) + 0.5);
+  if (c.rotary.register_base > 0 && (c.registers == 0 || side * side != c.registers))
+    checks.report("rotary.register_base", concat("the registers turn as a square grid, and ", c.registers,
+                                                 " are none; set registers to 1, 4, 9, ..."));
   checks.sites(c.placement, &SiteRow::vit_lacks, block_sizes(c));
   checks.streams(c.placement);
   if (c.pool == Pool::gap && c.task != Task::segment)

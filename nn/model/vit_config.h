@@ -13,6 +13,7 @@
 #include "nn/model/dropout_rates.h"
 #include "nn/model/init_config.h"
 #include "nn/model/model_cost.h"
+#include "nn/model/rotary_config.h"
 #include "nn/model/text_config.h"
 
 namespace normlab {
@@ -24,8 +25,8 @@ constexpr auto stated_words(Task) { return words<Task>("classify", "segment", "c
 enum class Pool : std::uint8_t { token, gap };
 constexpr auto stated_words(Pool) { return words<Pool>("token", "gap"); }
 
-enum class PosEmbed : std::uint8_t { learned, sincos2d };
-constexpr auto stated_words(PosEmbed) { return words<PosEmbed>("learned", "sincos2d"); }
+enum class PosEmbed : std::uint8_t { learned, sincos2d, none };
+constexpr auto stated_words(PosEmbed) { return words<PosEmbed>("learned", "sincos2d", "none"); }
 
 /// What every network has.
 struct NetworkConfig {
@@ -83,14 +84,18 @@ struct ViTConfig : NetworkConfig {
   Pool pool = Pool::gap;
   PosEmbed pos_embed = PosEmbed::learned;
   bool pos_embed_class = false;  // the class token has a learned position (original ViT, DeiT, timm)
+  RotaryConfig rotary{};
   bool distill_token = false;
+  std::int64_t registers = 0;
   std::int64_t rep_size = 0;
   InitConfig init{};
   TextConfig text{};
 
   std::int64_t patches() const { return image_size[0] / patch_size * (image_size[1] / patch_size); }
-  /// Tokens before the patches: class token, distillation token.
-  std::int64_t prefix() const { return pool == Pool::token ? (distill_token ? 2 : 1) : 0; }
+  /// Tokens that heads read: class token, distillation token.
+  std::int64_t class_tokens() const { return pool == Pool::token ? (distill_token ? 2 : 1) : 0; }
+  /// Tokens before the patches: those, then the registers.
+  std::int64_t prefix() const { return class_tokens() + registers; }
   std::int64_t tokens() const { return patches() + prefix(); }
   /// Width of the features, the head's inputs.
   std::int64_t feature_width() const { return rep_size > 0 ? rep_size : embed_dim; }
@@ -119,15 +124,19 @@ constexpr auto rows_of(const T*) {
                 "classify: the class of an image; segment: the class of each pixel, by the head on every patch "
                 "token, whose logits are resized to the image; contrast: which of a batch's texts belongs to an "
                 "image, by a text tower in place of the head"),
-          field("pool", &T::pool, "the class token, or the mean over all tokens"),
-          field("pos_embed", &T::pos_embed, "kind of position embedding"),
+          field("pool", &T::pool, "the class token, or the mean over all patches"),
+          field("pos_embed", &T::pos_embed, "positions that are added to the patches"),
           field("pos_embed_class", &T::pos_embed_class, "pool token, learned positions: the class token has a position")
               .when({[](const T& c) { return c.pool == Pool::token && c.pos_embed == PosEmbed::learned; },
                      "only a class token (pool token) with learned positions can have one"}),
+          field("rotary", &T::rotary, "rotary positions, which turn queries and keys by row and column of a patch"),
           field("distill_token", &T::distill_token,
                 "pool token: DeiT's second token, with its own head; logits are the mean of both heads")
               .when({[](const T& c) { return c.pool == Pool::token; },
-                     "a distillation token needs a class token; set pool to \"token\""})},
+                     "a distillation token needs a class token; set pool to \"token\""}),
+          field("registers", &T::registers,
+                "learned tokens behind the class token, without a position, that no head reads (arXiv:2309.16588)",
+                limits::sizes(limits::kRegisters, 0))},
       kBiasRows,
       std::tuple{field("rep_size", &T::rep_size, "width of a dense + tanh layer before the head; 0: no such layer",
                        limits::sizes(limits::kWidth, 0))},

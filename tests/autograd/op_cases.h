@@ -54,6 +54,22 @@ inline Var constant(const Var& like, const Shape& shape, double value) {
   return like.tape().input(filled(like, shape, value));
 }
 
+/// Cosines and sines of some angles, of which no two are alike.
+inline Tensor turns_of(const Var& like, std::int64_t tokens, std::int64_t head_dim) {
+  const Tensor t = like.tape().empty_acc(like.value(), {tokens, head_dim});
+  like.tape().backend().synchronize();
+  for (std::int64_t i = 0; i < t.size(); ++i) {
+    const std::int64_t half = head_dim / 2, row = i / head_dim, at = i % head_dim;
+    const double angle = 0.3 + 0.7 * double(row * half + at % half);
+    const double value = at < half ? std::cos(angle) : std::sin(angle);
+    if (t.dtype() == DType::f64)
+      t.data<double>()[i] = value;
+    else
+      t.data<float>()[i] = float(value);
+  }
+  return t;
+}
+
 inline Var contrast_of(V v, ContrastKind kind) {
   static SingleShard alone;
   const std::int64_t pairs = v[0].shape()[0];
@@ -172,6 +188,22 @@ inline std::vector<OpCase> small_cases() {
        {{3, 4, 5}},
        {},
        [](V v) { return concat_tokens(select_tokens(v[0], 1, 2), v[0]); }},
+      {"rotate q and k beside v",
+       {{2, 4, 24}},
+       {},
+       [](V v) {
+         return rotate(v[0], turns_of(v[0], 3, 4), {16, 4, 1, RotaryPairs::halves});
+       }},
+      {"rotate neighbours of wide heads, used twice",
+       {{2, 3, 140}},
+       {},
+       [](V v) {
+         return add(rotate(v[0], turns_of(v[0], 3, 70), {140, 70, 0, RotaryPairs::neighbours}), tanh(v[0]));
+       }},
+      {"prepend_tokens, used twice",
+       {{3, 2, 5}},
+       {{1, 4, 5}},
+       [](V v) { return prepend_tokens(v[1], prepend_tokens(v[1], v[0])); }},
       {"unit_rows of 37", {{4, 37}}, {}, [](V v) { return unit_rows(v[0]); }},
   };
 }

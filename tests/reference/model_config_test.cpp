@@ -27,7 +27,9 @@ struct Loss {
 
 // Where the fixtures' words differ in kind from ours. Sites, sizes and flags have the same names on both sides.
 const Words<Pool> kPools{{"token", Pool::token}, {"gap", Pool::gap}};
-const Words<PosEmbed> kPositions{{"learned", PosEmbed::learned}, {"sincos2d", PosEmbed::sincos2d}};
+const Words<PosEmbed> kPositions{
+    {"learned", PosEmbed::learned}, {"sincos2d", PosEmbed::sincos2d}, {"none", PosEmbed::none}};
+const Words<RotaryDialect> kRotary{{"dinov3", RotaryDialect::dinov3}, {"eva02", RotaryDialect::eva02}};
 const Words<GeluForm> kGelus{{"erf", GeluForm::erf}, {"tanh", GeluForm::tanh}};
 const Words<MlpForm> kMlps{{"plain", MlpForm::plain}, {"gated", MlpForm::gated}};
 const Words<ActivationKind> kActivations{{"gelu", ActivationKind::gelu},
@@ -180,6 +182,18 @@ void read_common(ObjectReader& reader, ModelCase& model, Config& c) {
   model.soft_targets = loss.soft;
 }
 
+RotaryConfig read_rotary(ObjectReader& reader) {
+  const nlohmann::json* given = reader.optional("rotary");
+  if (given == nullptr || !given->is_object()) return meaning(reader, "rotary", kRotary);
+  ObjectReader keys(*given, "config: rotary");
+  RotaryConfig rotary = meaning(keys, "dialect", kRotary);
+  if (keys.has("base")) rotary.base = keys.number("base");
+  if (const nlohmann::json* grid = keys.optional("grid")) rotary.grid = grid->get<std::array<std::int64_t, 2>>();
+  if (keys.has("register_base")) rotary.register_base = keys.number("register_base");
+  keys.finish();
+  return rotary;
+}
+
 std::vector<std::int64_t> integers(ObjectReader& reader, const std::string& key) {
   const nlohmann::json* list = reader.optional(key);
   if (list == nullptr) reader.fail(key, "this key is missing");
@@ -199,6 +213,8 @@ ModelCase read_model(ObjectReader& reader) {
   c.pos_embed = meaning(reader, "pos_embed", kPositions);
   c.pos_embed_class = reader.boolean("pos_embed_class");
   c.rep_size = reader.integer("rep_size");
+  if (reader.has("registers")) c.registers = reader.integer("registers");
+  if (reader.has("rotary")) c.rotary = read_rotary(reader);
   read_rates(reader, c);
   read_sites(reader, c.placement, {"stem", "attn", "mlp", "final", "pooled"}, {"merge"});
   c.placement.stem.posembed_out_includes_class = reader.boolean("posembed_out_includes_class");

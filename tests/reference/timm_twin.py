@@ -22,6 +22,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from timm.data import create_transform
 from timm.layers import Attention, SwiGLU
+from timm.models.eva import Eva
 from torchvision.datasets import ImageFolder
 
 TOLERANCE = 1e-4
@@ -68,6 +69,22 @@ MODELS = {
         TOKEN | {"variant": "S/16", "pos_embed_class": False, "gelu": "tanh"},
         "half",
     ),
+    "vit_small_patch16_reg4_224": (
+        {"base": "vit_small_patch16_224", "reg_tokens": 4, "no_embed_class": True},
+        TOKEN | {"variant": "S/16", "pos_embed_class": False, "registers": 4},
+        "half",
+    ),
+    "vit_small_patch16_dinov3": (
+        {"global_pool": "token", "num_classes": 1000, "img_size": 224},
+        GAP | {"variant": "S/16", "pool": "token", "pos_embed": "none", "rotary": "dinov3", "registers": 4,
+               "qkv_bias": False, "layer_scale": "channel", "placement": {"base": "pre_pre", "**.eps": 1e-5}},
+        "imagenet",
+    ),
+    "eva02_small_patch14_224": (
+        {"attn_type": "rope", "global_pool": "token", "num_classes": 1000},
+        TOKEN | {"variant": "S/14", "mlp": "gated", "mlp_dim": 1024, "rotary": "eva02"},
+        "half",
+    ),
     "vit_small_patch16_swiglu_224": (
         {"base": "vit_small_patch16_224", "mlp_layer": SwiGLU, "act_layer": "silu"},
         TOKEN | {"variant": "S/16", "mlp": "gated"},
@@ -92,6 +109,8 @@ def make(name, arguments):
                 value.add_(torch.randn_like(value) * 0.2)
             elif "head" in key:
                 value.normal_(std=0.05)
+            elif "qkv" in key and isinstance(model, Eva):  # or scores are so small that no turn matters
+                value.normal_(std=value.shape[1] ** -0.5)
     return model
 
 
@@ -268,6 +287,18 @@ def fixture(folder):
                    "placement": {"base": "pre_pre", "attn_gate": "channel"}})  # fmt: skip
     write("timm_distilled", {"base": "deit_tiny_distilled_patch16_224", "depth": 1},
           token | {"pos_embed_class": True, "distill_token": True, "depth": 1})  # fmt: skip
+    registers = {"reg_tokens": 3, "depth": 1}
+    write("timm_registers", registers | {"no_embed_class": True}, token | {"registers": 3, "depth": 1})
+    # The positions of registers become part of the registers, so the weights do not come back as they were.
+    write("timm_placed_registers", registers, token | {"pos_embed_class": True, "registers": 3, "depth": 1})
+    write("timm_dinov3", {"base": "vit_small_patch16_dinov3", "global_pool": "token"},
+          token | {"pos_embed": "none", "rotary": "dinov3", "registers": 4, "qkv_bias": False,
+                   "layer_scale": "channel", "placement": {"base": "pre_pre", "**.eps": 1e-5}})  # fmt: skip
+    eva02 = {"base": "eva02_tiny_patch14_224", "global_pool": "token", "mlp_ratio": 2, "ref_feat_shape": (4, 3), "depth": 1}
+    of_eva02 = {"pos_embed_class": True, "rotary": {"dialect": "eva02", "grid": [4, 3]}, "mlp": "gated", "mlp_dim": 16, "depth": 1}
+    write("timm_eva02", eva02 | {"attn_type": "rope"}, token | of_eva02)
+    # Its biases of q and v are tensors of their own, and k has none.
+    write("timm_eva02_biases", eva02, token | of_eva02)
     # Shifted windows, and one stage with an odd side.
     swin = {"patch_size": 2, "embed_dim": 8, "depths": [2, 1], "num_heads": [2, 4], "mlp_ratio": 1, "num_classes": 5}
     sizes = {**swin, "window_size": 2, "base": "swin_tiny_patch4_window7_224"}

@@ -154,7 +154,7 @@ std::vector<OpCase> network_ops(Arena& memory, const OpSizes& s) {
            [=](V v) { return patchify(v[0], patch, patch); }},
           {"add_positions", {x}, {{1, s.tokens, s.width}}, [](V v) { return add_positions(v[0], v[1]); }},
           {"mean_tokens", {x}, {}, [](V v) { return mean_tokens(v[0]); }},
-          {"concat_token", {x}, {{1, 1, s.width}}, [](V v) { return concat_token(v[1], v[0]); }},
+          {"prepend_tokens", {x}, {{1, 2, s.width}}, [](V v) { return prepend_tokens(v[1], v[0]); }},
           {"concat_tokens", {token, x}, {}, [](V v) { return concat_tokens(v[0], v[1]); }},
           {"select_tokens", {x}, {}, [](V v) { return select_tokens(v[0], 0, 1); }},
           {"dropout", {x}, {}, [=](V v) { return dropout(v[0], keep_values, 0.3); }},
@@ -177,6 +177,11 @@ std::vector<OpCase> network_ops(Arena& memory, const OpSizes& s) {
              return sigmoid_cross_entropy(v[0], {labels, {}});
            }},
       };
+  if (const std::int64_t head_dim = s.width / heads; head_dim % 2 == 0)
+    others.push_back({"rotate", {x}, {}, [=](V v) {
+                        const Rotation turns{.turned = v[0].shape()[2], .head_dim = head_dim, .first = 1};
+                        return rotate(v[0], filled(v[0], {v[0].shape()[1] - 1, head_dim}, 0.6), turns);
+                      }});
   std::move(others.begin(), others.end(), std::back_inserter(rows));
   for (const char* text : kActivationOps) rows.push_back(activation_op(text, hidden.shape));
   return rows;

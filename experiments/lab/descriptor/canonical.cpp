@@ -7,6 +7,7 @@
 #include "experiments/lab/descriptor/forms.h"
 #include "experiments/lab/descriptor/step_count.h"
 #include "nn/model/init.h"
+#include "nn/model/rotary.h"
 
 namespace normlab {
 namespace {
@@ -28,6 +29,7 @@ JsonNode config_tree(Config model, const KnownDataset* implied, WriteOptions opt
   if constexpr (!kSwin) {
     if (model.pool != Pool::token) model.placement.stem.posembed_out_includes_class = true;
     simplify_init(model);
+    simplify_rotary(model);
   }
   simplify_blocks(model.placement, block_count(model));
   JsonNode object = json_object();

@@ -161,7 +161,7 @@ class FieldReader {
         return problems_.unused(member.key_at, "only a model of kind swin has this key");
     } else if constexpr (std::is_same_v<T, SwinConfig>) {
       if (has_field<ViTConfig>(member.key))
-        return problems_.unused(member.key_at, "only a model of kind vit has this key");
+        return problems_.unused(member.key_at, concat("only a model of kind vit has this key", swin_has(member.key)));
     }
     std::vector<std::string_view> keys(others);
     for_each_field<T>([&](const auto& row) { keys.push_back(row.key); });

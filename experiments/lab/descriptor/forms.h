@@ -103,6 +103,32 @@ struct Form<InitConfig> : ObjectForm<InitConfig> {
   static std::string words(Range range) { return Form<Init>::words(range) + ", or an object"; }
 };
 
+/// The dialect alone, or an object.
+template <>
+struct Form<RotaryConfig> : ObjectForm<RotaryConfig> {
+  static void read(FieldReader& in, const JsonNode& node, RotaryConfig& out, Range range) {
+    const JsonNode* const given = node.is_object() ? value_of(node, "dialect") : &node;
+    RotaryDialect dialect{};
+    if (given != nullptr && given->is_string()) find_word(given->text, dialect);
+    out = dialect;
+    if (node.is_object())
+      in.object(node, out);
+    else
+      in.value(node, out.dialect, range);
+  }
+  static JsonNode write(const RotaryConfig& rotary, WriteOptions options) {
+    if (rotary == RotaryConfig(rotary.dialect)) return word_of(rotary.dialect);
+    JsonNode object = json_object();
+    write_rows(object, rotary, RotaryConfig(rotary.dialect), options);
+    if (!options.everything) object.add("dialect", word_of(rotary.dialect));
+    return object;
+  }
+  static JsonNode schema(Range range) {
+    return if_type("object", ObjectForm::schema(range), Form<RotaryDialect>::schema(range));
+  }
+  static std::string words(Range range) { return Form<RotaryDialect>::words(range) + ", or an object"; }
+};
+
 /// The kind alone, or an object.
 template <>
 struct Form<NormSpec> : ObjectForm<NormSpec> {

@@ -31,7 +31,20 @@ struct Around {
 /// "gain * x", or x without a gain.
 std::string times(bool has_gain, const char* gain, const std::string& x) { return has_gain ? gain + (" * " + x) : x; }
 
-std::string attention_inside(Around around, const Placement& p, const AttentionSites& s) {
+/// "; R turns by the row and column of a patch (eva02, base=10000 grid=[14, 14])", or nothing.
+std::string rotary_legend(const ModelConfig& model) {
+  const auto* vit = std::get_if<ViTConfig>(&model);
+  if (vit == nullptr || !vit->rotary.given()) return "";
+  std::string out =
+      fmt::format("; R turns pairs of channels by the row and column of a patch ({}", word_of(vit->rotary.dialect));
+  for_each_field<RotaryConfig>([&](const auto& row) {
+    if (row.key != "dialect" && vit->rotary.*row.member != RotaryConfig{}.*row.member)
+      out += fmt::format(", {} {}", row.key, setting_text(vit->rotary.*row.member));
+  });
+  return out + ")";
+}
+
+std::string attention_inside(Around around, const Placement& p, const AttentionSites& s, const std::string& rotary) {
   const std::string added = around.model == ModelKind::swin ? " + bias" : "";
   const std::string gated = p.attn_gate == AttnGate::none ? "heads" : "heads * sigmoid(gate(h))";
   const std::string heads = times(p.head_scale == HeadScale::before_proj, "g", gated);
@@ -42,11 +55,12 @@ std::string attention_inside(Around around, const Placement& p, const AttentionS
   const bool learned = p.attn_scale == AttnScale::learned;
   const std::string v = around(s.value, "v");
   const std::string rest = s.exclude_self ? fmt::format("y - (y . {0}) {0} / |{0}|^2, y = ", v) : "";
+  const auto turned = [&](const std::string& x) { return rotary.empty() ? x : "R(" + x + ")"; };
   return fmt::format(
-      "Attn(h) = {}, heads = {}softmax({}{} {}^T{}{}) {}{}{}", out, rest, learned ? "t " : "", around(s.query, "q"),
-      around(s.key, "k"), learned ? "" : " / sqrt(d)", added, v,
+      "Attn(h) = {}, heads = {}softmax({}{} {}^T{}{}) {}{}{}{}", out, rest, learned ? "t " : "",
+      turned(around(s.query, "q")), turned(around(s.key, "k")), learned ? "" : " / sqrt(d)", added, v,
       words(s.query.kind == NormKind::none ? s.key : s.query, !p.qk_per_head, "; the norms of q and k see all heads"),
-      words(s.value, p.value_per_head, "; the norm of v sees one head"));
+      words(s.value, p.value_per_head, "; the norm of v sees one head"), rotary);
 }
 
 std::string mlp_inside(Around around, const NetworkConfig& c, const MlpSites& s) {
@@ -115,9 +129,10 @@ BlockFormula block_formula(const ModelConfig& model, std::int64_t block) {
     formula.mlp = "x = " + around(m.post, times(p.residual_scale, "r", x) + " + " + branch(m.out, "MLP", m.pre));
   }
   const AttentionSites plain{.pre = a.pre, .out = a.out, .post = a.post};
-  if (a != plain || p.head_scale != HeadScale::none || p.attn_gate != AttnGate::none ||
-      p.attn_scale != AttnScale::fixed)
-    formula.inside.push_back(attention_inside(around, p, a));
+  const bool more =
+      p.head_scale != HeadScale::none || p.attn_gate != AttnGate::none || p.attn_scale != AttnScale::fixed;
+  if (const std::string rotary = rotary_legend(model); a != plain || more || !rotary.empty())
+    formula.inside.push_back(attention_inside(around, p, a, rotary));
   if (m.hidden.kind != NormKind::none || m.inner.kind != NormKind::none ||
       function_of(network(model).activation, network(model).mlp, {}))
     formula.inside.push_back(mlp_inside(around, network(model), m));
@@ -131,16 +146,21 @@ std::string stem_formula(const ModelConfig& config) {
   const std::string patches = around(s.patch_out, "Embed(" + around(s.patch_in, "patches") + ")");
   if (around.model == ModelKind::swin) return "x = " + patches;
   const ViTConfig& model = std::get<ViTConfig>(config);
-  const char* tokens = model.distill_token ? "cls, dist" : "cls";
-  const std::string pos = model.pos_embed == PosEmbed::learned ? "pos" : "sincos2d";
-  const std::string placed = patches + " + " + pos;
+  const std::string pos = model.pos_embed == PosEmbed::none      ? ""
+                          : model.pos_embed == PosEmbed::learned ? " + pos"
+                                                                 : " + sincos2d";
   const std::string x_is = placement_of(config).has_two_streams() ? "x = y = " : "x = ";
-  if (model.pool != Pool::token) return x_is + around(s.posembed_out, placed);
-  if (s.posembed_out.kind == NormKind::none || s.posembed_out_includes_class)
-    return x_is + around(s.posembed_out, model.class_position() ? fmt::format("[{}, {}] + {}", tokens, patches, pos)
-                                                                : fmt::format("[{}, {}]", tokens, placed));
-  return x_is +
-         fmt::format("[{}{}, {}]", tokens, model.class_position() ? " + pos" : "", around(s.posembed_out, placed));
+  const std::string placed = patches + pos, registers = model.registers > 0 ? "reg, " : "";
+  if (model.prefix() == 0) return x_is + around(s.posembed_out, placed);
+  const std::string of_class = model.class_position() ? pos + ", " : ", ";
+  const std::string before =
+      (model.class_tokens() > 0 ? "cls" + of_class : "") + (model.distill_token ? "dist" + of_class : "") + registers;
+  if (s.posembed_out.kind != NormKind::none && !s.posembed_out_includes_class)
+    return x_is + fmt::format("[{}{}]", before, around(s.posembed_out, placed));
+  if (model.class_position() && model.registers == 0)
+    return x_is +
+           around(s.posembed_out, fmt::format("[{}, {}]{}", model.distill_token ? "cls, dist" : "cls", patches, pos));
+  return x_is + around(s.posembed_out, fmt::format("[{}{}]", before, placed));
 }
 
 std::string end_formula(const ModelConfig& config) {
@@ -151,10 +171,13 @@ std::string end_formula(const ModelConfig& config) {
   const std::string streams = around(p.stream_norm, "x") + " + " + around(p.stream_norm, "y");
   const std::string x = around(p.final, p.has_two_streams() ? streams : "x");
   if (task_of(config) == Task::segment)
-    return fmt::format("logits = resize(head({}))", token ? "patch_tokens(" + x + ")" : x);
+    return fmt::format("logits = resize(head({}))", vit->prefix() > 0 ? "patch_tokens(" + x + ")" : x);
   if (vit != nullptr && vit->distill_token)
     return fmt::format("logits = (head(class_token({})) + head_dist(dist_token({}))) / 2", x, x);
-  const std::string pooled = around(p.pooled, (token ? "class_token(" : "mean_tokens(") + x + ")");
+  const std::string pooled = around(p.pooled, (token                                  ? "class_token("
+                                               : vit != nullptr && vit->registers > 0 ? "mean_patches("
+                                                                                      : "mean_tokens(") +
+                                                  x + ")");
   const std::string features = vit != nullptr && vit->rep_size > 0 ? "tanh(rep(" + pooled + "))" : pooled;
   return has_text(config) ? "image = " + features : "logits = head(" + features + ")";
 }
@@ -239,6 +262,11 @@ std::vector<std::string> site_changes(const ModelConfig& base, const ModelConfig
   };
   add("activation", activation(network(base)), activation(network(model)));
   add_setting("mlp", network(base).mlp, network(model).mlp);
+  const auto *from = std::get_if<ViTConfig>(&base), *to = std::get_if<ViTConfig>(&model);
+  if (from == nullptr || to == nullptr) return out;
+  add_setting("pos_embed", from->pos_embed, to->pos_embed);
+  add_setting("rotary", from->rotary, to->rotary);
+  add_setting("registers", from->registers, to->registers);
   return out;
 }
 

@@ -105,4 +105,10 @@ inline constexpr std::int64_t kConfigSchema = 1;  // raised whenever a default o
 /// unknown_key() of the candidates.
 std::string unknown_setting(std::string_view key, const std::vector<std::string_view>& candidates);
 
+/// What a Swin has in place of a setting of a ViT, for the end of an error message.
+constexpr std::string_view swin_has(std::string_view key) {
+  if (key == "rotary" || key == "pos_embed") return "; a Swin learns position biases inside its windows";
+  return key == "registers" ? "; all tokens of a Swin are patches, so it has no registers" : "";
+}
+
 }  // namespace normlab

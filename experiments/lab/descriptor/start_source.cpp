@@ -68,6 +68,15 @@ void check_start(const TrialConfig& trial, const TrialConfig& from, Problems& pr
   }
   for (const ParameterInfo& p : there.parameters())
     if (here.find(p.name) < 0 && !left_out.takes(p.name)) wrong.push_back(p.name + " is in it alone");
+  const auto *own = std::get_if<ViTConfig>(&trial.model), *source = std::get_if<ViTConfig>(&from.model);
+  const auto counts_patches = [](const ViTConfig* c) { return c && c->rotary.dialect == RotaryDialect::eva02; };
+  if (counts_patches(own) && counts_patches(source) && own->rotary.grid[0] == 0 &&
+      reference_grid(*source) != patch_grid(*own)) {
+    const PatchGrid grid = reference_grid(*source);
+    wrong.push_back(concat("its rotary positions count patches in a grid of ", to_string(grid),
+                           "; give \"rotary\" the \"grid\" [", grid.height, ", ", grid.width,
+                           "], or that of this network"));
+  }
   if (const auto unused = left_out.unused())
     problems.add(trial.start.at, concat("\"leave_out\": no parameter matches ", in_quotes(rule.leave_out[*unused])));
   if (wrong.empty()) return;

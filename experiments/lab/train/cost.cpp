@@ -13,16 +13,17 @@ namespace {
 double stored_values(const ModelConfig& config) {
   double sum = 0;
   const double hidden = double(hidden_tensors(network(config).mlp));
+  const auto* vit = std::get_if<ViTConfig>(&config);
   const Placement& placement = placement_of(config);
   const int gates = 2 * (placement.attn_gate != AttnGate::none) + (placement.attn_scale != AttnScale::fixed);
+  const int turned = vit != nullptr && vit->rotary.given() ? 3 : 0;  // queries, keys and values
   std::int64_t block = 0;
   for (const BlockSizes& s : block_sizes(config)) {
-    const int wide = 9 + gates + placement.attention_sites(block++).exclude_self;
+    const int wide = 9 + gates + turned + placement.attention_sites(block++).exclude_self;
     sum += double(s.attended) *
            (wide * double(s.embed_dim) + hidden * double(s.mlp_dim) + double(s.num_heads) * double(s.window));
   }
-  if (const auto* vit = std::get_if<ViTConfig>(&config))
-    return sum + double(vit->patches()) * double(vit->patch_pixels() + 2 * vit->embed_dim);
+  if (vit != nullptr) return sum + double(vit->patches()) * double(vit->patch_pixels() + 2 * vit->embed_dim);
   for (const SwinStage& s : swin_stages(std::get<SwinConfig>(config)))
     sum += 6 * double(s.tokens()) * double(s.embed_dim);
   return sum;

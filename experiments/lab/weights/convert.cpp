@@ -114,6 +114,12 @@ class Import {
 
   void take_names() {
     const std::string prefix = prefix_of(file_, scheme_);
+    if (vit_ && vit_->rotary.dialect == RotaryDialect::eva02 && vit_->rotary.grid[0] == 0 && options_.grid &&
+        *options_.grid != patch_grid(*vit_))
+      problems_.push_back(
+          fmt::format("its rotary positions count patches in another grid, {0}; give \"rotary\" its "
+                      "\"grid\", such as [{1}, {2}]",
+                      to_string(*options_.grid), options_.grid->height, options_.grid->width));
     const auto shows_official = [&](const HostTensor& t) { return shows_official_swin(scheme_, config_, t.name); };
     const bool official = std::any_of(file_.begin(), file_.end(), shows_official);
     if (official)
@@ -124,7 +130,7 @@ class Import {
         report_.left_over.push_back(tensor.name);
         continue;
       }
-      const SourceName read = read_source_name(scheme_, kind_of(config_), official, tensor.name.substr(prefix.size()));
+      const SourceName read = read_source_name(scheme_, config_, official, tensor.name.substr(prefix.size()));
       if (read.use == SourceName::Use::skip) {
         report_.skipped[std::string(read.why)].push_back(tensor.name);
       } else if (read.use == SourceName::Use::refuse) {
@@ -136,6 +142,25 @@ class Import {
         problems_.push_back(fmt::format("{} and {} are the same tensor of the network", shown(tensor.name),
                                         shown(at->second.name_in_file)));
       }
+    }
+    if (vit_ && vit_->rotary.given() && vit_->qkv_bias) join_biases();
+  }
+
+  /// EVA has biases of queries and values as tensors of their own, and none of keys.
+  void join_biases() {
+    const auto width = static_cast<std::size_t>(vit_->embed_dim);
+    for (std::int64_t block = 0; block < vit_->depth; ++block) {
+      const std::string attention = concat("blocks.", block, ".attn.");
+      const auto q = sources_.find(attention + "q_bias"), v = sources_.find(attention + "v_bias");
+      if (q == sources_.end() || v == sources_.end() || !fits(q->second, {width}) || !fits(v->second, {width}))
+        continue;
+      std::vector<float> joined = q->second.tensor.floats(), last = v->second.tensor.floats();
+      joined.resize(2 * width);
+      joined.insert(joined.end(), last.begin(), last.end());
+      used_.insert(v->second.name_in_file);
+      const std::string name = attention + "qkv.bias";
+      sources_.try_emplace(name,
+                           SourceTensor{host_tensor(name, {3 * width}, std::move(joined)), q->second.name_in_file});
     }
   }
 
@@ -195,13 +220,18 @@ class Import {
     const bool is_table = shape.size() == 3 && shape[0] == 1 && shape[2] == dim && shape[1] > 0;
     if (!fits(source, is_table ? shape : link.their_shape)) return;
     const PatchGrid to = patch_grid(*vit_);
-    const std::int64_t prefix = vit_->class_position() ? vit_->prefix() : 0;
-    const auto rows = static_cast<std::int64_t>(shape[1]);
-    const bool no_class_row = vit_->prefix() == 1 && !vit_->class_position();
-    const bool one_more =
-        options_.grid ? rows == options_.grid->size() + 1
-                      : rows == to.size() + 1 || (rows != to.size() && side_of(rows) == 0 && side_of(rows - 1) > 0);
-    const bool class_row = no_class_row && one_more;
+    const std::int64_t prefix = vit_->class_position() ? vit_->class_tokens() : 0;
+    auto rows = static_cast<std::int64_t>(shape[1]);
+    const auto has_more = [&](std::int64_t more) {
+      return options_.grid
+                 ? rows == options_.grid->size() + more
+                 : rows == to.size() + more || (rows != to.size() && side_of(rows) == 0 && side_of(rows - more) > 0);
+    };
+    const std::int64_t registers =
+        scheme_ == NameScheme::timm && has_more(prefix + vit_->registers) ? vit_->registers : 0;
+    rows -= registers;
+    const bool no_class_row = vit_->class_tokens() == 1 && !vit_->class_position();
+    const bool class_row = no_class_row && has_more(1);
     const bool fold = class_row && stored_as_npz(scheme_);
     const std::optional<PatchGrid> from = grid_of(rows - prefix - (fold ? 1 : 0), to);
     if ((class_row && !fold) || !from || (*from != to && !options_.resize_positions)) {
@@ -223,6 +253,14 @@ class Import {
       return;
     }
     std::vector<float> table = source.tensor.floats();
+    if (registers > 0) {  // timm's registers have positions where its class token has one
+      const auto first = table.begin() + prefix * vit_->embed_dim, last = first + registers * vit_->embed_dim;
+      float* tokens = into_.value(into_.find("reg_token")).data<float>();
+      for (auto value = first; value != last; ++value) *tokens++ += *value;
+      table.erase(first, last);
+      report_.notes.push_back(
+          fmt::format("{}: its rows of registers were added to the registers", shown(source.name_in_file)));
+    }
     if (fold) {  // older files of Big Vision: the class token's position is now part of the token
       float* token = into_.value(into_.find("cls_token")).data<float>();
       for (std::size_t i = 0; i < dim; ++i) token[i] += table[i];
@@ -374,7 +412,8 @@ Tensors export_weights(const ParameterSet& weights, const ModelConfig& config, N
     const auto [at, is_new] = whole.try_emplace(link.theirs);
     if (is_new) {
       order.push_back(link.theirs);
-      at->second = {link.their_shape, std::vector<float>(static_cast<std::size_t>(link.size() * link.parts))};
+      at->second = {link.their_shape,
+                    std::vector<float>(static_cast<std::size_t>(link.size() * link.parts + link.gap))};
     }
     const Tensor ours = link.is_buffer ? weights.buffer(link.number) : weights.read(link.number);
     link.to_theirs(ours.data<float>(), at->second.values.data());

@@ -19,7 +19,8 @@ enum class Row : std::uint8_t { tensor, layer, patches, q, k, v, split_heads, jo
 struct NameRow {
   std::string_view ours, theirs;
   Row row = Row::layer;
-  std::string_view gated{};  // theirs in a gated MLP, if it differs
+  std::string_view gated{};   // theirs in a gated MLP, if it differs
+  std::string_view packed{};  // theirs in a gated MLP without a norm: fc1, then fc3, in one tensor
 };
 
 /// timm's vision_transformer.py and deit.py.
@@ -28,6 +29,7 @@ inline constexpr NameRow kTimmViT[] = {
     {"stem.patch_out", "patch_embed.norm"},
     {"cls_token", "cls_token", Row::tensor},
     {"dist_token", "dist_token", Row::tensor},
+    {"reg_token", "reg_token", Row::tensor},
     {"pos_embed", "pos_embed", Row::tensor},
     {"stem.posembed_out", "norm_pre"},
     {"blocks.{}.attn.pre", "blocks.{}.norm1"},
@@ -50,6 +52,33 @@ inline constexpr NameRow kTimmViT[] = {
     {"pooled", "fc_norm"},
     {"head", "head"},
     {"head_dist", "head_dist"},
+};
+
+/// timm's eva.py, which has the networks with rotary positions.
+inline constexpr NameRow kTimmEva[] = {
+    {"patch_embed", "patch_embed.proj", Row::patches},
+    {"cls_token", "cls_token", Row::tensor},
+    {"reg_token", "reg_token", Row::tensor},
+    {"pos_embed", "pos_embed", Row::tensor},
+    {"stem.posembed_out", "norm_pre"},
+    {"blocks.{}.attn.pre", "blocks.{}.norm1"},
+    {"blocks.{}.attn.q", "blocks.{}.attn.qkv", Row::q},
+    {"blocks.{}.attn.k", "blocks.{}.attn.qkv", Row::k},
+    {"blocks.{}.attn.v", "blocks.{}.attn.qkv", Row::v},
+    {"blocks.{}.attn.query", "blocks.{}.attn.q_norm"},
+    {"blocks.{}.attn.key", "blocks.{}.attn.k_norm"},
+    {"blocks.{}.attn.inner", "blocks.{}.attn.norm"},
+    {"blocks.{}.attn.proj", "blocks.{}.attn.proj"},
+    {"blocks.{}.attn.layer_scale", "blocks.{}.gamma_1", Row::tensor},
+    {"blocks.{}.mlp.pre", "blocks.{}.norm2"},
+    {"blocks.{}.mlp.fc1", "blocks.{}.mlp.fc1", Row::layer, "blocks.{}.mlp.fc1_g", "blocks.{}.mlp.fc1"},
+    {"blocks.{}.mlp.fc3", "blocks.{}.mlp.fc1_x", Row::layer, "", "blocks.{}.mlp.fc1"},
+    {"blocks.{}.mlp.inner", "blocks.{}.mlp.norm"},
+    {"blocks.{}.mlp.fc2", "blocks.{}.mlp.fc2"},
+    {"blocks.{}.mlp.layer_scale", "blocks.{}.gamma_2", Row::tensor},
+    {"final", "norm"},
+    {"pooled", "fc_norm"},
+    {"head", "head"},
 };
 
 /// timm's swin_transformer.py.
@@ -135,13 +164,14 @@ inline constexpr SpecialName kNormlabSpecial[] = {
 };
 inline constexpr std::string_view kMapHead = "attention pooling (Big Vision's MAP head), which no model here has";
 inline constexpr SpecialName kTimmSpecial[] = {
-    {"blocks.{}.gamma_1", Use::take, "blocks.{}.ls1.gamma"},  // DeiT-III's own files
-    {"blocks.{}.gamma_2", Use::take, "blocks.{}.ls2.gamma"},
     {"*.relative_position_index", Use::skip, "computed from the window"},
     {"*.attn_mask", Use::skip, "computed from the window"},
     {"*.num_batches_tracked", Use::skip, "a count that evaluation does not use"},
-    {"reg_token", Use::refuse, "register tokens, which no model here has"},
     {"attn_pool.*", Use::refuse, "attention pooling, which no model here has"},
+};
+inline constexpr SpecialName kTimmViTSpecial[] = {
+    {"blocks.{}.gamma_1", Use::take, "blocks.{}.ls1.gamma"},  // DeiT-III's own files
+    {"blocks.{}.gamma_2", Use::take, "blocks.{}.ls2.gamma"},
 };
 /// The head in the files of Swin's authors, whose merging layers also have an index that is lower by one.
 inline constexpr SpecialName kTimmSwinSpecial[] = {
@@ -156,29 +186,42 @@ inline constexpr SpecialName kFlaxSpecial[] = {
 inline constexpr std::string_view kNoPrefix[] = {""};
 inline constexpr std::string_view kFlaxPrefixes[] = {"", "opt/target/", "params/", "params/img/"};
 
+/// The names in one of a program's networks, and those that only its files have.
+struct NetworkNames {
+  std::span<const NameRow> rows{};
+  std::span<const SpecialName> special{};
+};
 struct SchemeTable {
   std::string_view program;
   bool npz = false;
-  std::span<const NameRow> vit, swin;
+  NetworkNames vit, swin, rotary;  // rotary: a ViT with rotary positions
   std::span<const Suffix> suffixes;
   std::span<const SpecialName> special;
   /// That all names of a file may have, including the empty one, and the tensor that identifies the prefix.
   std::span<const std::string_view> prefixes = kNoPrefix;
   std::string_view witness = "";
-  std::span<const SpecialName> swin_special{};  // of a Swin alone
 };
 /// In the order of NameScheme.
 inline constexpr std::array<SchemeTable, 4> kSchemes{{
-    {"normlab", false, {}, {}, {}, kNormlabSpecial},
-    {"timm", false, kTimmViT, kTimmSwin, kTorchSuffixes, kTimmSpecial, kNoPrefix, "", kTimmSwinSpecial},
-    {"Big Vision", true, kBigVision, {}, kFlaxSuffixes, kFlaxSpecial, kFlaxPrefixes, "embedding/kernel"},
-    {"AugReg", true, kAugReg, {}, kFlaxSuffixes, kFlaxSpecial, kFlaxPrefixes, "embedding/kernel"},
+    {"normlab", false, {}, {}, {}, {}, kNormlabSpecial},
+    {"timm",
+     false,
+     {kTimmViT, kTimmViTSpecial},
+     {kTimmSwin, kTimmSwinSpecial},
+     {kTimmEva},
+     kTorchSuffixes,
+     kTimmSpecial},
+    {"Big Vision", true, {kBigVision}, {}, {}, kFlaxSuffixes, kFlaxSpecial, kFlaxPrefixes, "embedding/kernel"},
+    {"AugReg", true, {kAugReg}, {}, {}, kFlaxSuffixes, kFlaxSpecial, kFlaxPrefixes, "embedding/kernel"},
 }};
 inline constexpr std::string_view kScannedBlocks = "Transformer/encoderblock/", kOneBlock = "Transformer/encoderblock_";
 
 inline const SchemeTable& table_of(NameScheme scheme) { return kSchemes[static_cast<std::size_t>(scheme)]; }
-inline std::span<const NameRow> rows_of(const SchemeTable& table, const ModelConfig& config) {
-  return kind_of(config) == ModelKind::vit ? table.vit : table.swin;
+/// A program without rotary positions has the names of a ViT without them.
+inline const NetworkNames& names_of(const SchemeTable& table, const ModelConfig& config) {
+  const auto* vit = std::get_if<ViTConfig>(&config);
+  if (vit == nullptr) return table.swin;
+  return vit->rotary.given() && !table.rotary.rows.empty() ? table.rotary : table.vit;
 }
 
 }  // namespace normlab::name_tables

@@ -103,7 +103,9 @@ void find_theirs(TensorLink& link, const SchemeTable& table, const Shape& shape,
   const std::size_t dot = link.ours.rfind('.');
   const std::string_view name = link.ours;
   const std::string_view layer = name.substr(0, dot), suffix = dot == name.npos ? "" : name.substr(dot + 1);
-  for (const NameRow& row : rows_of(table, config)) {
+  const NetworkConfig& c = network(config);
+  const bool gated = c.mlp == MlpForm::gated, plain_hidden = c.placement.mlp.inner.kind == NormKind::none;
+  for (const NameRow& row : names_of(table, config).rows) {
     const auto numbers = match(row.ours, row.row == Row::tensor ? name : layer);
     if (!numbers) continue;
     if (row.row == Row::tensor) {
@@ -112,13 +114,25 @@ void find_theirs(TensorLink& link, const SchemeTable& table, const Shape& shape,
     }
     for (const Suffix& word : table.suffixes) {
       if (word.ours != suffix) continue;
-      const bool renamed = network(config).mlp == MlpForm::gated && !row.gated.empty();
-      link.theirs =
-          fill(renamed ? row.gated : row.theirs, *numbers) + (table.npz ? "/" : ".") + std::string(word.theirs);
+      const bool packs = gated && plain_hidden && !row.packed.empty();
+      const std::string_view theirs = packs ? row.packed : gated && !row.gated.empty() ? row.gated : row.theirs;
+      link.theirs = fill(theirs, *numbers) + (table.npz ? "/" : ".") + std::string(word.theirs);
       set_layout(link, row.row, word.transposed, shape, config, table.npz);
+      if (!packs) continue;
+      link.part = link.role == Role::fc3 ? 1 : 0;
+      link.parts = 2;
+      link.their_shape[0] *= 2;
     }
     return;
   }
+}
+
+/// timm adds positions to all tokens before the patches, or to none. Those of registers are then zero.
+void leave_gap(TensorLink& link, const ViTConfig& c) {
+  if (!c.class_position()) return;
+  link.gap_at = c.class_tokens() * c.embed_dim;
+  link.gap = c.registers * c.embed_dim;
+  link.their_shape[1] += std::uint64_t(c.registers);
 }
 
 /// Calls `see(ours, theirs)` with the index of each value in both tensors.
@@ -131,7 +145,7 @@ void for_each_value(const TensorLink& link, See&& see) {
       if (link.order == ValueOrder::transposed) there = c * link.rows + r;
       if (link.order == ValueOrder::convolution)
         there = (r * link.channels + c % link.channels) * pixels + c / link.channels;
-      see(r * link.columns + c, first + there);
+      see(r * link.columns + c, first + there + (there < link.gap_at ? 0 : link.gap));
     }
 }
 
@@ -163,6 +177,7 @@ std::vector<TensorLink> link_tensors(NameScheme scheme, const ModelConfig& confi
         link.theirs = link.ours;
       else
         find_theirs(link, table_of(scheme), infos[i].shape, config);
+      if (scheme == NameScheme::timm && link.role == Role::positions) leave_gap(link, std::get<ViTConfig>(config));
       links.push_back(std::move(link));
     }
   };
@@ -175,13 +190,13 @@ bool shows_official_swin(NameScheme scheme, const ModelConfig& config, std::stri
   return scheme == NameScheme::timm && kind_of(config) == ModelKind::swin && name.starts_with(kFirstMerge);
 }
 
-SourceName read_source_name(NameScheme scheme, ModelKind kind, bool official_swin, const std::string& name) {
+SourceName read_source_name(NameScheme scheme, const ModelConfig& config, bool official_swin, const std::string& name) {
   constexpr std::size_t kMostDigits = 3;
   if (const auto merge = match(kMerge, name); official_swin && merge && merge->front().size() <= kMostDigits)
     return {Use::take, concat("layers.", std::stoi(merge->front()) + 1, name.substr(name.find(".downsample."))), {}};
   std::vector<SpecialName> specials(table_of(scheme).special.begin(), table_of(scheme).special.end());
-  if (kind == ModelKind::swin)
-    specials.insert(specials.end(), table_of(scheme).swin_special.begin(), table_of(scheme).swin_special.end());
+  const std::span<const SpecialName> own = names_of(table_of(scheme), config).special;
+  specials.insert(specials.end(), own.begin(), own.end());
   for (const SpecialName& special : specials) {
     const auto numbers = match(special.theirs, name);
     if (!numbers) continue;

@@ -37,6 +37,7 @@ struct TensorLink {
   std::int64_t rows = 1, columns = 1;  // of ours; 1-D: one column
   std::int64_t channels = 1;           // convolution
   std::int64_t part = 0, parts = 1;    // ours is the `part`-th of `parts` equal ranges of their rows (q, k, v)
+  std::int64_t gap_at = 0, gap = 0;    // values of theirs, from one on, that ours lack and that are 0
 
   std::int64_t size() const { return rows * columns; }
   /// Copies between our buffer [size()] and the whole tensor of the other program.
@@ -70,7 +71,7 @@ struct SourceName {
   std::string_view why;  // skip, refuse
 };
 /// `official_swin`: some name of the file shows_official_swin().
-SourceName read_source_name(NameScheme scheme, ModelKind kind, bool official_swin, const std::string& name);
+SourceName read_source_name(NameScheme scheme, const ModelConfig& config, bool official_swin, const std::string& name);
 
 /// Whether a name shows that a Swin's file has the names of its authors (github.com/microsoft/Swin-Transformer, also
 /// timm before 0.9), who count a merging layer to the stage before it.

@@ -22,7 +22,7 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
   if (scheme == NameScheme::normlab) return problems;
   using Kind = SchemeProblem::Kind;
   const SchemeTable& table = table_of(scheme);
-  const std::span<const NameRow> rows = rows_of(table, config);
+  const std::span<const NameRow> rows = names_of(table, config).rows;
   const Placement& placement = placement_of(config);
   const auto report = [&](Kind kind, const auto&... parts) { problems.push_back({kind, concat(parts...)}); };
   if (rows.empty()) {
@@ -101,6 +101,18 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
 
   lacks(vit->rep_size > 0, "rep", "rep_size");
   lacks(vit->distill_token, "dist_token", "distill_token");
+  lacks(vit->registers > 0, "reg_token", "registers");
+  if (vit->rotary.given() && stored_as_npz(scheme))
+    report(Kind::maths, "rotary: is ", word_of(vit->rotary.dialect), ", but ", table.program, " turns no tokens");
+  if (vit->rotary.given() && !stored_as_npz(scheme)) {
+    if (vit->rotary.register_base > 0)
+      report(Kind::maths, "rotary.register_base: is set, but ", table.program, " does not turn registers");
+    if (activation != default_activation(vit->mlp) || (has_gelu(*vit) && vit->gelu != GeluForm::erf))
+      report(Kind::maths, "activation: networks of ", table.program,
+             " with rotary positions have gelu (erf), or silu in ", "a gated MLP");
+  }
+  if (vit->pos_embed == PosEmbed::none && stored_as_npz(scheme))
+    report(Kind::maths, "pos_embed: is none, but ", table.program, " adds positions");
   const bool bypassed = placement.stem.posembed_out.kind != NormKind::none && vit->pool == Pool::token &&
                         !placement.stem.posembed_out_includes_class;
   if (bypassed && has_row(rows, "stem.posembed_out"))
@@ -114,6 +126,26 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
   if (scheme == NameScheme::augreg && vit->pool == Pool::token && !vit->class_position())
     report(Kind::maths, "pos_embed_class: is false, but the class token has a position in AugReg");
   return problems;
+}
+
+/// What timm must be told of positions and of tokens before the patches.
+template <class Say>
+static void say_of_tokens(const ViTConfig& c, const Say& say) {
+  const bool added = c.pos_embed != PosEmbed::none, rotary = c.rotary.given();
+  if (rotary) {
+    const bool dinov3 = c.rotary.dialect == RotaryDialect::dinov3;
+    say("positions are rotary: timm needs its class Eva with use_rot_pos_emb=True, attn_type=\"rope\", rope_temperature=",
+        c.rotary.base,
+        dinov3                 ? ", rope_type=\"dinov3\", rope_rotate_half=True"
+        : c.rotary.grid[0] > 0 ? concat(", ref_feat_shape=(", c.rotary.grid[0], ", ", c.rotary.grid[1], ")")
+                               : "");
+  }
+  if (!added) say("pos_embed is none: timm needs ", rotary ? "use_abs_pos_emb=False" : "pos_embed=\"none\"");
+  if (c.registers > 0)
+    say("registers is ", c.registers, ": timm needs ", rotary ? "num_reg_tokens=" : "reg_tokens=", c.registers);
+  if (!added || c.prefix() == 0 || c.class_position()) return;
+  say(c.pool == Pool::token ? "the class token has no position" : "registers have no position",
+      ": timm needs no_embed_class=True");
 }
 
 std::vector<std::string> scheme_advice(NameScheme scheme, const ModelConfig& config) {
@@ -139,8 +171,7 @@ std::vector<std::string> scheme_advice(NameScheme scheme, const ModelConfig& con
       say("activation is ", word_of(c.activation.kind), ": timm needs ",
           squared ? "an act_layer that computes relu(x)^2" : concat("act_layer=\"", word_of(c.activation.kind), '"'));
     }
-    if (vit != nullptr && vit->pool == Pool::token && !vit->class_position())
-      say("the class token has no position: timm needs no_embed_class=True");
+    if (vit != nullptr) say_of_tokens(*vit, say);
     if (placement_of(config).stem.posembed_out.kind != NormKind::none)
       say("there is a norm after the positions: timm's pre_norm=True has no patch_embed.proj.bias, but this model has "
           "one");

@@ -124,6 +124,83 @@ TEST_CASE("convert: every file comes back as it was") {
   }
 }
 
+TEST_CASE("convert: what timm stores in another form gives its logits, and is written in the usual form") {
+  for (const NetworkFile& file :
+       {NetworkFile{"timm_placed_registers", NameScheme::timm}, NetworkFile{"timm_eva02_biases", NameScheme::timm}}) {
+    CAPTURE(std::string(file.name));
+    const ModelConfig config = network_model(file);
+    const Tensors source = read_weight_file(network_path(file)).tensors;
+    Weights network(config);
+    ConversionReport report;
+    import_weights(source, file.scheme, config, {}, network.weights, report);
+    CHECK(report.matched == source.size());
+    const std::vector<double> ours = logits_of(network.weights, config);
+    const std::vector<float> theirs = values_of<float>(expected_file().get(std::string("logits/") + file.name));
+    REQUIRE(ours.size() == theirs.size());
+    for (std::size_t i = 0; i < ours.size(); ++i) CHECK(std::abs(ours[i] - double(theirs[i])) < 1e-5);
+    // Read again, it is the same network.
+    Weights again(config);
+    ConversionReport second;
+    import_weights(export_weights(network.weights, config, file.scheme), file.scheme, config, {}, again.weights,
+                   second);
+    CHECK(all_values(again.weights) == all_values(network.weights));
+  }
+}
+
+TEST_CASE("convert: positions of registers are told from those of patches") {
+  const NetworkFile file{"timm_placed_registers", NameScheme::timm};
+  const ViTConfig config = network_vit(file);
+  const Tensors source = read_weight_file(network_path(file)).tensors;
+  Weights network(config);
+  ConversionReport report;
+  import_weights(source, NameScheme::timm, config, {}, network.weights, report);
+  const std::vector<float> table = source.get("pos_embed").floats(), tokens = source.get("reg_token").floats();
+  const Tensor ours = network.weights.read(network.weights.find("reg_token")),
+               placed = network.weights.read(network.weights.find("pos_embed"));
+  REQUIRE(placed.size() == 7 * 8);
+  for (std::size_t i = 0; i < 24; ++i) CHECK(ours.data<float>()[i] == tokens[i] + table[8 + i]);
+  CHECK(std::equal(table.begin(), table.begin() + 8, placed.data<float>()));
+  CHECK(std::equal(table.begin() + 32, table.end(), placed.data<float>() + 8));
+  CHECK(has(report.text(), "rows of registers were added to the registers"));
+  const Tensors back = export_weights(network.weights, config, NameScheme::timm);
+  const std::vector<float> written = back.get("pos_embed").floats();
+  REQUIRE(written.size() == table.size());
+  for (std::size_t i = 8; i < 32; ++i) CHECK(written[i] == 0.0f);
+  // Without registers here, they are tokens too many, and no network has 9 patches of 2 x 3.
+  ViTConfig fewer = config;
+  fewer.registers = 0;
+  CHECK(has(refusal(source, NameScheme::timm, fewer, {.allow_left_over = true}), "pos_embed is [1, 10, 8]"));
+}
+
+TEST_CASE("convert: names of Eva in a gated MLP") {
+  ViTConfig c = network_vit({"timm_eva02", NameScheme::timm});
+  const auto their_name = [&](const std::string& ours) {
+    ParameterSet set;
+    make_model(set, c);
+    for (const TensorLink& link : link_tensors(NameScheme::timm, c, set))
+      if (link.ours == ours) return concat(link.theirs, " ", link.part, "/", link.parts);
+    return std::string();
+  };
+  CHECK(their_name("blocks.0.mlp.fc1.weight") == "blocks.0.mlp.fc1.weight 0/2");
+  CHECK(their_name("blocks.0.mlp.fc3.bias") == "blocks.0.mlp.fc1.bias 1/2");
+  c.placement.mlp.inner = norm_of(NormKind::layer_norm);
+  CHECK(their_name("blocks.0.mlp.fc1.weight") == "blocks.0.mlp.fc1_g.weight 0/1");
+  CHECK(their_name("blocks.0.mlp.fc3.bias") == "blocks.0.mlp.fc1_x.bias 0/1");
+  c.mlp = MlpForm::plain;
+  c.activation = {};
+  CHECK(their_name("blocks.0.mlp.fc1.weight") == "blocks.0.mlp.fc1.weight 0/1");
+}
+
+TEST_CASE("convert: rotary positions of another grid need its name") {
+  const auto [config, file] = load(10);
+  ViTConfig own = config;
+  own.rotary = RotaryDialect::eva02;
+  const std::string said = "its rotary positions count patches in another grid, 4x4; give \"rotary\" its \"grid\"";
+  CHECK(has(refusal(file, NameScheme::timm, own, {.resize_positions = Resampling::bilinear, .grid = PatchGrid{4, 4}}),
+            said));
+  CHECK_FALSE(has(refusal(file, NameScheme::timm, own, {.grid = PatchGrid{2, 3}}), said));
+}
+
 TEST_CASE("convert: every placement is exported and imported or refused by its site") {
   std::size_t held = 0;
   const auto check = [&](const ModelConfig& config) {
@@ -274,8 +351,8 @@ TEST_CASE("convert: half precision is widened") {
 TEST_CASE("convert: parts that no network here has are refused even if allowed") {
   const auto [config, file] = load(0);
   const ImportOptions everything{.allow_missing = true, .allow_left_over = true};
-  CHECK(has(refusal(changed(file, "", zeros("reg_token", {1, 4, 8})), NameScheme::timm, config, everything),
-            "reg_token: register tokens"));
+  CHECK(has(refusal(changed(file, "", zeros("attn_pool.latent", {1, 1, 8})), NameScheme::timm, config, everything),
+            "attn_pool.latent: attention pooling"));
   const auto [flax_config, flax] = load(3);
   CHECK(has(refusal(changed(flax, "", zeros("params/MAPHead_0/probe", {1, 1, 8})), NameScheme::big_vision, flax_config,
                     everything),

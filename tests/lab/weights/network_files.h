@@ -21,7 +21,8 @@ struct NetworkFile {
 inline constexpr NetworkFile kNetworkFiles[] = {
     {"timm_vit", NameScheme::timm},         {"timm_deit3", NameScheme::timm},  {"timm_gap", NameScheme::timm},
     {"big_vision", NameScheme::big_vision}, {"augreg", NameScheme::augreg},    {"timm_distilled", NameScheme::timm},
-    {"timm_swin", NameScheme::timm},        {"timm_swiglu", NameScheme::timm}, {"timm_gated", NameScheme::timm}};
+    {"timm_swin", NameScheme::timm},        {"timm_swiglu", NameScheme::timm}, {"timm_gated", NameScheme::timm},
+    {"timm_registers", NameScheme::timm},   {"timm_dinov3", NameScheme::timm}, {"timm_eva02", NameScheme::timm}};
 
 inline std::filesystem::path network_folder() { return "tests/lab/weights/fixtures"; }
 inline std::filesystem::path network_path(const NetworkFile& file) {
