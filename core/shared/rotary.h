@@ -1,6 +1,7 @@
 // Rotary positions ("RoFormer", arXiv:2104.09864, equation 34).
 #pragma once
 
+#include "core/for_type.h"
 #include "core/shared_kernels.h"
 
 namespace normlab {
