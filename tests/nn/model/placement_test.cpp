@@ -120,6 +120,7 @@ const std::map<std::string, std::string> kExpected = {
     {"vit5",
      "attn.pre=rms_norm attn.query=rms_norm attn.key=rms_norm mlp.pre=rms_norm final=rms_norm "
      "layer_scale=channel(0.0001)"},
+    {"vit_lite", "attn.pre=LN attn.post=LN final=LN"},
     {"none", ""},
 };
 
