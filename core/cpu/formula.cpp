@@ -78,6 +78,7 @@ class Run {
               if (&pass == &p_.passes.back() && result.from != kNone && result.to && (result.adds || !kSame))
                 write(result, count);
           }
+        move(image, image * rows, true);
         finish(first, pass.end, image + 1 == images);
         first = pass.end;
       }

@@ -29,6 +29,7 @@ struct Call {
   Ahead ahead{};                              // of the block's first value; null: nothing
   std::int64_t ahead_step = 0;                // from row to row, in bytes
   Ahead ahead_of(std::int64_t row) const {
+    if (!ahead[0]) return {};
     return {ahead[0] + row * ahead_step, ahead[1] + row * ahead_step, ahead[2] + row * ahead_step};
   }
 };

@@ -45,18 +45,25 @@ class Compiler {
     for (const Id id : needed_)
       if (after_[at(id)]) after.push_back(code_[at(id)]);
     resolve(after);
-    for (const Id id : needed_)
-      each_operand(id, [&](Id a) {
-        const bool of_row = extent_of(a) == Extent::rows && !is_input(id);
-        if (of_row && g_[id].op != Op::sum_all) p_.by_value = false;
-      });
-    p_.by_value = p_.by_value && lasting_.empty() && !p_.by_image;
+    p_.by_value = lasting_.empty() && !p_.by_image &&
+                  std::all_of(needed_.begin(), needed_.end(), [&](Id id) { return is_by_value(id); });
     if (backward_)
       for (const Id id : g_.dparameters()) p_.gradients.push_back(id == kNone ? kNone : register_of(id));
     return std::move(p_);
   }
 
  private:
+  /// Whether a value is the same if rows are cut, or is a sum over rows of sums over channels, which are then cut too.
+  bool is_by_value(Id id) const {
+    const Instruction& i = code_[at(id)];
+    const auto of_rows = [&](Id a) { return a != kNone && extent_of(a) == Extent::rows; };
+    if (reduces_channels(g_[id].op) && g_[id].op != Op::sum_c) return false;
+    if (std::none_of(i.in.begin(), i.in.end(), of_rows)) return true;
+    if (g_[id].op != Op::sum_all || extent_of(id) != Extent::number) return false;
+    for (std::size_t s = 0; s < i.summands; ++s)
+      if (std::count_if(&i.in[4 * s], &i.in[4 * s] + 4, of_rows) != 1) return false;
+    return true;
+  }
   bool is_input(Id id) const { return is_leaf(g_[id].op) || (backward_ && lasting_.contains(id)); }
   bool in_rows(Id id) const { return (g_[id].axes & kToken) != 0; }
   Extent extent_of(Id id) const {

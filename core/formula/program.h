@@ -48,7 +48,7 @@ struct Program {
   int gate_result = kNone;         // the gate's gradient
   int totals = 0;                  // reductions over rows
   bool by_image = false;           // some reduction is over an image's tokens
-  bool by_value = true;            // no value of a block needs others of its row
+  bool by_value = true;            // values of a row meet in sums over all rows alone
   std::size_t operations() const;  // instructions for each value of a block
 };
 

@@ -35,6 +35,12 @@ TEST_CASE("formula: ten thousand random formulas" * doctest::skip()) { check_ran
 
 TEST_CASE("formula: the same for blocks of one row and of many") {
   check_random(2, 10, {1, 9, 1100}, 1999);
+  // Rows that are cut: sums over all rows, of values, of sums over channels, and of products of such sums.
+  for (const char* text : {"gamma * tanh(alpha * x + alpha) + beta", "x * sigmoid(1.702 * x)", "x * alpha + x * x"}) {
+    CAPTURE(text);
+    Case c(tree_of(text), {1, 19, 2500}, 7);
+    CHECK(agrees(c, 1999));
+  }
   check_random(3, 30, {2, 61, 37}, 997);
 }
 

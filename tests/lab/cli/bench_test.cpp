@@ -211,10 +211,11 @@ TEST_CASE("bench: every norm is measured on each device") {
       for (std::size_t k = 1; k < kWordCount<NormKind>; ++k) {
         const auto kind = NormKind(k);
         CAPTURE(to_string(kind));
+        if (parts_of(kind).inner > 0 && backend.whole_batch()) continue;  // a GPU needs a compiler for its formulas
         const NormTime time = time_norm(backend, pool, streams, parse_norm_shape("4x3x8"), dtype, norm_of(kind), 0);
         CHECK(time.train > 0);
         CHECK(time.eval > 0);
-        const double tensor = 4 * 3 * 8 * double(size_of(dtype)), passes = kind == NormKind::batch_norm ? 8 : 5;
+        const double tensor = 4 * 3 * 8 * double(size_of(dtype)), passes = parts_of(kind).over == Statistics::batch ? 8 : 5;
         CHECK(time.train_bound == doctest::Approx(1e3 * passes * tensor / time.rate));
         CHECK(time.eval_bound == doctest::Approx(1e3 * 2 * tensor / time.rate));
       }

@@ -24,7 +24,7 @@ TEST_CASE("eval metrics: they are no part of a trial's id or its config") {
 TEST_CASE("eval metrics: what cannot be measured is refused with the reason") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"eval": {"metrics": ["top5"]}})") ==
-        "d.json:1:23: /eval/metrics/0: unknown word \"top5\"; one of: balanced_accuracy, top5_accuracy, per_class");
+        "d.json:1:23: /eval/metrics/0: unknown word \"top5\"; did you mean \"top5_accuracy\"?");
   CHECK(files.problems(R"({"eval": {"metrics": ["per_class", "per_class"]}})") ==
         "d.json:1:36: /eval/metrics/1: per_class is given twice");
   const std::string few = R"("dataset": {"name": "shapes", "label": "kind"})";
