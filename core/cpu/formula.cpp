@@ -180,9 +180,9 @@ class Run {
       const std::int64_t of_block = places_[i.in[o]].by_row ? d_.cols : block_.cols;
       call.in[o] = {nullptr, in == Extent::block ? of_block : by_row,
                     in == Extent::channels || (in == step.extent && !by_row)};
-      step.follows = step.follows && block_.cols == d_.cols && call.in[o].step == (call.in[o].is_vector ? d_.cols : 0);
+      step.follows = step.follows && call.in[o].step == (call.in[o].is_vector ? d_.cols : 0);
     }
-    step.follows = step.follows && i.reduction == Op::stop;
+    step.follows = step.follows && i.reduction == Op::stop && block_.cols == d_.cols;
     call.instruction = &i;
     call.cols = step.extent >= Extent::block || step.extent == Extent::channels ? d_.cols : 1;
     call.out_step = places_[i.out].by_row ? d_.cols : block_.cols;

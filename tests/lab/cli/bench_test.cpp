@@ -215,7 +215,8 @@ TEST_CASE("bench: every norm is measured on each device") {
         const NormTime time = time_norm(backend, pool, streams, parse_norm_shape("4x3x8"), dtype, norm_of(kind), 0);
         CHECK(time.train > 0);
         CHECK(time.eval > 0);
-        const double tensor = 4 * 3 * 8 * double(size_of(dtype)), passes = parts_of(kind).over == Statistics::batch ? 8 : 5;
+        const double tensor = 4 * 3 * 8 * double(size_of(dtype)),
+                     passes = parts_of(kind).over == Statistics::batch ? 8 : 5;
         CHECK(time.train_bound == doctest::Approx(1e3 * passes * tensor / time.rate));
         CHECK(time.eval_bound == doctest::Approx(1e3 * 2 * tensor / time.rate));
       }
