@@ -75,7 +75,7 @@ TEST_SUPPORT := $(filter-out %/formula_units.cpp,$(wildcard tests/cuda_emulation
 # them as one, a unit (.ci/units). Not those with fused multiply-adds, whose bits could change with their neighbours
 # (tests/joined), those whose names would need to be others, and build_info.cpp, which changes with every commit.
 JOINED ?=
-ALONE := nn/model/fuse.cpp nn/model/init.cpp nn/model/parameters.cpp nn/training/schedule.cpp \
+ALONE := nn/model/fuse.cpp nn/model/init.cpp nn/model/parameters.cpp nn/model/rotary.cpp nn/training/schedule.cpp \
   $(addprefix experiments/lab/,base/build_info.cpp data/draws.cpp data/generated.cpp data/gratings.cpp data/jpeg.cpp \
   data/mix.cpp data/ops/% data/png.cpp data/random_boxes.cpp data/resize_% data/scenes.cpp data/segment_transform.cpp \
   data/shapes.cpp ledger/judge_rows.cpp ledger/verdict.cpp train/cost.cpp)
