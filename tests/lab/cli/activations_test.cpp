@@ -19,16 +19,8 @@ const char* const kSweep = R"-({
   ]
 })-";
 
-struct Files {
-  TemporaryFolder folder;
-  std::string descriptor = in_folder(folder, "d.json");
-  Files() { std::ofstream(descriptor) << kSweep; }
-  Finished call(const std::string& command, const std::string& more = "") const {
-    return run_program(folder, command + " " + descriptor + " " + more);
-  }
-  Finished run(const std::string& out, const std::string& more = "") const {
-    return call("run", more + " --out " + in_folder(folder, out));
-  }
+struct Files : SweepFiles {
+  explicit Files(const std::string& text = kSweep) : SweepFiles(text) {}
 };
 
 std::string only(const std::string& keys) { return " --set 'sweep={" + keys + "}'"; }
@@ -37,23 +29,7 @@ const std::string kGated = only(R"-("model.mlp": ["gated"])-");
 }  // namespace
 
 TEST_CASE("activations: a run has the same bits for any threads and ranks, and verify agrees") {
-  const Files files;
-  REQUIRE(files.run("1", "--threads 1 --workers 1").code == 0);
-  const auto whole = whole_results(files.folder / "1");
-  REQUIRE(whole.size() == 4);
-  int run = 1;
-  for (const std::string more : {"--threads 3 --workers 1", "--workers 2", "--ranks 2 --threads 1 --workers 1"}) {
-    CAPTURE(more);
-    const std::string out = std::to_string(++run);
-    const Finished ended = files.run(out, more);
-    REQUIRE_MESSAGE(ended.code == 0, ended.err);
-    CHECK(whole_results(files.folder / out) == whole);
-  }
-  for (const auto& [id, state] : whole) {
-    const Finished verified = run_program(files.folder, "verify " + id + " --out " + in_folder(files.folder, "1"));
-    CHECK_MESSAGE(verified.code == 0, verified.out << verified.err);
-    CHECK(verified.out.find("the result is bit-identical") != std::string::npos);
-  }
+  check_equal_bits(Files(), 4);
 }
 
 TEST_CASE("activations: a killed run is continued with the same bits") {
@@ -86,17 +62,12 @@ TEST_CASE("activations: a gated network without its batch norms has the same los
   REQUIRE(files.run("r", placement + " --threads 1").code == 0);
   const ResultStore store(files.folder / "r");
   const std::string checkpoint = store.trial(store.trial_ids().front()).checkpoint(1).string();
-  const auto loss = [&](const std::string& weights) {
-    const Finished done = run_program(files.folder, "eval --weights " + weights + " --data shapes");
-    REQUIRE_MESSAGE(done.code == 0, done.err);
-    return std::stod(done.out.substr(done.out.find("loss ") + 5));
-  };
   const std::string fused = in_folder(files.folder, "fused.safetensors");
   const Finished merged = run_program(files.folder, "convert " + checkpoint + " " + fused + " --fuse-bn");
   REQUIRE_MESSAGE(merged.code == 0, merged.err);
   const std::string said = merged.out + merged.err;
   CHECK_MESSAGE(said.find("mlp.fc1, mlp.fc3") != std::string::npos, said);
-  CHECK(loss(fused) == doctest::Approx(loss(checkpoint)).epsilon(1e-4));
+  CHECK(files.loss(fused) == doctest::Approx(files.loss(checkpoint)).epsilon(1e-4));
   const Finished refused =
       run_program(files.folder, "convert " + checkpoint + " " + in_folder(files.folder, "w.npz") + " --to big_vision");
   CHECK(refused.code != 0);

@@ -21,16 +21,8 @@ const char* const kSweep = R"-({
   ]}
 })-";
 
-struct Files {
-  TemporaryFolder folder;
-  std::string descriptor = in_folder(folder, "d.json");
-  Files() { std::ofstream(descriptor) << kSweep; }
-  Finished call(const std::string& command, const std::string& more = "") const {
-    return run_program(folder, command + " " + descriptor + " " + more);
-  }
-  Finished run(const std::string& out, const std::string& more = "") const {
-    return call("run", more + " --out " + in_folder(folder, out));
-  }
+struct Files : SweepFiles {
+  explicit Files(const std::string& text = kSweep) : SweepFiles(text) {}
 };
 
 std::string only(const std::string& placement) {
@@ -42,27 +34,9 @@ const std::string kAll = only(
 }  // namespace
 
 TEST_CASE("attention: a run has the same bits for any threads and ranks, in bf16 too, and verify agrees") {
-  const Files files;
   for (const std::string precision : {"fp32", "bf16_emulated"}) {
     CAPTURE(precision);
-    const std::string set = "--set train.precision=" + precision + " ";
-    REQUIRE(files.run(precision + "1", set + "--threads 1 --workers 1").code == 0);
-    const auto whole = whole_results(files.folder / (precision + "1"));
-    REQUIRE(whole.size() == 3);
-    int run = 1;
-    for (const std::string more : {"--threads 3 --workers 1", "--ranks 2 --threads 1 --workers 1"}) {
-      CAPTURE(more);
-      const std::string out = precision + std::to_string(++run);
-      const Finished ended = files.run(out, set + more);
-      REQUIRE_MESSAGE(ended.code == 0, ended.err);
-      CHECK(whole_results(files.folder / out) == whole);
-    }
-    for (const auto& [id, state] : whole) {
-      const Finished verified =
-          run_program(files.folder, "verify " + id + " --out " + in_folder(files.folder, precision + "1"));
-      CHECK_MESSAGE(verified.out.find("the result is bit-identical") != std::string::npos,
-                    verified.out << verified.err);
-    }
+    check_equal_bits(Files(), 3, "--set train.precision=" + precision);
   }
 }
 
@@ -98,17 +72,12 @@ TEST_CASE("attention: a gated network without its batch norms has the same loss,
           .code == 0);
   const ResultStore store(files.folder / "r");
   const std::string checkpoint = store.trial(store.trial_ids().front()).checkpoint(1).string();
-  const auto loss = [&](const std::string& weights) {
-    const Finished done = run_program(files.folder, "eval --weights " + weights + " --data shapes");
-    REQUIRE_MESSAGE(done.code == 0, done.err);
-    return std::stod(done.out.substr(done.out.find("loss ") + 5));
-  };
   const std::string fused = in_folder(files.folder, "fused.safetensors");
   const Finished merged = run_program(files.folder, "convert " + checkpoint + " " + fused + " --fuse-bn");
   REQUIRE_MESSAGE(merged.code == 0, merged.err);
   const std::string said = merged.out + merged.err;
   CHECK_MESSAGE(said.find("attn.q, attn.k, attn.v, attn.gate") != std::string::npos, said);
-  CHECK(loss(fused) == doctest::Approx(loss(checkpoint)).epsilon(1e-4));
+  CHECK(files.loss(fused) == doctest::Approx(files.loss(checkpoint)).epsilon(1e-4));
   const Finished refused =
       run_program(files.folder, "convert " + fused + " " + in_folder(files.folder, "w.safetensors") + " --to timm");
   CHECK(refused.code != 0);

@@ -28,16 +28,8 @@ const char* const kSweep = R"-({
   "baseline": {"model.placement": "pre_pre"}
 })-";
 
-struct Files {
-  TemporaryFolder folder;
-  std::string descriptor = in_folder(folder, "d.json");
-  Files() { std::ofstream(descriptor) << kSweep; }
-  Finished call(const std::string& command, const std::string& more = "") const {
-    return run_program(folder, command + " " + descriptor + " " + more);
-  }
-  Finished run(const std::string& out, const std::string& more = "") const {
-    return call("run", more + " --out " + in_folder(folder, out));
-  }
+struct Files : SweepFiles {
+  Files() : SweepFiles(kSweep) {}
 };
 
 /// Options that make a placement the only row.
@@ -49,21 +41,7 @@ std::string row(const std::string& placement) {
 }  // namespace
 
 TEST_CASE("formulas: a run has the same bits for any threads and ranks, and verify agrees") {
-  const Files files;
-  REQUIRE(files.run("1", "--threads 1 --workers 1").code == 0);
-  const auto whole = whole_results(files.folder / "1");
-  REQUIRE(whole.size() == 3);
-  for (const std::string more : {"--threads 3 --workers 1", "--workers 2", "--ranks 2 --threads 1 --workers 1"}) {
-    CAPTURE(more);
-    const Finished ended = files.run(more.substr(2, 5) + more.back(), more);
-    REQUIRE_MESSAGE(ended.code == 0, ended.err);
-    CHECK(whole_results(files.folder / (more.substr(2, 5) + more.back())) == whole);
-  }
-  for (const auto& [id, state] : whole) {
-    const Finished verified = run_program(files.folder, "verify " + id + " --out " + in_folder(files.folder, "1"));
-    CHECK_MESSAGE(verified.code == 0, verified.out << verified.err);
-    CHECK(verified.out.find("the result is bit-identical") != std::string::npos);
-  }
+  check_equal_bits(Files(), 3);
 }
 
 TEST_CASE("formulas: a killed run is continued with the same bits") {

@@ -22,39 +22,14 @@ const char* const kSweep = R"-({
   ]
 })-";
 
-struct Files {
-  TemporaryFolder folder;
-  std::string descriptor = in_folder(folder, "d.json");
-  explicit Files(const std::string& text = kSweep) { std::ofstream(descriptor) << text; }
-  Finished call(const std::string& command, const std::string& more = "") const {
-    return run_program(folder, command + " " + descriptor + " " + more);
-  }
-  Finished run(const std::string& out, const std::string& more = "") const {
-    return call("run", more + " --out " + in_folder(folder, out));
-  }
+struct Files : SweepFiles {
+  explicit Files(const std::string& text = kSweep) : SweepFiles(text) {}
 };
 
 }  // namespace
 
 TEST_CASE("rotary: a run has the same bits for any threads and ranks, and verify agrees") {
-  const Files files;
-  const Finished first = files.run("1", "--threads 1 --workers 1");
-  REQUIRE_MESSAGE(first.code == 0, first.err);
-  const auto whole = whole_results(files.folder / "1");
-  REQUIRE(whole.size() == 3);
-  int run = 1;
-  for (const std::string more : {"--threads 3 --workers 1", "--workers 2", "--ranks 2 --threads 1 --workers 1"}) {
-    CAPTURE(more);
-    const std::string out = std::to_string(++run);
-    const Finished ended = files.run(out, more);
-    REQUIRE_MESSAGE(ended.code == 0, ended.err);
-    CHECK(whole_results(files.folder / out) == whole);
-  }
-  for (const auto& [id, state] : whole) {
-    const Finished verified = run_program(files.folder, "verify " + id + " --out " + in_folder(files.folder, "1"));
-    CHECK_MESSAGE(verified.code == 0, verified.out << verified.err);
-    CHECK(verified.out.find("the result is bit-identical") != std::string::npos);
-  }
+  check_equal_bits(Files(), 3);
 }
 
 TEST_CASE("rotary: a killed run is continued with the same bits") {
@@ -66,11 +41,6 @@ TEST_CASE("rotary: weights go to timm and come back, and merged batch norms give
   const Files files;
   REQUIRE(files.run("r", "--threads 1").code == 0);
   const ResultStore store(files.folder / "r");
-  const auto loss = [&](const std::string& weights) {
-    const Finished done = run_program(files.folder, "eval --weights " + weights + " --data shapes");
-    REQUIRE_MESSAGE(done.code == 0, done.err);
-    return std::stod(done.out.substr(done.out.find("loss ") + 5));
-  };
   int written = 0;
   for (const std::string& id : store.trial_ids()) {
     const std::string checkpoint = store.trial(id).checkpoint(1).string();
@@ -83,13 +53,13 @@ TEST_CASE("rotary: weights go to timm and come back, and merged batch norms give
       const std::string fused = in_folder(files.folder, "fused.safetensors");
       const Finished merged = run_program(files.folder, "convert " + checkpoint + " " + fused + " --fuse-bn");
       REQUIRE_MESSAGE(merged.code == 0, merged.err);
-      CHECK(loss(fused) == doctest::Approx(loss(checkpoint)).epsilon(1e-4));
+      CHECK(files.loss(fused) == doctest::Approx(files.loss(checkpoint)).epsilon(1e-4));
       continue;
     }
     ++written;
     const Finished from = run_program(files.folder, "convert " + theirs + " " + back + " --from timm");
     REQUIRE_MESSAGE(from.code == 0, from.err);
-    CHECK(loss(back) == loss(checkpoint));
+    CHECK(files.loss(back) == files.loss(checkpoint));
   }
   CHECK(written == 2);
 }
