@@ -84,23 +84,41 @@ void add_repeated(const GridRow& row, GridRow& first, GridRows& out) {
   first.values.push_back(row.values.front());
 }
 
-void match_baselines(const Design& design, std::vector<GridRow>& rows) {
-  if (!design.baseline) return;
-  const AxisChoice& baseline = design.baseline->axes;
-  // The values at the axes that the baseline does not fix.
+/// The axes that the baseline fixes, and with `joint` also those that move together with one of these in every grid.
+std::vector<std::string> fixed_paths(const Design& design, bool joint) {
+  const AxisLabels& fixed = design.baseline->axes.values;
+  std::vector<std::string> paths, free;
+  for (const Grid& grid : design.grids)
+    for (const AxisGroup& group : grid.groups) {
+      const bool is_fixed = std::any_of(group.begin(), group.end(), [&](const Axis& axis) {
+        return find_value(fixed, axis.path) != nullptr;
+      });
+      for (const Axis& axis : group)
+        (find_value(fixed, axis.path) != nullptr || (joint && is_fixed) ? paths : free).push_back(axis.path);
+    }
+  std::erase_if(paths, [&](const std::string& path) { return std::find(free.begin(), free.end(), path) != free.end(); });
+  return paths;
+}
+
+/// Compares rows that agree at all axes but `fixed`. Where several baselines do, only `first` chooses one.
+void match_baselines(const Design& design, const std::vector<std::string>& fixed, bool first,
+                     std::vector<GridRow>& rows) {
   const auto strip_of = [&](const AxisLabels& values) {
     std::string strip;
-    for (const std::string& path : design.paths) {
-      const std::string* text = find_value(values, path);
-      if (text != nullptr && find_value(baseline.values, path) == nullptr) strip += concat(path, "=", *text, "\n");
-    }
+    for (const std::string& path : design.paths)
+      if (const std::string* text = find_value(values, path);
+          text != nullptr && std::find(fixed.begin(), fixed.end(), path) == fixed.end())
+        strip += concat(path, "=", *text, "\n");
     return strip;
   };
-  std::unordered_map<std::string, std::size_t> row_of_strip;
+  std::unordered_map<std::string, std::optional<std::size_t>> row_of_strip;
   for (const bool own : {true, false})
     for (std::size_t r = 0; r < rows.size(); ++r)
       for (std::size_t v = own ? 0 : 1; v < (own ? 1 : rows[r].values.size()); ++v)
-        if (matches(rows[r].values[v], baseline.values)) row_of_strip.try_emplace(strip_of(rows[r].values[v]), r);
+        if (matches(rows[r].values[v], design.baseline->axes.values)) {
+          const auto [known, added] = row_of_strip.try_emplace(strip_of(rows[r].values[v]), r);
+          if (!added && !first && known->second != r) known->second.reset();
+        }
   for (GridRow& row : rows)
     for (const AxisLabels& values : row.values)
       if (const auto found = row_of_strip.find(strip_of(values)); found != row_of_strip.end() && !row.cell.baseline)
@@ -161,7 +179,9 @@ GridRows read_rows(Design& design, StartSources& starts, Problems& problems) {
   if (problems.empty() && out.rows.empty())
     problems.add(design.position_of("exclude"), "/exclude", "excludes every combination; leave at least one");
   problems.throw_if_any_or_unused();
-  match_baselines(design, out.rows);
+  if (design.baseline)
+    for (const bool joint : {false, true})
+      match_baselines(design, fixed_paths(design, joint), !joint, out.rows);
   mark_apart(design, out.rows, problems);
   return out;
 }

@@ -211,6 +211,25 @@ TEST_CASE("descriptor: a baseline is matched on the axes it leaves open") {
   CHECK_FALSE(e.rows[4].baseline.has_value());
 }
 
+TEST_CASE("descriptor: a setting that moves together with the baseline's axis need not agree") {
+  DescriptorFiles files;
+  const auto baselines = [&](const std::string& sweep) {
+    const Experiment e = files.load(concat(R"({"sweep": )", sweep, R"(, "baseline": {"model.placement": "pre_pre"}})"));
+    std::vector<int> of;
+    for (const Cell& row : e.rows) of.push_back(row.baseline ? static_cast<int>(*row.baseline) : -1);
+    return of;
+  };
+  const std::string joint = R"("model.placement,model.mlp_dim": [["pre_pre", 64], ["dpn", 60], ["sub_ln", 62]])";
+  CHECK(baselines(concat("{", joint, "}")) == std::vector{0, 0, 0});
+  CHECK(baselines(concat("{\"model.depth\": [1, 2], ", joint, "}")) == std::vector{0, 0, 0, 3, 3, 3});
+  // A baseline that agrees in all settings comes first, and of two that do not, none is chosen.
+  CHECK(baselines(R"({"model.placement,model.mlp_dim": [["pre_pre", 64], ["pre_pre", 60], ["dpn", 60], ["dpn", 62]]})") ==
+        std::vector{0, 1, 1, -1});
+  // By itself, it is an axis as any other.
+  CHECK(baselines(concat("[{", joint, R"(}, {"model.placement": ["dpn"], "model.mlp_dim": [32]}])")) ==
+        std::vector{0, -1, -1, -1});
+}
+
 TEST_CASE("descriptor: a baseline's numbers are compared by value") {
   DescriptorFiles files;
   CHECK(files.load(R"({"sweep": {"train.optimizer.lr": [1e-3, 1e-2]}, "baseline": {"train.optimizer.lr": 0.001}})")
