@@ -1,6 +1,6 @@
 // What an optimiser does to one parameter value: the same arithmetic on every device. A rule is made from its settings
-// and the numbers of the step, then called for each index, in any order. AdamW (Loshchilov and Hutter 2019) and SGD
-// follow PyTorch; other sources are given at each rule.
+// and the numbers of the step, then called for each index, in any order. AdamW (Loshchilov and Hutter 2019), Adam and
+// SGD follow PyTorch; other sources are given at each rule.
 #pragma once
 
 #include <cmath>
@@ -35,7 +35,7 @@ UpdateBuffers<P, M> buffers_of(const ParameterUpdate& u) {
 template <class Settings, class P, class M = P, bool kRounded = false>
 class Rule;
 
-/// Both moments of Adam and the divisor of a step, for AdamW and LAMB.
+/// Both moments of Adam and the divisor of a step, for AdamW, Adam and LAMB.
 template <class P>
 class AdamMoments {
  public:
@@ -50,15 +50,21 @@ class AdamMoments {
         eps_(P(s.eps)),
         inverse_root_(P(1 / std::sqrt(state.bias_correction2))) {}
   NORMLAB_HOST_DEVICE void update(const UpdateBuffers<P>& buffers, std::int64_t i) const {
-    const P grad = buffers.gradient[i] * clip_;
-    buffers.m[i] = b1_ * buffers.m[i] + new1_ * grad;
-    buffers.v[i] = b2_ * buffers.v[i] + new2_ * grad * grad;
+    add(buffers, i, buffers.gradient[i] * clip_);
+  }
+  /// With `decay` times the parameter in the gradient.
+  NORMLAB_HOST_DEVICE void update(const UpdateBuffers<P>& buffers, std::int64_t i, P decay) const {
+    add(buffers, i, buffers.gradient[i] * clip_ + decay * buffers.p[i]);
   }
   NORMLAB_HOST_DEVICE P divisor(const UpdateBuffers<P>& buffers, std::int64_t i) const {
     return std::sqrt(buffers.v[i]) * inverse_root_ + eps_;
   }
 
  private:
+  NORMLAB_HOST_DEVICE void add(const UpdateBuffers<P>& buffers, std::int64_t i, P grad) const {
+    buffers.m[i] = b1_ * buffers.m[i] + new1_ * grad;
+    buffers.v[i] = b2_ * buffers.v[i] + new2_ * grad * grad;
+  }
   P clip_, b1_, b2_, new1_, new2_, eps_, inverse_root_;
 };
 
@@ -83,6 +89,27 @@ class Rule<AdamWSettings, P> {
   AdamMoments<P> moments_;
   double lr_;
   P shrink_, rate_;
+};
+
+/// Adam (Kingma and Ba 2015) with L2 regularisation, as torch.optim.Adam.
+template <class P>
+class Rule<AdamSettings, P> {
+ public:
+  NORMLAB_HOST_DEVICE Rule(const AdamSettings& s, const UpdateFactors& factors, const StepState& state,
+                           const UpdateBuffers<P>& buffers)
+      : buffers_(buffers),
+        moments_({s.beta1, s.beta2, s.eps, 0}, state),
+        wd_(P(s.weight_decay * factors.weight_decay)),
+        rate_(P(state.lr * factors.lr / state.bias_correction1)) {}
+  NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const {
+    moments_.update(buffers_, i, buffers_.decays[i] ? wd_ : P(0));
+    buffers_.p[i] -= rate_ * buffers_.m[i] / moments_.divisor(buffers_, i);
+  }
+
+ private:
+  UpdateBuffers<P> buffers_;
+  AdamMoments<P> moments_;
+  P wd_, rate_;
 };
 
 template <class P>

@@ -21,6 +21,10 @@ struct AdamWSettings {
   double beta1, beta2, eps, weight_decay;
   double peak = -1;
 };
+/// m = b1 m + (1 - b1) (g + wd p), v = b2 v + (1 - b2) (g + wd p)^2; p -= lr m' / (sqrt(v') + eps).
+struct AdamSettings {
+  double beta1, beta2, eps, weight_decay;
+};
 /// m = momentum m + (g + wd p); p -= lr m, or lr (g + wd p + momentum m) for nesterov.
 struct SgdSettings {
   double momentum, weight_decay;
@@ -78,7 +82,8 @@ inline constexpr double kMuonA = 3.4445, kMuonB = -4.7750, kMuonC = 2.0315, kMuo
 inline constexpr int kMuonSteps = 5;
 
 struct UpdateRule {
-  std::variant<AdamWSettings, SgdSettings, BigVisionAdamSettings, MomentumSettings, LionSettings, LambSettings>
+  std::variant<AdamWSettings, AdamSettings, SgdSettings, BigVisionAdamSettings, MomentumSettings, LionSettings,
+               LambSettings>
       settings;
 };
 

@@ -59,7 +59,7 @@ InitConfig resolved(InitConfig init) {
   for_each_field<InitConfig>([&](const auto& row) {
     auto& part = init.*row.member;
     if constexpr (!std::is_same_v<std::remove_reference_t<decltype(part)>, Init>)
-      if (static_cast<int>(part) == 0) part = base.*row.member;
+      if (part == std::remove_reference_t<decltype(part)>{}) part = base.*row.member;
   });
   return init;
 }
@@ -107,9 +107,10 @@ InitRule linear(const SwinConfig& c, const ParameterInfo& info) {
 
 InitRule token(const ViTConfig& c, Role role) {
   if (role == Role::distill_token) return timm_normal();  // DeiT
-  if (role == Role::class_token) return class_token(c.init.base);
+  if (role == Role::class_token) return c.init.token_std > 0 ? gaussian(c.init.token_std) : class_token(c.init.base);
   const bool as_timm = c.init.base == Init::timm || c.init.base == Init::timm_jax;
   if (role == Role::register_tokens) return gaussian(as_timm ? 1e-6 : 0.02);
+  if (c.init.position_std > 0) return gaussian(c.init.position_std);
   return gaussian(c.init.base == Init::big_vision ? 1 / std::sqrt(double(c.embed_dim)) : 0.02);
 }
 InitRule token(const SwinConfig&, Role) { return timm_normal(); }  // the table of position biases

@@ -30,6 +30,7 @@ struct InitConfig {
   Truncation truncation = Truncation::base;
   PatchInit patch_embed = PatchInit::base;
   HeadInit head = HeadInit::base;
+  double position_std = 0, token_std = 0;
   InitConfig() = default;
   constexpr InitConfig(Init all) : base(all) {}
   bool operator==(const InitConfig&) const = default;
@@ -47,7 +48,11 @@ constexpr auto rows_of(const T*) {
             "uncorrected: the cut makes it 0.88 of that"),
       field("patch_embed", &T::patch_embed,
             "weight and bias of the patch embedding; conv2d_uniform: PyTorch's nn.Conv2d"),
-      field("head", &T::head, "weight of the head")};
+      field("head", &T::head, "weight of the head"),
+      field("position_std", &T::position_std, "deviation of learned positions, drawn normal; 0: as the base does",
+            kNotNegative),
+      field("token_std", &T::token_std, "deviation of the class token, drawn normal; 0: as the base does",
+            kNotNegative)};
 }
 
 }  // namespace normlab

@@ -193,7 +193,7 @@ const NamedPlacement kPlacements[] = {
      "sum of attention",
      {.attn = {.pre = kLN, .post = kLN}, .final = kLN}},
     {"gated_attention",
-     "Gated Attention (arXiv:2505.06708), section 2.2: the gate of each channel after attention (G1)",
+     "Gated Attention (arXiv:2505.06708): the gate of each channel after attention (G1)",
      {.attn = kAttn, .mlp = kMlp, .final = kLN, .attn_gate = AttnGate::channel}},
     {"siamese_norm",
      "SiameseNorm (arXiv:2602.08064): two residual streams, one normalised after each branch, one before",

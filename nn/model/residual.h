@@ -11,9 +11,10 @@
 
 namespace normlab {
 
-/// Drop-path rate of block i: timm's linspace(0, rate, depth), so that a single block has none.
-inline double drop_path_rate(double rate, std::int64_t i, std::int64_t depth) {
-  return depth > 1 ? rate * double(i) / double(depth - 1) : 0.0;
+/// Drop-path rate of block i. rising: timm's linspace(0, rate, depth), so that a single block has none.
+inline double drop_path_rate(const NetworkConfig& c, std::int64_t i, std::int64_t depth) {
+  if (c.drop_path_rates == DropPathRates::constant) return c.drop_path;
+  return depth > 1 ? c.drop_path * double(i) / double(depth - 1) : 0.0;
 }
 
 /// The settings of a block at `place`, whose branch the branches fill in, from those of its network of `depth` blocks.
@@ -28,7 +29,7 @@ struct BranchConfig {
         gelu(c.gelu),
         dropout(c.dropout),
         attention_dropout(c.attention_dropout),
-        drop_path(drop_path_rate(c.drop_path, place.layer - 1, blocks)),
+        drop_path(drop_path_rate(c, place.layer - 1, blocks)),
         qkv_bias(c.qkv_bias),
         short_forms(c.short_forms) {}
   Norm norm(ParameterSet& parameters, SiteMember site) const { return {parameters, place, site, placement, sizes}; }

@@ -35,6 +35,7 @@ ViTConfig text_tower(const ViTConfig& config) {
   tower.mlp = text.mlp;
   tower.gelu = config.gelu;
   tower.init = config.init;
+  tower.init.position_std = tower.init.token_std = 0;
   tower.placement = text.placement;
   return tower;
 }
@@ -72,6 +73,10 @@ std::vector<ConfigProblem> validate(const ViTConfig& c) {
   if (c.distill_token && c.placement.pooled.kind != NormKind::none)
     checks.report("distill_token",
                   "a distillation token pools two vectors, so there is no norm at pooled; leave it out");
+  if (c.init.position_std > 0 && c.pos_embed != PosEmbed::learned)
+    checks.report("init.position_std", "the network has no learned positions; leave it out");
+  if (c.init.token_std > 0 && c.pool != Pool::token)
+    checks.report("init.token_std", "the network has no class token; set pool to \"token\", or leave it out");
   if (c.init.head != HeadInit::base && c.task != Task::classify)
     checks.report("init.head", "only a classifier's head can be drawn otherwise; leave it out");
   if (c.task == Task::contrast) {

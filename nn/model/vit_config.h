@@ -28,6 +28,10 @@ constexpr auto stated_words(Pool) { return words<Pool>("token", "gap"); }
 enum class PosEmbed : std::uint8_t { learned, sincos2d, none };
 constexpr auto stated_words(PosEmbed) { return words<PosEmbed>("learned", "sincos2d", "none"); }
 
+/// rising: linearly from 0 in the first block to drop_path in the last. constant: drop_path in every block.
+enum class DropPathRates : std::uint8_t { rising, constant };
+constexpr auto stated_words(DropPathRates) { return words<DropPathRates>("rising", "constant"); }
+
 /// What every network has.
 struct NetworkConfig {
   std::array<std::int64_t, 2> image_size{32, 32};  // height, width
@@ -42,6 +46,7 @@ struct NetworkConfig {
   DropoutRates dropout{};
   double attention_dropout = 0.0;
   double drop_path = 0.0;
+  DropPathRates drop_path_rates = DropPathRates::rising;
   bool short_forms = true;
   double head_bias_init = 0.0;  // Big Vision sets -6.9 for the sigmoid loss
   Placement placement{};
@@ -70,8 +75,10 @@ constexpr auto gelu_row() {
 inline constexpr std::tuple kRateRows{
     field("dropout", &NetworkConfig::dropout, kDropoutDoc, kRate),
     field("attention_dropout", &NetworkConfig::attention_dropout, "rate on the attention weights", kRate),
-    field("drop_path", &NetworkConfig::drop_path,
-          "rate of the last block; rises linearly from 0 at the first, so a single block has none", kRate)};
+    field("drop_path", &NetworkConfig::drop_path, "rate of the last block", kRate),
+    field("drop_path_rates", &NetworkConfig::drop_path_rates,
+          "of the other blocks; rising: linearly from 0 at the first, so a single block has none; constant: the same")
+        .when({[](const NetworkConfig& c) { return c.drop_path > 0; }, "there is no drop_path"})};
 inline constexpr std::tuple kLastRows{
     field("head_bias_init", &NetworkConfig::head_bias_init, "initial value of the head's bias"),
     field("placement", &NetworkConfig::placement, "the name of a placement, or its sites")};

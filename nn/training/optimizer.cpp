@@ -12,8 +12,8 @@ namespace {
 constexpr std::int64_t kChunk = 16384;  // elements; five float arrays of this size fit the second-level cache
 
 bool has_second_moment(OptimizerName name) {
-  return name == OptimizerName::adamw || name == OptimizerName::big_vision_adam || name == OptimizerName::lamb ||
-         name == OptimizerName::muon;
+  return name == OptimizerName::adamw || name == OptimizerName::adam || name == OptimizerName::big_vision_adam ||
+         name == OptimizerName::lamb || name == OptimizerName::muon;
 }
 DType moment_dtype(const OptimizerSettings& s, DType parameters) {
   return s.is_big_vision() && s.bf16_moment ? DType::bf16 : parameters;
@@ -241,6 +241,8 @@ UpdateRule Optimizer::rule(const Piece& piece) const {
   switch (s.name) {
     case OptimizerName::adamw:
       break;
+    case OptimizerName::adam:
+      return {AdamSettings{s.beta1, s.beta2, s.eps, s.weight_decay}};
     case OptimizerName::sgd:
       return {SgdSettings{s.momentum, s.weight_decay, s.nesterov}};
     case OptimizerName::big_vision_adam:

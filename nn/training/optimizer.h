@@ -46,7 +46,7 @@ class Optimizer {
   const Stretch& updated_here() const { return share_.values(); }
   bool updates_all() const { return updated_here().size() == parameters_.trained_size(); }
 
-  /// Flat moments by name for checkpoints: "m" and, for adamw, big_vision_adam, lamb and muon, "v".
+  /// Flat moments by name for checkpoints: "m" and, for adamw, adam, big_vision_adam, lamb and muon, "v".
   struct Moment {
     const char* name;
     Tensor flat;

@@ -47,8 +47,9 @@ std::optional<std::string> problem_of_factors(std::string_view factors) {
   return std::nullopt;
 }
 
-Schedule::Schedule(const ScheduleSettings& settings, double lr, std::int64_t total, std::int64_t warmup)
-    : s_(settings), lr_(lr), total_(total), warmup_(warmup) {
+Schedule::Schedule(const ScheduleSettings& settings, double lr, std::int64_t total, std::int64_t warmup,
+                   std::int64_t per_epoch)
+    : s_(settings), lr_(lr), total_(total), warmup_(warmup), per_epoch_(per_epoch) {
   if (s_.name != ScheduleName::compound) return;
   if (const auto problem = problem_of_factors(s_.factors)) throw InputError(concat("schedule: ", *problem));
   for (const std::string_view word : split_factors(s_.factors)) find_word(word, factors_.emplace_back());
@@ -71,6 +72,12 @@ double Schedule::after_warmup(std::int64_t step) const {
       return end + (lr - end) * std::pow(1 - done, s_.power);
     case ScheduleName::rsqrt:
       return std::max(end, lr / std::sqrt(1 + double(step - warmup_ + s_.shift) / s_.timescale));
+    case ScheduleName::milestones: {
+      const auto passed = std::count_if(s_.milestones.begin(), s_.milestones.end(), [&](double epoch) {
+        return double(step) >= std::round(epoch * double(per_epoch_));
+      });
+      return lr * std::pow(s_.decay_factor, double(passed));
+    }
   }
   return lr;
 }
@@ -127,7 +134,7 @@ double Schedule::value(std::int64_t step) const {
   if (lr_ > 0) return rate(step) / lr_;
   ScheduleSettings unit = s_;  // the factor on a peak of 0
   unit.final_lr = unit.warmup_from = 0.0;
-  return Schedule(unit, 1.0, total_, warmup_).rate(step);
+  return Schedule(unit, 1.0, total_, warmup_, per_epoch_).rate(step);
 }
 
 }  // namespace normlab

@@ -11,9 +11,9 @@
 
 namespace normlab {
 
-enum class ScheduleName : std::uint8_t { constant, linear, cosine, rsqrt, polynomial, compound };
+enum class ScheduleName : std::uint8_t { constant, linear, cosine, rsqrt, polynomial, compound, milestones };
 constexpr auto stated_words(ScheduleName) {
-  return words<ScheduleName>("constant", "linear", "cosine", "rsqrt", "polynomial", "compound");
+  return words<ScheduleName>("constant", "linear", "cosine", "rsqrt", "polynomial", "compound", "milestones");
 }
 
 /// With a warm-up of `warmup` steps. lifted: lr (step + 1) / (warmup + 1), so that no step has rate zero. line: linear
@@ -49,7 +49,7 @@ bool has_factor(std::string_view factors, std::string_view word);
 /// The problem of the factors: an unknown word, a repeated word, no `constant`.
 std::optional<std::string> problem_of_factors(std::string_view factors);
 
-/// All lengths but warmup_epochs are in steps. At most one of warmup_epochs and warmup_steps is not 0.
+/// All lengths but warmup_epochs and milestones are in steps. At most one of warmup_epochs and warmup_steps is not 0.
 struct ScheduleSettings {
   ScheduleName name = ScheduleName::cosine;
   double warmup_epochs = 0.0;
@@ -63,6 +63,7 @@ struct ScheduleSettings {
   std::int64_t shift = 0;
   std::int64_t cooldown_steps = 0;
   std::string factors{};
+  std::vector<double> milestones{};  // epochs
   std::int64_t decay_every = 1;
   double decay_factor = 1.0;
 
@@ -77,8 +78,8 @@ constexpr auto rows_of(const T*) {
   constexpr std::string_view kHasNone = "a {name} schedule has no {}";
   constexpr When<T> kMayWarmUp{[](const T& c) { return c.may_have("linear_warmup"); },
                                "there is no linear_warmup among the factors"};
-  constexpr When<T> kDecayFactor{[](const T& c) { return c.may_have("decay_every"); },
-                                 "there is no decay_every among the factors"};
+  constexpr When<T> kDecayEvery{[](const T& c) { return c.may_have("decay_every"); },
+                                "there is no decay_every among the factors"};
   constexpr When<T> kCompound{[](const T& c) { return c.name == N::compound; }, kHasNone};
   return std::tuple{
       field("name", &T::name, "shape after the warm-up"),
@@ -98,7 +99,7 @@ constexpr auto rows_of(const T*) {
                  kHasNone}),
       field("final_lr", &T::final_lr, "linear, cosine, polynomial: rate at the end; rsqrt: the lowest rate",
             kNotNegative)
-          .when({[](const T& c) { return c.name != N::constant; }, kHasNone})
+          .when({[](const T& c) { return c.name != N::constant && c.name != N::milestones; }, kHasNone})
           .when({[](const T& c) {
                    return c.may_have("polynomial") || c.may_have("cosine_decay") || c.may_have("linear_decay");
                  },
@@ -118,18 +119,22 @@ constexpr auto rows_of(const T*) {
           .when(kCompound),
       field("decay_every", &T::decay_every, "factor decay_every of compound: steps between two decays", kFromOne)
           .when(kCompound)
-          .when(kDecayFactor),
-      field("decay_factor", &T::decay_factor, "factor decay_every of compound: what each decay multiplies the rate by",
-            kNotNegative)
-          .when(kCompound)
-          .when(kDecayFactor)};
+          .when(kDecayEvery),
+      field("milestones", &T::milestones, "milestones: the epochs after which the rate is multiplied by decay_factor",
+            kEpochs)
+          .when({[](const T& c) { return c.name == N::milestones; }, kHasNone}),
+      field("decay_factor", &T::decay_factor,
+            "milestones, factor decay_every of compound: what each decay multiplies the rate by", kNotNegative)
+          .when({[](const T& c) { return c.name == N::compound || c.name == N::milestones; }, kHasNone})
+          .when(kDecayEvery)};
 }
 
 class Schedule {
  public:
-  /// Training for `total` steps with the peak rate `lr`; the first `warmup` steps are the warm-up. Throws InputError
-  /// for factors with a problem, and for linear_cooldown without a cooldown.
-  Schedule(const ScheduleSettings& settings, double lr, std::int64_t total, std::int64_t warmup);
+  /// Training for `total` steps with the peak rate `lr`; the first `warmup` steps are the warm-up. An epoch has
+  /// `per_epoch` steps. Throws InputError for factors with a problem, and for linear_cooldown without a cooldown.
+  Schedule(const ScheduleSettings& settings, double lr, std::int64_t total, std::int64_t warmup,
+           std::int64_t per_epoch = 1);
 
   /// The rate of 0-based `step`. With progress = (step - warmup) / (total - warmup) in [0, 1], or step / total for
   /// decay_from start, after the warm-up:
@@ -138,6 +143,7 @@ class Schedule {
   ///   cosine      final_lr + (lr - final_lr) (1 + cos(pi progress)) / 2
   ///   polynomial  final_lr + (lr - final_lr) (1 - progress)^power
   ///   rsqrt       lr / sqrt(1 + (step - warmup + shift) / timescale), at least final_lr (Big Vision, utils.py)
+  ///   milestones  lr decay_factor^(number of milestones passed), as torch.optim.lr_scheduler.MultiStepLR
   /// The warm-up leads to lr, or for rsqrt to its value at the end of the warm-up. Over the last `cooldown_steps` the
   /// rate is multiplied by (total - step) / cooldown_steps.
   double rate(std::int64_t step) const;
@@ -149,7 +155,7 @@ class Schedule {
   double compound(std::int64_t step) const;
   ScheduleSettings s_;
   double lr_;
-  std::int64_t total_, warmup_;
+  std::int64_t total_, warmup_, per_epoch_;
   std::vector<ScheduleFactor> factors_;
 };
 

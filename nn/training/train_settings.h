@@ -42,9 +42,9 @@ constexpr auto rows_of(const T*) {
                     field("weight_decay", &T::weight_decay, "multiplies their weight decay", kNotNegative)};
 }
 
-enum class OptimizerName : std::uint8_t { adamw, sgd, big_vision_adam, momentum_hp, lamb, lion, muon };
+enum class OptimizerName : std::uint8_t { adamw, sgd, big_vision_adam, momentum_hp, lamb, lion, muon, adam };
 constexpr auto stated_words(OptimizerName) {
-  return words<OptimizerName>("adamw", "sgd", "big_vision_adam", "momentum_hp", "lamb", "lion", "muon");
+  return words<OptimizerName>("adamw", "sgd", "big_vision_adam", "momentum_hp", "lamb", "lion", "muon", "adam");
 }
 
 /// AdamW for the parameters that Muon does not update: all but the matrices of blocks.
@@ -110,15 +110,15 @@ constexpr auto rows_of(const T*) {
       field("lr_batch", &T::lr_batch,
             "batch size that lr is meant for; lr, and nothing else, is scaled to batch_size; 0: no scaling", kFromZero),
       field("weight_decay", &T::weight_decay,
-            "adamw, lamb, lion, muon: multiplied by the rate; sgd: added to the gradient; "
+            "adamw, lamb, lion, muon: multiplied by the rate; sgd, adam: added to the gradient; "
             "big_vision_adam, momentum_hp: multiplied by the schedule alone",
             kNotNegative),
       field("decay_matrices_only", &T::decay_matrices_only, "no weight decay on biases, gains, tokens and positions"),
-      field("beta1", &T::beta1, "adamw, big_vision_adam, lamb, lion: decay rate of the first moment", kRate)
+      field("beta1", &T::beta1, "adamw, adam, big_vision_adam, lamb, lion: decay rate of the first moment", kRate)
           .when(kBetas),
-      field("beta2", &T::beta2, "adamw, big_vision_adam, lamb, lion: decay rate of the second moment", kRate)
+      field("beta2", &T::beta2, "adamw, adam, big_vision_adam, lamb, lion: decay rate of the second moment", kRate)
           .when(kBetas),
-      field("eps", &T::eps, "adamw, big_vision_adam, lamb: added to the denominator", kPositive)
+      field("eps", &T::eps, "adamw, adam, big_vision_adam, lamb: added to the denominator", kPositive)
           .when(kBetas)
           .when({[](const T& c) { return c.name != OptimizerName::lion; }, kHasNone}),
       field("momentum", &T::momentum, "sgd, momentum_hp, muon: the momentum", kRate).when(kMomentum),

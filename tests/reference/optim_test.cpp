@@ -189,6 +189,10 @@ std::vector<Results> run_optimizer(const Fixture& f) {
   }
   settings.eps = number("eps");
   if (f.op() == "adamw") return {steps(f, "adamw", settings, 1.0)};
+  if (f.op() == "adam") {
+    settings.name = OptimizerName::adam;
+    return {steps(f, "adam", settings, 1.0)};
+  }
   if (f.op() == "lamb") {
     settings.name = OptimizerName::lamb;
     return {steps(f, "lamb", settings, 1.0)};

@@ -1,7 +1,7 @@
 """Compares the optimisers with those of PyTorch and timm over many steps.
 
 Writes cases in the format of tests/reference/fixtures: parameters, a gradient per step, and the results of
-torch.optim.AdamW, torch.optim.SGD, timm's Lamb and timm's Lion, computed in double. The test of the fixtures then
+torch.optim.AdamW, torch.optim.Adam, torch.optim.SGD, timm's Lamb and timm's Lion, computed in double. The test of the fixtures then
 compares them:
 
     pip install torch timm safetensors numpy
@@ -83,6 +83,8 @@ def main():
     case = lambda *a, **k: write(args.folder, *a, **k, steps=args.steps, seed=args.seed)
     case("adamw", "adamw", {"b1": 0.9, "b2": 0.95, "eps": 1e-8, "wd": 0.1},
          lambda p: torch.optim.AdamW(p, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1), peak=0.01, clip=1.0)
+    case("adam", "adam", {"b1": 0.9, "b2": 0.999, "eps": 1e-8, "wd": 0.02},
+         lambda p: torch.optim.Adam(p, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.02), peak=0.01, clip=1.0)
     for nesterov in (False, True):
         case(f"sgd_{'nesterov' if nesterov else 'heavy_ball'}", "sgd", {"mu": 0.9, "wd": 0.05, "nesterov": nesterov},
              lambda p: torch.optim.SGD(p, lr=1, momentum=0.9, weight_decay=0.05, nesterov=nesterov), peak=0.03, clip=2.0)

@@ -129,7 +129,8 @@ std::string drops(const NetworkConfig& model) {
   };
   if (model.dropout.any()) out = "dropout " + dropout_text(model.dropout);
   add("attention dropout", model.attention_dropout);
-  add("drop path from 0 to", model.drop_path);
+  add(model.drop_path_rates == DropPathRates::constant ? "drop path in every block" : "drop path from 0 to",
+      model.drop_path);
   return out;
 }
 

@@ -57,8 +57,13 @@ inline NormSpec defaults_beside(const NormSpec& spec) { return norm_of(spec.kind
 inline std::string init_text(const InitConfig& init) {
   std::string out(word_of(init.base));
   for_each_field<InitConfig>([&](const auto& row) {
-    const auto part = init.*row.member;
-    if (row.key != "base" && part != InitConfig{}.*row.member) out += concat(" + ", row.key, "=", word_of(part));
+    auto part = init.*row.member;
+    if (row.key == "base" || part == InitConfig{}.*row.member) return;
+    out += concat(" + ", row.key, "=");
+    if constexpr (std::is_enum_v<decltype(part)>)
+      out += word_of(part);
+    else
+      out += value_text(part);
   });
   return out;
 }

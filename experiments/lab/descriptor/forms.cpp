@@ -66,7 +66,9 @@ void read_model_keys(FieldReader& in, const JsonNode& node, Config& out) {
 /// their ids.
 template <class Config>
 void drop_idle_drop_path(const FieldReader& in, Config& out) {
-  if (in.mode() == ReadMode::canonical || block_count(out) > 1 || out.drop_path == 0) return;
+  if (in.mode() == ReadMode::canonical || block_count(out) > 1 || out.drop_path == 0 ||
+      out.drop_path_rates == DropPathRates::constant)
+    return;
   const Config defaults = defaults_beside(out);
   out.drop_path = defaults.drop_path;
   for_each_field<Config>([&](const auto& row) {

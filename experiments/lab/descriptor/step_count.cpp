@@ -112,6 +112,10 @@ std::optional<StepProblem> problem_of_steps(const TrainConfig& train, std::int64
   if (train.schedule.cooldown_steps > steps.total)
     return {{"schedule.cooldown_steps",
              concat(train.schedule.cooldown_steps, " is more than the ", steps.total, " steps of the training")}};
+  const std::vector<double>& milestones = train.schedule.milestones;
+  if (!milestones.empty() && milestones.back() * double(steps.per_epoch) >= double(steps.total))
+    return {{"schedule.milestones", concat("the training ends before epoch ", milestones.back(), ", after ",
+                                           steps.total, " steps of ", steps.per_epoch, " an epoch; remove it")}};
   if (train.ema.decay > 0 && train.ema.every_steps > steps.total)
     return {{"ema.every_steps", concat(train.ema.every_steps, " is more than the ", steps.total,
                                        " steps of the training, so the average would keep its initial value")}};

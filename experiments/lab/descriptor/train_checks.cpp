@@ -161,6 +161,14 @@ void check_training(const TrialConfig& trial, const Report& report) {
       report("train.schedule.factors", "linear_cooldown needs cooldown_steps");
   }
 
+  if (schedule.name == ScheduleName::milestones) {
+    const std::vector<double>& epochs = schedule.milestones;
+    if (epochs.empty() || epochs.front() <= 0 || !std::is_sorted(epochs.begin(), epochs.end(), std::less_equal<>{}))
+      report("train.schedule.milestones", "give rising epochs above 0, such as [100, 150]");
+    if (schedule.decay_factor == 1)
+      report("train.schedule.decay_factor", "a factor of 1 changes no rate; PyTorch's default is 0.1");
+  }
+
   check_patterns(trial, report);
   if (const auto problem = problem_of_few_shot(trial.eval.fewshot))
     report(concat("eval.fewshot.", problem->list, problem->place ? concat('.', *problem->place) : ""), problem->what);

@@ -51,7 +51,7 @@ struct Attempt {
   TrialEvaluation evaluation{config, data, engine, batches, pool};
   const StepCount& steps = batches.steps();
   const Schedule schedule{config.train.schedule, config.train.optimizer.peak_lr(config.train.batch_size), steps.total,
-                          steps.warmup};
+                          steps.warmup, steps.per_epoch};
   CollapseWatch collapse{config.train.collapse_steps, steps.warmup};
   EarlyStop early_stop{config.train.early_stop};
   TrialProbes probes{options.probes, config};

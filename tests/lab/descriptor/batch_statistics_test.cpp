@@ -125,7 +125,7 @@ TEST_CASE("drop path: trials of earlier versions with one block stay readable un
   vit_of(old).depth = 1;
   vit_of(old).drop_path = 0.5;
   CHECK(trial_id(old) == "1d09828feb194801edf265b225ca924cabab95f1b2a71fa64c3662f0764d4236");
-  CHECK(drop_path_rate(0.5, 0, 1) == 0);
+  CHECK(drop_path_rate(vit_of(old), 0, 1) == 0);
   CHECK(config_from_json(full_json(old), "full") == old);
   CHECK(config_from_json(canonical_json(old), "canonical") == old);
 }

@@ -35,6 +35,39 @@ TEST_CASE("descriptor: the factors of a compound schedule have what they need") 
         "d.json:1:25: /train/schedule/decay_every: a cosine schedule has no decay_every");
 }
 
+TEST_CASE("descriptor: milestones rise, lie within the training and change the rate") {
+  DescriptorFiles files;
+  const auto schedule = [&](const std::string& settings, const char* train = "") {
+    return files.problems(concat(R"({"train": {"schedule": {"name": "milestones", )", settings, "}", train, "}}"));
+  };
+  CHECK(schedule(R"("milestones": [4, 7.5], "decay_factor": 0.1)") == "");
+  CHECK(schedule(R"("milestones": [7, 4], "decay_factor": 0.1)") ==
+        "d.json:1:70: /train/schedule/milestones: give rising epochs above 0, such as [100, 150]");
+  CHECK(schedule(R"("decay_factor": 0.1)").find("give rising epochs above 0") != std::string::npos);
+  CHECK(schedule(R"("milestones": [4])").find("a factor of 1 changes no rate; PyTorch's default is 0.1") !=
+        std::string::npos);
+  CHECK(schedule(R"("milestones": [4], "decay_factor": 0.1, "final_lr": 0)").find("a milestones schedule has no") !=
+        std::string::npos);
+  CHECK(files.problems(R"({"train": {"schedule": {"milestones": [4]}}})") ==
+        "d.json:1:25: /train/schedule/milestones: a cosine schedule has no milestones");
+  CHECK(files.problems(R"({"dataset": {"name": "gratings", "train_images": 1000},
+    "train": {"epochs": 5, "batch_size": 100,
+              "schedule": {"name": "milestones", "milestones": [3, 5], "decay_factor": 0.1}}})")
+            .find("the training ends before epoch 5, after 50 steps of 10 an epoch; remove it") != std::string::npos);
+}
+
+TEST_CASE("descriptor: deviations of initial values need what they draw, and drop-path rates a drop-path") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"model": {"pool": "token", "init": {"base": "timm", "position_std": 0.2,
+                                                                "token_std": 1}}})") == "");
+  CHECK(files.problems(R"({"model": {"pos_embed": "none", "init": {"base": "timm", "position_std": 0.2}}})")
+            .find("/model/init/position_std: the network has no learned positions; leave it out") != std::string::npos);
+  CHECK(files.problems(R"({"model": {"init": {"base": "timm", "token_std": 1}}})")
+            .find("/model/init/token_std: the network has no class token; set pool to \"token\"") != std::string::npos);
+  CHECK(files.problems(R"({"model": {"drop_path_rates": "constant"}})") ==
+        "d.json:1:12: /model/drop_path_rates: there is no drop_path");
+}
+
 TEST_CASE("descriptor: a sweep may complete a compound schedule") {
   DescriptorFiles files;
   const Experiment e = files.load(R"({"train": {"schedule": {"name": "compound"}},

@@ -70,7 +70,7 @@ TEST_CASE("checkpoint: every optimiser and its average resume to the bit") {
   const TemporaryFolder folder;
   for (const OptimizerName name :
        {OptimizerName::adamw, OptimizerName::sgd, OptimizerName::big_vision_adam, OptimizerName::momentum_hp,
-        OptimizerName::lamb, OptimizerName::lion, OptimizerName::muon})
+        OptimizerName::lamb, OptimizerName::lion, OptimizerName::muon, OptimizerName::adam})
     for (const MomentProduct product : {MomentProduct::wide, MomentProduct::rounded})
       for (const DType dtype : {DType::f32, DType::bf16}) {
         CAPTURE(static_cast<int>(name));

@@ -184,7 +184,7 @@ TEST_CASE("freeze: trained parameters get the gradients of the whole network") {
 TEST_CASE("freeze: frozen parameters keep their values under every optimiser") {
   for (const OptimizerName name :
        {OptimizerName::adamw, OptimizerName::sgd, OptimizerName::big_vision_adam, OptimizerName::momentum_hp,
-        OptimizerName::lamb, OptimizerName::lion, OptimizerName::muon}) {
+        OptimizerName::lamb, OptimizerName::lion, OptimizerName::muon, OptimizerName::adam}) {
     CAPTURE(word_of(name));
     EngineSettings settings;
     settings.optimizer.name = name;

@@ -241,6 +241,9 @@ TEST_CASE("init: each part of a code base can be changed alone") {
   for (const char* name : {".q.weight", ".k.weight", ".v.weight", ".q.bias", ".k.bias", ".v.bias", ".proj.bias"})
     attention.emplace_back(name, linear);
   check_part(c, with(Init::torch, &InitConfig::qkv, QkvInit::linear), attention);
+  c.init = Init::big_vision;
+  check_part(c, with(Init::big_vision, &InitConfig::position_std, 0.2), {{"pos_embed", normal_of(0.2)}});
+  check_part(c, with(Init::big_vision, &InitConfig::token_std, 1.0), {{"cls_token", normal_of(1)}});
 }
 
 TEST_CASE("init: a part that repeats the code base, or reaches no parameter, is no part") {

@@ -139,7 +139,10 @@ TEST_CASE("swin_config: blocks are counted over the stages") {
 TEST_CASE("swin_config: the drop-path rate grows over the blocks of all stages") {
   SwinConfig c = named("Swin-T", "pre_pre");
   c.drop_path = 0.11;
-  CHECK(drop_path_rate(c.drop_path, swin_stages(c)[2].first_block + 1, c.depth()) == doctest::Approx(0.05));
+  CHECK(drop_path_rate(c, swin_stages(c)[2].first_block + 1, c.depth()) == doctest::Approx(0.05));
+  c.drop_path_rates = DropPathRates::constant;
+  CHECK(drop_path_rate(c, 0, c.depth()) == 0.11);
+  CHECK(drop_path_rate(c, 0, 1) == 0.11);
 }
 
 TEST_CASE("swin_config: a stage that windows do not divide is padded") {

@@ -14,7 +14,8 @@ using namespace normlab;
 namespace {
 
 constexpr OptimizerName kAll[] = {OptimizerName::adamw,       OptimizerName::sgd,  OptimizerName::big_vision_adam,
-                                  OptimizerName::momentum_hp, OptimizerName::lamb, OptimizerName::lion};
+                                  OptimizerName::momentum_hp, OptimizerName::lamb, OptimizerName::lion,
+                                  OptimizerName::adam};
 
 void fill_normal(const Tensor& t, std::uint64_t seed, double std) {
   const StreamKey key = stream_key(seed, "test", "optimizer");
@@ -41,7 +42,8 @@ struct Reference {
     std::vector<double> r(p.size());
     double pp = 0, rr = 0;
     for (std::size_t i = 0; i < p.size(); ++i) {
-      const double g = gradient[i] * factor, before = m[i];
+      const double l2 = s.name == OptimizerName::adam ? wd * p[i] : 0.0;
+      const double g = gradient[i] * factor + l2, before = m[i];
       switch (s.name) {
         case OptimizerName::sgd:
           m[i] = s.momentum * m[i] + g + wd * p[i];

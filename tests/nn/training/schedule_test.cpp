@@ -138,6 +138,19 @@ TEST_CASE("schedule: decay_every multiplies by its factor again and again") {
   CHECK(rate(t, 60) == doctest::Approx(0.004));
 }
 
+TEST_CASE("schedule: the rate falls at milestones") {
+  // MultiStepLR(milestones=[100, 150], gamma=0.1) counts epochs from 0.
+  const ScheduleSettings settings{.name = ScheduleName::milestones, .milestones = {100, 150}, .decay_factor = 0.1};
+  const Schedule schedule(settings, 3e-4, 180 * 7, 0, 7);
+  CHECK(schedule.rate(0) == 3e-4);
+  CHECK(schedule.rate(100 * 7 - 1) == 3e-4);
+  CHECK(schedule.rate(100 * 7) == doctest::Approx(3e-5));
+  CHECK(schedule.rate(150 * 7 - 1) == doctest::Approx(3e-5));
+  CHECK(schedule.rate(150 * 7) == doctest::Approx(3e-6));
+  CHECK(schedule.value(150 * 7) == doctest::Approx(0.01));
+  CHECK(Schedule(settings, 3e-4, 180 * 7, 14, 7).rate(0) == doctest::Approx(3e-4 / 15));
+}
+
 TEST_CASE("schedule: cosine_decay is multiplied by a linear cool-down") {
   Training t = compound("constant * cosine_decay * linear_cooldown");
   t.settings.cooldown_steps = 50;
