@@ -1,6 +1,7 @@
 // The operations as C functions for augment_twin.py, which builds this file into its own library.
 #include <algorithm>
 
+#include "experiments/lab/data/ops/autoaugment.h"
 #include "experiments/lab/data/ops/color_jitter.h"
 #include "experiments/lab/data/ops/randaugment.h"
 
@@ -12,6 +13,15 @@ void in_place(std::uint8_t* pixels, int height, int width, auto&& change) {
   std::copy_n(pixels, image.pixels.size(), image.pixels.begin());
   change(image);
   std::copy(image.pixels.begin(), image.pixels.end(), pixels);
+}
+
+template <class Config>
+Config fixed_policy(int dialect, int interpolation, const int* fill) {
+  Config config;
+  config.dialect = static_cast<decltype(config.dialect)>(dialect);
+  config.interpolation = static_cast<normlab::ResizeMethod>(interpolation);
+  config.fill = {fill[0], fill[1], fill[2]};
+  return config;
 }
 
 normlab::RandAugmentConfig config_of(int dialect, int increasing) {
@@ -26,16 +36,36 @@ normlab::RandAugmentConfig config_of(int dialect, int increasing) {
 
 extern "C" {
 
-/// `dialect`, `op` and `interpolation` are places in their enums; `fill` has three values.
+/// `dialect`, `op` and `interpolation` are places in their enums; `fill` has three values; `corner` is that of a cutout.
 void twin_randaugment(int dialect, int increasing, int op, double argument, int interpolation, const int* fill,
-                      std::uint8_t* pixels, int height, int width) {
+                      const int* corner, std::uint8_t* pixels, int height, int width) {
   normlab::RandAugmentConfig config = config_of(dialect, increasing);
   config.fill = {fill[0], fill[1], fill[2]};
   const normlab::RandAugment augment(config);
   normlab::OpScratch scratch;
   in_place(pixels, height, width, [&](normlab::Image& image) {
-    augment.run({static_cast<normlab::AugmentOp>(op), argument, static_cast<normlab::ResizeMethod>(interpolation)},
+    augment.run({static_cast<normlab::AugmentOp>(op), argument, static_cast<normlab::ResizeMethod>(interpolation),
+                 corner[0], corner[1]},
                 image, scratch);
+  });
+}
+
+void twin_autoaugment(int dialect, int op, int magnitude, int negative, int interpolation, const int* fill,
+                      std::uint8_t* pixels, int height, int width) {
+  const normlab::AutoAugment augment(fixed_policy<normlab::AutoAugmentConfig>(dialect, interpolation, fill));
+  normlab::OpScratch scratch;
+  in_place(pixels, height, width, [&](normlab::Image& image) {
+    augment.run(augment.operation(static_cast<normlab::AugmentOp>(op), magnitude, negative != 0, height, width), image,
+                scratch);
+  });
+}
+
+void twin_trivialaugment(int op, int magnitude, int negative, int interpolation, const int* fill, std::uint8_t* pixels,
+                         int height, int width) {
+  const normlab::TrivialAugment augment(fixed_policy<normlab::TrivialAugmentConfig>(1, interpolation, fill));
+  normlab::OpScratch scratch;
+  in_place(pixels, height, width, [&](normlab::Image& image) {
+    augment.run(augment.operation(static_cast<normlab::AugmentOp>(op), magnitude, negative != 0), image, scratch);
   });
 }
 

@@ -1,7 +1,9 @@
-"""Compares the operations of RandAugment and ColorJitter with torchvision's and timm's code on Pillow images, for
-random photographs, sizes and arguments. No pixel value may differ.
+"""Compares the operations of RandAugment, AutoAugment, TrivialAugment and ColorJitter with the sources' code on Pillow
+images, for random photographs, sizes and arguments. No pixel value may differ.
 
-    augment_twin.py [--rounds 200] [--seed 0] [--hsv]
+    augment_twin.py [--rounds 200] [--seed 0] [--hsv] [--deepvoltaire autoaug.py] [--ildoonee randomaug.py]
+
+The sources are torchvision, timm and the files of tests/lab/data/ops/policy_golden.py.
 
 --hsv also converts each of the 2^24 colours to Pillow's HSV, rotates the hue and converts it back. Builds the
 operations into a library with `c++` (or CXX). Prints the rounds and compared values per operation; exit code 1 if one
@@ -22,10 +24,14 @@ from PIL import Image
 from timm.data import auto_augment as timm_augment
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as F
+from torchvision.transforms import v2
 from torchvision.transforms.autoaugment import RandAugment, _apply_op
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DIALECTS = {"torchvision": 2, "timm": 3}
+sys.path.insert(0, str(ROOT / "tests/lab/data/ops"))
+from policy_golden import SIGNED, module_of, torchvision_apply, torchvision_share, with_sign  # noqa: E402
+
+DIALECTS = {"torchvision": 2, "timm": 3, "ildoonee": 4}
 OPS = (
     "Identity AutoContrast Equalize Invert Rotate Posterize Solarize SolarizeAdd Color Contrast Brightness Sharpness "
     "ShearX ShearY TranslateX TranslateY Cutout"
@@ -36,7 +42,7 @@ PILLOW = {"nearest": Image.NEAREST, "bilinear": Image.BILINEAR, "bicubic": Image
 
 def library():
     sources = [*(ROOT / "experiments/lab/data/ops").glob("*.cpp"), ROOT / "tests/reference/augment_twin.cpp"]
-    sources += [ROOT / "experiments/lab/data/draws.cpp", ROOT / "experiments/lab/descriptor/randaugment_rules.cpp"]
+    sources += [ROOT / "experiments/lab/data/draws.cpp", ROOT / "experiments/lab/descriptor/policy_rules.cpp"]
     sources += [ROOT / "core/error.cpp", ROOT / "core/random.cpp"]
     out = pathlib.Path(tempfile.mkdtemp()) / "twin.so"
     flags = "-std=c++20 -O3 -march=native -ffp-contract=off -fno-trapping-math -shared -fPIC".split()
@@ -46,11 +52,11 @@ def library():
     return lib
 
 
-def ours(lib, dialect, increasing, op, argument, method, fill, image):
+def ours(lib, dialect, increasing, op, argument, method, fill, image, corner=(0, 0)):
     out = image.copy()
     lib.twin_randaugment(
         DIALECTS[dialect], int(increasing), OPS.index(op), ctypes.c_double(argument), METHODS[method],
-        (ctypes.c_int * 3)(*fill), out.ctypes.data_as(ctypes.c_void_p), *image.shape[:2],
+        (ctypes.c_int * 3)(*fill), (ctypes.c_int * 2)(*corner), out.ctypes.data_as(ctypes.c_void_p), *image.shape[:2],
     )  # fmt: skip
     return out
 
@@ -136,6 +142,56 @@ def timm_round(lib, rng, tally):
         tally.see(f"timm {name}", got, expected, (level, value, method))
 
 
+def fixed(lib, name, *arguments, fill, image):
+    """Of twin_autoaugment and twin_trivialaugment."""
+    out = image.copy()
+    getattr(lib, name)(*arguments, (ctypes.c_int * 3)(*fill), out.ctypes.data_as(ctypes.c_void_p), *image.shape[:2])
+    return out
+
+
+def torchvision_fixed_round(lib, rng, tally):
+    image, method, fill = photo(rng), str(rng.choice(list(METHODS))), [int(v) for v in rng.integers(0, 256, 3)]
+    auto = bool(rng.integers(2))
+    bins = 10 if auto else 31
+    policy = (v2.AutoAugment if auto else v2.TrivialAugmentWide)(interpolation=InterpolationMode(method), fill=fill)
+    op = str(rng.choice([o for o in policy._AUGMENTATION_SPACE if o != "Identity"]))
+    index, negative = int(rng.integers(bins)), bool(rng.integers(2)) and op in SIGNED
+    value = torchvision_share(policy, op, bins, index, image.shape[:2]) * (-1 if negative else 1)
+    ours_of = (OPS.index(op), index, int(negative), METHODS[method])
+    got = (fixed(lib, "twin_autoaugment", 2, *ours_of, fill=fill, image=image) if auto
+           else fixed(lib, "twin_trivialaugment", *ours_of, fill=fill, image=image))  # fmt: skip
+    expected = np.asarray(torchvision_apply(policy, Image.fromarray(image), op, value))
+    tally.see(f"{'auto' if auto else 'trivial'} {op}", got, expected, (index, negative, method))
+
+
+def deepvoltaire_round(lib, rng, tally, found):
+    image, fill = photo(rng), tuple(int(v) for v in rng.integers(0, 256, 3))
+    op = str(rng.choice([o for o in OPS if o not in ("Identity", "SolarizeAdd", "Cutout")]))
+    index, negative = int(rng.integers(10)), bool(rng.integers(2))
+    step = found.SubPolicy(1.0, op[0].lower() + op[1:] if op[:5] in ("Shear", "Trans") else op.lower(), index, 0.0, "invert", 0, fill)
+    got = fixed(lib, "twin_autoaugment", 1, OPS.index(op), index, int(negative and op in SIGNED - {"Rotate"}), 0, fill=fill, image=image)
+    expected = with_sign(-1 if negative else 1, lambda: step.operation1(Image.fromarray(image), step.magnitude1))
+    tally.see(f"deepvoltaire {op}", got, np.asarray(expected), (index, negative))
+
+
+def ildoonee_round(lib, rng, tally, found):
+    image, fill = photo(rng), (0, 0, 0)
+    operation, low, high = found.augment_list()[rng.integers(16)]
+    op = operation.__name__.removesuffix("Abs").removesuffix("abs")
+    level, negative = float(rng.uniform(0, 30)), bool(rng.integers(2))
+    draws = [side + (1.0 - side) * rng.random() for side in image.shape[1::-1]]  # of column and row
+    kept, np.random.uniform = np.random.uniform, lambda side, drawn=iter(draws): next(drawn)
+    try:
+        value = level / 30 * float(high - low) + low
+        expected = with_sign(-1 if negative else 1, lambda: operation(Image.fromarray(image), value))
+    finally:
+        np.random.uniform = kept
+    mine = level_argument(lib, "ildoonee", False, op, level, negative and op in GEOMETRY, image)
+    corner = [int(max(0, v - mine / 2)) for v in reversed(draws)]
+    got = ours(lib, "ildoonee", False, op, mine, "nearest", fill, image, corner)
+    tally.see(f"ildoonee {op}", got, np.asarray(expected), (level, negative))
+
+
 GEOMETRY = ("Rotate", "ShearX", "ShearY", "TranslateX", "TranslateY")
 JITTER = (F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_hue)
 
@@ -171,6 +227,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--hsv", action="store_true")
+    parser.add_argument("--deepvoltaire", type=module_of, help="a copy of DeepVoltaire's AutoAugment")
+    parser.add_argument("--ildoonee", type=module_of, help="a copy of ildoonee's RandAugment")
     options = parser.parse_args()
     lib, rng, tally = library(), np.random.default_rng(options.seed), Tally()
     torch.manual_seed(options.seed)
@@ -178,6 +236,11 @@ def main():
         torchvision_round(lib, rng, tally)
         timm_round(lib, rng, tally)
         jitter_round(lib, rng, tally)
+        torchvision_fixed_round(lib, rng, tally)
+        if options.deepvoltaire:
+            deepvoltaire_round(lib, rng, tally, options.deepvoltaire)
+        if options.ildoonee:
+            ildoonee_round(lib, rng, tally, options.ildoonee)
     if options.hsv:
         every_color(lib, tally)
     for name in sorted(tally.rounds):

@@ -27,7 +27,7 @@ Image image_of(const Fixture& f) {
 }
 
 std::vector<Results> flipped(const Fixture& f) {
-  const AugmentConfig augment{.flip = true};
+  const MoveSteps augment{.flip = true};
   const StreamKey key = stream_key(1, "augment", "flip");
   std::int64_t epoch = 0;
   while (AugmentDraws(key, epoch).words(DrawName::crop_and_flip)[2] < 0x80000000u) ++epoch;

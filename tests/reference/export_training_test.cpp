@@ -33,7 +33,7 @@ Batches make_batches(const ImageSet& train) {
   const auto order = permutation(stream_key(kSeed, "order", ""), train.size(), 0);
   const auto keys = augment_keys(train, kSeed);
   const PixelTable<float> table(train.channel_mean, train.channel_std);
-  const AugmentConfig augment{.crop_padding = 4, .flip = true};
+  const MoveSteps augment{.crop_padding = 4, .flip = true};
   Batches batches;
   batches.images.resize(static_cast<std::size_t>(kSteps * kBatch * train.image_bytes()));
   for (std::int64_t i = 0; i < kSteps * kBatch; ++i) {

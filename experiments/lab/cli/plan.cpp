@@ -60,6 +60,8 @@ std::string making_text(const TrialConfig& config, const StepTime& time) {
                                  {augment.crop != CropName::none || augment.crop_padding > 0, "crop"},
                                  {augment.flip, "flip"},
                                  {augment.randaugment.dialect != RandAugmentDialect::none, "RandAugment"},
+                                 {augment.autoaugment.dialect != AutoAugmentDialect::none, "AutoAugment"},
+                                 {augment.trivialaugment.dialect != TrivialAugmentDialect::none, "TrivialAugment"},
                                  {augment.color_jitter != ColorJitterConfig{}, "colour jitter"},
                                  {true, "normalise"},
                                  {augment.erasing.dialect != ErasingDialect::none, "erase"},

@@ -52,12 +52,14 @@ struct Move {
   bool flip = false;
 };
 
-Move draw_move(const AugmentConfig& augment, const AugmentDraws& draws) {
+Move draw_move(const MoveSteps& steps, const AugmentDraws& draws) {
   const auto words = draws.words(DrawName::crop_and_flip);
-  const std::int64_t padding = augment.crop_padding;
+  const std::int64_t padding = steps.crop_padding;
   const auto offsets = static_cast<std::uint32_t>(2 * padding + 1);
-  return {std::int64_t{below(words[0], offsets)} - padding, std::int64_t{below(words[1], offsets)} - padding,
-          augment.flip && (words[2] >> 31) != 0};
+  Move move{std::int64_t{below(words[0], offsets)} - padding, std::int64_t{below(words[1], offsets)} - padding,
+            steps.flip && (words[2] >> 31) != 0};
+  if (move.flip && steps.flip_first) move.column = -move.column;  // the same pixels by a crop and then a flip
+  return move;
 }
 
 /// Black where `image` does not reach; both are [height, width, channels].
@@ -108,9 +110,9 @@ std::vector<StreamKey> augment_keys(const ImageSet& images, std::uint64_t seed) 
 }
 
 template <class T>
-void make_image(const ImageSet& images, std::int64_t index, const AugmentConfig& augment, const AugmentDraws& draws,
+void make_image(const ImageSet& images, std::int64_t index, const MoveSteps& steps, const AugmentDraws& draws,
                 const PixelTable<T>& table, T* out) {
-  put_moved(images.image(index), images.height, images.width, images.channels, draw_move(augment, draws), table, out);
+  put_moved(images.image(index), images.height, images.width, images.channels, draw_move(steps, draws), table, out);
 }
 
 template <class T>
@@ -118,9 +120,9 @@ void make_image(const ImageSet& images, std::int64_t index, const PixelTable<T>&
   copy_pixels(table, images.channels, images.image(index), images.channels, images.height * images.width, out);
 }
 
-void move_image(const Image& in, const AugmentConfig& augment, const AugmentDraws& draws, Image& out) {
+void move_image(const Image& in, const MoveSteps& steps, const AugmentDraws& draws, Image& out) {
   out.resize(in.height, in.width);
-  put_moved(in.pixels.data(), in.height, in.width, Image::kChannels, draw_move(augment, draws), SameBytes{},
+  put_moved(in.pixels.data(), in.height, in.width, Image::kChannels, draw_move(steps, draws), SameBytes{},
             out.pixels.data());
 }
 
@@ -129,11 +131,11 @@ void normalise_image(const Image& in, std::int64_t channels, const PixelTable<T>
   copy_pixels(table, channels, in.pixels.data(), Image::kChannels, in.height * in.width, out);
 }
 
-#define NORMLAB_FOR(T)                                                                                  \
-  template class PixelTable<T>;                                                                         \
-  template void make_image<T>(const ImageSet&, std::int64_t, const AugmentConfig&, const AugmentDraws&, \
-                              const PixelTable<T>&, T*);                                                \
-  template void make_image<T>(const ImageSet&, std::int64_t, const PixelTable<T>&, T*);                 \
+#define NORMLAB_FOR(T)                                                                              \
+  template class PixelTable<T>;                                                                     \
+  template void make_image<T>(const ImageSet&, std::int64_t, const MoveSteps&, const AugmentDraws&, \
+                              const PixelTable<T>&, T*);                                            \
+  template void make_image<T>(const ImageSet&, std::int64_t, const PixelTable<T>&, T*);             \
   template void normalise_image<T>(const Image&, std::int64_t, const PixelTable<T>&, T*);
 NORMLAB_FOR(float)
 NORMLAB_FOR(double)

@@ -39,11 +39,18 @@ struct PixelTables {
 /// Keys of all images' draws for one seed: stream "augment" and the image's key.
 std::vector<StreamKey> augment_keys(const ImageSet& images, std::uint64_t seed);
 
+/// A padded crop and a flip, in this order unless flip_first.
+struct MoveSteps {
+  std::int64_t crop_padding = 0;
+  bool flip = false, flip_first = false;
+  bool any() const { return crop_padding > 0 || flip; }
+};
+
 /// For images that need only a padded crop and a flip: [height, width, channels] at `out`. Pads with black (zero
 /// before normalisation), crops to the original size and flips. Words 0, 1 and 2 of DrawName::crop_and_flip are
 /// row, column and flip.
 template <class T>
-void make_image(const ImageSet& images, std::int64_t index, const AugmentConfig& augment, const AugmentDraws& draws,
+void make_image(const ImageSet& images, std::int64_t index, const MoveSteps& steps, const AugmentDraws& draws,
                 const PixelTable<T>& table, T* out);
 
 /// For evaluation: only normalised.
@@ -51,7 +58,7 @@ template <class T>
 void make_image(const ImageSet& images, std::int64_t index, const PixelTable<T>& table, T* out);
 
 /// Uncovered pixels are black.
-void move_image(const Image& in, const AugmentConfig& augment, const AugmentDraws& draws, Image& out);
+void move_image(const Image& in, const MoveSteps& steps, const AugmentDraws& draws, Image& out);
 
 /// The first `channels` channels, normalised, to `out`.
 template <class T>

@@ -32,6 +32,12 @@ enum class DrawName : std::uint16_t {
   segment_crop = 19,     // index: attempt, row and column
   distort_applied = 20,  // index: step, also for the next
   distort_amount = 21,
+  autoaugment_policy = 22,
+  autoaugment_applied = 23,  // index: place in the sub-policy, also for the next
+  autoaugment_sign = 24,
+  trivialaugment_operation = 25,
+  trivialaugment_magnitude = 26,
+  trivialaugment_sign = 27,
 };
 
 /// Draws of one image in one epoch; they depend only on (key, epoch, repeat, name, index). Trivially copyable. `repeat`

@@ -48,9 +48,13 @@ Mixing draw_one(const MixConfig& config, std::int64_t height, std::int64_t width
 }  // namespace
 
 std::vector<Mixing> draw_mixing(const MixConfig& config, std::int64_t batch, std::int64_t height, std::int64_t width,
-                                std::uint64_t seed, std::int64_t step) {
+                                std::uint64_t seed, std::int64_t step, std::int64_t epoch) {
   std::vector<Mixing> mixings(static_cast<std::size_t>(batch));
   if (!mixes(config)) return mixings;
+  if (config.off_epoch > 0 && epoch >= config.off_epoch) {
+    for (std::int64_t i = 0; i < batch; ++i) mixings[static_cast<std::size_t>(i)].partner = i;
+    return mixings;
+  }
   const AugmentDraws draws(stream_key(seed, "mix", "batch"), step);
   if (config.scope == MixScope::batch)
     std::fill(mixings.begin(), mixings.end(), draw_one(config, height, width, draws, 0));

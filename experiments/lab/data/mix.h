@@ -21,14 +21,14 @@ struct Mixing {
 
 inline bool mixes(const MixConfig& config) { return config.mixup > 0 || config.cutmix > 0; }
 
-/// Depends only on (seed, step) and the image's position.
+/// Depends only on (seed, step), the image's position, and whether `epoch` still mixes.
 /// - Partner: the previous image, cyclically (big_vision, torchvision), or the image at the mirrored position (timm),
 ///   where the middle image of an odd batch is its own partner.
 /// - Lambda: Beta(p, p), one per batch or one per image (timm's "elem"). big_vision takes the larger of it and 1 - it.
 /// - Box: sides of sqrt(1 - lambda) times the image's about a random centre, clipped to the image. Half sides
 ///   (torchvision, big_vision) or sides (timm, 1.0) are rounded down. Lambda becomes the share of pixels kept.
 std::vector<Mixing> draw_mixing(const MixConfig& config, std::int64_t batch, std::int64_t height, std::int64_t width,
-                                std::uint64_t seed, std::int64_t step);
+                                std::uint64_t seed, std::int64_t step, std::int64_t epoch = 0);
 
 /// [height, width, channels], rounded to T once. `own` and `partner` are unmixed images.
 template <class A, class T>

@@ -37,7 +37,7 @@ ScratchPool::Lease::~Lease() {
 }
 
 bool TrainTransform::needs_rgb() const {
-  return augment_.crop != CropName::none || augment_.randaugment.dialect != RandAugmentDialect::none ||
+  return augment_.crop != CropName::none || !policies_of(augment_).empty() ||
          augment_.color_jitter != ColorJitterConfig{};
 }
 
@@ -49,13 +49,26 @@ TrainTransform::TrainTransform(const TrialConfig& config, const ImageSet& images
       channels_(normlab::channels(config.model)),
       keys_(augment_keys(images, config.seed)),
       tables_(images.channel_mean, images.channel_std),
-      randaugment_(augment_.randaugment) {
+      randaugment_(augment_.randaugment),
+      autoaugment_(augment_.autoaugment),
+      trivialaugment_(augment_.trivialaugment) {
+  MoveSteps* moves = &before_;
+  for (const AugmentStep step : augment_.order) {
+    if (step == AugmentStep::crop_padding) {
+      moves->crop_padding = augment_.crop_padding;
+      moves->flip_first = moves->flip;
+    } else if (step == AugmentStep::flip) {
+      moves->flip = augment_.flip;
+    } else if (!policies_of(augment_).empty()) {
+      moves = &after_;
+    }
+  }
   if (images.channels != channels_)
     throw InputError(
         concat("model.channels: the model takes ", channels_, " channels, but the images have ", images.channels));
   if (needs_rgb() && channels_ != 1 && channels_ != Image::kChannels)
     throw InputError(
-        concat("train.augment: crops, RandAugment and colour jitter need images of one or three channels; these have ",
+        concat("train.augment: crops, policies and colour jitter need images of one or three channels; these have ",
                channels_));
   if (!images.masks && !images.encoded && augment_.crop == CropName::none &&
       ImageSize{images.height, images.width} != size_)
@@ -116,14 +129,20 @@ void TrainTransform::operator()(std::int64_t index, std::int64_t epoch, std::int
   const PixelTable<T>& table = tables_.in<T>();
   auto& patch = std::get<std::vector<T>>(scratch.patch);
   if (!images_.encoded && !needs_rgb()) {
-    make_image(images_, index, augment_, draws, table, out);
+    make_image(images_, index, before_, draws, table, out);
   } else {
     Image* image = &sized(index, draws, scratch);
-    if (augment_.crop_padding > 0 || augment_.flip) {
-      move_image(*image, augment_, draws, scratch.moved);
-      image = &scratch.moved;
-    }
+    const auto move = [&](const MoveSteps& steps) {
+      if (!steps.any()) return;
+      Image& to = image == &scratch.moved ? scratch.sized : scratch.moved;
+      move_image(*image, steps, draws, to);
+      image = &to;
+    };
+    move(before_);
     randaugment_.apply(*image, draws, scratch.ops);
+    autoaugment_.apply(*image, draws, scratch.ops);
+    trivialaugment_.apply(*image, draws, scratch.ops);
+    move(after_);
     color_jitter(*image, augment_.color_jitter, draws);
     normalise_image(*image, channels_, table, out);
   }

@@ -1,7 +1,8 @@
 // The transforms of a training image:
-//   crop and resize -> padded crop -> flip -> RandAugment -> colour jitter -> normalise -> erase
-// then mixing over the batch (mix.h). This is timm's order; those of big_vision (crop, flip, RandAugment, range) and
-// torchvision are subsets of it.
+//   crop and resize -> padded crop -> flip -> policy -> colour jitter -> normalise -> erase
+// then mixing over the batch (mix.h). The policy is RandAugment, AutoAugment or TrivialAugment. This is timm's order;
+// those of big_vision (crop, flip, RandAugment, range) and torchvision are subsets of it. augment.order exchanges padded
+// crop, flip and policy.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "experiments/lab/data/augment.h"
 #include "experiments/lab/data/eval_transform.h"
 #include "experiments/lab/data/mask.h"
+#include "experiments/lab/data/ops/autoaugment.h"
 #include "experiments/lab/data/ops/randaugment.h"
 
 namespace normlab {
@@ -76,6 +78,9 @@ class TrainTransform {
   std::vector<StreamKey> keys_;
   const PixelTables tables_;
   RandAugment randaugment_;
+  AutoAugment autoaugment_;
+  TrivialAugment trivialaugment_;
+  MoveSteps before_, after_;  // the policy
 };
 
 }  // namespace normlab

@@ -26,9 +26,9 @@ constexpr auto stated_words(CropName) {
   return words<CropName>("none", "inception_tensorflow", "inception_torchvision", "stretch", "center");
 }
 
-enum class RandAugmentDialect : std::uint8_t { none, big_vision, torchvision, timm };
+enum class RandAugmentDialect : std::uint8_t { none, big_vision, torchvision, timm, ildoonee };
 constexpr auto stated_words(RandAugmentDialect) {
-  return words<RandAugmentDialect>("none", "big_vision", "torchvision", "timm");
+  return words<RandAugmentDialect>("none", "big_vision", "torchvision", "timm", "ildoonee");
 }
 
 struct RandAugmentConfig {
@@ -53,7 +53,8 @@ constexpr auto rows_of(const T*) {
       field("dialect", &T::dialect, "implementation whose operations and levels are used; none: off"),
       field("layers", &T::layers, "operations per image", {.low = 0, .high = 100}).when(kDialect),
       field("magnitude", &T::magnitude,
-            "strength: out of 10 (big_vision, timm), or the index of one of 31 levels (torchvision)", kNotNegative)
+            "strength: out of 10 (big_vision, timm) or 30 (ildoonee), or the index of one of 31 levels (torchvision)",
+            kNotNegative)
           .when(kDialect),
       field("magnitude_std", &T::magnitude_std, "timm: standard deviation of the drawn magnitude", kNotNegative)
           .when(kDialect)
@@ -78,15 +79,50 @@ constexpr auto rows_of(const T*) {
           .when(kDialect)};
 }
 
-struct RandAugmentProblem {
+enum class AutoAugmentDialect : std::uint8_t { none, deepvoltaire, torchvision };
+constexpr auto stated_words(AutoAugmentDialect) {
+  return words<AutoAugmentDialect>("none", "deepvoltaire", "torchvision");
+}
+enum class TrivialAugmentDialect : std::uint8_t { none, torchvision };
+constexpr auto stated_words(TrivialAugmentDialect) { return words<TrivialAugmentDialect>("none", "torchvision"); }
+
+/// A policy whose strength is given.
+template <class Dialect>
+struct FixedPolicyConfig {
+  Dialect dialect = Dialect::none;
+  ResizeMethod interpolation = ResizeMethod::nearest;
+  std::vector<std::int64_t> fill{};
+  bool operator==(const FixedPolicyConfig&) const = default;
+};
+template <class Dialect>
+constexpr auto rows_of(const FixedPolicyConfig<Dialect>*) {
+  using T = FixedPolicyConfig<Dialect>;
+  constexpr When<T> kDialect{[](const T& c) { return c.dialect != Dialect::none; },
+                             "without a dialect the policy is off"};
+  return std::tuple{
+      field("dialect", &T::dialect, "implementation whose operations and levels are used; none: off"),
+      field("interpolation", &T::interpolation, "torchvision: interpolation of geometric operations")
+          .when(kDialect)
+          .when({[](const T& c) { return c.dialect == Dialect::torchvision; }, "the dialect {dialect} has no {}"}),
+      field("fill", &T::fill, "pixel value outside the image, one per channel; the dialect's own if omitted",
+            {.low = 0, .high = 255})
+          .when(kDialect)};
+}
+using AutoAugmentConfig = FixedPolicyConfig<AutoAugmentDialect>;
+using TrivialAugmentConfig = FixedPolicyConfig<TrivialAugmentDialect>;
+
+struct PolicyProblem {
   std::string_view key;
   std::string what;
 };
 
 /// The first setting that the dialect does not support. torchvision's magnitude is an integer from 0 to 30;
-/// big_vision's is at most 20 (where Posterize keeps all 8 bits). Geometric operations are nearest (torchvision),
-/// bilinear, bicubic, or a random choice of the latter two (timm, which must state its choice). fill is three values.
-std::optional<RandAugmentProblem> problem_of(const RandAugmentConfig& config);
+/// big_vision's is at most 20 (where Posterize keeps all 8 bits), ildoonee's at most 30. Geometric operations are
+/// nearest (torchvision), bilinear, bicubic, or a random choice of the latter two (timm, which must state its choice).
+/// fill is three values.
+std::optional<PolicyProblem> problem_of(const RandAugmentConfig& config);
+std::optional<PolicyProblem> problem_of(const AutoAugmentConfig& config);
+std::optional<PolicyProblem> problem_of(const TrivialAugmentConfig& config);
 
 struct ColorJitterConfig {  // torchvision's: factors from [max(0, 1 - x), 1 + x], hue a share of the circle
   double brightness = 0.0, contrast = 0.0, saturation = 0.0, hue = 0.0;
@@ -146,6 +182,7 @@ struct MixConfig {
   MixScope scope = MixScope::batch;
   double probability = 1.0;
   double switch_probability = 0.5;
+  std::int64_t off_epoch = 0;
   bool operator==(const MixConfig&) const = default;
 };
 template <std::same_as<MixConfig> T>
@@ -160,7 +197,10 @@ constexpr auto rows_of(const T*) {
       field("scope", &T::scope, "one lambda per batch, or one per image").when(kOn),
       field("probability", &T::probability, "probability that a batch (or image) is mixed", kShare).when(kOn),
       field("switch_probability", &T::switch_probability, "if both are on: probability of cutmix", kShare)
-          .when({[](const T& c) { return c.mixup > 0 && c.cutmix > 0; }, "mixup and cutmix are not both on"})};
+          .when({[](const T& c) { return c.mixup > 0 && c.cutmix > 0; }, "mixup and cutmix are not both on"}),
+      field("off_epoch", &T::off_epoch, "number of epochs after which nothing is mixed; 0: images are mixed to the end",
+            kFromZero)
+          .when(kOn)};
 }
 
 /// Of an image with its mask; see experiments/lab/data/segment_transform.h.
@@ -185,6 +225,10 @@ constexpr auto rows_of(const T*) {
             "brightness, contrast, saturation and hue, each changed with probability one half")};
 }
 
+/// policy: randaugment, autoaugment or trivialaugment.
+enum class AugmentStep : std::uint8_t { crop_padding, flip, policy };
+constexpr auto stated_words(AugmentStep) { return words<AugmentStep>("crop_padding", "flip", "policy"); }
+
 /// Each draw is keyed by (seed, epoch, image key).
 struct AugmentConfig {
   std::int64_t crop_padding = 0;  // zeros (pixels) around the image, then a random crop of the original size
@@ -194,6 +238,9 @@ struct AugmentConfig {
   ResizeMethod resize = ResizeMethod::bilinear;
   bool flip = false;
   RandAugmentConfig randaugment{};
+  AutoAugmentConfig autoaugment{};
+  TrivialAugmentConfig trivialaugment{};
+  std::vector<AugmentStep> order{AugmentStep::crop_padding, AugmentStep::flip, AugmentStep::policy};
   ColorJitterConfig color_jitter{};
   ErasingConfig erasing{};
   MixConfig mix{};
@@ -201,6 +248,16 @@ struct AugmentConfig {
   std::int64_t repeats = 1;  // copies of an image in an epoch's order, whose length is fixed (repeated augmentation)
   bool operator==(const AugmentConfig&) const = default;
 };
+
+/// The policies that are on; more than one is an error.
+inline std::vector<std::string_view> policies_of(const AugmentConfig& c) {
+  std::vector<std::string_view> on;
+  if (c.randaugment.dialect != RandAugmentDialect::none) on.push_back("randaugment");
+  if (c.autoaugment.dialect != AutoAugmentDialect::none) on.push_back("autoaugment");
+  if (c.trivialaugment.dialect != TrivialAugmentDialect::none) on.push_back("trivialaugment");
+  return on;
+}
+
 template <std::same_as<AugmentConfig> T>
 constexpr auto rows_of(const T*) {
   constexpr Range kSide{.low = 0, .high = 1 << 16};  // pixels
@@ -219,6 +276,11 @@ constexpr auto rows_of(const T*) {
           .when({[](const T& c) { return c.crop != CropName::none; }, kHasNone}),
       field("flip", &T::flip, "flip left-right with probability one half"),
       field("randaugment", &T::randaugment, "randomly drawn operations"),
+      field("autoaugment", &T::autoaugment, "one of AutoAugment's 25 pairs of operations for CIFAR-10"),
+      field("trivialaugment", &T::trivialaugment, "one operation of random strength"),
+      field("order", &T::order, "order of these three steps; policy: the one of the three policies above")
+          .when({[](const T& c) { return (c.crop_padding > 0) + c.flip + !policies_of(c).empty() > 1; },
+                 "at most one of crop_padding, flip and a policy is on"}),
       field("color_jitter", &T::color_jitter, "torchvision's colour jitter, in random order"),
       field("erasing", &T::erasing, "blanks a random box, after normalisation"),
       field("mix", &T::mix, "mixes two images of a batch into one"),

@@ -92,13 +92,32 @@ std::string problem_of_early_stop(const EarlyStopConfig& rule, const TaskRules& 
   return "";
 }
 
+void check_order(const std::vector<AugmentStep>& order, const Report& report) {
+  const char* const all = "; list crop_padding, flip and policy once each";
+  for (auto step = order.begin(); step != order.end(); ++step)
+    if (std::find(order.begin(), step, *step) != step)
+      return report(concat("train.augment.order.", step - order.begin()),
+                    concat(word_of(*step), " is given twice", all));
+  for (const AugmentStep step : AugmentConfig{}.order)
+    if (std::find(order.begin(), order.end(), step) == order.end())
+      return report("train.augment.order", concat(word_of(step), " is missing", all));
+}
+
 void check_augment(const TrialConfig& trial, const Report& report) {
   const AugmentConfig& augment = trial.train.augment;
   if (augment.crop == CropName::center && trial.train.eval_transform.crop != EvalCrop::center)
     report("train.augment.crop",
            "crop center uses the settings of train.eval_transform, whose crop is not center; set that to center, too");
-  if (const auto problem = problem_of(augment.randaugment))
-    report(concat("train.augment.randaugment.", problem->key), problem->what);
+  const auto check_policy = [&](std::string_view key, const auto& policy) {
+    if (const auto problem = problem_of(policy))
+      report(concat("train.augment.", key, ".", problem->key), problem->what);
+  };
+  check_policy("randaugment", augment.randaugment);
+  check_policy("autoaugment", augment.autoaugment);
+  check_policy("trivialaugment", augment.trivialaugment);
+  if (const auto on = policies_of(augment); on.size() > 1)
+    report(concat("train.augment.", on.back()), concat(on.front(), " is on too; set the dialect of one to none"));
+  check_order(augment.order, report);
   if (augment.erasing.dialect == ErasingDialect::torchvision && augment.erasing.fill == ErasingFill::color)
     report("train.augment.erasing.fill",
            "torchvision has no fill \"color\"; use \"constant\" or \"pixel\", or dialect \"timm\"");

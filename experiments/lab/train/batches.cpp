@@ -176,7 +176,7 @@ void BatchSource::fill_training(std::int64_t step, Batch& batch, BatchBuffer& bu
     return;
   }
   A* unmixed = typed<A>(buffer.unmixed_, count * values);
-  const std::vector<Mixing> mixings = draw_mixing(mix, count, size_[0], size_[1], config_.seed, step);
+  const std::vector<Mixing> mixings = draw_mixing(mix, count, size_[0], size_[1], config_.seed, step, epoch);
   std::vector<bool> mixed_in = wanted;
   for (std::int64_t i = 0; i < count; ++i)
     if (wanted[static_cast<std::size_t>(i)])

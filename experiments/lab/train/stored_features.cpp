@@ -37,12 +37,13 @@ std::int64_t head_width(const TrialConfig& config) {
 /// The first setting that gives an image other pixels in another epoch.
 std::string_view changes_images(const AugmentConfig& c) {
   const ColorJitterConfig& jitter = c.color_jitter;
+  const std::vector<std::string_view> policies = policies_of(c);
   const std::pair<bool, std::string_view> changes[] = {
       {c.crop_padding > 0, "crop_padding"},
       {c.crop == CropName::inception_tensorflow || c.crop == CropName::inception_torchvision, "crop"},
       {c.crop != CropName::none && c.resize == ResizeMethod::random, "resize"},
       {c.flip, "flip"},
-      {c.randaugment.dialect != RandAugmentDialect::none, "randaugment"},
+      {!policies.empty(), policies.empty() ? "" : policies.front()},
       {jitter != ColorJitterConfig{}, "color_jitter"},
       {c.erasing.dialect != ErasingDialect::none, "erasing"},
       {mixes(c.mix), "mix"}};

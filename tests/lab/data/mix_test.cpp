@@ -78,6 +78,19 @@ TEST_CASE("mix: nothing is mixed without mixup and cutmix") {
   for (const Mixing& mixing : draw_mixing({}, 4, 8, 8, kSeed, 0)) CHECK((mixing.lambda == 1 && !mixing.cut));
 }
 
+TEST_CASE("mix: from off_epoch on an image is its own partner") {
+  for (const MixDialect dialect : kDialects) {
+    MixConfig config{.mixup = 0.5, .dialect = dialect};
+    const auto mixed = draw_mixing(config, 4, 8, 8, kSeed, 7);
+    config.off_epoch = 3;
+    const auto last = draw_mixing(config, 4, 8, 8, kSeed, 7, 2), off = draw_mixing(config, 4, 8, 8, kSeed, 7, 3);
+    for (std::size_t i = 0; i < 4; ++i) {
+      CHECK((last[i].lambda == mixed[i].lambda && last[i].partner == mixed[i].partner));
+      CHECK((off[i].lambda == 1 && !off[i].cut && off[i].partner == std::int64_t(i)));
+    }
+  }
+}
+
 TEST_CASE("mix: lambda has the mean and variance of Beta") {
   // Beta(p, p) has mean 1/2 and variance 1 / (4 (2 p + 1)).
   for (const double p : {0.2, 0.8, 1.0, 3.0}) {

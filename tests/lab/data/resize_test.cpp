@@ -12,17 +12,6 @@ using namespace normlab::test;
 
 namespace {
 
-/// The formula of golden.py.
-Image picture(std::int64_t height, std::int64_t width) {
-  Image image;
-  image.resize(height, width);
-  for (std::int64_t y = 0; y < height; ++y)
-    for (std::int64_t x = 0; x < width; ++x)
-      for (std::int64_t c = 0; c < 3; ++c)
-        image.row(y)[x * 3 + c] = static_cast<std::uint8_t>(x * 7 + y * 5 + c * 60 + x * y / 9 + (x > y ? 90 : 0));
-  return image;
-}
-
 ResizeMethod method_of(const std::string& name) {
   return name == "nearest"    ? ResizeMethod::nearest
          : name == "bilinear" ? ResizeMethod::bilinear
@@ -36,7 +25,7 @@ constexpr ResizeMethod kAll[] = {ResizeMethod::nearest, ResizeMethod::bilinear, 
 }  // namespace
 
 TEST_CASE("resize: every pixel of a box is Pillow's") {
-  const Image image = picture(45, 61);
+  const Image image = golden_picture(45, 61);
   ResizeScratch scratch;
   Image out;
   const std::vector<std::string> lines = golden_lines("resize");
@@ -55,11 +44,11 @@ TEST_CASE("resize: every pixel of a box is Pillow's") {
 }
 
 TEST_CASE("resize: pixels outside the box have no effect") {
-  Image image = picture(40, 50), out, again;
+  Image image = golden_picture(40, 50), out, again;
   ResizeScratch scratch;
   const Box box{7, 9, 21, 30};
   for (const ResizeMethod method : kAll) {
-    image = picture(40, 50);
+    image = golden_picture(40, 50);
     resize(image, box, method, 16, 45, out, scratch);
     for (std::int64_t y = 0; y < 40; ++y)
       for (std::int64_t x = 0; x < 50; ++x)
@@ -70,7 +59,7 @@ TEST_CASE("resize: pixels outside the box have no effect") {
 }
 
 TEST_CASE("resize: area is the exact mean of what a pixel covers") {
-  const Image image = picture(31, 46);
+  const Image image = golden_picture(31, 46);
   ResizeScratch scratch;
   Image out;
   for (const auto& [height, width] : {std::pair(7, 9), std::pair(31, 5), std::pair(50, 80), std::pair(1, 1)}) {
@@ -129,7 +118,7 @@ TEST_CASE("resize: area needs an image decoded at its full size") {
 }
 
 TEST_CASE("resize: impossible requests are refused") {
-  const Image image = picture(8, 8);
+  const Image image = golden_picture(8, 8);
   Image out;
   ResizeScratch scratch;
   const auto error = [&](Box box, ResizeMethod method, std::int64_t side) {
@@ -157,7 +146,7 @@ TEST_CASE("eval_transform: middles are rounded as by the chosen library") {
 TEST_CASE("eval_transform: without a crop images of another size are refused") {
   ImageScratch scratch;
   Image out;
-  const Image image = picture(45, 61);
+  const Image image = golden_picture(45, 61);
   CHECK_SAYS(input_error([&] {
                EvalTransform(EvalTransformConfig{}, {32, 32}).apply(image, "cat.jpg", out, scratch);
              }),
@@ -167,7 +156,7 @@ TEST_CASE("eval_transform: without a crop images of another size are refused") {
 TEST_CASE("eval_transform: without a crop an image of the model's size stays") {
   ImageScratch scratch;
   Image out;
-  const Image image = picture(45, 61);
+  const Image image = golden_picture(45, 61);
   EvalTransform(EvalTransformConfig{}, {45, 61}).apply(image, "cat.jpg", out, scratch);
   CHECK(out.pixels == image.pixels);
 }
@@ -175,7 +164,7 @@ TEST_CASE("eval_transform: without a crop an image of the model's size stays") {
 TEST_CASE("eval_transform: stretch resizes the whole image") {
   ImageScratch scratch;
   Image out, expected;
-  const Image image = picture(45, 61);
+  const Image image = golden_picture(45, 61);
   EvalTransformConfig config;
   config.crop = EvalCrop::stretch;
   EvalTransform(config, {20, 30}).apply(image, "cat.jpg", out, scratch);
@@ -186,7 +175,7 @@ TEST_CASE("eval_transform: stretch resizes the whole image") {
 TEST_CASE("eval_transform: center crops the middle of the resized image") {
   ImageScratch scratch;
   Image out, expected;
-  const Image image = picture(45, 61);
+  const Image image = golden_picture(45, 61);
   EvalTransformConfig config;
   config.crop = EvalCrop::center;  // 28 / 0.875 = 32; 61 * 32 / 45 = 43.4
   EvalTransform(config, {28, 28}).apply(image, "cat.jpg", out, scratch);
@@ -200,7 +189,7 @@ TEST_CASE("eval_transform: center crops the middle of the resized image") {
 TEST_CASE("eval_transform: center refuses to resize below the model's size") {
   ImageScratch scratch;
   Image out;
-  const Image image = picture(45, 61);
+  const Image image = golden_picture(45, 61);
   EvalTransformConfig config;
   config.crop = EvalCrop::center;
   config.resize_to = 20;

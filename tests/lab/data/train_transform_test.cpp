@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "experiments/lab/data/decode.h"
 #include "experiments/lab/data/ops/color_jitter.h"
 #include "experiments/lab/data/random_boxes.h"
@@ -132,6 +135,64 @@ TEST_CASE("train transform: the steps are done in their documented order") {
     flipped += flip;
   }
   CHECK((erased > 3 && erased < 17 && flipped > 3 && flipped < 17));
+}
+
+TEST_CASE("train transform: padded crop, flip and policy are done in the given order") {
+  const ImageSet images = decoded(kFiles);
+  TrialConfig c = trial(CropName::none, 40, 56);
+  AugmentConfig& augment = c.train.augment;
+  augment.crop_padding = 9;
+  augment.flip = true;
+  augment.autoaugment.dialect = AutoAugmentDialect::deepvoltaire;
+  const AutoAugment policy(augment.autoaugment);
+  const PixelTable<float> table(images.channel_mean, images.channel_std);
+  std::set<std::vector<float>> orders;
+  do {
+    TrialConfig without = c;
+    without.train.augment.autoaugment = {};
+    for (std::int64_t epoch = 0; epoch < 12; ++epoch) {
+      const AugmentDraws draws(stream_key(3, "augment", "0"), epoch, 1);
+      std::vector<float> expected(40 * 56 * 3), moved = expected;
+      for (std::vector<float>* out : {&expected, &moved}) {
+        ImageScratch scratch;
+        Image image = whole_image(images, 0, scratch), next;
+        OpScratch ops;
+        for (const AugmentStep step : augment.order) {
+          if (step == AugmentStep::policy) {
+            if (out == &expected) policy.apply(image, draws, ops);
+            continue;
+          }
+          if (step == AugmentStep::flip)
+            move_image(image, {.flip = true}, draws, next);
+          else
+            move_image(image, {.crop_padding = 9}, draws, next);
+          std::swap(image, next);
+        }
+        normalise_image(image, 3, table, out->data());
+      }
+      CHECK(make(c, images, 0, epoch, 1) == expected);
+      CHECK(make(without, images, 0, epoch, 1) == moved);
+      if (epoch == 11) orders.insert(expected);
+    }
+  } while (std::next_permutation(augment.order.begin(), augment.order.end()));
+  CHECK(orders.size() == 6);
+}
+
+TEST_CASE("train transform: each policy is applied") {
+  const ImageSet images = decoded(kFiles);
+  const TrialConfig plain = trial(CropName::none, 40, 56);
+  TrialConfig trivial = plain;
+  trivial.train.augment.trivialaugment.dialect = TrivialAugmentDialect::torchvision;
+  for (std::int64_t epoch = 0; epoch < 5; ++epoch) {
+    const AugmentDraws draws(stream_key(3, "augment", "0"), epoch);
+    ImageScratch scratch;
+    Image image = whole_image(images, 0, scratch);
+    OpScratch ops;
+    TrivialAugment(trivial.train.augment.trivialaugment).apply(image, draws, ops);
+    std::vector<float> expected(40 * 56 * 3);
+    normalise_image(image, 3, PixelTable<float>(images.channel_mean, images.channel_std), expected.data());
+    CHECK(make(trivial, images, 0, epoch) == expected);
+  }
 }
 
 TEST_CASE("train transform: no step's draws depend on another step") {

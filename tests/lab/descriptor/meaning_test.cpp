@@ -125,6 +125,50 @@ TEST_CASE("meaning: settings that contradict each other are refused") {
   });
 }
 
+TEST_CASE("meaning: policies exclude each other, and their order names each step once") {
+  const auto ordered = [](const std::string& order) {
+    return concat(R"("augment": {"crop_padding": 4, "autoaugment": {"dialect": "torchvision"}, "order": )", order, "}");
+  };
+  check_each({
+      train(R"("augment": {"randaugment": {"dialect": "torchvision"}, "autoaugment": {"dialect": "deepvoltaire"}})",
+            "/augment/autoaugment", "randaugment is on too; set the dialect of one to none"),
+      train(R"("augment": {"autoaugment": {"dialect": "torchvision"}, "trivialaugment": {"dialect": "torchvision"}})",
+            "/augment/trivialaugment", "autoaugment is on too"),
+      train(ordered(R"(["policy", "flip"])"), "/augment/order",
+            "crop_padding is missing; list crop_padding, flip and policy once each"),
+      train(ordered(R"([])"), "/augment/order", "crop_padding is missing"),
+      train(ordered(R"(["policy", "flip", "flip"])"), "/augment/order/2", "flip is given twice; list"),
+      train(ordered(R"(["policy", "flip", "crop"])"), "/augment/order/2", "\"crop\""),
+      train(ordered(R"("policy")"), "/augment/order", "expected a list"),
+      train(R"("augment": {"crop_padding": 4, "order": ["policy", "crop_padding", "flip"]})", "/augment/order",
+            "at most one of crop_padding, flip and a policy is on"),
+      train(R"("augment": {"autoaugment": {"dialect": "deepvoltaire", "interpolation": "bilinear"}})",
+            "/augment/autoaugment/interpolation", "the dialect deepvoltaire has no interpolation"),
+      train(R"("augment": {"trivialaugment": {"fill": [1, 2, 3]}})", "/augment/trivialaugment/fill",
+            "without a dialect the policy is off"),
+      train(R"("augment": {"randaugment": {"dialect": "ildoonee", "magnitude": 31}})", "/augment/randaugment/magnitude",
+            "ildoonee's levels end at 30, got 31"),
+      train(R"("augment": {"randaugment": {"dialect": "ildoonee", "interpolation": "bilinear"}})",
+            "/augment/randaugment/interpolation", "the dialect ildoonee has no interpolation"),
+      train(R"("augment": {"mix": {"off_epoch": 3}})", "/augment/mix/off_epoch", "neither mixup nor cutmix is on"),
+      train(R"("augment": {"mix": {"mixup": 0.2, "off_epoch": -1}})", "/augment/mix/off_epoch", "must be at least 0"),
+  });
+}
+
+TEST_CASE("meaning: the default order of a padded crop, a flip and a policy changes no id") {
+  DescriptorFiles files;
+  const auto id_of = [&](const std::string& order) {
+    return trial_id(files
+                        .load(concat(kHead, R"("train": {"augment": {"crop_padding": 4, "trivialaugment": {
+        "dialect": "torchvision"}, "mix": {"mixup": 0.2, "off_epoch": 0})",
+                                     order, "}}}"))
+                        .trials.front()
+                        .config);
+  };
+  CHECK(id_of("") == id_of(R"(, "order": ["crop_padding", "flip", "policy"])"));
+  CHECK(id_of("") != id_of(R"(, "order": ["policy", "crop_padding", "flip"])"));
+}
+
 TEST_CASE("meaning: settings that a run refuses on any data are refused") {
   check_each({
       train(R"("batch_size": 2001)", "/batch_size", "2001 is more than the 2000 training images"),

@@ -142,6 +142,24 @@ TEST_CASE("batches: images that are not mixed have labels alone") {
   CHECK(unmixed.wanted().raw() == unmixed.labels.raw());
 }
 
+TEST_CASE("batches: from mix.off_epoch on images are not mixed, and targets are smoothed labels") {
+  const ImageSet images = shapes(50);
+  TrialConfig c = everything(), plain = c;
+  c.train.augment.mix.off_epoch = 1;
+  plain.train.augment.mix = {};
+  ShardPool pool(1);
+  BatchSource off(c, images, images, DType::f32), mixed(everything(), images, images, DType::f32),
+      unmixed(plain, images, images, DType::f32);
+  const std::int64_t last = off.steps().per_epoch - 1;
+  CHECK(bytes_of(off.training(last, pool).images) == bytes_of(mixed.training(last, pool).images));
+  const BatchSource::Batch batch = off.training(last + 1, pool), labels = unmixed.training(last + 1, pool);
+  CHECK(bytes_of(batch.images) == bytes_of(labels.images));
+  for (std::int64_t i = 0; i < 12; ++i)
+    for (std::int64_t k = 0; k < 10; ++k)
+      CHECK(batch.targets.data<float>()[i * 10 + k] ==
+            doctest::Approx(k == labels.labels.data<std::int32_t>()[i] ? 0.91 : 0.01));
+}
+
 TEST_CASE("batches: an epoch with repeats is as long as without") {
   const ImageSet images = shapes(60);
   CHECK(BatchSource(three_repeats(), images, images, DType::f32).steps().per_epoch == 5);

@@ -141,6 +141,10 @@ TEST_CASE("stored features: whatever changes images or features is an obstacle, 
         }) == "train.augment.resize changes the images");
   CHECK(changes([](AugmentConfig& a) { a.randaugment.dialect = RandAugmentDialect::timm; }) ==
         "train.augment.randaugment changes the images");
+  CHECK(changes([](AugmentConfig& a) { a.autoaugment.dialect = AutoAugmentDialect::torchvision; }) ==
+        "train.augment.autoaugment changes the images");
+  CHECK(changes([](AugmentConfig& a) { a.trivialaugment.dialect = TrivialAugmentDialect::torchvision; }) ==
+        "train.augment.trivialaugment changes the images");
   CHECK(changes([](AugmentConfig& a) { a.color_jitter.hue = 0.1; }) == "train.augment.color_jitter changes the images");
   CHECK(changes([](AugmentConfig& a) { a.erasing.dialect = ErasingDialect::timm; }) ==
         "train.augment.erasing changes the images");

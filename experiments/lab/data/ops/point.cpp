@@ -136,10 +136,9 @@ void equalize(Image& image) {
   map(image, tables);
 }
 
-void cutout(Image& image, std::int64_t row, std::int64_t column, std::int64_t half, const Fill& fill) {
-  const auto span = [&](std::int64_t centre, std::int64_t size) {
-    return std::pair(std::clamp<std::int64_t>(centre - half, 0, size),
-                     std::clamp<std::int64_t>(centre + half, 0, size));
+void cutout(Image& image, std::int64_t row, std::int64_t column, std::int64_t side, const Fill& fill) {
+  const auto span = [&](std::int64_t first, std::int64_t size) {
+    return std::pair(std::clamp<std::int64_t>(first, 0, size), std::clamp<std::int64_t>(first + side, 0, size));
   };
   const auto [top, bottom] = span(row, image.height);
   const auto [left, right] = span(column, image.width);

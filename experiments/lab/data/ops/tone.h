@@ -41,7 +41,7 @@ void sharpness(Image& image, float factor, PixelArithmetic arithmetic, OpScratch
 /// Rotates the hue by `share` of the circle, -0.5 to 0.5, through Pillow's 8-bit HSV.
 void hue(Image& image, double share);
 
-/// A square of side 2 `half` around (row, column), clipped to the image.
-void cutout(Image& image, std::int64_t row, std::int64_t column, std::int64_t half, const Fill& fill);
+/// A square of `side` pixels from (row, column) on, clipped to the image.
+void cutout(Image& image, std::int64_t row, std::int64_t column, std::int64_t side, const Fill& fill);
 
 }  // namespace normlab

@@ -5,18 +5,21 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
-#include "experiments/lab/data/ops/tone.h"
+#include "tests/lab/data/golden.h"
+#include "tests/lab/data/ops/drawn.h"
 
 using namespace normlab;
+using namespace normlab::test;
 
 namespace {
 
 using Dialect = RandAugmentDialect;
-constexpr int kDraws = 100'000;
+constexpr Dialect kDialects[] = {Dialect::big_vision, Dialect::torchvision, Dialect::timm, Dialect::ildoonee};
 
 RandAugmentConfig config_of(Dialect dialect) {
   RandAugmentConfig c;
@@ -28,23 +31,6 @@ RandAugmentConfig config_of(Dialect dialect) {
     c.interpolation = ResizeMethod::random;
   }
   return c;
-}
-
-AugmentDraws draws_of(int image) { return {stream_key(3, "augment", std::to_string(image)), 5}; }
-
-Image gradient(std::int64_t height, std::int64_t width) {
-  Image image;
-  image.resize(height, width);
-  for (std::size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = std::uint8_t(20 + (i * 37 + i / 91) % 200);
-  return image;
-}
-
-double chi_square(const std::vector<double>& counts) {
-  double total = 0, sum = 0;
-  for (const double c : counts) total += c;
-  const double expected = total / double(counts.size());
-  for (const double c : counts) sum += (c - expected) * (c - expected) / expected;
-  return sum;
 }
 
 /// The operations that timm applies to kDraws images.
@@ -65,7 +51,7 @@ TEST_CASE("randaugment: every pair of operations is drawn equally often") {
   // Upper 0.1% points of chi-square with 13, 14, 15 and (n n - 1) degrees of freedom.
   const std::map<std::size_t, std::pair<double, double>> limits{
       {14, {34.53, 261.7}}, {15, {36.12, 295.2}}, {16, {37.70, 330.5}}};
-  for (const Dialect dialect : {Dialect::big_vision, Dialect::torchvision, Dialect::timm}) {
+  for (const Dialect dialect : kDialects) {
     CAPTURE(int(dialect));
     RandAugmentConfig config = config_of(dialect);
     config.probability = 1;
@@ -96,7 +82,8 @@ TEST_CASE("randaugment: half of the arguments of signed operations are negative"
       {Dialect::torchvision,
        {"rotate", "shear_x", "shear_y", "translate_x", "translate_y", "color", "contrast", "brightness", "sharpness"}},
       {Dialect::timm,
-       {"rotate", "shear_x", "shear_y", "translate_x", "translate_y", "color", "contrast", "brightness", "sharpness"}}};
+       {"rotate", "shear_x", "shear_y", "translate_x", "translate_y", "color", "contrast", "brightness", "sharpness"}},
+      {Dialect::ildoonee, {"rotate", "shear_x", "shear_y", "translate_x", "translate_y"}}};
   for (const auto& row : expected) {
     const Dialect dialect = row.first;
     const std::set<std::string_view>& names = row.second;
@@ -173,8 +160,47 @@ TEST_CASE("randaugment: the middle of a cutout is anywhere in the image") {
   CHECK(chi_square(columns) < 18.5);
 }
 
+TEST_CASE("randaugment: ildoonee's cutout begins in any row but the first if it has no length") {
+  RandAugmentConfig config = config_of(Dialect::ildoonee);
+  config.magnitude = 0;
+  const RandAugment augment(config);
+  std::vector<double> rows(8), columns(5);
+  for (int i = 0; i < kDraws; ++i) {
+    const auto drawn = augment.draw(0, 8, 5, draws_of(i));
+    if (drawn->op != AugmentOp::cutout) continue;
+    ++rows[std::size_t(drawn->row)];
+    ++columns[std::size_t(drawn->column)];
+  }
+  CHECK((rows[0] == 0 && columns[0] == 0));
+  CHECK(chi_square({rows.begin() + 1, rows.end()}) < chi_square_limit(7));
+  CHECK(chi_square({columns.begin() + 1, columns.end()}) < chi_square_limit(4));
+}
+
+TEST_CASE("randaugment: ildoonee's pixels are those of the source at all magnitudes") {
+  const RandAugment augment(config_of(Dialect::ildoonee));
+  const std::vector<std::string> lines = golden_lines("ildoonee", "ops/policy_golden.txt");
+  REQUIRE(lines.size() == 21);
+  OpScratch scratch;
+  for (const std::string& line : lines) {
+    CAPTURE(line);
+    std::istringstream in(line);
+    std::string name, hash;
+    int sign = 0;
+    in >> name >> sign >> hash;
+    std::vector<Image> images(31, golden_picture(32, 40));
+    for (std::size_t level = 0; level < images.size(); ++level) {
+      DrawnOp drawn{op_named(name)};
+      drawn.argument = augment.argument(drawn.op, double(level), sign < 0, 32, 40);
+      drawn.row = std::int64_t(std::max(0.0, 11.9 - drawn.argument / 2));
+      drawn.column = std::int64_t(std::max(0.0, 25.3 - drawn.argument / 2));
+      augment.run(drawn, images[level], scratch);
+    }
+    CHECK(golden_hash(images) == hash);
+  }
+}
+
 TEST_CASE("randaugment: layers depend neither on their number nor on earlier images") {
-  for (const Dialect dialect : {Dialect::big_vision, Dialect::torchvision, Dialect::timm}) {
+  for (const Dialect dialect : kDialects) {
     RandAugmentConfig config = config_of(dialect);
     const RandAugment two(config);
     config.layers = 1;
@@ -242,6 +268,7 @@ TEST_CASE("randaugment: the fill is the dialect's own unless it is given") {
   };
   CHECK(corner(config_of(Dialect::big_vision), 3) == Fill{128, 128, 128});
   CHECK(corner(config_of(Dialect::torchvision), 3) == Fill{0, 0, 0});
+  CHECK(corner(config_of(Dialect::ildoonee), 3) == Fill{0, 0, 0});
   RandAugmentConfig timm = config_of(Dialect::timm);
   timm.interpolation = ResizeMethod::bilinear;
   CHECK(corner(timm, 0.4) == Fill{124, 116, 104});
@@ -275,6 +302,9 @@ TEST_CASE("randaugment: settings that a dialect lacks are refused by name") {
   c = config_of(Dialect::big_vision);
   c.magnitude = 21;
   CHECK(message(c).find("levels end at 20") != std::string::npos);
+  c = config_of(Dialect::ildoonee);
+  c.magnitude = 30.5;
+  CHECK(message(c).find("ildoonee's levels end at 30, got 30.5") != std::string::npos);
   c = config_of(Dialect::big_vision);
   c.fill = {1, 2};
   CHECK(message(c).find("randaugment.fill: expected one value for each of 3 channels, got 2") != std::string::npos);
@@ -290,7 +320,7 @@ TEST_CASE("randaugment: nothing changes without a dialect") {
 
 TEST_CASE("randaugment: the smallest images keep their size") {
   OpScratch scratch;
-  for (const Dialect dialect : {Dialect::big_vision, Dialect::torchvision, Dialect::timm}) {
+  for (const Dialect dialect : kDialects) {
     RandAugmentConfig config = config_of(dialect);
     config.layers = 20;
     const RandAugment augment(config);
