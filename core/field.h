@@ -7,8 +7,8 @@
 #include <concepts>
 #include <limits>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "core/words.h"
 
@@ -79,24 +79,59 @@ constexpr Field<T, M> field(std::string_view key, M T::*member, std::string_view
   return {key, member, doc, range};
 }
 
-/// The rows of a struct as a tuple, in the order in which they are written. Each struct of settings declares them:
-///   template <std::same_as<Settings> T>
-///   constexpr auto rows_of(const T*) { return std::tuple{field("member", &T::member, "meaning"), ...}; }
-/// As a template this is compiled only in files that use the rows.
-template <class T>
-constexpr auto fields() {
-  return rows_of(static_cast<const T*>(nullptr));
+template <std::size_t, class F>
+struct FieldAt {
+  F field;
+};
+template <class Numbers, class... F>
+struct NumberedFields;
+template <std::size_t... i, class... F>
+struct NumberedFields<std::index_sequence<i...>, F...> : FieldAt<i, F>... {
+  constexpr explicit NumberedFields(const F&... each) : FieldAt<i, F>{each}... {}
+};
+template <std::size_t i, class F>
+[[gnu::always_inline]] constexpr const F& field_at(const FieldAt<i, F>& at) {
+  return at.field;
 }
+/// The rows of a struct or a part of them, in the order in which they are written. In place of a std::tuple, whose many
+/// templates take the compiler longer.
+template <class... F>
+struct Fields : NumberedFields<std::index_sequence_for<F...>, F...> {
+  static constexpr std::size_t kCount = sizeof...(F);
+  constexpr explicit Fields(const F&... each) : NumberedFields<std::index_sequence_for<F...>, F...>(each...) {}
+};
+template <class... A, class... B>
+constexpr Fields<A..., B...> operator+(const Fields<A...>& a, const Fields<B...>& b) {
+  return [&]<std::size_t... i, std::size_t... j>(std::index_sequence<i...>, std::index_sequence<j...>) {
+    return Fields<A..., B...>(field_at<i>(a)..., field_at<j>(b)...);
+  }
+  (std::index_sequence_for<A...>(), std::index_sequence_for<B...>());
+}
+
+/// Each struct of settings declares its rows:
+///   template <std::same_as<Settings> T>
+///   constexpr auto rows_of(const T*) { return Fields{field("member", &T::member, "meaning"), ...}; }
+/// As a template this is compiled only in files that use the rows. They are one object for all uses, and not on the
+/// stack: some structs have 12 kB of rows.
+template <class T>
+inline constexpr auto kFieldsOf = rows_of(static_cast<const T*>(nullptr));
 template <class T>
 constexpr bool kHasFields = std::is_class_v<T>&& requires(const T* settings) {
   rows_of(settings);
 };
 
 template <class T, class Visitor>
-void for_each_field(Visitor&& see) {
-  static constexpr auto kRows = fields<T>();  // not on the stack: some structs have 12 kB of rows
-  std::apply([&](const auto&... each) { (see(each), ...); }, kRows);
+constexpr void for_each_field(Visitor&& see) {
+  [&]<std::size_t... i>(std::index_sequence<i...>) { (see(field_at<i>(kFieldsOf<T>)), ...); }
+  (std::make_index_sequence<kFieldsOf<T>.kCount>());
 }
+template <class T>
+inline constexpr auto kKeysOf = [] {
+  std::array<std::string_view, kFieldsOf<T>.kCount> out{};
+  auto next = out.begin();
+  for_each_field<T>([&](const auto& row) { *next++ = row.key; });
+  return out;
+}();
 
 /// The defaults of omitted settings, given the other settings of the struct.
 template <class T>

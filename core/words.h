@@ -18,21 +18,14 @@ constexpr bool is_enumerator() {
   text = text.substr(0, text.find_first_of(";]"));
   return text.substr(text.rfind(':') + 1).find(')') == text.npos;
 }
-/// The number of enumerators, whose values count from 0.
-template <class E, std::size_t n = 0>
-constexpr std::size_t count_enumerators() {
-  if constexpr (!is_enumerator<static_cast<E>(n)>())
-    return n;
-  else
-    return count_enumerators<E, n + 1>();
-}
 
-/// The words of the enumerators of E in descriptors and files, in their order; the last `wordless` have none. An enum
-/// states its words beside it:
+/// The words of the enumerators of E, which count from 0, in descriptors and files, in their order; the last `wordless`
+/// have none. An enum states its words beside it:
 ///   constexpr auto stated_words(Pool) { return words<Pool>("token", "gap"); }
 template <class E, std::size_t wordless = 0>
 constexpr auto words(std::same_as<const char*> auto... each) {
-  static_assert(sizeof...(each) + wordless == count_enumerators<E>(), "one word for each enumerator");
+  constexpr std::size_t kCount = sizeof...(each) + wordless;
+  static_assert(is_enumerator<E(kCount - 1)>() && !is_enumerator<E(kCount)>(), "one word for each enumerator");
   return std::array{std::string_view(each)...};
 }
 template <class E>

@@ -16,10 +16,10 @@ struct DropoutRates {
 };
 template <std::same_as<DropoutRates> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field("stem", &T::stem, "rate on the tokens after the stem", kRate),
-                    field("attn", &T::attn, "rate at the end of the attention branch", kRate),
-                    field("hidden", &T::hidden, "rate on the MLP's hidden layer, after its activation", kRate),
-                    field("mlp", &T::mlp, "rate at the end of the MLP branch", kRate)};
+  return Fields{field("stem", &T::stem, "rate on the tokens after the stem", kRate),
+                field("attn", &T::attn, "rate at the end of the attention branch", kRate),
+                field("hidden", &T::hidden, "rate on the MLP's hidden layer, after its activation", kRate),
+                field("mlp", &T::mlp, "rate at the end of the MLP branch", kRate)};
 }
 inline constexpr const char* kDropoutDoc =
     "rate after the stem, both branches and the hidden layer, or a rate for each of these places";

@@ -37,22 +37,21 @@ struct InitConfig {
 };
 template <std::same_as<InitConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{
-      field("base", &T::base, "code base whose initial values are used; timm_jax: timm's weight_init \"jax\"")
-          .needed("give the \"base\" whose parts the other keys change, such as \"big_vision\""),
-      field("qkv", &T::qkv,
-            "q, k and v: Xavier's bound for each alone, or for the three as one matrix; linear: "
-            "PyTorch's nn.Linear, with biases"),
-      field("truncation", &T::truncation,
-            "whether the truncated normal of patches and rep keeps LeCun's deviation; "
-            "uncorrected: the cut makes it 0.88 of that"),
-      field("patch_embed", &T::patch_embed,
-            "weight and bias of the patch embedding; conv2d_uniform: PyTorch's nn.Conv2d"),
-      field("head", &T::head, "weight of the head"),
-      field("position_std", &T::position_std, "deviation of learned positions, drawn normal; 0: as the base does",
-            kNotNegative),
-      field("token_std", &T::token_std, "deviation of the class token, drawn normal; 0: as the base does",
-            kNotNegative)};
+  return Fields{field("base", &T::base, "code base whose initial values are used; timm_jax: timm's weight_init \"jax\"")
+                    .needed("give the \"base\" whose parts the other keys change, such as \"big_vision\""),
+                field("qkv", &T::qkv,
+                      "q, k and v: Xavier's bound for each alone, or for the three as one matrix; linear: "
+                      "PyTorch's nn.Linear, with biases"),
+                field("truncation", &T::truncation,
+                      "whether the truncated normal of patches and rep keeps LeCun's deviation; "
+                      "uncorrected: the cut makes it 0.88 of that"),
+                field("patch_embed", &T::patch_embed,
+                      "weight and bias of the patch embedding; conv2d_uniform: PyTorch's nn.Conv2d"),
+                field("head", &T::head, "weight of the head"),
+                field("position_std", &T::position_std,
+                      "deviation of learned positions, drawn normal; 0: as the base does", kNotNegative),
+                field("token_std", &T::token_std, "deviation of the class token, drawn normal; 0: as the base does",
+                      kNotNegative)};
 }
 
 }  // namespace normlab

@@ -31,7 +31,7 @@ struct FormulaParameter {
 };
 template <std::same_as<FormulaParameter> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{
+  return Fields{
       field("init", &T::init, "initial value, or a formula of C, N, depth and block that gives it at each site")
           .needed("give the initial value, \"{}\""),
       field("per", &T::per, "one value, or one for each channel"),

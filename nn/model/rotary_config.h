@@ -35,7 +35,7 @@ constexpr auto rows_of(const T*) {
   constexpr When<T> kGiven{[](const T& r) { return r.given(); }, "dialect none has no rotary positions"};
   constexpr When<T> kInGrid{[](const T& r) { return r.dialect == RotaryDialect::eva02; },
                             "only eva02 counts patches of a reference grid; dinov3's coordinates go from -1 to 1"};
-  return std::tuple{
+  return Fields{
       field("dialect", &T::dialect,
             "dinov3: coordinates from -1 to 1, halves of a head turn together; eva02: patches of a reference grid, "
             "neighbouring channels turn together")

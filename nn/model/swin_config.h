@@ -29,26 +29,25 @@ struct SwinConfig : NetworkConfig {
 };
 template <std::same_as<SwinConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple_cat(
-      kImageRows,
-      std::tuple{field("window", &T::window, "tokens per side; at most the shorter side of a stage",
-                       limits::sizes(limits::kWindow)),
-                 field("window_padding", &T::window_padding,
-                       "when a shifted grid that windows do not divide is padded: before the shift, as in "
-                       "torchvision, or after it, as in timm, so that opposite edges see each other"),
-                 field("embed_dim", &T::embed_dim, "width of the first stage; doubles with each stage",
-                       limits::sizes(limits::kWidth)),
-                 field("depths", &T::depths, "number of blocks of each stage", limits::sizes(limits::kDepth)),
-                 field("num_heads", &T::num_heads, "attention heads of each stage", limits::sizes(limits::kWidth)),
-                 field("mlp_ratio", &T::mlp_ratio, "width of the hidden layer / width of the stage",
-                       limits::sizes(limits::kMlpRatio))},
-      kClassRows, kBiasRows,
-      std::tuple{field("reduction_bias", &T::reduction_bias, "the linear layer of patch merging has a bias")}, kMlpRows,
-      std::tuple{gelu_row<T>()}, kRateRows,
-      std::tuple{field("short_forms", &T::short_forms, "do not compute branches that drop_path drops")
-                     .when({[](const NetworkConfig& c) { return c.drop_path > 0; },
-                            "without drop_path there is nothing to skip"})},
-      kLastRows);
+  return kImageRows +
+         Fields{field("window", &T::window, "tokens per side; at most the shorter side of a stage",
+                      limits::sizes(limits::kWindow)),
+                field("window_padding", &T::window_padding,
+                      "when a shifted grid that windows do not divide is padded: before the shift, as in "
+                      "torchvision, or after it, as in timm, so that opposite edges see each other"),
+                field("embed_dim", &T::embed_dim, "width of the first stage; doubles with each stage",
+                      limits::sizes(limits::kWidth)),
+                field("depths", &T::depths, "number of blocks of each stage", limits::sizes(limits::kDepth)),
+                field("num_heads", &T::num_heads, "attention heads of each stage", limits::sizes(limits::kWidth)),
+                field("mlp_ratio", &T::mlp_ratio, "width of the hidden layer / width of the stage",
+                      limits::sizes(limits::kMlpRatio))} +
+         kClassRows + kBiasRows +
+         Fields{field("reduction_bias", &T::reduction_bias, "the linear layer of patch merging has a bias")} +
+         kMlpRows + Fields{gelu_row<T>()} + kRateRows +
+         Fields{field("short_forms", &T::short_forms, "do not compute branches that drop_path drops")
+                    .when({[](const NetworkConfig& c) { return c.drop_path > 0; },
+                           "without drop_path there is nothing to skip"})} +
+         kLastRows;
 }
 
 inline SwinConfig defaults_beside(const SwinConfig& model) {

@@ -31,7 +31,7 @@ struct TextConfig {
 };
 template <std::same_as<TextConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{
+  return Fields{
       field("vocabulary", &T::vocabulary, "words that the tower can tell apart, the end mark included; 257 for bytes",
             kVocabularies),
       field("length", &T::length, "tokens of a text; the last one is always the end mark, and longer texts are cut",

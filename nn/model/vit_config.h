@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "core/field.h"
@@ -55,31 +54,31 @@ struct NetworkConfig {
   bool operator==(const NetworkConfig&) const = default;
 };
 // Its rows, in groups of neighbours in the table of each network. Each has its own row for embed_dim and short_forms.
-inline constexpr std::tuple kImageRows{
+inline constexpr Fields kImageRows{
     field("image_size", &NetworkConfig::image_size, "pixels per side, or [height, width]; the dataset's if omitted",
           limits::sizes(limits::kSide)),
     field("channels", &NetworkConfig::channels, "channels of an image; the dataset's if omitted",
           limits::sizes(limits::kChannels)),
     field("patch_size", &NetworkConfig::patch_size, "pixels per side", limits::sizes(limits::kSide))};
-inline constexpr std::tuple kClassRows{field("num_classes", &NetworkConfig::num_classes,
-                                             "number of classes; the dataset's if omitted",
-                                             limits::sizes(limits::kClasses))};
-inline constexpr std::tuple kBiasRows{field("qkv_bias", &NetworkConfig::qkv_bias, "query, key and value have biases")};
-inline constexpr std::tuple kMlpRows{field("activation", &NetworkConfig::activation, kActivationDoc),
-                                     field("mlp", &NetworkConfig::mlp, kMlpDoc)};
+inline constexpr Fields kClassRows{field("num_classes", &NetworkConfig::num_classes,
+                                         "number of classes; the dataset's if omitted",
+                                         limits::sizes(limits::kClasses))};
+inline constexpr Fields kBiasRows{field("qkv_bias", &NetworkConfig::qkv_bias, "query, key and value have biases")};
+inline constexpr Fields kMlpRows{field("activation", &NetworkConfig::activation, kActivationDoc),
+                                 field("mlp", &NetworkConfig::mlp, kMlpDoc)};
 template <class T>
 constexpr auto gelu_row() {
   return field<T, GeluForm>("gelu", &T::gelu, "form of the activation gelu")
       .when({[](const T& c) { return has_gelu(c); }, "no activation is the word \"gelu\", whose form this is"});
 }
-inline constexpr std::tuple kRateRows{
+inline constexpr Fields kRateRows{
     field("dropout", &NetworkConfig::dropout, kDropoutDoc, kRate),
     field("attention_dropout", &NetworkConfig::attention_dropout, "rate on the attention weights", kRate),
     field("drop_path", &NetworkConfig::drop_path, "rate of the last block", kRate),
     field("drop_path_rates", &NetworkConfig::drop_path_rates,
           "of the other blocks; rising: linearly from 0 at the first, so a single block has none; constant: the same")
         .when({[](const NetworkConfig& c) { return c.drop_path > 0; }, "there is no drop_path"})};
-inline constexpr std::tuple kLastRows{
+inline constexpr Fields kLastRows{
     field("head_bias_init", &NetworkConfig::head_bias_init, "initial value of the head's bias"),
     field("placement", &NetworkConfig::placement, "the name of a placement, or its sites")};
 
@@ -118,47 +117,47 @@ inline bool has_gelu(const ViTConfig& c) {
 }
 template <std::same_as<ViTConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple_cat(
-      kImageRows,
-      std::tuple{field("embed_dim", &T::embed_dim, "width of a token", limits::sizes(limits::kWidth)),
-                 field("depth", &T::depth, "number of blocks", limits::sizes(limits::kDepth)),
-                 field("num_heads", &T::num_heads, "attention heads", limits::sizes(limits::kWidth)),
-                 field("mlp_dim", &T::mlp_dim, "width of the hidden layer; 4 embed_dim if omitted",
-                       limits::sizes(limits::kMlp))},
-      kClassRows,
-      std::tuple{
-          field("task", &T::task,
-                "classify: the class of an image; segment: the class of each pixel, by the head on every patch "
-                "token, whose logits are resized to the image; contrast: which of a batch's texts belongs to an "
-                "image, by a text tower in place of the head"),
-          field("pool", &T::pool, "the class token, or the mean over all patches"),
-          field("pos_embed", &T::pos_embed, "positions that are added to the patches"),
-          field("pos_embed_class", &T::pos_embed_class, "pool token, learned positions: the class token has a position")
-              .when({[](const T& c) { return c.pool == Pool::token && c.pos_embed == PosEmbed::learned; },
-                     "only a class token (pool token) with learned positions can have one"}),
-          field("rotary", &T::rotary, "rotary positions, which turn queries and keys by row and column of a patch"),
-          field("distill_token", &T::distill_token,
-                "pool token: DeiT's second token, with its own head; logits are the mean of both heads")
-              .when({[](const T& c) { return c.pool == Pool::token; },
-                     "a distillation token needs a class token; set pool to \"token\""}),
-          field("registers", &T::registers,
-                "learned tokens behind the class token, without a position, that no head reads (arXiv:2309.16588)",
-                limits::sizes(limits::kRegisters, 0))},
-      kBiasRows,
-      std::tuple{field("rep_size", &T::rep_size, "width of a dense + tanh layer before the head; 0: no such layer",
-                       limits::sizes(limits::kWidth, 0))},
-      kMlpRows, std::tuple{gelu_row<T>()}, kRateRows,
-      std::tuple{
-          field<T, bool>("short_forms", &T::short_forms,
-                         "do not compute branches that drop_path drops and, with pool token, compute only the "
-                         "class token in the last block")
-              .when({[](const T& c) { return c.drop_path > 0 || c.pool == Pool::token; },
-                     "without drop_path or a class token (pool token) there is nothing to skip"}),
-          field("init", &T::init, "code base whose initial values are used, or an object that changes parts of them")},
-      kLastRows,
-      std::tuple{
-          field("text", &T::text, "a text tower, which takes the place of the head: image-text training")
-              .when({[](const T& c) { return c.task == Task::contrast; }, "only task contrast has a text tower"})});
+  return kImageRows +
+         Fields{field("embed_dim", &T::embed_dim, "width of a token", limits::sizes(limits::kWidth)),
+                field("depth", &T::depth, "number of blocks", limits::sizes(limits::kDepth)),
+                field("num_heads", &T::num_heads, "attention heads", limits::sizes(limits::kWidth)),
+                field("mlp_dim", &T::mlp_dim, "width of the hidden layer; 4 embed_dim if omitted",
+                      limits::sizes(limits::kMlp))} +
+         kClassRows +
+         Fields{
+             field("task", &T::task,
+                   "classify: the class of an image; segment: the class of each pixel, by the head on every patch "
+                   "token, whose logits are resized to the image; contrast: which of a batch's texts belongs to an "
+                   "image, by a text tower in place of the head"),
+             field("pool", &T::pool, "the class token, or the mean over all patches"),
+             field("pos_embed", &T::pos_embed, "positions that are added to the patches"),
+             field("pos_embed_class", &T::pos_embed_class,
+                   "pool token, learned positions: the class token has a position")
+                 .when({[](const T& c) { return c.pool == Pool::token && c.pos_embed == PosEmbed::learned; },
+                        "only a class token (pool token) with learned positions can have one"}),
+             field("rotary", &T::rotary, "rotary positions, which turn queries and keys by row and column of a patch"),
+             field("distill_token", &T::distill_token,
+                   "pool token: DeiT's second token, with its own head; logits are the mean of both heads")
+                 .when({[](const T& c) { return c.pool == Pool::token; },
+                        "a distillation token needs a class token; set pool to \"token\""}),
+             field("registers", &T::registers,
+                   "learned tokens behind the class token, without a position, that no head reads (arXiv:2309.16588)",
+                   limits::sizes(limits::kRegisters, 0))} +
+         kBiasRows +
+         Fields{field("rep_size", &T::rep_size, "width of a dense + tanh layer before the head; 0: no such layer",
+                      limits::sizes(limits::kWidth, 0))} +
+         kMlpRows + Fields{gelu_row<T>()} + kRateRows +
+         Fields{field<T, bool>("short_forms", &T::short_forms,
+                               "do not compute branches that drop_path drops and, with pool token, compute only the "
+                               "class token in the last block")
+                    .when({[](const T& c) { return c.drop_path > 0 || c.pool == Pool::token; },
+                           "without drop_path or a class token (pool token) there is nothing to skip"}),
+                field("init", &T::init,
+                      "code base whose initial values are used, or an object that changes parts of them")} +
+         kLastRows +
+         Fields{
+             field("text", &T::text, "a text tower, which takes the place of the head: image-text training")
+                 .when({[](const T& c) { return c.task == Task::contrast; }, "only task contrast has a text tower"})};
 }
 inline ViTConfig defaults_beside(const ViTConfig& model) {
   ViTConfig out;

@@ -81,7 +81,7 @@ constexpr auto rows_of(const T*) {
   constexpr When<T> kDecayEvery{[](const T& c) { return c.may_have("decay_every"); },
                                 "there is no decay_every among the factors"};
   constexpr When<T> kCompound{[](const T& c) { return c.name == N::compound; }, kHasNone};
-  return std::tuple{
+  return Fields{
       field("name", &T::name, "shape after the warm-up"),
       field("warmup_epochs", &T::warmup_epochs, "epochs of linear warm-up; give this or warmup_steps", kEpochs)
           .when(kMayWarmUp)

@@ -37,9 +37,9 @@ struct Multiplier {
 };
 template <std::same_as<Multiplier> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field("name", &T::name, "names of parameters; `*` matches any text"),
-                    field("lr", &T::lr, "multiplies their learning rate", kNotNegative),
-                    field("weight_decay", &T::weight_decay, "multiplies their weight decay", kNotNegative)};
+  return Fields{field("name", &T::name, "names of parameters; `*` matches any text"),
+                field("lr", &T::lr, "multiplies their learning rate", kNotNegative),
+                field("weight_decay", &T::weight_decay, "multiplies their weight decay", kNotNegative)};
 }
 
 enum class OptimizerName : std::uint8_t { adamw, sgd, big_vision_adam, momentum_hp, lamb, lion, muon, adam };
@@ -56,11 +56,11 @@ struct BesideMuon {
 };
 template <std::same_as<BesideMuon> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field("lr", &T::lr, "peak learning rate", kNotNegative),
-                    field("weight_decay", &T::weight_decay, "multiplied by the rate", kNotNegative),
-                    field("beta1", &T::beta1, "decay rate of the first moment", kRate),
-                    field("beta2", &T::beta2, "decay rate of the second moment", kRate),
-                    field("eps", &T::eps, "added to the denominator", kPositive)};
+  return Fields{field("lr", &T::lr, "peak learning rate", kNotNegative),
+                field("weight_decay", &T::weight_decay, "multiplied by the rate", kNotNegative),
+                field("beta1", &T::beta1, "decay rate of the first moment", kRate),
+                field("beta2", &T::beta2, "decay rate of the second moment", kRate),
+                field("eps", &T::eps, "added to the denominator", kPositive)};
 }
 
 struct OptimizerSettings {
@@ -104,7 +104,7 @@ constexpr auto rows_of(const T*) {
   constexpr When<T> kMomentum{[](const T& c) { return c.has_momentum(); }, kHasNone};
   constexpr When<T> kMuon{[](const T& c) { return c.is_muon(); }, kHasNone};
   constexpr When<T> kBigVision{[](const T& c) { return c.is_big_vision(); }, kHasNone};
-  return std::tuple{
+  return Fields{
       field("name", &T::name, "the optimiser"),
       field("lr", &T::lr, "peak learning rate", kNotNegative),
       field("lr_batch", &T::lr_batch,
@@ -143,9 +143,9 @@ struct AverageSettings {
 };
 template <std::same_as<AverageSettings> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field("decay", &T::decay, "decay of the averaged weights; 0: no average", kRate),
-                    field("every_steps", &T::every_steps, "steps between two updates of the average", kFromOne)
-                        .when({[](const T& c) { return c.decay > 0; }, "without a decay no average is kept"})};
+  return Fields{field("decay", &T::decay, "decay of the averaged weights; 0: no average", kRate),
+                field("every_steps", &T::every_steps, "steps between two updates of the average", kFromOne)
+                    .when({[](const T& c) { return c.decay > 0; }, "without a decay no average is kept"})};
 }
 
 /// The training settings that the engine uses; their rows are those of TrainConfig.

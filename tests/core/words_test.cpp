@@ -15,7 +15,12 @@ constexpr auto stated_words(Fruit) { return words<Fruit, 1>("apple", "pear", "ki
 struct Bowl {
   int of_apples = 0;
   Fruit first = Fruit::apple;
+  bool full = false;
 };
+template <std::same_as<Bowl> T>
+constexpr auto rows_of(const T*) {
+  return Fields{field("apples", &T::of_apples), field("first", &T::first)} + Fields{field("full", &T::full)};
+}
 }  // namespace
 
 TEST_CASE("words: the words of an enum are those that it states") {
@@ -25,7 +30,7 @@ TEST_CASE("words: the words of an enum are those that it states") {
 }
 
 TEST_CASE("words: enumerators are counted, with those that have no word") {
-  static_assert(count_enumerators<Fruit>() == 4);
+  static_assert(is_enumerator<Fruit::unripe>() && !is_enumerator<Fruit(4)>());
   CHECK(kWordCount<Fruit> == 3);
 }
 
@@ -40,6 +45,11 @@ TEST_CASE("words: a word that no enumerator has changes nothing") {
   CHECK_FALSE(find_word("red_pear", fruit));
   CHECK_FALSE(find_word("", fruit));
   CHECK(fruit == Fruit::red_pear);
+}
+
+TEST_CASE("field: rows that are added keep their order") {
+  CHECK(std::vector<std::string_view>(kKeysOf<Bowl>.begin(), kKeysOf<Bowl>.end()) ==
+        std::vector<std::string_view>{"apples", "first", "full"});
 }
 
 TEST_CASE("field: the key is the one that the row states") {

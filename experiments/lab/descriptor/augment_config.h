@@ -49,7 +49,7 @@ constexpr auto rows_of(const T*) {
   constexpr When<T> kDialect{[](const T& c) { return c.dialect != RandAugmentDialect::none; },
                              "without a dialect RandAugment is off"};
   constexpr When<T> kTimm{[](const T& c) { return c.dialect == RandAugmentDialect::timm; }, kHasNone};
-  return std::tuple{
+  return Fields{
       field("dialect", &T::dialect, "implementation whose operations and levels are used; none: off"),
       field("layers", &T::layers, "operations per image", {.low = 0, .high = 100}).when(kDialect),
       field("magnitude", &T::magnitude,
@@ -99,7 +99,7 @@ constexpr auto rows_of(const FixedPolicyConfig<Dialect>*) {
   using T = FixedPolicyConfig<Dialect>;
   constexpr When<T> kDialect{[](const T& c) { return c.dialect != Dialect::none; },
                              "without a dialect the policy is off"};
-  return std::tuple{
+  return Fields{
       field("dialect", &T::dialect, "implementation whose operations and levels are used; none: off"),
       field("interpolation", &T::interpolation, "torchvision: interpolation of geometric operations")
           .when(kDialect)
@@ -130,7 +130,7 @@ struct ColorJitterConfig {  // torchvision's: factors from [max(0, 1 - x), 1 + x
 };
 template <std::same_as<ColorJitterConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{
+  return Fields{
       field("brightness", &T::brightness, "factor drawn from [max(0, 1 - x), 1 + x]", kNotNegative),
       field("contrast", &T::contrast, "factor drawn from [max(0, 1 - x), 1 + x]", kNotNegative),
       field("saturation", &T::saturation, "factor drawn from [max(0, 1 - x), 1 + x]", kNotNegative),
@@ -156,15 +156,14 @@ template <std::same_as<ErasingConfig> T>
 constexpr auto rows_of(const T*) {
   constexpr When<T> kDialect{[](const T& c) { return c.dialect != ErasingDialect::none; },
                              "without a dialect random erasing is off"};
-  return std::tuple{
-      field("dialect", &T::dialect, "implementation whose way of drawing the box is used; none: off"),
-      field("probability", &T::probability, "probability that an image gets a box", kShare).when(kDialect),
-      field("fill", &T::fill, "one value, one normal draw per channel, or one per pixel").when(kDialect),
-      field("value", &T::value, "fill constant: the value, after normalisation")
-          .when(kDialect)
-          .when({[](const T& c) { return c.fill == ErasingFill::constant; }, "fill {fill} has no {}"}),
-      field("area", &T::area, "smallest and largest share of the image's area", kOpenShare).when(kDialect),
-      field("aspect", &T::aspect, "smallest and largest height / width", kPositive).when(kDialect)};
+  return Fields{field("dialect", &T::dialect, "implementation whose way of drawing the box is used; none: off"),
+                field("probability", &T::probability, "probability that an image gets a box", kShare).when(kDialect),
+                field("fill", &T::fill, "one value, one normal draw per channel, or one per pixel").when(kDialect),
+                field("value", &T::value, "fill constant: the value, after normalisation")
+                    .when(kDialect)
+                    .when({[](const T& c) { return c.fill == ErasingFill::constant; }, "fill {fill} has no {}"}),
+                field("area", &T::area, "smallest and largest share of the image's area", kOpenShare).when(kDialect),
+                field("aspect", &T::aspect, "smallest and largest height / width", kPositive).when(kDialect)};
 }
 
 /// The partner is the previous image in the batch (big_vision, torchvision) or the image at the mirrored position
@@ -190,17 +189,16 @@ constexpr auto rows_of(const T*) {
   constexpr Range kBeta{
       .low = 0, .high = 1e6, .of_descriptors = true, .why = "with a parameter this large every lambda is one half"};
   constexpr When<T> kOn{[](const T& c) { return c.mixup > 0 || c.cutmix > 0; }, "neither mixup nor cutmix is on"};
-  return std::tuple{
-      field("mixup", &T::mixup, "parameter of the Beta distribution; 0: off", kBeta),
-      field("cutmix", &T::cutmix, "parameter of the Beta distribution; 0: off", kBeta),
-      field("dialect", &T::dialect, "implementation whose partner image and lambda are used").when(kOn),
-      field("scope", &T::scope, "one lambda per batch, or one per image").when(kOn),
-      field("probability", &T::probability, "probability that a batch (or image) is mixed", kShare).when(kOn),
-      field("switch_probability", &T::switch_probability, "if both are on: probability of cutmix", kShare)
-          .when({[](const T& c) { return c.mixup > 0 && c.cutmix > 0; }, "mixup and cutmix are not both on"}),
-      field("off_epoch", &T::off_epoch, "number of epochs after which nothing is mixed; 0: images are mixed to the end",
-            kFromZero)
-          .when(kOn)};
+  return Fields{field("mixup", &T::mixup, "parameter of the Beta distribution; 0: off", kBeta),
+                field("cutmix", &T::cutmix, "parameter of the Beta distribution; 0: off", kBeta),
+                field("dialect", &T::dialect, "implementation whose partner image and lambda are used").when(kOn),
+                field("scope", &T::scope, "one lambda per batch, or one per image").when(kOn),
+                field("probability", &T::probability, "probability that a batch (or image) is mixed", kShare).when(kOn),
+                field("switch_probability", &T::switch_probability, "if both are on: probability of cutmix", kShare)
+                    .when({[](const T& c) { return c.mixup > 0 && c.cutmix > 0; }, "mixup and cutmix are not both on"}),
+                field("off_epoch", &T::off_epoch,
+                      "number of epochs after which nothing is mixed; 0: images are mixed to the end", kFromZero)
+                    .when(kOn)};
 }
 
 /// Of an image with its mask; see experiments/lab/data/segment_transform.h.
@@ -214,7 +212,7 @@ struct SegmentAugmentConfig {
 template <std::same_as<SegmentAugmentConfig> T>
 constexpr auto rows_of(const T*) {
   constexpr Range kSide{.low = 0, .high = 1 << 16};  // pixels
-  return std::tuple{
+  return Fields{
       field("resize_to", &T::resize_to, "pixels of the shorter side before scaling; 0: the model's longer side", kSide),
       field("longest", &T::longest, "most pixels of the longer side before scaling; 0: any number", kSide),
       field("scale", &T::scale, "smallest and largest drawn factor of both sides, before a crop of the model's size",
@@ -265,7 +263,7 @@ constexpr auto rows_of(const T*) {
   constexpr When<T> kInception{
       [](const T& c) { return c.crop == CropName::inception_tensorflow || c.crop == CropName::inception_torchvision; },
       kHasNone};
-  return std::tuple{
+  return Fields{
       field("crop_padding", &T::crop_padding, "zeros around the image before a random crop", kSide),
       field("crop", &T::crop, "how an image is brought to the model's size; none: it already has it"),
       field("crop_area", &T::crop_area, "inception: smallest and largest share of the image's area", kOpenShare)
@@ -309,7 +307,7 @@ constexpr auto rows_of(const T*) {
   constexpr Range kSide{.low = 0, .high = 1 << 16};  // pixels
   constexpr std::string_view kHasNone = "crop {crop} has no {}";
   constexpr When<T> kCenter{[](const T& c) { return c.crop == EvalCrop::center; }, kHasNone};
-  return std::tuple{
+  return Fields{
       field("crop", &T::crop, "how an evaluation image is brought to the model's size; none: it already has it"),
       field("crop_pct", &T::crop_pct, "center: the model's size / the resized shorter side", kOpenShare)
           .when(kCenter)

@@ -30,7 +30,7 @@ struct FewShotConfig {
 template <std::same_as<FewShotConfig> T>
 constexpr auto rows_of(const T*) {
   constexpr When<T> kOn{[](const T& c) { return !c.shots.empty(); }, "without shots there is no few-shot evaluation"};
-  return std::tuple{
+  return Fields{
       field("shots", &T::shots, "numbers of training images per class; each adds a metric such as eval/5shot_accuracy",
             kAtOnce),
       field("l2", &T::l2, "weight of the squared norm in the ridge regression", kPositive).when(kOn),
@@ -45,8 +45,8 @@ struct SegmentEvalConfig {
 template <std::same_as<SegmentEvalConfig> T>
 constexpr auto rows_of(const T*) {
   constexpr Range kSide{.low = 0, .high = 1 << 16};  // pixels
-  return std::tuple{field("resize_to", &T::resize_to, "pixels of the shorter side; 0: the model's longer side", kSide),
-                    field("stride", &T::stride, "pixels between two windows; 0: the window's side", kSide)};
+  return Fields{field("resize_to", &T::resize_to, "pixels of the shorter side; 0: the model's longer side", kSide),
+                field("stride", &T::stride, "pixels between two windows; 0: the window's side", kSide)};
 }
 
 /// What an evaluation of classes measures on request, besides accuracy and loss.
@@ -63,7 +63,7 @@ struct EvalConfig {
 };
 template <std::same_as<EvalConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{
+  return Fields{
       field("fewshot", &T::fewshot,
             "accuracy of ridge regression on the features of a few images per class, as in Big Vision"),
       field("segment", &T::segment, "task segment: the windows that an image is evaluated in"),
@@ -106,7 +106,7 @@ struct StartRule {
 };
 template <std::derived_from<StartRule> T>
 constexpr auto start_rule_rows() {
-  return std::tuple{
+  return Fields{
       field("weights", &T::weights, "the last weights, or the averaged weights (ema) of a training with train.ema"),
       field("leave_out", &T::leave_out,
             "what keeps random initial values, as in train.freeze; \"auto\", the default, is the head if "
@@ -142,9 +142,9 @@ struct StartConfig : StartRule {
 };
 template <std::same_as<StartConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple_cat(std::tuple{field("trial", &T::trial, "id of the trial that trains the weights"),
-                                   field("sha256", &T::sha256, "SHA-256 of the file of weights")},
-                        start_rule_rows<T>());
+  return Fields{field("trial", &T::trial, "id of the trial that trains the weights"),
+                field("sha256", &T::sha256, "SHA-256 of the file of weights")} +
+         start_rule_rows<T>();
 }
 
 /// As a descriptor writes it.
@@ -155,19 +155,18 @@ struct StartKeys : StartRule {
 };
 template <std::same_as<StartFrom> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field("descriptor", &T::descriptor,
-                          "path of the other descriptor, relative to this file; this descriptor if omitted")};
+  return Fields{field("descriptor", &T::descriptor,
+                      "path of the other descriptor, relative to this file; this descriptor if omitted")};
 }
 template <std::same_as<StartKeys> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple_cat(
-      std::tuple{field("file", &T::file, "a file of weights that `normlab convert` reads, relative to this descriptor"),
-                 field("from", &T::from,
-                       "a row of this or another descriptor, whose trial is trained first if it has no result: "
-                       "{\"descriptor\": path, \"row\": {axis: value}, \"seed\": n}; axes that are omitted "
-                       "have this row's values, and the seed is this trial's"),
-                 field("sha256", &T::sha256, "of `file`, to read results where the file is not")},
-      start_rule_rows<T>());
+  return Fields{field("file", &T::file, "a file of weights that `normlab convert` reads, relative to this descriptor"),
+                field("from", &T::from,
+                      "a row of this or another descriptor, whose trial is trained first if it has no result: "
+                      "{\"descriptor\": path, \"row\": {axis: value}, \"seed\": n}; axes that are omitted "
+                      "have this row's values, and the seed is this trial's"),
+                field("sha256", &T::sha256, "of `file`, to read results where the file is not")} +
+         start_rule_rows<T>();
 }
 
 // --- the training
@@ -185,7 +184,7 @@ struct CheckpointConfig {
 };
 template <std::same_as<CheckpointConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{
+  return Fields{
       field("seconds", &T::seconds, "seconds of training between two checkpoints", kPositive),
       field("steps", &T::steps, "also save after this many steps; 0: by time only", kFromZero),
       field("keep", &T::keep,
@@ -210,7 +209,7 @@ struct EarlyStopConfig {
 template <std::same_as<EarlyStopConfig> T>
 constexpr auto rows_of(const T*) {
   constexpr When<T> kMetric{[](const T& c) { return !c.metric.empty(); }, "without a metric early stopping is off"};
-  return std::tuple{
+  return Fields{
       field("metric", &T::metric,
             "minival/accuracy or minival/loss, for averaged weights minival/ema_accuracy or "
             "minival/ema_loss; off if omitted"),
@@ -248,7 +247,7 @@ constexpr auto rows_of(const T*) {
   constexpr Range kLength{.low = 1, .high = kMostCounted, .of_descriptors = true};
   constexpr Range kTrainedEpochs{.low = 0, .high = 1e9, .low_open = true, .of_descriptors = true};
   constexpr When<T> kNoImages{[](const T& c) { return c.images == 0; }, "the length is given by images"};
-  return std::tuple{
+  return Fields{
       field("epochs", &T::epochs, "length of the training; give this, steps or images", kTrainedEpochs)
           .when(kNoImages)
           .when({[](const T& c) { return c.steps == 0; }, "the length is given by steps"}),
@@ -297,12 +296,12 @@ struct TrialConfig {
 };
 template <std::same_as<TrialConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field("dataset", &T::dataset, "a name, or an object"),
-                    field("model", &T::model, "the network"),
-                    field("start", &T::start, "the weights that training starts from: a file, or an object"),
-                    field("train", &T::train, "the training"),
-                    field("eval", &T::eval, "further measurements at each evaluation"),
-                    field("seed", &T::seed, "seed of all random draws")};
+  return Fields{field("dataset", &T::dataset, "a name, or an object"),
+                field("model", &T::model, "the network"),
+                field("start", &T::start, "the weights that training starts from: a file, or an object"),
+                field("train", &T::train, "the training"),
+                field("eval", &T::eval, "further measurements at each evaluation"),
+                field("seed", &T::seed, "seed of all random draws")};
 }
 
 /// Class counts that only a dataset's files know. InputError if the files are missing or unreadable.

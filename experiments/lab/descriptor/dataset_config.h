@@ -127,7 +127,7 @@ constexpr auto rows_of(const T*) {
   constexpr When<T> kGeneratedOnly{[](const T& c) { return c.generated(); }, kOnlyShapes};
   constexpr When<T> kCut{[](const T& c) { return c.cuts(); }, "every slice is a whole split, so {} has no effect"};
   constexpr When<T> kShards{[](const T& c) { return c.layout == L::webdataset; }, "only layout webdataset has shards"};
-  return std::tuple{
+  return Fields{
       field("name", &T::name, "gratings, shapes, cifar10 or another known data set; with `path`, a name of your own"),
       field("path", &T::path, "folder below the data root; the name if omitted").when(kFiles),
       field("layout", &T::layout, "how the files are laid out; known: as the name implies").when(kFiles),

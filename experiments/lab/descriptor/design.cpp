@@ -10,10 +10,8 @@ namespace normlab {
 namespace {
 
 void check_top_level(const JsonNode& root, Problems& problems) {
-  std::vector<std::string_view> keys;
-  for_each_field<TrialConfig>([&](const auto& row) {
-    if (row.key != "seed") keys.push_back(row.key);
-  });
+  std::vector<std::string_view> keys(kKeysOf<TrialConfig>.begin(), kKeysOf<TrialConfig>.end());
+  std::erase(keys, "seed");
   for (const TopLevelKey& known : kTopLevelKeys) keys.push_back(known.key);
   for (const JsonMember& member : root.members) {
     if (std::find(keys.begin(), keys.end(), member.key) == keys.end())

@@ -37,11 +37,11 @@ constexpr auto rows_of(const T*) {
   constexpr Range kSeeds{.low = 2, .high = kMaxTrials, .expected = "a number of seeds from 2 to 100000"};
   Range first = kSeeds;
   first.why = "a single seed shows no noise";
-  return std::tuple{field("first", &T::first, "", first).needed(), field("max", &T::max, "", kSeeds).needed(),
-                    field("gain_halfwidth", &T::gain_halfwidth, "",
-                          {.low = 0, .low_open = true, .expected = "a number above 0, in the table's unit"})
-                        .needed(),
-                    field("metric", &T::metric, "", {.expected = "a word"})};
+  return Fields{field("first", &T::first, "", first).needed(), field("max", &T::max, "", kSeeds).needed(),
+                field("gain_halfwidth", &T::gain_halfwidth, "",
+                      {.low = 0, .low_open = true, .expected = "a number above 0, in the table's unit"})
+                    .needed(),
+                field("metric", &T::metric, "", {.expected = "a word"})};
 }
 
 /// Fixed once the first seeds of a two-stage sweep have finished.

@@ -1,6 +1,11 @@
 // Field tables of a placement's parts.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <tuple>
+#include <variant>
+
 #include "experiments/lab/descriptor/config.h"
 #include "nn/model/sites.h"
 
@@ -14,7 +19,7 @@ constexpr auto norm_field(std::string_view key, std::string_view doc, Range rang
 }
 template <std::same_as<NormSpec> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{
+  return Fields{
       field("kind", &T::kind, "kind of norm"),
       norm_field<&T::eps>(
           "eps",
@@ -87,20 +92,19 @@ constexpr auto site_fields() {
   for (const SiteRow& row : kSites)
     if (holds(row))
       *next++ = field(row.path.substr(row.path.rfind('.') + 1), std::get<NormSpec T::*>(row.member), row.doc);
-  return out;
+  return std::apply([](const auto&... each) { return Fields{each...}; }, out);
 }
 template <std::same_as<StemSites> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple_cat(site_fields<T>(),
-                        std::tuple{field("posembed_out_includes_class", &T::posembed_out_includes_class,
+  return site_fields<T>() + Fields{field("posembed_out_includes_class", &T::posembed_out_includes_class,
                                          "posembed_out normalizes the class token, too")
                                        .when({[](const T& c) { return c.posembed_out.kind != NormKind::none; },
-                                              "there is no norm at posembed_out"})});
+                                              "there is no norm at posembed_out"})};
 }
 template <std::same_as<AttentionSites> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple_cat(site_fields<T>(), std::tuple{field("exclude_self", &T::exclude_self,
-                                                           "each head loses its part along the token's own value")});
+  return site_fields<T>() +
+         Fields{field("exclude_self", &T::exclude_self, "each head loses its part along the token's own value")};
 }
 template <std::same_as<MlpSites> T>
 constexpr auto rows_of(const T*) {
@@ -110,48 +114,48 @@ constexpr auto rows_of(const T*) {
 // The key in "blocks" gives the range.
 template <std::same_as<BlockRange> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field("attn", &T::attn, "sites of the attention branch, as changes to those of all blocks"),
-                    field("mlp", &T::mlp, "sites of the MLP branch, as changes to those of all blocks")};
+  return Fields{field("attn", &T::attn, "sites of the attention branch, as changes to those of all blocks"),
+                field("mlp", &T::mlp, "sites of the MLP branch, as changes to those of all blocks")};
 }
 
 // The reader handles `init`, a number or "auto", separately.
 template <std::same_as<LayerScale> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field("kind", &T::kind, "one gain per channel, or one scalar per branch")};
+  return Fields{field("kind", &T::kind, "one gain per channel, or one scalar per branch")};
 }
 
 // The reader handles "blocks" separately, since it depends on the other sites.
 template <std::same_as<Placement> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple_cat(
-      std::tuple{field("stem", &T::stem, "sites of the stem"), field("attn", &T::attn, "sites of the attention branch"),
-                 field("mlp", &T::mlp, "sites of the MLP branch")},
-      site_fields<T>(),
-      std::tuple{
-          field("head_scale", &T::head_scale, "a learned gain per head"),
-          field("attn_gate", &T::attn_gate,
-                "the joined heads are multiplied by sigmoid(gate(h)), where h is the input of q, k and v: one gate per "
-                "head, or per channel"),
-          field(
-              "attn_scale", &T::attn_scale,
-              "what q k^T is multiplied by: 1 / sqrt(d), or a learned number per head, 10 at the start and at most 100"),
-          field("residual_scale", &T::residual_scale, "a learned gain per channel on the shortcut of the MLP"),
-          field("layer_scale", &T::layer_scale, "a learned gain on both branches"),
-          field(
-              "init_gain", &T::init_gain,
-              "multiplies the random initial values of v, out, fc1, fc2 and fc3; sub_ln: sqrt(log(2 depth)); deepnorm: (8 "
-              "depth)^(-1/4)"),
-          field("qk_per_head", &T::qk_per_head,
-                "the norms at query and key see one head at a time and share their parameters"),
-          field("value_per_head", &T::value_per_head,
-                "the norm at value sees one head at a time and shares its parameters"),
-          field("depth_scale", &T::depth_scale,
-                "rsqrt: both pre norms of block l, counted from 1, are divided by sqrt(l)"),
-          field("residual_factor", &T::residual_factor,
-                "multiplies the shortcut of both branches; deepnorm: (2 depth)^(1/4); keel: 2 depth"),
-          field("stream_norm", &T::stream_norm,
-                "a norm, as in siamese_norm: there are two residual streams, with this norm on their sum "
-                "before each branch and on each at the end")});
+  return Fields{field("stem", &T::stem, "sites of the stem"), field("attn", &T::attn, "sites of the attention branch"),
+                field("mlp", &T::mlp, "sites of the MLP branch")} +
+         site_fields<T>() +
+         Fields{
+             field("head_scale", &T::head_scale, "a learned gain per head"),
+             field(
+                 "attn_gate", &T::attn_gate,
+                 "the joined heads are multiplied by sigmoid(gate(h)), where h is the input of q, k and v: one gate per "
+                 "head, or per channel"),
+             field(
+                 "attn_scale", &T::attn_scale,
+                 "what q k^T is multiplied by: 1 / sqrt(d), or a learned number per head, 10 at the start and at most 100"),
+             field("residual_scale", &T::residual_scale, "a learned gain per channel on the shortcut of the MLP"),
+             field("layer_scale", &T::layer_scale, "a learned gain on both branches"),
+             field(
+                 "init_gain", &T::init_gain,
+                 "multiplies the random initial values of v, out, fc1, fc2 and fc3; sub_ln: sqrt(log(2 depth)); deepnorm: (8 "
+                 "depth)^(-1/4)"),
+             field("qk_per_head", &T::qk_per_head,
+                   "the norms at query and key see one head at a time and share their parameters"),
+             field("value_per_head", &T::value_per_head,
+                   "the norm at value sees one head at a time and shares its parameters"),
+             field("depth_scale", &T::depth_scale,
+                   "rsqrt: both pre norms of block l, counted from 1, are divided by sqrt(l)"),
+             field("residual_factor", &T::residual_factor,
+                   "multiplies the shortcut of both branches; deepnorm: (2 depth)^(1/4); keel: 2 depth"),
+             field("stream_norm", &T::stream_norm,
+                   "a norm, as in siamese_norm: there are two residual streams, with this norm on their sum "
+                   "before each branch and on each at the end")};
 }
 
 }  // namespace normlab

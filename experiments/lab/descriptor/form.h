@@ -99,9 +99,11 @@ class FieldReader {
 
   /// Whether T has keys that only some of a descriptor's trials use.
   template <class T>
-  static constexpr bool kMayBeUnused = std::is_same_v<T, SwinConfig> ||
-                                       std::apply([](const auto&... row) { return (row.has_conditions() || ...); },
-                                                  fields<T>());
+  static constexpr bool kMayBeUnused = [] {
+    bool may_be = std::is_same_v<T, SwinConfig>;
+    for_each_field<T>([&](const auto& row) { may_be = may_be || row.has_conditions(); });
+    return may_be;
+  }();
 
   /// The braces' placeholders are filled in.
   template <class T>
@@ -123,9 +125,7 @@ class FieldReader {
 
   template <class T>
   static bool has_field(std::string_view key) {
-    bool found = false;
-    for_each_field<T>([&](const auto& row) { found = found || row.key == key; });
-    return found;
+    return std::find(kKeysOf<T>.begin(), kKeysOf<T>.end(), key) != kKeysOf<T>.end();
   }
 
   /// `, as {"name": "adamw"}`: the first setting that can be written as text, with its default or
@@ -164,7 +164,7 @@ class FieldReader {
         return problems_.unused(member.key_at, concat("only a model of kind vit has this key", swin_has(member.key)));
     }
     std::vector<std::string_view> keys(others);
-    for_each_field<T>([&](const auto& row) { keys.push_back(row.key); });
+    keys.insert(keys.end(), kKeysOf<T>.begin(), kKeysOf<T>.end());
     report(member.key_at, (mode_ == ReadMode::block ? unknown_key : unknown_setting)(member.key, keys));
   }
 
@@ -372,7 +372,7 @@ struct Form<std::vector<T>> : ValueForm {
     if constexpr (std::is_integral_v<T>) return number_words("list of integers", range);
     std::string keys;
     if constexpr (kObjects)
-      for_each_field<T>([&](const auto& row) { keys += concat(keys.empty() ? "" : ", ", in_quotes(row.key)); });
+      for (const std::string_view key : kKeysOf<T>) keys += concat(keys.empty() ? "" : ", ", in_quotes(key));
     return concat("list of ", kObjects ? "{" + keys + "}" : Form<T>::words(range));
   }
 };

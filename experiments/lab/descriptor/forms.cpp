@@ -86,7 +86,7 @@ void read_pattern(FieldReader& in, const JsonMember& pattern, Placement& out) {
     return in.report(pattern.key_at, "end it with a site or a key of norms, as in \"**.query\" or \"**.eps\"");
   const std::string& last = change.members[0].key;
   std::vector<std::string_view> known = in.rows().norms().parameter_names();
-  for_each_field<NormSpec>([&](const auto& row) { known.push_back(row.key); });
+  known.insert(known.end(), kKeysOf<NormSpec>.begin(), kKeysOf<NormSpec>.end());
   bool found = false;
   const std::size_t before = in.reported();
   const auto see = [&](const std::string& path, NormSpec& spec) {

@@ -20,9 +20,9 @@ std::string_view refused_name(std::string_view name) {
   const auto fits = [&](char c) { return letter(c) || (c >= '0' && c <= '9'); };
   if (name.empty() || !letter(name.front()) || !std::all_of(name.begin(), name.end(), fits))
     return "a parameter's name has letters, digits and underscores, and begins with no digit";
-  bool is_key = name == kAboutKey || name == kKindKey;
-  for_each_field<FormulaKeys>([&](const auto& row) { is_key = is_key || row.key == name; });
-  if (is_key) return "a key of norms has this name; choose another";
+  constexpr auto& kKeys = kKeysOf<FormulaKeys>;
+  if (name == kAboutKey || name == kKindKey || std::find(kKeys.begin(), kKeys.end(), name) != kKeys.end())
+    return "a key of norms has this name; choose another";
   const std::vector<std::string_view> words = formula::reserved_words();
   const bool is_word =
       formula::find_function(name).function || std::find(words.begin(), words.end(), name) != words.end();

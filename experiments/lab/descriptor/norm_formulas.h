@@ -24,11 +24,10 @@ struct FormulaKeys {
 };
 template <std::same_as<FormulaKeys> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{
-      field("formula", &T::formula, "the formula, in place of a kind")
-          .needed("give the \"formula\", such as \"gamma * x / rms(x)\""),
-      field("parameters", &T::parameters, "its parameters by name"),
-      field("eps", &T::eps, "added under the root in rms, std and norm; 1e-6, in a Swin 1e-5", kPositive)};
+  return Fields{field("formula", &T::formula, "the formula, in place of a kind")
+                    .needed("give the \"formula\", such as \"gamma * x / rms(x)\""),
+                field("parameters", &T::parameters, "its parameters by name"),
+                field("eps", &T::eps, "added under the root in rms, std and norm; 1e-6, in a Swin 1e-5", kPositive)};
 }
 
 /// An activation that is given by a formula.
@@ -37,8 +36,8 @@ struct ActivationKeys {
 };
 template <std::same_as<ActivationKeys> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field("formula", &T::formula, "of x and, with mlp gated, of g")
-                        .needed("give the \"formula\", such as \"x * sigmoid(1.702 * x)\"")};
+  return Fields{field("formula", &T::formula, "of x and, with mlp gated, of g")
+                    .needed("give the \"formula\", such as \"x * sigmoid(1.702 * x)\"")};
 }
 
 /// A descriptor's "norms".

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "core/field.h"
@@ -44,8 +45,8 @@ struct ProbeSteps {
 
 template <std::same_as<ProbeSteps> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field("at", &T::listed), field("every", &T::every, "", kFromOne),
-                    field("last", &T::last, "", kFromOne)};
+  return Fields{field("at", &T::listed), field("every", &T::every, "", kFromOne),
+                field("last", &T::last, "", kFromOne)};
 }
 
 struct ProbeConfig {
@@ -87,7 +88,7 @@ template <std::same_as<ProbeConfig> T>
 constexpr auto rows_of(const T*) {
   return std::apply(
       [](const auto&... row) {
-        return std::tuple{field("without_block", &T::without_block), field(row.word, row.steps)...};
+        return Fields{field("without_block", &T::without_block), field(row.word, row.steps)...};
       },
       kProbeRows);
 }

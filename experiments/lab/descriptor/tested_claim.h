@@ -71,7 +71,7 @@ template <std::same_as<ClaimTest> T>
 constexpr auto rows_of(const T*) {
   using enum ClaimTestKind;
   constexpr Range kNumber{.low = 1, .high = 999'999, .expected = "a whole number above 0"};
-  return std::tuple{
+  return Fields{
       field("kind", &T::kind).needed(),
       field("where", &T::where, "", kNotEmpty)
           .when(kOfTest<gain, interaction, slope, contrast, difference, probe, trend, diverged, best>),
@@ -99,8 +99,8 @@ struct PrintedFigures {
 };
 template <std::same_as<PrintedFigures> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field("as", &T::as).needed(), field("unit", &T::unit, "", {.expected = "a non-empty string"}),
-                    field("where", &T::where, "", kNotEmpty).needed()};
+  return Fields{field("as", &T::as).needed(), field("unit", &T::unit, "", {.expected = "a non-empty string"}),
+                field("where", &T::where, "", kNotEmpty).needed()};
 }
 
 /// twin: a small version is trained here. timing: measured here. paper: only the published size can decide it.
@@ -123,19 +123,18 @@ struct TestedClaim {
 
 template <std::same_as<TestedClaim> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{
-      field("source", &T::source, "", kNotEmpty).needed(),
-      field("short", &T::brief, "", kNotEmpty),
-      field("says", &T::says, "", kNotEmpty).needed(),
-      field("paraphrase", &T::paraphrase),
-      field("printed", &T::printed),
-      field("reading", &T::reading, "", kNotEmpty),
-      field("scale", &T::scale).needed(),
-      field("scale_note", &T::scale_note, "", kNotEmpty),
-      field("bench", &T::bench, "",
-            {.low = 1, .expected = "a list of one string or more, each the arguments of a `bench`"}),
-      field("repeat", &T::repeat, "", {.low = 2, .high = 1000, .expected = "a whole number from 2 to 1000"}),
-      field("tests", &T::tests, "", kNotEmpty)};
+  return Fields{field("source", &T::source, "", kNotEmpty).needed(),
+                field("short", &T::brief, "", kNotEmpty),
+                field("says", &T::says, "", kNotEmpty).needed(),
+                field("paraphrase", &T::paraphrase),
+                field("printed", &T::printed),
+                field("reading", &T::reading, "", kNotEmpty),
+                field("scale", &T::scale).needed(),
+                field("scale_note", &T::scale_note, "", kNotEmpty),
+                field("bench", &T::bench, "",
+                      {.low = 1, .expected = "a list of one string or more, each the arguments of a `bench`"}),
+                field("repeat", &T::repeat, "", {.low = 2, .high = 1000, .expected = "a whole number from 2 to 1000"}),
+                field("tests", &T::tests, "", kNotEmpty)};
 }
 
 // --- "paper": the publication that a descriptor reproduces, and known differences
@@ -151,8 +150,8 @@ struct Deviation {
 };
 template <std::same_as<Deviation> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field("key", &T::key, "", kNotEmpty).needed(), field("paper", &T::paper).needed(),
-                    field("here", &T::here).needed(), field("why", &T::why, "", kNotEmpty).needed()};
+  return Fields{field("key", &T::key, "", kNotEmpty).needed(), field("paper", &T::paper).needed(),
+                field("here", &T::here).needed(), field("why", &T::why, "", kNotEmpty).needed()};
 }
 
 struct PaperConfig {
@@ -163,7 +162,7 @@ struct PaperConfig {
 
 template <std::same_as<PaperConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field("source", &T::source, "", kNotEmpty).needed(), field("deviations", &T::deviations)};
+  return Fields{field("source", &T::source, "", kNotEmpty).needed(), field("deviations", &T::deviations)};
 }
 
 /// True for the dotted path of a trial's setting, or of an object of settings: "train.optimizer.lr", "model.placement".

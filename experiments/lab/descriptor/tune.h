@@ -51,12 +51,12 @@ struct TuneStage {
 
 template <std::same_as<TuneStage> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field("axes", &T::grid).needed("a stage needs \"axes\""),
-                    field("dataset", &T::dataset),
-                    field("train", &T::train),
-                    field("seeds", &T::seeds),
-                    field("metric", &T::metric),
-                    field("then_train_on", &T::then_train_on, "", {.expected = "\"train\" or \"train+minival\""})};
+  return Fields{field("axes", &T::grid).needed("a stage needs \"axes\""),
+                field("dataset", &T::dataset),
+                field("train", &T::train),
+                field("seeds", &T::seeds),
+                field("metric", &T::metric),
+                field("then_train_on", &T::then_train_on, "", {.expected = "\"train\" or \"train+minival\""})};
 }
 
 /// `swept` are the axes of the sweep, which cannot also be tuned. Invalid stages are reported and omitted.
