@@ -63,9 +63,6 @@ BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE)
 
 LIBRARY := $(filter-out experiments/lab/main.cpp experiments/lab/tarball/%,\
   $(shell find core autograd nn cuda experiments -name '*.cpp' | sort))
-# LIGHT is compiled with -Og: it reads, writes and prints.
-LIGHT_ROOMS := $(addprefix experiments/lab/,base bench cli descriptor pictures sweep tables trials weights)
-LIGHT := $(filter $(LIGHT_ROOMS:%=%/%),$(LIBRARY))
 CUDA_SOURCES := $(sort $(wildcard cuda/*.cu))
 EMULATED := $(CUDA_SOURCES) $(sort $(wildcard tests/cuda_emulation/*_test.cu))
 TESTS := $(shell find tests -name '*_test.cpp' -printf '%h %p\n' | sort -k1,1 -k2,2 | sed 's/.* //')
@@ -79,9 +76,14 @@ ALONE := nn/model/fuse.cpp nn/model/init.cpp nn/model/parameters.cpp nn/model/ro
   $(addprefix experiments/lab/,base/build_info.cpp data/draws.cpp data/generated.cpp data/gratings.cpp data/jpeg.cpp \
   data/mix.cpp data/ops/% data/png.cpp data/random_boxes.cpp data/resize_% data/scenes.cpp data/segment_transform.cpp \
   data/shapes.cpp ledger/judge_rows.cpp ledger/verdict.cpp train/cost.cpp)
+# LIGHT is compiled with -Og: it reads, writes, prints, and says which kernels compute what. Not files that have fused
+# multiply-adds, and not those that write each pixel of a batch.
+LIGHT_ROOMS := nn/model nn/training $(addprefix experiments/lab/,base bench cli descriptor ledger pictures sweep tables train trials weights)
+PIXELS := experiments/lab/train/batches.cpp experiments/lab/train/eval_images.cpp
+LIGHT := $(filter-out $(ALONE) $(PIXELS),$(filter $(LIGHT_ROOMS:%=%/%),$(LIBRARY)))
 # Tests that define what others see stay alone.
 JOINABLE_TESTS := $(shell grep -LE '^(namespace normlab|\#define|\#if|extern)' $(TESTS) /dev/null | grep -v /dev/null)
-JOINABLE := $(filter-out $(ALONE),$(filter $(LIGHT) nn/model/% nn/training/% $(addprefix experiments/lab/,data/% ledger/% train/%),$(LIBRARY))) \
+JOINABLE := $(LIGHT) $(filter-out $(ALONE),$(filter experiments/lab/data/%,$(LIBRARY))) \
   $(JOINABLE_TESTS)
 UNITS := $(if $(filter 0,$(JOINED)),,$(shell bash .ci/units $(BUILD) '$(JOINED)' $(JOINABLE)))
 UNIT_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(filter-out %.cpp,$(UNITS)))
@@ -349,7 +351,7 @@ $(LIGHT_OBJECTS): $(BUILD)/precompiled/light.h.gch
 $(HEAVY_OBJECTS): $(BUILD)/precompiled/heavy.h.gch
 endif
 
-# Computing code has -O3. Code that reads, writes and prints has -Og, to compile faster. Tests get the fused
+# Computing code has -O3. LIGHT has -Og, to compile faster. Tests get the fused
 # multiply-adds of -O3.
 ifeq ($(SANITIZE)$(COVERAGE),)
 $(LIGHT_OBJECTS) $(BUILD)/precompiled/light.h.gch: private LEVEL := -Og
