@@ -22,25 +22,22 @@ void sum_channels(const Call<A>& call) {
     }
   });
 }
-/// A few rows are added in A, and these sums in double; single numbers in double.
+/// Eight or four rows are added in A, and these sums in double; other rows and single numbers in double.
 template <class A, class S>
 void sum_rows(const Call<A>& call) {
-  const Scratch<A> few(call.cols);
-  const auto add = [&]<std::size_t... k>(std::int64_t row, bool begins, std::index_sequence<k...>) {
+  const auto add = [&]<std::size_t... k>(std::int64_t row, std::index_sequence<k...>) {
     const S values[] = {S(call, row + std::int64_t(k))...};
     each_vector<A>(call.cols, [&](auto i, auto lanes) {
       Vec<A> sum = values[0](i, lanes);
-      if (!begins) sum += load(few + i, lanes);
       for (std::size_t r = 1; r < sizeof...(k); ++r) sum += values[r](i, lanes);
-      store(few + i, sum, lanes);
+      add_to_doubles<A>(call.total + i, sum, lanes);
     });
   };
-  for (std::int64_t first = 0, row = 0; first < call.rows; first = row) {
-    const std::int64_t end = std::min(call.rows, first + (call.cols > 1 ? 8 : 1));
-    for (; row + 4 <= end; row += 4) add(row, row == first, std::make_index_sequence<4>());
-    for (; row < end; ++row) add(row, row == first, std::make_index_sequence<1>());
-    for (std::int64_t c = 0; c < call.cols; ++c) call.total[c] += double(few[c]);
-  }
+  const std::int64_t together = call.cols > 1 ? call.rows : 0;
+  std::int64_t row = 0;
+  for (; row + 8 <= together; row += 8) add(row, std::make_index_sequence<8>());
+  for (; row + 4 <= together; row += 4) add(row, std::make_index_sequence<4>());
+  for (; row < call.rows; ++row) add(row, std::make_index_sequence<1>());
 }
 
 /// The kernel for the numbers of factors, which do not grow from product to product.

@@ -68,9 +68,16 @@ static void sum_columns(std::int64_t rows, std::int64_t cols, const Gradient& to
 /// to[i] += double(v[i]).
 template <class A, bool kAll>
 [[gnu::always_inline]] static inline void add_to_doubles(double* to, const Vec<A>& v, Lanes<A, kRowBytes, kAll> lanes) {
-  alignas(64) A values[kLanes<A, kRowBytes>];
-  *reinterpret_cast<Vec<A>*>(values) = v;
-  for (std::int64_t i = 0; i < lanes.count(); ++i) to[i] += double(values[i]);
+  if constexpr (kAll && std::is_same_v<A, float>) {
+    const auto low = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+    const auto high = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+    store(to, load(to) + __builtin_convertvector(low, Vec<double>));
+    store(to + 8, load(to + 8) + __builtin_convertvector(high, Vec<double>));
+  } else {
+    alignas(64) A values[kLanes<A, kRowBytes>];
+    *reinterpret_cast<Vec<A>*>(values) = v;
+    for (std::int64_t i = 0; i < lanes.count(); ++i) to[i] += double(values[i]);
+  }
 }
 
 /// kColumns sums over rows at once, by the rule of sum_columns(): a few rows are added in A, and these sums in double.
