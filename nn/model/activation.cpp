@@ -12,7 +12,7 @@ const NormFormula* function_of(const ActivationConfig& activation, MlpForm form,
   std::string_view text = kTexts[std::size_t(activation.kind)];
   if (activation.kind == ActivationKind::gelu && gelu == GeluForm::tanh)
     text = "0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))";
-  return elementwise_formula(concat(text, form == MlpForm::gated ? " * g" : ""));
+  return rows_formula(concat(text, form == MlpForm::gated ? " * g" : ""));
 }
 
 }  // namespace normlab

@@ -8,9 +8,8 @@
 namespace normlab {
 namespace {
 
-Elementwise formula_of(std::string_view text, const BranchConfig& c, std::string_view path, std::int64_t width) {
-  const NormFormula* const formula = interned({.tree = formula::parse_rows(text), .text = std::string(text)});
-  return {formula, concat(c.place.prefix(), path), width, c.sizes, c.place.layer, "formula"};
+Elementwise formula_of(const char* text, const BranchConfig& c, std::string_view path, std::int64_t width) {
+  return {rows_formula(text), concat(c.place.prefix(), path), width, c.sizes, c.place.layer, "formula"};
 }
 
 std::int64_t head_dim(const BranchConfig& c) { return c.sizes.embed_dim / c.sizes.num_heads; }

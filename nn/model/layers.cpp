@@ -115,14 +115,14 @@ Norm::Norm(ParameterSet& parameters, const Place& place, const SiteRow& row, con
     };
     down_ = matrix(".down", spec_.rank, width_);
     up_ = matrix(".up", width_, spec_.rank);
-    hidden_ = Elementwise(elementwise_formula("silu(x)"), name_, spec_.rank, sizes, place.layer);
-    mixed_ = Elementwise(elementwise_formula("x * sigmoid(g)"), name_, width_, sizes, place.layer);
+    hidden_ = Elementwise(rows_formula("silu(x)"), name_, spec_.rank, sizes, place.layer);
+    mixed_ = Elementwise(rows_formula("x * sigmoid(g)"), name_, width_, sizes, place.layer);
   }
   if (parts.op == NormOp::prep_bn) {
     eta_ = add(".eta", {1}, 1.0);
     row_gamma_ = add(".row_gamma", {width_}, 1.0);
     row_beta_ = add(".row_beta", {width_}, 0.0);
-    mixed_ = Elementwise(elementwise_formula(falling_mix(spec_.decay_share)), name_, width_, sizes, place.layer);
+    mixed_ = Elementwise(rows_formula(falling_mix(spec_.decay_share)), name_, width_, sizes, place.layer);
   }
   const bool scaled = row.is(&AttentionSites::pre) || row.is(&MlpSites::pre);
   if (scaled && !is_identity()) factor_ = Factor(parameters, depth_scale(placement, place.layer));

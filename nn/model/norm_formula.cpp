@@ -18,9 +18,9 @@ const NormFormula* interned(NormFormula formula) {
   return found != end ? &found->second : &known.emplace(formula.text, std::move(formula))->second;
 }
 
-const NormFormula* elementwise_formula(std::string text) {
+const NormFormula* rows_formula(std::string text) {
   NormFormula function{.text = std::move(text)};
-  function.tree = formula::parse_elementwise(function.text);
+  function.tree = formula::parse_rows(function.text);
   return interned(std::move(function));
 }
 

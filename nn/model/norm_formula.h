@@ -64,8 +64,8 @@ formula::Site formula_site(const NormFormula& of, double eps, std::int64_t width
 /// The only one of this content, which lives as long as the process.
 const NormFormula* interned(NormFormula formula);
 
-/// A function of each value, and perhaps of kGate, by its text.
-const NormFormula* elementwise_formula(std::string text);
+/// A function of each row, and perhaps of kGate, by its text.
+const NormFormula* rows_formula(std::string text);
 
 /// The same formula, whose learned parameters have any initial values.
 const NormFormula* without_initial_values(NormFormula formula);
