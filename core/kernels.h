@@ -239,7 +239,7 @@ struct MaskDraw {
   /* rstd and the gates tanh(x . beta), both [rows]. */                                                               \
   KERNEL(seednorm(NormDims, const NormForward&, Tensor alpha, Tensor gates))                                          \
   KERNEL(seednorm_backward(NormDims, const NormBackward&, Tensor alpha, Tensor beta, Tensor gates, Gradient dalpha))  \
-  /* BHyT (arXiv:2601.09719): y = gamma tanh(alpha x / (kappa RMS(x))); alpha [1], rstd [rows]. */                    \
+  /* BHyT (arXiv:2601.09719): y = gamma tanh(alpha x / (kappa RMS(x))); alpha [1], rstd [kept_by_bhyt()]. */          \
   KERNEL(bhyt(NormDims, double kappa, const NormForward&, Tensor alpha))                                              \
   KERNEL(bhyt_backward(NormDims, double kappa, const NormBackward&, Tensor alpha, Gradient dalpha))                   \
   /* Batch norm over shards (Ioffe and Szegedy 2015), which meet once forward and once backward. Every shard */       \
@@ -324,6 +324,9 @@ class Kernels {
   virtual void linear_backward_through_gelu(LinearDims, GeluForm, const LinearBackward&) {
     throw InputError("linear_backward_through_gelu: this device has no such product");
   }
+
+  /// Values that bhyt() keeps in rstd.
+  virtual std::int64_t kept_by_bhyt(NormDims d, [[maybe_unused]] double kappa) const { return d.rows; }
 
   /// Whether layer_norm_backward() and attention_backward() give dsum, so that no pass of its own reads dx for it.
   virtual bool sums_gradients() const { return false; }

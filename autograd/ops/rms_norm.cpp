@@ -54,7 +54,7 @@ Var bhyt(const Var& x, const Var& alpha, const Var& gamma, double kappa, double 
   require_shape("bhyt", "gamma", gamma.shape(), {dims.cols});
   Tape& tape = x.tape();
   Tensor y = tape.empty_like(x.value());
-  Tensor rstd = tape.empty_acc(x.value(), {dims.rows});
+  Tensor rstd = tape.empty_acc(x.value(), {tape.backend().kept_by_bhyt(dims, kappa)});
   tape.backend().bhyt(dims, kappa, {.x = x.value(), .gamma = gamma.value(), .y = y, .rstd = rstd}, alpha.value());
   return tape.record(
       "bhyt", {x, alpha, gamma}, y,

@@ -20,6 +20,7 @@ class CpuBackend final : public SharedKernels<CpuBackend> {
   void prepare_muon(std::int64_t rows, std::int64_t cols) override;
   std::int64_t panel_rows(DType) const override;
   void pack_panels(Tensor w, Tensor panels) override;
+  std::int64_t kept_by_bhyt(NormDims, double kappa) const override;
   std::string first_nan(FormulaDims, const FormulaBackward&) override;
   NORMLAB_KERNELS(NORMLAB_OVERRIDE)
   NORMLAB_UPDATES(NORMLAB_OVERRIDE)
@@ -32,6 +33,9 @@ class CpuBackend final : public SharedKernels<CpuBackend> {
   void each_row(const char* op, std::int64_t rows, const F& f);
   template <class F, std::size_t kIn, std::size_t kColumns, std::size_t kSums>
   void map(const char* op, std::int64_t rows, std::int64_t cols, const F& f, const Operands<kIn, kColumns, kSums>&);
+  // In formula_norms.cpp, for pointwise_norm.
+  void tanh_norm(const NormForward&, Tensor alpha, Tensor shift);
+  void tanh_norm_backward(const NormBackward&, Tensor alpha, Tensor shift, Gradient dalpha, Gradient dshift);
   // In linear_bf16.cpp and attention_bf16.cpp, for bf16 activations.
   void linear_bf16(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y);
   void linear_bf16_backward(LinearDims, const LinearBackward&);

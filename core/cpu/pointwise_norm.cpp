@@ -1,4 +1,5 @@
-// Norms without statistics: y = gamma phi(alpha x + shift) + beta, with phi bounded (core/kernel_settings.h).
+// Norms without statistics: y = gamma phi(alpha x + shift) + beta, with phi bounded (core/kernel_settings.h). With tanh
+// they are formulas.
 #include <numbers>
 
 #include "core/cpu/kernel.h"
@@ -12,7 +13,7 @@ using Phi = PointwisePhi;
 
 /// Whether phi comes from a function of whole arrays; otherwise from phi_of().
 template <Phi kPhi, class A>
-constexpr bool kByArray = kPhi == Phi::atan || ((kPhi == Phi::tanh || kPhi == Phi::erf) && std::is_same_v<A, double>);
+constexpr bool kByArray = kPhi == Phi::atan || (kPhi == Phi::erf && std::is_same_v<A, double>);
 
 template <class V>
 [[gnu::always_inline]] inline V sqrt_of(V v) {
@@ -33,7 +34,6 @@ template <class V>
 /// phi(u) for the functions that are computed in registers.
 template <Phi kPhi, class A>
 [[gnu::always_inline]] inline Vec<A> phi_of(Vec<A> u, A alpha) {
-  if constexpr (kPhi == Phi::tanh && std::is_same_v<A, float>) return tanh_of(u);
   if constexpr (kPhi == Phi::erf && std::is_same_v<A, float>) return erf_of(u);
   if constexpr (kPhi == Phi::isru || kPhi == Phi::dyisru) {
     const Vec<A> near = bounded(u);
@@ -44,10 +44,9 @@ template <Phi kPhi, class A>
   return u;
 }
 
-/// phi'(u), where phi is `value` and `exponential` is exp(-u^2), for erf only.
+/// phi'(u), where `exponential` is exp(-u^2), for erf only.
 template <Phi kPhi, class A>
-[[gnu::always_inline]] inline Vec<A> slope_of(Vec<A> u, Vec<A> value, Vec<A> exponential, A alpha) {
-  if constexpr (kPhi == Phi::tanh) return 1 - value * value;
+[[gnu::always_inline]] inline Vec<A> slope_of(Vec<A> u, Vec<A> exponential, A alpha) {
   if constexpr (kPhi == Phi::erf) return exponential * A(2 * std::numbers::inv_sqrtpi);
   if constexpr (kPhi == Phi::isru || kPhi == Phi::dyisru) {
     const Vec<A> near = bounded(u), inverse = 1 / (near * near + (kPhi == Phi::dyisru ? alpha : A(1)));
@@ -131,7 +130,6 @@ template <class T, Phi kPhi, bool kSlopes, class Arg, class F>
           store(t + i, u, n);
           if constexpr (kExp) store(e + i, -(u * u), n);
         });
-        if constexpr (kPhi == Phi::tanh) vector_tanh(size, t, t);
         if constexpr (kPhi == Phi::erf) vector_erf(size, t, t);
         if constexpr (kPhi == Phi::atan) vector_atan(size, t, t);
         if constexpr (kExp) vector_exp(size, e, e);
@@ -172,7 +170,7 @@ void gradients(const NormBackward& n, const Argument<kPhi, kShift, Acc<T>>& argu
         if constexpr (kRows > 1) prefetch_ahead(dy + at, x + at);
         up[j] = load(dy + at, k);
         const Vec<A> in = load(x + at, k), value = phi(c, in, k);
-        Vec<A> slope = slope_of<kPhi, A>(argument(in), value, phi.exponential(c, in, k), alpha);
+        Vec<A> slope = slope_of<kPhi, A>(argument(in), phi.exponential(c, in, k), alpha);
         if constexpr (kPhi == Phi::dyisru) slope *= factor;
         const Vec<A> du = up[j] * gain * slope;
         alpha_piece += du * in;
@@ -201,7 +199,9 @@ void with_argument(PointwisePhi phi, const Tensor& alpha, const Tensor& shift, c
   using A = Acc<T>;
   const A a = alpha.data<Param<T>>()[0], s = shift ? A(shift.data<Param<T>>()[0]) : A(0);
   for_pointwise_phi(phi, [&]<Phi kPhi>(std::integral_constant<Phi, kPhi>) {
-    if constexpr (kPhi == Phi::dyisru)  // no root of a negative alpha: NaN ends the training
+    if constexpr (kPhi == Phi::tanh)
+      return;
+    else if constexpr (kPhi == Phi::dyisru)  // no root of a negative alpha: NaN ends the training
       f(Argument<kPhi, false, A>{a > 0 ? a : std::numeric_limits<A>::quiet_NaN(), s});
     else if (shift)
       f(Argument<kPhi, true, A>{a, s});
@@ -237,6 +237,7 @@ void forward(const Tensor& x, const Argument<kPhi, kShift, Acc<T>>& argument, co
 
 void CpuBackend::pointwise_norm(PointwisePhi phi, Tensor x, Tensor alpha, Tensor shift, Tensor gamma, Tensor beta,
                                 Tensor y) {
+  if (phi == Phi::tanh) return tanh_norm({.x = x, .gamma = gamma, .beta = beta, .y = y}, alpha, shift);
   for_type("pointwise_norm", x.dtype(), [&]<class T>(Type<T>) {
     with_argument<T>(phi, alpha, shift, [&](const auto& argument) { forward<T>(x, argument, gamma, beta, y); });
   });
@@ -244,6 +245,7 @@ void CpuBackend::pointwise_norm(PointwisePhi phi, Tensor x, Tensor alpha, Tensor
 
 void CpuBackend::pointwise_norm_backward(PointwisePhi phi, const NormBackward& n, Tensor alpha, Tensor shift,
                                          Gradient dalpha, Gradient dshift) {
+  if (phi == Phi::tanh) return tanh_norm_backward(n, alpha, shift, dalpha, dshift);
   for_type("pointwise_norm_backward", n.x.dtype(), [&]<class T>(Type<T>) {
     with_argument<T>(phi, alpha, shift, [&](const auto& argument) {
       if (adds(n.dx))

@@ -1,21 +1,10 @@
-// SeeDNorm and BHyT: RMSNorm with a gain that depends on the row, and RMSNorm inside a tanh. Rows are normalised over
-// the last axis; what a kernel reads again of a row is still in the first-level cache.
+// SeeDNorm, RMSNorm with a gain that depends on the row; BHyT is a formula. Rows are normalised over the last axis; what
+// a kernel reads again of a row is still in the first-level cache.
 #include "core/cpu/kernel.h"
-#include "core/cpu/vector_exp.h"
 
 namespace normlab {
 using namespace cpu;
 namespace {
-
-template <class A>
-[[gnu::always_inline]] inline Vec<A> tanh_any(Vec<A> v) {
-  if constexpr (std::is_same_v<A, float>) {
-    return tanh_of(v);
-  } else {
-    for (std::size_t i = 0; i < sizeof(v) / sizeof(v[0]); ++i) v[i] = std::tanh(v[i]);
-    return v;
-  }
-}
 
 /// 1 / sqrt(mean(x^2) + eps) of a row.
 template <class T>
@@ -103,65 +92,6 @@ void seednorm_gradients(NormDims d, const NormBackward& n, const Param<T>* alpha
   sums.template finish<Param<T>>(2, n.dbeta);
 }
 
-template <class T>
-void bhyt_forward(NormDims d, const NormForward& n, Acc<T> slope) {
-  using A = Acc<T>;
-  const T* x = n.x.data<T>();
-  const Param<T>* gamma = n.gamma.data<Param<T>>();
-  T* y = n.y.data<T>();
-  for (std::int64_t r = 0; r < d.rows; ++r, x += d.cols, y += d.cols) {
-    const A s = rms_scale(d, x), scale = slope * s;
-    each_vector<A>(d.cols,
-                   [&](auto c, auto k) { store(y + c, load(gamma + c, k) * tanh_any<A>(load(x + c, k) * scale), k); });
-    n.rstd.data<A>()[r] = s;
-  }
-}
-
-/// With x_hat = x rstd, t = tanh(slope x_hat) and du = dy gamma (1 - t^2):
-/// dx = rstd slope (du - x_hat mean(du x_hat)). dgamma = sum of dy t, and of du x_hat = the gradient of slope.
-template <class T, bool kAdd>
-void bhyt_gradients(NormDims d, const NormBackward& n, Acc<T> slope, double kappa, const Gradient& dalpha) {
-  using A = Acc<T>;
-  RowAdder<A, 1> sums(d.cols);
-  const Scratch<A> dus(2 * d.cols);
-  const Param<T>* gamma = n.gamma.data<Param<T>>();
-  double of_slope = 0.0;
-  each_row_pair<A>(
-      d.rows, d.cols, [&](std::int64_t first, auto rows) __attribute__((always_inline)) {
-        constexpr int kRows = decltype(rows)::value;
-        const T *dy = n.dy.data<T>() + first * d.cols, *x = n.x.data<T>() + first * d.cols;
-        A s[kRows];
-        std::copy_n(n.rstd.data<A>() + first, kRows, s);
-        Vec<A> of_uh[kRows]{};
-        each_vector<A>(d.cols, [&](auto c, auto k) {
-          const Vec<A> g = load(gamma + c, k);
-          Vec<A> of_gamma[kRows];
-          for (int j = 0; j < kRows; ++j) {
-            if constexpr (kRows > 1) prefetch_ahead(dy + j * d.cols + c, x + j * d.cols + c);
-            const Vec<A> up = load(dy + j * d.cols + c, k), in = load(x + j * d.cols + c, k);
-            const Vec<A> t = tanh_any<A>(in * (slope * s[j])), du = up * g * (1 - t * t);
-            of_uh[j] += du * (in * s[j]);
-            of_gamma[j] = up * t;
-            store(dus + j * d.cols + c, du, k);
-          }
-          sums.add(0, c, of_gamma, k);
-        });
-        sums.end_rows(kRows);
-        for (int j = 0; j < kRows; ++j) {
-          const A scale = slope * s[j], sum_uh = lane_sum(of_uh[j]), mean_uh = sum_uh / A(d.cols);
-          of_slope += double(sum_uh);
-          if (!n.dx) continue;
-          T* const out = n.dx.to.data<T>() + (first + j) * d.cols;
-          each_vector<A>(d.cols, [&](auto c, auto k) {
-            const Vec<A> du = load(dus + j * d.cols + c, k);
-            put<kAdd>(out + c, scale * (du - load(x + j * d.cols + c, k) * s[j] * mean_uh), k);
-          });
-        }
-      });
-  if (dalpha) put(dalpha.to.data<Param<T>>()[0], A(of_slope / kappa), adds(dalpha));
-  sums.template finish<Param<T>>(0, n.dgamma);
-}
-
 }  // namespace
 
 void CpuBackend::seednorm(NormDims d, const NormForward& n, Tensor alpha, Tensor gates) {
@@ -175,19 +105,6 @@ void CpuBackend::seednorm_backward(NormDims d, const NormBackward& n, Tensor alp
     choose(adds(n.dx), [&](auto add) {
       seednorm_gradients<T, decltype(add)::value>(d, n, alpha.data<Param<T>>(), beta.data<Param<T>>(),
                                                   gates.data<Acc<T>>(), dalpha);
-    });
-  });
-}
-
-void CpuBackend::bhyt(NormDims d, double kappa, const NormForward& n, Tensor alpha) {
-  for_type("bhyt", n.x.dtype(),
-           [&]<class T>(Type<T>) { bhyt_forward<T>(d, n, Acc<T>(double(alpha.data<Param<T>>()[0]) / kappa)); });
-}
-
-void CpuBackend::bhyt_backward(NormDims d, double kappa, const NormBackward& n, Tensor alpha, Gradient dalpha) {
-  for_type("bhyt_backward", n.x.dtype(), [&]<class T>(Type<T>) {
-    choose(adds(n.dx), [&](auto add) {
-      bhyt_gradients<T, decltype(add)::value>(d, n, Acc<T>(double(alpha.data<Param<T>>()[0]) / kappa), kappa, dalpha);
     });
   });
 }

@@ -18,7 +18,7 @@ struct ShardPlan {
 
 /// Increased whenever the rule below, or anything else that changes the bits of a training, such as the order of a sum,
 /// changes. Results carry it.
-inline constexpr int kArithmetic = 8;
+inline constexpr int kArithmetic = 9;
 
 /// Whether the shards of a step meet: for the statistics of batch norms, or to contrast all pairs of a batch.
 bool shards_meet(const ModelConfig& config);
