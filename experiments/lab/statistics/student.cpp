@@ -21,7 +21,17 @@ std::vector<double> centred_ranks(std::span<const double> values) {
   return ranks;
 }
 
+/// Half width: t(n - 1) s.
+std::optional<Interval> interval_of(std::span<const double> values, double level) {
+  if (values.empty()) return std::nullopt;
+  Interval interval{.mean = mean(values), .half_width = std::nullopt, .n = values.size()};
+  if (values.size() > 1)
+    interval.half_width = student_t_two_sided_quantile(1 - level, double(values.size()) - 1) * sample_sd(values);
+  return interval;
+}
+
 }  // namespace
+
 double mean(std::span<const double> values) {
   double sum = 0;
   for (const double value : values) sum += value;
@@ -38,11 +48,15 @@ double sample_sd(std::span<const double> values) {
 }
 
 std::optional<Interval> mean_interval(std::span<const double> values, double level) {
-  if (values.empty()) return std::nullopt;
-  Interval interval{.mean = mean(values), .half_width = std::nullopt, .n = values.size()};
-  if (values.size() == 1) return interval;
-  const double n = double(values.size());
-  interval.half_width = student_t_two_sided_quantile(1 - level, n - 1) * sample_sd(values) / std::sqrt(n);
+  std::optional<Interval> interval = interval_of(values, level);
+  if (interval && interval->half_width) *interval->half_width /= std::sqrt(double(values.size()));
+  return interval;
+}
+
+std::optional<Interval> prediction_interval(std::span<const double> values, std::size_t further, double level) {
+  std::optional<Interval> interval = interval_of(values, level);
+  if (interval && interval->half_width)
+    *interval->half_width *= std::sqrt(1 / double(further) + 1 / double(values.size()));
   return interval;
 }
 

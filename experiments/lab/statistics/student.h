@@ -27,6 +27,11 @@ struct Interval {
 /// Student-t interval of the mean. None if there are no values.
 std::optional<Interval> mean_interval(std::span<const double> values, double level = 0.95);
 
+/// Where the mean of `further` more values is expected: m +- t(n - 1) s sqrt(1 / further + 1 / n). None if there are no
+/// values.
+std::optional<Interval> prediction_interval(std::span<const double> values, std::size_t further = 1,
+                                            double level = 0.95);
+
 /// The values of a row's runs that ended with one, by seed.
 using SeedValues = std::map<std::uint64_t, double>;
 

@@ -44,11 +44,10 @@ ExpectedResult expected_of(const ExportedResults& archive, const TrialConfig& co
     if (const auto value = value_of(*trial.result, metric)) values.push_back(*value);
   }
   expected.seeds = values.size();
-  if (values.empty()) return expected;
-  expected.mean = mean(values);
-  const double n = double(values.size());
-  if (values.size() > 1)
-    expected.half_width = student_t_two_sided_quantile(0.05, n - 1) * sample_sd(values) * std::sqrt(1 + 1 / n);
+  if (const auto interval = prediction_interval(values)) {
+    expected.mean = interval->mean;
+    expected.half_width = interval->half_width;
+  }
   return expected;
 }
 

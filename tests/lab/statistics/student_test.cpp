@@ -66,6 +66,15 @@ TEST_CASE("student: the interval of a mean is SciPy's") {
   CHECK(relative_error(*five->half_width, 0.36779420651764694) < 1e-10);
 }
 
+TEST_CASE("student: the interval of further values is SciPy's") {
+  // stats.t.ppf(0.975, 4) * s * sqrt(1 / further + 1 / 5)
+  CHECK(relative_error(*prediction_interval(kBase)->half_width, 0.9009081363200584) < 1e-10);
+  CHECK(relative_error(*prediction_interval(kBase, 2)->half_width, 0.6880799548147104) < 1e-10);
+  CHECK(prediction_interval(kBase)->mean == mean_interval(kBase)->mean);
+  CHECK(!prediction_interval({}));
+  CHECK(!prediction_interval(std::vector<double>{76.053})->half_width);
+}
+
 TEST_CASE("student: equal values have a half width of 0") {
   CHECK(*mean_interval(std::vector<double>{3, 3, 3})->half_width == 0);
   int unequal_means = 0;
