@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <system_error>
@@ -22,6 +23,7 @@
 #include "experiments/lab/cli/device_option.h"
 #include "experiments/lab/cli/output_file.h"
 #include "experiments/lab/ledger/page.h"
+#include "experiments/lab/ledger/printed.h"
 #include "experiments/lab/sweep/runner.h"
 #include "experiments/lab/sweep/signals.h"
 #include "experiments/lab/sweep/slurm.h"
@@ -36,11 +38,12 @@ constexpr auto stated_words(LedgerFormat) { return words<LedgerFormat>("text", "
 
 struct ClaimsCommand {
   std::vector<std::string> numbers;
-  std::string folder = "experiments/claims", output = "-";
+  std::optional<std::string> folder_given;
+  std::string folder, output = "-";
   DescriptorOptions descriptor;
   RunOptions options;
   double gflops = 0;
-  bool plan = false, run = false;
+  bool plan = false, run = false, printed = false;
   LedgerFormat format = LedgerFormat::text;
 
   int operator()() {
@@ -49,6 +52,9 @@ struct ClaimsCommand {
           "--run: writes to a folder of results, so it needs --out instead of --from; `normlab merge {} --out results` "
           "copies there what the archives hold",
           descriptor.from));
+    if (printed && (format == LedgerFormat::html || format == LedgerFormat::svg))
+      throw InputError(fmt::format("--printed: cannot be written as {}; use text, markdown or json", word_of(format)));
+    folder = folder_given.value_or(printed ? "experiments/printed" : "experiments/claims");
     const std::vector<std::filesystem::path> files = descriptors();
     if (plan) return print_plan(files);
     Inputs inputs = descriptor.inputs(nullptr);
@@ -63,51 +69,69 @@ struct ClaimsCommand {
         }
     const ResultStore store = descriptor.store();
     std::vector<LedgerLine> lines;
+    std::vector<PrintedSource> sources;
     for (const auto& file : files) {
       const Experiment experiment = load(file, store);
       note_tabled_seeds(experiment, store);
       inputs.insert(inputs.end(), experiment.files.begin(), experiment.files.end());
+      if (printed) {
+        PrintedSource source = judge_printed(experiment, store);
+        source.command = "normlab run " + file.string();
+        code = std::max(code, told(source.name, source.problems));
+        sources.push_back(std::move(source));
+        continue;
+      }
       for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda}) {
         const std::filesystem::path times = timings(experiment.stem, device);
         if (device != DeviceKind::cpu && !std::filesystem::exists(times)) continue;
         inputs.push_back(times);
         LedgerLine line = judge_claim(experiment, store, times);
         line.command = command_of(file, line.claim, device);
-        for (const std::string& problem : line.problems) {
-          tell("claim {}: {}\n", line.number, problem);
-          code = std::max(code, static_cast<int>(ExitCode::bad_input));
-        }
+        code = std::max(code, told("claim " + line.number, line.problems));
         lines.push_back(std::move(line));
       }
     }
-    write_output(output, rendered(lines), inputs);
+    write_output(output, printed ? rendered(sources) : rendered(lines), inputs);
     return code;
   }
 
  private:
   std::map<std::filesystem::path, Experiment> loaded_;
 
-  /// NN-name.json, in the order of their numbers; those of `numbers` only, if any.
+  static int told(const std::string& where, const std::set<std::string>& problems) {
+    for (const std::string& problem : problems) tell("{}: {}\n", where, problem);
+    return problems.empty() ? 0 : static_cast<int>(ExitCode::bad_input);
+  }
+
+  /// A claim's number, or the name of a descriptor of printed numbers. "" if the file is neither.
+  std::string name_of(const std::filesystem::path& path) const {
+    if (path.extension() != ".json") return "";
+    const std::string stem = path.stem().string();
+    if (printed) return stem;
+    if (stem.find_first_of("0123456789") != 0) return "";
+    const std::size_t zero = stem.find_first_not_of('0');
+    return stem.substr(std::min(zero, stem.size()), stem.find('-') - std::min(zero, stem.size()));
+  }
+
+  /// In the order of their numbers or names; those of `numbers` only, if any.
   std::vector<std::filesystem::path> descriptors() const {
     if (!std::filesystem::is_directory(folder))
       throw InputError(fmt::format("{}: no such folder of claims; give it with --claims", folder));
     std::vector<std::filesystem::path> files;
     std::vector<std::string> known;  // in the order of the files
-    const auto number_of = [](const std::filesystem::path& path) {
-      const std::string stem = path.stem().string();
-      const std::size_t zero = stem.find_first_not_of('0');
-      return stem.substr(std::min(zero, stem.size()), stem.find('-') - std::min(zero, stem.size()));
-    };
     for (const auto& path : list_folder(folder)) {
-      if (path.extension() != ".json" || path.filename().string().find_first_of("0123456789") != 0) continue;
-      known.push_back(number_of(path));
-      if (numbers.empty() || std::count(numbers.begin(), numbers.end(), number_of(path)) > 0) files.push_back(path);
+      const std::string name = name_of(path);
+      if (name.empty()) continue;
+      known.push_back(name);
+      if (numbers.empty() || std::count(numbers.begin(), numbers.end(), name) > 0) files.push_back(path);
     }
     for (const std::string& number : numbers)
       if (std::count(known.begin(), known.end(), number) == 0)
-        throw InputError(
-            fmt::format("{}: {} has no claim of this number; it has {}", number, folder, joined(known, ", ")));
-    if (files.empty()) throw InputError(fmt::format("{}: has no descriptors NN-name.json", folder));
+        throw InputError(fmt::format("{}: {} has no {}; it has {}", number, folder,
+                                     printed ? "descriptor of this name" : "claim of this number",
+                                     joined(known, ", ")));
+    if (files.empty())
+      throw InputError(fmt::format("{}: has no descriptors {}.json", folder, printed ? "NAME" : "NN-name"));
     return files;
   }
 
@@ -125,7 +149,8 @@ struct ClaimsCommand {
   }
   Experiment load(const std::filesystem::path& file, const ResultStore& store) {
     Experiment experiment = next_stage(loaded(file), store);
-    if (experiment.claim.empty()) throw InputError(fmt::format("{}: has no \"claim\"", file.string()));
+    if (printed ? experiment.printed.empty() : experiment.claim.empty())
+      throw InputError(fmt::format("{}: has no \"{}\"", file.string(), printed ? "printed" : "claim"));
     return experiment;
   }
 
@@ -152,10 +177,11 @@ struct ClaimsCommand {
     std::set<std::string> counted;
     double total = 0;
     std::string disturbance;
-    print_text("{:<4}{:<44}{:>7}{:>7}{:>14}\n", "#", "claim", "trials", "left", "one core");
+    print_text("{:<4}{:<44}{:>7}{:>7}{:>14}\n", printed ? "" : "#", printed ? "descriptor" : "claim", "trials", "left",
+               "one core");
     for (const auto& file : files) {
       Experiment experiment = load(file, store);
-      if (experiment.claim.tests.empty() || !experiment.claim.bench.empty()) continue;
+      if (!printed && (experiment.claim.tests.empty() || !experiment.claim.bench.empty())) continue;
       const TrialsAhead ahead = trials_ahead(experiment);
       experiment.trials.insert(experiment.trials.end(), ahead.certain.begin(), ahead.certain.end());
       std::vector<std::size_t> left;
@@ -166,23 +192,23 @@ struct ClaimsCommand {
       double seconds = 0;
       for (const std::size_t t : left) seconds += times.seconds(t, times.cost(experiment.trials[t].config));
       total += seconds;
-      const std::string stem = file.stem().string();
-      print_text("{:<4}{:<44}{:>7}{:>7}{:>14}{}\n", stem.substr(0, stem.find('-')),
-                 shorten_middle(stem.substr(stem.find('-') + 1), 43), experiment.trials.size(), left.size(),
-                 left.empty() ? "" : long_duration_text(seconds),
+      const std::string stem = file.stem().string(), number = printed ? "" : stem.substr(0, stem.find('-'));
+      print_text("{:<4}{:<44}{:>7}{:>7}{:>14}{}\n", number,
+                 shorten_middle(printed ? stem : stem.substr(number.size() + 1), 43), experiment.trials.size(),
+                 left.size(), left.empty() ? "" : long_duration_text(seconds),
                  ahead.most() > 0 ? fmt::format(", and up to {} more", plural(ahead.most(), "trial")) : "");
       if (disturbance.empty()) disturbance = times.disturbance();
     }
-    print_text("\n{} of one core in all. A trial that several claims need is counted once.\n",
-               long_duration_text(total));
+    print_text("\n{} of one core in all. A trial that several {} need is counted once.\n", long_duration_text(total),
+               printed ? "descriptors" : "claims");
     if (!disturbance.empty()) print_text("Estimated while {}.\n", disturbance);
     return 0;
   }
 
   int run_missing(const std::filesystem::path& file) {
     const Experiment& experiment = loaded(file);
-    if (experiment.claim.tests.empty()) return 0;
-    if (!experiment.claim.bench.empty()) return time_missing(experiment);
+    if (!printed && experiment.claim.tests.empty()) return 0;
+    if (!printed && !experiment.claim.bench.empty()) return time_missing(experiment);
     options.out = descriptor.out;
     options.data = descriptor.data_root();
     const RunSummary summary = run_experiment(experiment, options);
@@ -223,6 +249,12 @@ struct ClaimsCommand {
     return parse_strict_json(text, "normlab " + line);
   }
 
+  std::string rendered(const std::vector<PrintedSource>& sources) const {
+    if (format == LedgerFormat::markdown) return printed_numbers_markdown(sources);
+    if (format == LedgerFormat::json) return printed_numbers_json(sources).dump(2) + "\n";
+    return printed_numbers_text(sources, text_columns());
+  }
+
   std::string rendered(const std::vector<LedgerLine>& lines) const {
     switch (format) {
       case LedgerFormat::markdown:
@@ -246,8 +278,13 @@ void add_claims(Command& app) {
       "claims",
       "print what the results say about the claims of publications: estimate, interval and verdict; with numbers of "
       "claims also their details");
-  command.add_option("numbers", claims.numbers, "numbers of claims (default: all)");
-  command.add_option("--claims", claims.folder, "folder of the claims' descriptors, NN-name.json").show_default();
+  command.add_option("numbers", claims.numbers,
+                     "numbers of claims, or with --printed names of descriptors (default: all)");
+  command.add_flag("--printed", claims.printed,
+                   "instead of claims, compare accuracies that public repositories print for their recipes");
+  command.add_option("--claims", claims.folder_given,
+                     "folder of the claims' descriptors, NN-name.json (default: experiments/claims; with --printed "
+                     "experiments/printed, NAME.json)");
   claims.descriptor.add_reading(command);
   claims.descriptor.add_out_or_from(command);
   Option plan = command.add_flag("--plan", claims.plan, "print the cost of the missing trials instead");
@@ -265,7 +302,8 @@ void add_claims(Command& app) {
   command.add_choice("--format", claims.format, "output format");
   command.add_output(Output::stream, "-o,--output", claims.output, "file to write; -: standard output").show_default();
   command.footer(
-      "A verdict is computed from results and concerns the scale and the length of training that were run. Exit code "
+      "A verdict is computed from results and concerns the scale and the length of training that were run. --printed has "
+      "no html and no svg. Exit code "
       "2: some results cannot be read or lack a measurement; standard error names them.");
   command.examples({"normlab claims --from docs/results/claims", "normlab claims 2 9 --run --data ~/data"});
 }

@@ -37,6 +37,7 @@ void read_blocks(Design& design, Problems& problems, Experiment& out) {
   read("probes", out.probes);
   read("paper", out.paper);
   read("claim", out.claim);
+  read("printed", out.printed);
   const JsonMember* seeds = design.root.find("seeds");
   if (seeds == nullptr) return;
   if (!seeds->value.is_object()) return read("seeds", design.seeds);

@@ -78,6 +78,9 @@ Experiment expand(Design design, Experiment out, std::span<const std::string> se
   require_two_stage_metric(design, found.rows, problems);
   starts.write(out.whole);
   add_rows(std::move(design), std::move(found), out);
+  for (const PrintedNumber& number : out.printed.numbers)
+    if (number.where.empty() && out.rows.size() > 1 && sets.empty())  // --set may add rows
+      throw InputError(concat(number.place, ": needs \"where\", which selects one of the ", out.rows.size(), " rows"));
   for (const Trial& trial : out.trials)  // a training in epochs is checked once its data are loaded
     if (trial.config.train.steps > 0)
       require_within_training(out.probes, trial.config.train.steps, "the training of " + trial.label);

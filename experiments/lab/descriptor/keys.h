@@ -65,6 +65,10 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
      "\"source\", \"short\", \"says\", \"paraphrase\", \"printed\", \"reading\", \"scale\", \"scale_note\", "
      "\"bench\", \"repeat\" and \"tests\": a statement of a publication and the tests of these results that decide it, "
      "for `normlab claims`; changes no result"},
+    {"printed", "object",
+     "\"repository\", \"commit\", \"file\", \"numbers\", a list of {\"where\", \"value\", \"evaluation\", \"rerun\"}, "
+     "\"differs\", \"images\" and \"images_note\": percentages that a public repository prints for this recipe, for "
+     "`normlab claims --printed`; not inherited; changes no result"},
     {"extends", "string",
      "path of another descriptor, relative to this file, or \"recipe:NAME\"; keys given here take precedence"},
     {"checkpoint", "object", "how often a running trial is saved; changes no result"},

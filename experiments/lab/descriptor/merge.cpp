@@ -149,6 +149,8 @@ class Chain {
     root.remove("extends");
     JsonNode merged = load_base(file, target);
     if (target.text.starts_with(kRecipePrefix)) merged.remove("about");  // a recipe's "about" does not apply here
+    // What is printed for the base is not printed for these settings.
+    merged.remove("printed");
     merge_over(merged, root);
     merged.at = root.at;
     return merged;

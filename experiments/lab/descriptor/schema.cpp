@@ -99,6 +99,7 @@ JsonNode top_level_schemas() {
                  {"probes", Form<ProbeConfig>::schema({})},
                  {"paper", Form<PaperConfig>::schema({})},
                  {"claim", Form<TestedClaim>::schema({})},
+                 {"printed", Form<PrintedNumbers>::schema({})},
                  {"placements", placements},
                  {"norms", norms},
                  {"benchmarks", object({{"type", "object"}, {"additionalProperties", closed_object(benchmark)}})},

@@ -33,11 +33,7 @@ void read_cells(FieldReader& in, const JsonNode& cells, PrintedFigures& figures)
                 concat(single ? "expected a number" : "expected [baseline, value]", ", got ", describe(cell.value)));
       continue;
     }
-    for (const JsonNode& number : numbers) {
-      const std::string written = number.kind == JsonKind::real ? number.text : "";
-      const std::size_t point = written.find('.');
-      if (point != written.npos) figures.decimals = std::max(figures.decimals, int(written.size() - point - 1));
-    }
+    for (const JsonNode& number : numbers) figures.decimals = std::max(figures.decimals, decimals_of(number));
     const double first = numbers.front().number(), last = numbers.back().number();
     if (figures.as == PrintedAs::ratio && first == 0) in.report(cell.value.at, "a ratio to 0 has no value");
     figures.values.emplace_back(cell.key, figures.as == PrintedAs::difference ? last - first

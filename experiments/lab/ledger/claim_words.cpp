@@ -72,20 +72,20 @@ std::string cells_text(const TestedClaim& claim) {
          claim.printed.where + ")";
 }
 
-std::string runs_text(const LedgerLine& line) {
-  const bool timed = !line.claim.bench.empty();
-  std::string text = fmt::format("{} of {}", line.done, plural(line.runs, timed ? "repetition" : "run"));
-  if (!line.archives.empty()) text += " in " + joined(std::vector(line.archives.begin(), line.archives.end()), ", ");
+}  // namespace
+
+std::string runs_text(const RunOrigins& origins, std::string_view one) {
+  std::string text = fmt::format("{} of {}", origins.done, plural(origins.runs, one));
+  if (!origins.archives.empty())
+    text += " in " + joined(std::vector(origins.archives.begin(), origins.archives.end()), ", ");
   std::vector<std::string> machines;
-  for (const auto& [name, runs] : line.machines)
-    machines.push_back(line.machines.size() > 1 ? fmt::format("{} ({})", name, runs) : name);
+  for (const auto& [name, runs] : origins.machines)
+    machines.push_back(origins.machines.size() > 1 ? fmt::format("{} ({})", name, runs) : name);
   if (!machines.empty()) text += ", trained on " + joined(machines, ", ");
-  if (line.uncommitted > 0)
-    text += fmt::format("; {} of them by programs built from uncommitted sources", line.uncommitted);
+  if (origins.uncommitted > 0)
+    text += fmt::format("; {} of them by programs built from uncommitted sources", origins.uncommitted);
   return text + ".";
 }
-
-}  // namespace
 
 std::string text_of(const TestedClaim& claim) { return claim.source.substr(0, claim.source.find_first_of(",;")); }
 
@@ -201,7 +201,7 @@ std::vector<std::pair<std::string, std::string>> claim_facts(const LedgerLine& l
   add("Where it ends", where_it_ends(line));
   add("Caveat", claim.scale_note);
   add("Seeds", line.raised_seeds);
-  if (line.runs > 0) add("Runs", runs_text(line));
+  if (line.runs > 0) add("Runs", runs_text(line, claim.bench.empty() ? "run" : "repetition"));
   if (!line.command.empty()) add("Command", line.command);
   return facts;
 }

@@ -106,35 +106,11 @@ class ClaimJudge {
   /// How many runs there are, and where they are from.
   void note_runs() {
     for (const std::size_t r : rows_)
-      for (const std::size_t t : experiment_.rows[r].trials) {
-        ++line_.runs;
-        const TrialFolder folder = store_.trial(experiment_.trials[t].id);
-        if (!folder.finished()) continue;
-        ++line_.done;
-        note_origin(folder);
-      }
+      for (const std::size_t t : experiment_.rows[r].trials) line_.add(store_.trial(experiment_.trials[t].id));
     if (!timed_) return;
     for (const Estimate& e : line_.estimates) line_.done = std::max(line_.done, e.n);
     line_.runs = std::max({line_.claim.repeat, line_.done, last_repetition_});  // a line may have been removed
     if (line_.done > 0) line_.archives.insert(timings_.filename().string());
-  }
-
-  void note_origin(const TrialFolder& folder) {
-    if (const ExportedTrial* exported = folder.exported()) {
-      const std::string file = exported->where.substr(0, exported->where.rfind(':'));
-      line_.archives.insert(std::filesystem::path(file).filename().string());
-    }
-    const std::optional<TrialResult> result = folder.load_result();
-    if (!result) return;
-    if (std::string copy = jpeg_copy_of(*result); !copy.empty()) line_.copies.insert(std::move(copy));
-    const auto stated = [&](const char* key) {
-      const std::string* value = result->stated(key);
-      return value == nullptr ? std::string() : *value;
-    };
-    std::string machine = stated("gpu");
-    if (machine.empty()) machine = stated("cpu");
-    ++line_.machines[machine.empty() ? "unknown" : machine];
-    line_.uncommitted += stated("version").find("-dirty") != std::string::npos;
   }
 
   const Experiment& experiment_;
@@ -219,6 +195,27 @@ bool follows_from(const std::vector<std::string>& axis, const std::vector<std::v
 }
 
 }  // namespace
+
+void RunOrigins::add(const TrialFolder& folder) {
+  ++runs;
+  if (!folder.finished()) return;
+  ++done;
+  if (const ExportedTrial* exported = folder.exported()) {
+    const std::string file = exported->where.substr(0, exported->where.rfind(':'));
+    archives.insert(std::filesystem::path(file).filename().string());
+  }
+  const std::optional<TrialResult> result = folder.load_result();
+  if (!result) return;
+  if (std::string copy = jpeg_copy_of(*result); !copy.empty()) copies.insert(std::move(copy));
+  const auto stated = [&](const char* key) {
+    const std::string* value = result->stated(key);
+    return value == nullptr ? std::string() : *value;
+  };
+  std::string machine = stated("gpu");
+  if (machine.empty()) machine = stated("cpu");
+  ++machines[machine.empty() ? "unknown" : machine];
+  uncommitted += stated("version").find("-dirty") != std::string::npos;
+}
 
 std::optional<double> timing_value(const nlohmann::json& document, const std::string& name) {
   double sum = 0;

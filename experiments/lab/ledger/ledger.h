@@ -103,26 +103,33 @@ struct Doubling {
   bool within = false;  // the interval lies within +-margin
 };
 
-struct LedgerLine {
+/// Runs that a verdict needs, and where those that ended are from.
+struct RunOrigins {
+  std::size_t runs = 0, done = 0;               // needed, and ended (of a timing: repetitions)
+  std::set<std::string> archives;               // files that hold the results
+  std::map<std::string, std::size_t> machines;  // and the number of runs that each trained
+  std::size_t uncommitted = 0;                  // runs of programs that were built from uncommitted sources
+  std::set<std::string> copies;                 // jpeg_copy_of() the results
+
+  /// Counts a run that is needed.
+  void add(const TrialFolder& folder);
+};
+
+struct LedgerLine : RunOrigins {
   std::string number, name, command;  // "2"; "02-dual-patchnorm", the file's stem; what runs it
   std::string device;                 // of timings on a GPU, its name: "NVIDIA H200"
   TestedClaim claim;
   Verdict verdict = Verdict::not_run;
   std::vector<Estimate> estimates;  // of all tests
-  std::size_t runs = 0, done = 0;   // that the tests need, and that ended (of a timing: repetitions)
   /// The verdict of each length of training, if there are several: "4 epochs".
   std::vector<std::pair<std::string, Verdict>> by_length;
   std::vector<Doubling> doublings;  // of gains at their two longest lengths
   /// The longest trainings alone decide the claim as all do, all estimates are gains, and each has a doubling within
   /// its margin. Otherwise the verdict concerns the lengths of training that were run.
   bool ends = false;
-  std::set<std::string> archives;               // files that hold the results
-  std::map<std::string, std::size_t> machines;  // and the number of runs that each trained
-  std::size_t uncommitted = 0;                  // runs of programs that were built from uncommitted sources
-  std::set<std::string> copies;                 // jpeg_copy_of() the results
-  bool more_to_come = false;                    // the results at hand lead to more runs
-  std::string raised_seeds;                     // a sentence, if seeds were added after results had been read
-  std::set<std::string> problems;               // results that cannot be read, or lack what a test reads
+  bool more_to_come = false;       // the results at hand lead to more runs
+  std::string raised_seeds;        // a sentence, if seeds were added after results had been read
+  std::set<std::string> problems;  // results that cannot be read, or lack what a test reads
 };
 
 /// Fills in `by_length`, `doublings` and `ends` from the estimates. The intervals of all doublings of a claim hold

@@ -16,7 +16,7 @@
 namespace normlab {
 namespace {
 
-constexpr std::size_t kWidestTable = 100, kWidestPrinted = 24, kWidestMarkdown = 120;
+constexpr std::size_t kWidestPrinted = 24;
 using LedgerLines = std::vector<const LedgerLine*>;
 
 /// The claims of each text in the order of their first claims; within a text by verdict.
@@ -114,27 +114,6 @@ std::vector<std::vector<std::string>> claim_table(const LedgerLines& lines) {
   return rows;
 }
 
-/// Columns as wide as their widest cell; the second one is cut where the line would be wider than `width`.
-std::string text_table(const std::vector<std::vector<std::string>>& rows, std::size_t width) {
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const auto& row : rows)
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
-  std::size_t all = 2 * (widths.size() - 1);
-  for (const std::size_t column : widths) all += column;
-  if (all > width) widths[1] = std::max<std::size_t>(8, widths[1] - std::min(widths[1], all - width));
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      const std::string cell = c == 1 ? shorten_middle(row[c], widths[c]) : row[c];
-      line += cell + std::string(widths[c] + 2 - std::min(widths[c] + 2, display_width(cell)), ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
-  }
-  return out;
-}
-
 /// Estimates further from their bound are drawn at the edge, and say so.
 constexpr double kEdge = 8;
 
@@ -173,6 +152,26 @@ ChartLane lane_of(const LedgerLine& line, const Estimate& e) {
 
 }  // namespace
 
+std::string text_table(const std::vector<std::vector<std::string>>& rows, std::size_t width, std::size_t cut) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
+  std::size_t all = 2 * (widths.size() - 1);
+  for (const std::size_t column : widths) all += column;
+  if (all > width) widths[cut] = std::max<std::size_t>(8, widths[cut] - std::min(widths[cut], all - width));
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const std::string cell = c == cut ? shorten_middle(row[c], widths[c]) : row[c];
+      line += cell + std::string(widths[c] + 2 - std::min(widths[c] + 2, display_width(cell)), ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
 std::string ledger_text(const std::vector<LedgerLine>& lines, std::size_t width, bool details) {
   std::string out;
   const auto add = [&](const std::string& text, std::size_t indent) {
@@ -182,7 +181,7 @@ std::string ledger_text(const std::vector<LedgerLine>& lines, std::size_t width,
   for (const auto& [text, group] : by_text(lines)) {
     out += "\n";
     add(text, 0);
-    out += text_table(claim_table(group), std::min(width, kWidestTable));
+    out += text_table(claim_table(group), std::min(width, kWidestTable), 1);
   }
   if (!details) return out;
   for (const LedgerLine& line : lines) {

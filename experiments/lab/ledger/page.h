@@ -42,6 +42,15 @@ std::string finding(const LedgerLine& line);
 /// "undecided: about 34 seeds would decide it".
 std::string verdict_text(const LedgerLine& line);
 
+/// "3 of 5 runs in a.jsonl, trained on NVIDIA H200."
+std::string runs_text(const RunOrigins& origins, std::string_view one);
+
+/// Columns as wide as their widest cell; column `cut` is cut where a line would be wider than `width`.
+std::string text_table(const std::vector<std::vector<std::string>>& rows, std::size_t width, std::size_t cut);
+
+/// The widest table, and the widest line of Markdown.
+inline constexpr std::size_t kWidestTable = 100, kWidestMarkdown = 120;
+
 /// A sentence of a test: "Each gain of placement = dpn is at least 0 points."
 std::string test_sentence(const ClaimTest& test);
 

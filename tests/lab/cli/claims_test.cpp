@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "experiments/lab/base/files.h"
@@ -141,6 +142,77 @@ TEST_CASE("claims: the descriptors of experiments/claims pass, and no number is 
   std::sort(numbers.begin(), numbers.end());
   CHECK(std::adjacent_find(numbers.begin(), numbers.end()) == numbers.end());
   CHECK(numbers.back() == 50);
+}
+
+TEST_CASE("claims: --printed trains what is missing, and compares it from folders and archives alike") {
+  const Claims made;
+  const fs::path quick = made.claims / "quick.json", archive = made.folder / "archive/quick.jsonl";
+  std::ofstream(quick) << R"({"dataset": {"name": "shapes", "train_images": 40, "eval_images": 40},
+    "model": {"kind": "vit", "patch_size": 8, "embed_dim": 8, "depth": 1, "num_heads": 1},
+    "train": {"steps": 8, "batch_size": 10}, "seeds": 5,
+    "printed": {"repository": "a/b", "commit": "0123abc", "file": "README.md",
+                "numbers": [{"value": 99.5, "evaluation": "unstated"}]}})";
+  const std::string out = " --out " + made.out.string(), json = "--printed quick --format json ";
+  const auto number = [](const Finished& done) { return nlohmann::json::parse(done.out)["printed"].at(0); };
+  CHECK(number(made.call(json + out))["verdict"] == "not run");
+  const Finished plan = made.call("--printed quick --plan --gflops 100" + out);
+  CHECK_MESSAGE(plan.code == 0, plan.err);
+  CHECK(has(plan.out, "quick"));
+  const Finished ran = made.call(json + "--run --threads 1" + out);
+  REQUIRE_MESSAGE(ran.code == 0, ran.err);
+  CHECK(has(ran.err, "quick: 5 of 5 trials done"));
+  CHECK(number(ran)["last"]["n"] == 5);
+  CHECK(number(ran)["best"]["mean"].get<double>() >= number(ran)["last"]["mean"].get<double>());
+  CHECK(number(ran)["verdict"] != "not run");
+
+  fs::create_directories(archive.parent_path());
+  const std::string exported = "export " + quick.string() + out + " -o " + archive.string();
+  const std::string from = json + "--from " + archive.parent_path().string();
+  REQUIRE(run_program(made.folder, exported + " --full").code == 0);
+  CHECK(made.call(from).out == ran.out);
+  fs::remove(archive);
+  REQUIRE(run_program(made.folder, exported).code == 0);
+  const Finished without = made.call(from);
+  CHECK_MESSAGE(without.code == 0, without.err);
+  CHECK(number(without)["last"] == number(ran)["last"]);
+  CHECK(number(without)["best"]["n"] == 0);
+  CHECK(number(without)["verdict"] == "open");
+  CHECK(has(number(without)["why"].get<std::string>(), "5 of 5 runs without a curve"));
+
+  for (const auto& [words, part] :
+       {std::pair{"--printed --format html", "--printed: cannot be written as html; use text, markdown or json"},
+        {"--printed --format svg", "--printed: cannot be written as svg"},
+        {"--printed quack", "quack: "},
+        {"--printed quack", "has no descriptor of this name; it has 03-rate, 12-speed, quick"},
+        {"--printed 03-rate", "03-rate.json: has no \"printed\""},
+        {"--printed --run --from docs", "--run: writes to a folder of results"},
+        {"quick", "has no claim of this number"}}) {
+    const Finished done = made.call(words);
+    CAPTURE(part);
+    CHECK(done.code == 2);
+    CHECK(done.out.empty());
+    CHECK_MESSAGE(has(done.err, part), done.err);
+  }
+}
+
+TEST_CASE("claims: the descriptors of experiments/printed pass, and have the sizes that their sources print") {
+  const TemporaryFolder folder;
+  std::map<std::string, const char*> parameters{{"s_chh_fashion_mnist", "210058 parameters"},  // 210k
+                                                {"s_chh_cifar10", "827530 parameters"},        // 820k
+                                                {"tintn", "119098 parameters"},                // not printed
+                                                {"dyt_study", "4771082 parameters"}};          // 4.771 million
+  for (const fs::path& file : list_folder("experiments/printed")) {
+    CAPTURE(file);
+    const Finished done = run_program(folder, "check " + file.string());
+    CHECK_MESSAGE(done.code == 0, done.err);
+    REQUIRE(parameters.contains(file.stem().string()));
+    CHECK(has(run_program(folder, "explain --init " + file.string()).out, parameters.at(file.stem().string())));
+    parameters.erase(file.stem().string());
+    const auto descriptor = nlohmann::json::parse(read_file(file));
+    CHECK(descriptor.value("seeds", 5) == 5);
+    CHECK(descriptor["printed"]["commit"].get<std::string>().size() == 40);
+  }
+  CHECK(parameters.empty());
 }
 
 TEST_CASE("claims: timings of --device cuda are the GPU's, in a file of their own") {
