@@ -144,11 +144,12 @@ TEST_CASE("batches: images that are not mixed have labels alone") {
 
 TEST_CASE("batches: from mix.off_epoch on images are not mixed, and targets are smoothed labels") {
   const ImageSet images = shapes(50);
-  TrialConfig c = everything(), plain = c;
+  const TrialConfig mixing = everything();
+  TrialConfig c = mixing, plain = mixing;
   c.train.augment.mix.off_epoch = 1;
   plain.train.augment.mix = {};
   ShardPool pool(1);
-  BatchSource off(c, images, images, DType::f32), mixed(everything(), images, images, DType::f32),
+  BatchSource off(c, images, images, DType::f32), mixed(mixing, images, images, DType::f32),
       unmixed(plain, images, images, DType::f32);
   const std::int64_t last = off.steps().per_epoch - 1;
   CHECK(bytes_of(off.training(last, pool).images) == bytes_of(mixed.training(last, pool).images));

@@ -77,7 +77,7 @@ def policy_lines(dialect, steps, run):
         for j, (name, _, key, argument) in enumerate(pair):
             seen.setdefault((name, float(argument)), (i, j, key, argument))
     for (name, _), (i, j, key, argument) in seen.items():
-        for sign in signs(name):
+        for sign in signs(name)[: 1 if (dialect, name) == ("deepvoltaire", "Rotate") else 2]:  # which turns one way
             yield f"{dialect}_pixels {i} {j} {sign} {fnv([run(name, key, argument, sign)])}"
 
 
