@@ -292,12 +292,12 @@ TEST_CASE("vector widths: steps of each optimiser are the CPU's") {
     double* const ratio = run.memory({1}, DType::f64).data<double>();
     *ratio = 0.75;
     const AdamWSettings adamw{0.8, 0.98, 1e-3, 0.1};
-    for (const UpdateRule& rule :
-         {UpdateRule{adamw}, UpdateRule{AdamSettings{0.8, 0.98, 1e-3, 0.1}}, UpdateRule{SgdSettings{0.9, 0.1, true}}, UpdateRule{LionSettings{0.9, 0.99, 0.1}},
-          UpdateRule{BigVisionAdamSettings{0.8, 0.98, 1e-3, 0.1, MomentProduct::rounded}},
-          UpdateRule{BigVisionAdamSettings{0.8, 0.98, 1e-3, 0.1, MomentProduct::wide}},
-          UpdateRule{MomentumSettings{0.9, 0.1, false, MomentProduct::constant}},
-          UpdateRule{LambSettings{adamw, true, ratio}}})
+    for (const UpdateRule& rule : {UpdateRule{adamw}, UpdateRule{AdamSettings{0.8, 0.98, 1e-3, 0.1}},
+                                   UpdateRule{SgdSettings{0.9, 0.1, true}}, UpdateRule{LionSettings{0.9, 0.99, 0.1}},
+                                   UpdateRule{BigVisionAdamSettings{0.8, 0.98, 1e-3, 0.1, MomentProduct::rounded}},
+                                   UpdateRule{BigVisionAdamSettings{0.8, 0.98, 1e-3, 0.1, MomentProduct::wide}},
+                                   UpdateRule{MomentumSettings{0.9, 0.1, false, MomentProduct::constant}},
+                                   UpdateRule{LambSettings{adamw, true, ratio}}})
       for (const bool narrow : {false, true}) {
         const bool may_be_narrow = std::holds_alternative<BigVisionAdamSettings>(rule.settings) ||
                                    std::holds_alternative<MomentumSettings>(rule.settings);

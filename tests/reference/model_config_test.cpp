@@ -121,8 +121,7 @@ void read_rates(ObjectReader& reader, ViTConfig& c) {
     if (static_cast<std::int64_t>(list.size()) != c.depth) drop.fail("drop_path", "expected one rate a block");
     c.drop_path = list.back();
     for (std::int64_t i = 0; i < c.depth; ++i)
-      if (const double ours = drop_path_rate(c, i, c.depth);
-          std::abs(ours - list[static_cast<std::size_t>(i)]) > 1e-12)
+      if (const double ours = drop_path_rate(c, i, c.depth); std::abs(ours - list[static_cast<std::size_t>(i)]) > 1e-12)
         drop.fail("drop_path", concat("block ", i, " has rate ", list[static_cast<std::size_t>(i)],
                                       ", the linear rule gives ", ours));
   }

@@ -90,13 +90,13 @@ std::vector<std::string> fixed_paths(const Design& design, bool joint) {
   std::vector<std::string> paths, free;
   for (const Grid& grid : design.grids)
     for (const AxisGroup& group : grid.groups) {
-      const bool is_fixed = std::any_of(group.begin(), group.end(), [&](const Axis& axis) {
-        return find_value(fixed, axis.path) != nullptr;
-      });
+      const bool is_fixed = std::any_of(group.begin(), group.end(),
+                                        [&](const Axis& axis) { return find_value(fixed, axis.path) != nullptr; });
       for (const Axis& axis : group)
         (find_value(fixed, axis.path) != nullptr || (joint && is_fixed) ? paths : free).push_back(axis.path);
     }
-  std::erase_if(paths, [&](const std::string& path) { return std::find(free.begin(), free.end(), path) != free.end(); });
+  std::erase_if(paths,
+                [&](const std::string& path) { return std::find(free.begin(), free.end(), path) != free.end(); });
   return paths;
 }
 
@@ -180,8 +180,7 @@ GridRows read_rows(Design& design, StartSources& starts, Problems& problems) {
     problems.add(design.position_of("exclude"), "/exclude", "excludes every combination; leave at least one");
   problems.throw_if_any_or_unused();
   if (design.baseline)
-    for (const bool joint : {false, true})
-      match_baselines(design, fixed_paths(design, joint), !joint, out.rows);
+    for (const bool joint : {false, true}) match_baselines(design, fixed_paths(design, joint), !joint, out.rows);
   mark_apart(design, out.rows, problems);
   return out;
 }

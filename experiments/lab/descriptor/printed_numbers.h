@@ -35,8 +35,8 @@ struct Rerun {
 template <std::same_as<Rerun> T>
 constexpr auto rows_of(const T*) {
   constexpr Range kValues{.low = 1, .expected = "a list of one percentage or more, each from 1 to 100"};
-  return std::tuple{field("values", &T::values, "", kValues).needed(), field("evaluation", &T::evaluation).needed(),
-                    field("how", &T::how, "", kNotEmpty).needed()};
+  return Fields{field("values", &T::values, "", kValues).needed(), field("evaluation", &T::evaluation).needed(),
+                field("how", &T::how, "", kNotEmpty).needed()};
 }
 
 struct PrintedNumber {
@@ -48,8 +48,8 @@ struct PrintedNumber {
 };
 template <std::same_as<PrintedNumber> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field("where", &T::where, "", kNotEmpty), field("value", &T::value).needed(),
-                    field("evaluation", &T::evaluation).needed(), field("rerun", &T::rerun)};
+  return Fields{field("where", &T::where, "", kNotEmpty), field("value", &T::value).needed(),
+                field("evaluation", &T::evaluation).needed(), field("rerun", &T::rerun)};
 }
 
 /// same: the results are of the images that the source used.
@@ -70,15 +70,15 @@ struct PrintedNumbers {
 };
 template <std::same_as<PrintedNumbers> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field("repository", &T::repository, "", kNotEmpty).needed(),
-                    field("commit", &T::commit).needed(),
-                    field("file", &T::file, "", kNotEmpty).needed(),
-                    field("numbers", &T::numbers, "", kNotEmpty).needed(),
-                    field("differs", &T::differs, "", {.low = 1, .expected = "a list of one sentence or more"}),
-                    field("images", &T::images),
-                    field("images_note", &T::images_note, "", kNotEmpty)
-                        .when({[](const T& printed) { return printed.images == PrintedImages::other; },
-                               "only other images need a note; write \"images\": \"other\" beside it"})};
+  return Fields{field("repository", &T::repository, "", kNotEmpty).needed(),
+                field("commit", &T::commit).needed(),
+                field("file", &T::file, "", kNotEmpty).needed(),
+                field("numbers", &T::numbers, "", kNotEmpty).needed(),
+                field("differs", &T::differs, "", {.low = 1, .expected = "a list of one sentence or more"}),
+                field("images", &T::images),
+                field("images_note", &T::images_note, "", kNotEmpty)
+                    .when({[](const T& printed) { return printed.images == PrintedImages::other; },
+                           "only other images need a note; write \"images\": \"other\" beside it"})};
 }
 
 }  // namespace normlab

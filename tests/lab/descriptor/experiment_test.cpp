@@ -223,8 +223,9 @@ TEST_CASE("descriptor: a setting that moves together with the baseline's axis ne
   CHECK(baselines(concat("{", joint, "}")) == std::vector{0, 0, 0});
   CHECK(baselines(concat("{\"model.depth\": [1, 2], ", joint, "}")) == std::vector{0, 0, 0, 3, 3, 3});
   // A baseline that agrees in all settings comes first, and of two that do not, none is chosen.
-  CHECK(baselines(R"({"model.placement,model.mlp_dim": [["pre_pre", 64], ["pre_pre", 60], ["dpn", 60], ["dpn", 62]]})") ==
-        std::vector{0, 1, 1, -1});
+  CHECK(
+      baselines(R"({"model.placement,model.mlp_dim": [["pre_pre", 64], ["pre_pre", 60], ["dpn", 60], ["dpn", 62]]})") ==
+      std::vector{0, 1, 1, -1});
   // By itself, it is an axis as any other.
   CHECK(baselines(concat("[{", joint, R"(}, {"model.placement": ["dpn"], "model.mlp_dim": [32]}])")) ==
         std::vector{0, -1, -1, -1});

@@ -50,7 +50,8 @@ TEST_CASE("descriptor: milestones rise, lie within the training and change the r
         std::string::npos);
   CHECK(files.problems(R"({"train": {"schedule": {"milestones": [4]}}})") ==
         "d.json:1:25: /train/schedule/milestones: a cosine schedule has no milestones");
-  CHECK(files.problems(R"({"dataset": {"name": "gratings", "train_images": 1000},
+  CHECK(files
+            .problems(R"({"dataset": {"name": "gratings", "train_images": 1000},
     "train": {"epochs": 5, "batch_size": 100,
               "schedule": {"name": "milestones", "milestones": [3, 5], "decay_factor": 0.1}}})")
             .find("the training ends before epoch 5, after 50 steps of 10 an epoch; remove it") != std::string::npos);
