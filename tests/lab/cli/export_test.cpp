@@ -274,7 +274,9 @@ TEST_CASE("export: the tables of docs/results.md are those of the files that it 
         "norms_by_depth.json" + with_file + "norms_by_depth.jsonl" + gains + "depth",
         "norms_by_optimizer.json" + with_file + "norms_by_optimizer.jsonl" + gains + "name",
         "formula_search.json" + with_file + "formula_search.jsonl" + gains + "p",
-        "activations.json" + with_file + "activations.jsonl --rows activation --cols placement --cells gain"}) {
+        "activations.json" + with_file + "activations.jsonl --rows activation --cols placement --cells gain",
+        "norms_2026.json" + with_file + "norms_2026.jsonl --where 'mlp = plain'" + gains + "rotary",
+        "norms_2026.json" + with_file + "norms_2026.jsonl --where 'mlp = gated'" + gains + "rotary"}) {
     CAPTURE(words);
     const Finished table = run_program(folder, "table experiments/" + words);
     CHECK_MESSAGE(table.code == 0, table.err);
