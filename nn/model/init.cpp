@@ -70,7 +70,9 @@ InitRule weight(const ViTConfig& c, const ParameterInfo& info) {
   if (info.role == Role::head && c.task == Task::segment)
     return {.distribution = Distribution::truncated_normal, .scale = 0.02, .cut = 2, .source = "Segmenter"};
   if (info.role == Role::patch_embed)
-    return init.patch_embed == PatchInit::lecun ? lecun(in, init.truncation) : by_fan_in(in);
+    return init.patch_embed == PatchInit::lecun    ? lecun(in, init.truncation)
+           : init.patch_embed == PatchInit::normal ? timm_normal()
+                                                   : by_fan_in(in);
   if (is_head(info.role) && init.head != HeadInit::base)
     return init.head == HeadInit::zero ? constant(0) : xavier(in, out);
   if (is_qkv(info.role) && init.qkv != QkvInit::base)
@@ -85,7 +87,7 @@ InitRule bias(const ViTConfig& c, const ParameterInfo& info) {
   if (is_head(info.role) && (c.head_bias_init != 0.0 || c.task == Task::segment)) return constant(c.head_bias_init);
   const InitConfig init = resolved(c.init);
   if (info.role == Role::patch_embed)
-    return init.patch_embed == PatchInit::lecun ? constant(0) : by_fan_in(info.fan_in);
+    return init.patch_embed == PatchInit::conv2d_uniform ? by_fan_in(info.fan_in) : constant(0);
   const bool linear_attention = init.qkv == QkvInit::linear;
   if (is_qkv(info.role)) return linear_attention ? by_fan_in(info.fan_in) : constant(0);
   if (init.base == Init::torch)

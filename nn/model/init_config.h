@@ -15,9 +15,10 @@ constexpr auto stated_words(Init) { return words<Init>("big_vision", "timm", "to
 /// linear: like PyTorch's nn.Linear, uniform 1/sqrt(fan-in), biases too.
 enum class QkvInit : std::uint8_t { base, xavier, xavier_fused, linear };
 constexpr auto stated_words(QkvInit) { return words<QkvInit>("base", "xavier", "xavier_fused", "linear"); }
-/// lecun: truncated normal and a bias of zero. conv2d_uniform: like PyTorch's nn.Conv2d.
-enum class PatchInit : std::uint8_t { base, lecun, conv2d_uniform };
-constexpr auto stated_words(PatchInit) { return words<PatchInit>("base", "lecun", "conv2d_uniform"); }
+/// lecun: truncated normal and a bias of zero. conv2d_uniform: like PyTorch's nn.Conv2d. normal: deviation 0.02 and a
+/// bias of zero, as timm draws other layers.
+enum class PatchInit : std::uint8_t { base, lecun, conv2d_uniform, normal };
+constexpr auto stated_words(PatchInit) { return words<PatchInit>("base", "lecun", "conv2d_uniform", "normal"); }
 enum class HeadInit : std::uint8_t { base, zero, xavier };
 constexpr auto stated_words(HeadInit) { return words<HeadInit>("base", "zero", "xavier"); }
 /// Whether LeCun's normal is widened so that its deviation survives the cut at two deviations.
@@ -37,21 +38,22 @@ struct InitConfig {
 };
 template <std::same_as<InitConfig> T>
 constexpr auto rows_of(const T*) {
-  return Fields{field("base", &T::base, "code base whose initial values are used; timm_jax: timm's weight_init \"jax\"")
-                    .needed("give the \"base\" whose parts the other keys change, such as \"big_vision\""),
-                field("qkv", &T::qkv,
-                      "q, k and v: Xavier's bound for each alone, or for the three as one matrix; linear: "
-                      "PyTorch's nn.Linear, with biases"),
-                field("truncation", &T::truncation,
-                      "whether the truncated normal of patches and rep keeps LeCun's deviation; "
-                      "uncorrected: the cut makes it 0.88 of that"),
-                field("patch_embed", &T::patch_embed,
-                      "weight and bias of the patch embedding; conv2d_uniform: PyTorch's nn.Conv2d"),
-                field("head", &T::head, "weight of the head"),
-                field("position_std", &T::position_std,
-                      "deviation of learned positions, drawn normal; 0: as the base does", kNotNegative),
-                field("token_std", &T::token_std, "deviation of the class token, drawn normal; 0: as the base does",
-                      kNotNegative)};
+  return Fields{
+      field("base", &T::base, "code base whose initial values are used; timm_jax: timm's weight_init \"jax\"")
+          .needed("give the \"base\" whose parts the other keys change, such as \"big_vision\""),
+      field("qkv", &T::qkv,
+            "q, k and v: Xavier's bound for each alone, or for the three as one matrix; linear: "
+            "PyTorch's nn.Linear, with biases"),
+      field("truncation", &T::truncation,
+            "whether the truncated normal of patches and rep keeps LeCun's deviation; "
+            "uncorrected: the cut makes it 0.88 of that"),
+      field("patch_embed", &T::patch_embed,
+            "weight and bias of the patch embedding; conv2d_uniform: PyTorch's nn.Conv2d; normal: deviation 0.02"),
+      field("head", &T::head, "weight of the head"),
+      field("position_std", &T::position_std, "deviation of learned positions, drawn normal; 0: as the base does",
+            kNotNegative),
+      field("token_std", &T::token_std, "deviation of the class token, drawn normal; 0: as the base does",
+            kNotNegative)};
 }
 
 }  // namespace normlab

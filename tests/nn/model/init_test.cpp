@@ -236,6 +236,8 @@ TEST_CASE("init: each part of a code base can be changed alone") {
   check_part(c, with(Init::timm, &InitConfig::qkv, QkvInit::xavier),
              {{".q.weight", alone}, {".k.weight", alone}, {".v.weight", alone}});
   check_part(c, with(Init::timm, &InitConfig::head, HeadInit::zero), {{"head.weight", constant(0)}});
+  check_part(c, with(Init::timm, &InitConfig::patch_embed, PatchInit::normal),
+             {{"patch_embed.weight", normal_of(0.02)}, {"patch_embed.bias", constant(0)}});
   c.init = Init::torch;
   Rules attention;  // as nn.Linear, biases too
   for (const char* name : {".q.weight", ".k.weight", ".v.weight", ".q.bias", ".k.bias", ".v.bias", ".proj.bias"})
