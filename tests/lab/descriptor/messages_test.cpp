@@ -26,17 +26,17 @@ TEST_CASE("descriptor: all problems are told at once in file order") {
   DescriptorFiles files;
   CHECK(files.problems(R"({
   "modle": {},
-  "train": { "optimizer": { "name": "adam", "lr": -1, "beta2": 1 }, "batch_size": 0 },
+  "train": { "optimizer": { "name": "adamww", "lr": -1, "beta2": 1 }, "batch_size": 0 },
   "model": { "depth": 1e3, "num_heads": "3", "qkv_bias": 1, "image_size": [32], "placement": ["dpn"] },
   "dataset": { "name": "cifar10", "train_images": 5 },
   "seeds": 0,
   "checkpoint": { "seconds": 0 },
   "about": 7
 })") == "d.json:2:3: /modle: unknown key; did you mean \"model\"?\n"
-        "d.json:3:37: /train/optimizer/name: unknown word \"adam\"; did you mean \"adamw\"?\n"
-        "d.json:3:51: /train/optimizer/lr: must be at least 0, got -1\n"
-        "d.json:3:64: /train/optimizer/beta2: must be below 1, got 1\n"
-        "d.json:3:83: /train/batch_size: must be at least 1, got 0\n"
+        "d.json:3:37: /train/optimizer/name: unknown word \"adamww\"; did you mean \"adamw\"?\n"
+        "d.json:3:53: /train/optimizer/lr: must be at least 0, got -1\n"
+        "d.json:3:66: /train/optimizer/beta2: must be below 1, got 1\n"
+        "d.json:3:85: /train/batch_size: must be at least 1, got 0\n"
         "d.json:4:23: /model/depth: expected an integer, got 1e3; write 1000\n"
         "d.json:4:41: /model/num_heads: expected an integer, got \"3\"\n"
         "d.json:4:58: /model/qkv_bias: expected true or false, got 1\n"
@@ -71,8 +71,8 @@ TEST_CASE("descriptor: an unknown key is told with the nearest one") {
 
 TEST_CASE("descriptor: a message shows the object that it expects") {
   DescriptorFiles files;
-  CHECK(files.problems(R"({"train": {"optimizer": "adam"}})") ==
-        "d.json:1:25: /train/optimizer: expected an object such as {\"name\": \"adamw\"}, got \"adam\"");
+  CHECK(files.problems(R"({"train": {"optimizer": "adagrad"}})") ==
+        "d.json:1:25: /train/optimizer: expected an object such as {\"name\": \"adamw\"}, got \"adagrad\"");
   CHECK(files.problems(R"({"train": {"optimizer": "lion"}})") ==
         "d.json:1:25: /train/optimizer: expected an object such as {\"name\": \"lion\"}, got \"lion\"");
   CHECK(files.problems(R"({"train": {"schedule": 3}})") ==

@@ -82,7 +82,7 @@ TEST_CASE("schema: axes have the names and descriptions of their settings") {
 TEST_CASE("schema: the documentation names every key with its default") {
   const std::string text = describe_fields();
   for (const char* line :
-       {"| `train.optimizer.beta1` | number >= 0, < 1 | `0.9` | adamw, big_vision_adam, lamb, lion: decay rate",
+       {"| `train.optimizer.beta1` | number >= 0, < 1 | `0.9` | adamw, adam, big_vision_adam, lamb, lion: decay rate",
         "| `model.mlp_dim` | integer >= 1, <= 131072 | `4 embed_dim` |", "| `model.pool` | token \\| gap | `gap` |",
         "| `attn.query` | norm | `none` |", "| `model.depths` | list of integers >= 1, <= 1024 | `[2, 2, 6, 2]` |",
         "| `checkpoint.seconds` | number > 0 | `30` |", "| `normformer` | Dual PatchNorm",

@@ -42,7 +42,7 @@ TEST_CASE("descriptor: milestones rise, lie within the training and change the r
   };
   CHECK(schedule(R"("milestones": [4, 7.5], "decay_factor": 0.1)") == "");
   CHECK(schedule(R"("milestones": [7, 4], "decay_factor": 0.1)") ==
-        "d.json:1:70: /train/schedule/milestones: give rising epochs above 0, such as [100, 150]");
+        "d.json:1:61: /train/schedule/milestones: give rising epochs above 0, such as [100, 150]");
   CHECK(schedule(R"("decay_factor": 0.1)").find("give rising epochs above 0") != std::string::npos);
   CHECK(schedule(R"("milestones": [4])").find("a factor of 1 changes no rate; PyTorch's default is 0.1") !=
         std::string::npos);
