@@ -81,7 +81,7 @@ std::vector<std::pair<std::string, std::string>> facts(const PrintedSource& sour
   return out;
 }
 
-std::vector<std::string> summary(const std::vector<PrintedSource>& sources) {
+std::vector<std::string> printed_summary(const std::vector<PrintedSource>& sources) {
   std::map<PrintedVerdict, std::size_t> count;
   std::set<std::string> repositories;
   std::size_t numbers = 0;
@@ -132,7 +132,7 @@ std::string printed_numbers_text(const std::vector<PrintedSource>& sources, std:
   const auto add = [&](const std::string& text, std::size_t indent) {
     for (const std::string& each : wrapped(text, width - indent)) out += std::string(indent, ' ') + each + "\n";
   };
-  for (const std::string& sentence : summary(sources)) add(sentence, 0);
+  for (const std::string& sentence : printed_summary(sources)) add(sentence, 0);
   for (const PrintedSource& source : sources) {
     out += "\n";
     add(source.name, 0);
@@ -144,7 +144,8 @@ std::string printed_numbers_text(const std::vector<PrintedSource>& sources, std:
 
 std::string printed_numbers_markdown(const std::vector<PrintedSource>& sources) {
   std::string out;
-  for (const std::string& sentence : summary(sources)) out += broken_lines("- " + sentence, kWidestMarkdown) + "\n";
+  for (const std::string& sentence : printed_summary(sources))
+    out += broken_lines("- " + sentence, kWidestMarkdown) + "\n";
   for (const PrintedSource& source : sources) {
     out += fmt::format("\n### {}\n\n{}\n", source.name, markdown_table(number_table(source)));
     for (const auto& [heading, text] : facts(source))
