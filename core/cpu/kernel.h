@@ -71,8 +71,8 @@ template <class A, bool kAll>
   if constexpr (kAll && std::is_same_v<A, float>) {
     const auto low = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
     const auto high = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
-    store(to, load(to) + __builtin_convertvector(low, Vec<double>));
-    store(to + 8, load(to + 8) + __builtin_convertvector(high, Vec<double>));
+    put<true>(to, __builtin_convertvector(low, Vec<double>), AllLanes<double, kRowBytes>{});
+    put<true>(to + 8, __builtin_convertvector(high, Vec<double>), AllLanes<double, kRowBytes>{});
   } else {
     alignas(64) A values[kLanes<A, kRowBytes>];
     *reinterpret_cast<Vec<A>*>(values) = v;
