@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -147,8 +148,10 @@ TEST_CASE("randaugment: timm draws normal levels cut to 0..10") {
   CHECK(top / double(turned) == doctest::Approx(0.0228).epsilon(0.3));
 }
 
-TEST_CASE("randaugment: the middle of a cutout is anywhere in the image") {
-  const RandAugment augment(config_of(Dialect::big_vision));
+namespace {
+
+/// How often a cutout of images of 8 x 5 pixels is drawn at each row and at each column.
+std::array<std::vector<double>, 2> cutouts(const RandAugment& augment) {
   std::vector<double> rows(8), columns(5);
   for (int i = 0; i < kDraws; ++i) {
     const auto drawn = augment.draw(0, 8, 5, draws_of(i));
@@ -156,6 +159,14 @@ TEST_CASE("randaugment: the middle of a cutout is anywhere in the image") {
     ++rows[std::size_t(drawn->row)];
     ++columns[std::size_t(drawn->column)];
   }
+  return {rows, columns};
+}
+
+}  // namespace
+
+TEST_CASE("randaugment: the middle of a cutout is anywhere in the image") {
+  const RandAugment augment(config_of(Dialect::big_vision));
+  const auto [rows, columns] = cutouts(augment);
   CHECK(chi_square(rows) < 24.3);
   CHECK(chi_square(columns) < 18.5);
 }
@@ -164,13 +175,7 @@ TEST_CASE("randaugment: ildoonee's cutout begins in any row but the first if it 
   RandAugmentConfig config = config_of(Dialect::ildoonee);
   config.magnitude = 0;
   const RandAugment augment(config);
-  std::vector<double> rows(8), columns(5);
-  for (int i = 0; i < kDraws; ++i) {
-    const auto drawn = augment.draw(0, 8, 5, draws_of(i));
-    if (drawn->op != AugmentOp::cutout) continue;
-    ++rows[std::size_t(drawn->row)];
-    ++columns[std::size_t(drawn->column)];
-  }
+  const auto [rows, columns] = cutouts(augment);
   CHECK((rows[0] == 0 && columns[0] == 0));
   CHECK(chi_square({rows.begin() + 1, rows.end()}) < chi_square_limit(7));
   CHECK(chi_square({columns.begin() + 1, columns.end()}) < chi_square_limit(4));
