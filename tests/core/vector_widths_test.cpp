@@ -342,21 +342,27 @@ TEST_CASE("vector widths: copies rounded to bf16 are the CPU's") {
   });
 }
 
-TEST_CASE("vector widths: a drawn mask is the CPU's") {
+TEST_CASE("vector widths: a drawn mask is that of core/random.h") {
   on_each_device([] {
+    const StreamKey key = stream_key(1, "drop", "mask");
+    const std::int64_t from = (std::int64_t{1} << 32) - 20, step = (std::int64_t{1} << 33) + 5;
     for (const std::int64_t n : {1, 16, 37, 5000})
       for (const std::int64_t shift : {0, 3}) {
         const auto drawn = [&](Backend& backend) {
           Arena arena(backend.memory());
           auto* state = new (arena.empty({sizeof(StepState)}, DType::u8).raw()) StepState{};
-          state->step = 5;
+          state->step = step;
           const Tensor mask = arena.empty({n + shift}, DType::u8).slice(shift, n);
-          backend.draw_mask({stream_key(1, "drop", "mask"), 0.4, (std::int64_t{1} << 32) - 20}, state, mask);
+          backend.draw_mask({key, 0.4, from}, state, mask);
           backend.synchronize();
           return std::vector<std::uint8_t>(mask.data<std::uint8_t>(), mask.data<std::uint8_t>() + n);
         };
+        std::vector<std::uint8_t> expected;
+        for (std::int64_t i = 0; i < n; ++i)
+          expected.push_back(keep(draw(key, std::uint64_t(from + i), std::uint64_t(step))[0], drop_threshold(0.4)));
         CAPTURE(n);
-        CHECK(drawn(current_device().backend) == drawn(cpu_backend()));
+        CHECK(drawn(cpu_backend()) == expected);
+        CHECK(drawn(current_device().backend) == expected);
       }
   });
 }
