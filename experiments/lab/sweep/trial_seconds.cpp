@@ -43,22 +43,27 @@ TrialSeconds::TrialSeconds(const Experiment& experiment, const std::vector<std::
                            std::optional<std::filesystem::path> data, double gflops)
     : data_(std::move(data)) {
   for (const Trial& trial : experiment.trials) require_fitting(trial.config, slices(trial.config.dataset));
+  const auto macs = [](const TrialConfig* config) { return model_cost(config->model).macs_with_norms(); };
+  const TrialConfig* largest = nullptr;  // of those in bf16
   std::vector<const TrialConfig*> configs;
-  for (const std::size_t t : trials) configs.push_back(&experiment.trials[t].config);
-  std::vector<std::size_t> in_bf16;
-  std::list<TrialConfig> in_fp32;
-  for (std::size_t i = 0; i < trials.size(); ++i) {
-    if (configs[i]->train.precision != Precision::bf16) continue;
-    in_bf16.push_back(i);
-    in_fp32.push_back(*configs[i]);
-    in_fp32.back().train.precision = Precision::fp32;
+  for (const std::size_t t : trials) {
+    const TrialConfig& config = *configs.emplace_back(&experiment.trials[t].config);
+    if (config.train.precision == Precision::bf16 && (largest == nullptr || macs(&config) > macs(largest)))
+      largest = &config;
   }
-  for (const TrialConfig& config : in_fp32) configs.push_back(&config);
-  const StepTimes measured = gflops > 0 ? StepTimes() : measured_step_times(configs, available_cores());
+  TrialConfig in_fp32;
+  if (largest != nullptr) {  // these two come first, so that there is time for both
+    in_fp32 = *largest;
+    in_fp32.train.precision = Precision::fp32;
+    configs.insert(configs.begin(), {largest, &in_fp32});
+  }
+  StepTimes measured = gflops > 0 ? StepTimes() : measured_step_times(configs, available_cores());
   disturbance_ = measured.disturbance;
-  for (std::size_t i = 0; i < in_bf16.size() && gflops <= 0; ++i)
-    bf16_times_fp32_ =
-        std::max(bf16_times_fp32_, measured.of[in_bf16[i]].training / measured.of[trials.size() + i].training);
+  if (largest != nullptr && gflops <= 0) {
+    if (measured.measured[0] && measured.measured[1])
+      bf16_times_fp32_ = measured.of[0].training / measured.of[1].training;
+    measured.of.erase(measured.of.begin(), measured.of.begin() + 2);
+  }
   for (std::size_t i = 0; i < trials.size(); ++i) {
     StepTime& time = times_[trials[i]];
     time = gflops > 0 ? time_by_products(model_cost(configs[i]->model), gflops) : measured.of[i];

@@ -45,7 +45,8 @@ class TrialSeconds {
   /// What else used the machine while the times were measured: "other processes used 1.3 cores". "" if nothing did, or
   /// if nothing was measured.
   const std::string& disturbance() const { return disturbance_; }
-  /// The longest of the networks in "bf16" as a multiple of its time in "fp32". 0 without one.
+  /// A step of the largest network in "bf16" as a multiple of its time in "fp32". 0 without one, or if both could not be
+  /// measured.
   double bf16_times_fp32() const { return bf16_times_fp32_; }
   /// Those of the data that are here.
   const FoundSlices& slices(const DatasetConfig& dataset);

@@ -121,7 +121,7 @@ ImageSet noise_images(const TrialConfig& config) {
   return set;
 }
 
-/// The median of at least two calls, and of as many as fit into `seconds`.
+/// The lower median of at least two calls, and of as many as fit into `seconds`.
 template <class F>
 double median_time(double seconds, F&& call) {
   const Clock::time_point begin = Clock::now();
@@ -131,8 +131,9 @@ double median_time(double seconds, F&& call) {
     call();
     times.push_back(seconds_since(start));
   }
-  std::nth_element(times.begin(), times.begin() + std::ssize(times) / 2, times.end());
-  return times[times.size() / 2];
+  const auto middle = times.begin() + (std::ssize(times) - 1) / 2;
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
 }
 
 StepTime measure(const Sample& sample, double seconds) {
@@ -300,6 +301,7 @@ StepTimes measured_step_times(const std::vector<const TrialConfig*>& configs, in
       if (times[j] && configs[j]->train.precision == configs[i]->train.precision &&
           (!nearest || distance(j) < distance(*nearest)))
         nearest = j;
+    all.measured.push_back(times[i].has_value());
     if (times[i] || !nearest) {
       all.of.push_back(times[i].value_or(by_products));
       continue;

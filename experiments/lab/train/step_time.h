@@ -33,6 +33,7 @@ StepTime time_by_products(const ModelCost& model, double gflops);
 /// did, or if nothing was measured.
 struct StepTimes {
   std::vector<StepTime> of;
+  std::vector<bool> measured{};  // and not scaled from another network, or estimated
   std::string disturbance{};
 };
 
@@ -40,7 +41,8 @@ struct StepTimes {
 /// times that an earlier call of this binary on this kind of CPU stored in ~/.cache/normlab, which it does only if
 /// other processes used the machine little meanwhile, as `load_since` tells. Otherwise, one process per core measures
 /// steps on noise images, for about a second in total. A large network is measured with fewer images and blocks and
-/// scaled by its multiply-adds; what does not fit into the second is scaled from the nearest measured network. If
+/// scaled by its multiply-adds; what does not fit into the second is scaled from the nearest measured network. Those that
+/// come first are measured first. If
 /// nothing can be measured, as without the precision on this CPU, uses default_gflops(). Call it before the process
 /// starts threads.
 StepTimes measured_step_times(
