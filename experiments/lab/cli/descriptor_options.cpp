@@ -174,6 +174,9 @@ void add_statistics(Command& command, TableOptions& options) {
   command.add_option("--detect", options.detect, "show how many seeds a gain of this size needs, in the table's units");
   command.add_option("--equivalent", options.equivalent,
                      "test whether each row is within this margin of the baseline, in the table's units");
+  command.add_option(
+      "--order", options.order,
+      "show how far the rows of this axis are in the same order beside each baseline, as on two data sets");
   command.add_option("--learned", options.learned,
                      "note rows whose training loss at the end is above this share of that of the first step");
   command.add_flag("--bootstrap", options.bootstrap,

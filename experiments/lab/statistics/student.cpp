@@ -77,4 +77,38 @@ double spearman(std::span<const double> x, std::span<const double> y) {
   return products / std::sqrt(squares_a * squares_b);
 }
 
+std::optional<Interval> order_agreement(std::span<const SeedValues> a, std::span<const SeedValues> b, double level) {
+  if (a.size() < 3 || a.size() != b.size()) return std::nullopt;
+  std::vector<std::uint64_t> seeds;
+  for (const auto& [seed, value] : a.front()) {
+    const auto has = [&](const SeedValues& row) { return row.contains(seed); };
+    if (std::all_of(a.begin(), a.end(), has) && std::all_of(b.begin(), b.end(), has)) seeds.push_back(seed);
+  }
+  const std::size_t n = seeds.size();
+  if (n < 2) return std::nullopt;
+  const auto run = [&](std::span<const SeedValues> rows, std::uint64_t seed) {
+    std::vector<double> values;
+    for (const SeedValues& row : rows) values.push_back(row.at(seed));
+    return values;
+  };
+  double sum = 0;
+  std::vector<double> of_seed(n);  // the part of the sum in which a seed takes part
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < n; ++j) {
+      if (i == j) continue;
+      const double correlation = spearman(run(a, seeds[i]), run(b, seeds[j]));
+      sum += correlation;
+      of_seed[i] += correlation;
+      of_seed[j] += correlation;
+    }
+  if (!std::isfinite(sum)) return std::nullopt;
+  Interval interval{.mean = sum / double(n * (n - 1)), .half_width = std::nullopt, .n = n};
+  if (n < 3) return interval;
+  std::vector<double> without;
+  for (const double part : of_seed) without.push_back((sum - part) / double((n - 1) * (n - 2)));
+  const double error = sample_sd(without) * double(n - 1) / std::sqrt(double(n));
+  interval.half_width = student_t_two_sided_quantile(1 - level, double(n - 1)) * error;
+  return interval;
+}
+
 }  // namespace normlab

@@ -45,4 +45,12 @@ double equivalence_p(double difference, double standard_error, double freedom, d
 /// are given or if all values of a side are equal. Both sides have the same size.
 double spearman(std::span<const double> x, std::span<const double> y);
 
+/// How far two sets of runs of the same rows order these rows alike: Spearman's correlation of a run's values over the
+/// rows in `a` with those of a run of another seed in `b`, on average over all pairs of seeds. With b = a it is how far
+/// the noise of seeds leaves the order of `a` alone, and bounds the agreement with others. The interval is for new seeds
+/// of these rows: the jackknife over seeds, Tukey 1958, with Student's t. Uses the seeds that all rows of both have; none
+/// without two seeds or three rows, or if a run has equal values in all rows.
+std::optional<Interval> order_agreement(std::span<const SeedValues> a, std::span<const SeedValues> b,
+                                        double level = 0.95);
+
 }  // namespace normlab

@@ -42,6 +42,7 @@ class Collapse {
     plain.rows = plain.cols = {};
     plain.detect = plain.equivalent = std::nullopt;
     plain.lr_sensitivity = false;
+    plain.order = "";
     by_rate_ = table_model(swept, plain);
     learned_ = options.learned;
     lower_ = lower_is_better(options.metric);

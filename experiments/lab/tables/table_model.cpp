@@ -68,6 +68,8 @@ class ModelBuilder {
     model_.footer = table_footer(
         {input_, options_, lines_, model_.strips, comparisons_, environments_, best_of_table(), model_.lines.size()});
     for (std::string& sentence : test_set) model_.footer.push_back({"images", std::move(sentence)});
+    for (TableSentence& sentence : order_sentences(input_, options_, model_.strips, values_))
+      model_.footer.push_back(std::move(sentence));
     lay_out_table(model_, input_.axes, options_);
     return std::move(model_);
   }

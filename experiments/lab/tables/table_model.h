@@ -47,6 +47,7 @@ struct TableOptions {
   std::optional<double> detect;                     // a gain in the table's unit: how many seeds does it need?
   std::optional<double> equivalent;                 // a margin, in the table's unit, for two one-sided tests
   double level = 0.95;                              // of the gains' intervals
+  std::string order;                                // an axis: does the order of its rows agree between strips?
   bool bootstrap = false;                           // intervals over seeds and test images
   bool lr_sensitivity = false;                      // the table of lr_sensitivity.h
   std::optional<double> learned;  // the largest final training loss, as a share of that at the start, of a row that

@@ -55,6 +55,12 @@ struct FooterFacts {
 std::vector<TableSentence> guessing_sentences(const TableInput& input, const TableOptions& options,
                                               const std::vector<TableLine>& lines);
 
+/// --order: how far the rows of each two strips are in the same order along the axis `options.order`. `values`: of each
+/// line. InputError for an axis that does not exist, and if there are no two strips with three values of it in common.
+std::vector<TableSentence> order_sentences(const TableInput& input, const TableOptions& options,
+                                           const std::vector<TableStrip>& strips,
+                                           const std::vector<SeedValues>& values);
+
 std::vector<TableSentence> table_footer(const FooterFacts& facts);
 
 /// "0.0123", "<0.0001".

@@ -147,7 +147,8 @@ const std::set<std::string> kNoOutputs = {"--data",     "--set",       "--from",
                                           "TRIAL",      "DATASET",     "A",
                                           "B",          "ID",          "IN",
                                           "RUN",        "SOURCES",     "NUMBERS",
-                                          "--op",       "--formula",   "--gpu-algorithms"};
+                                          "--op",       "--formula",   "--gpu-algorithms",
+                                          "--order"};
 
 }  // namespace
 
