@@ -202,7 +202,8 @@ TEST_CASE("claims: the descriptors of experiments/printed pass, and have the siz
                                                 {"tintn", "119098 parameters"},                // not printed
                                                 {"dyt_study", "4771082 parameters"},           // 4.771 million
                                                 {"vit_lite", "3716874 parameters"},            // 3.717M
-                                                {"spt_lsa", "2692426 parameters"}};            // not printed
+                                                {"spt_lsa", "2692426 parameters"},             // not printed
+                                                {"kentaroy47", "9523722 parameters"}};         // not printed
   for (const fs::path& file : list_folder("experiments/printed")) {
     CAPTURE(file);
     const Finished done = run_program(folder, "check " + file.string());
