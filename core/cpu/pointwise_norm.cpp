@@ -60,14 +60,13 @@ template <Phi kPhi, class A>
   if constexpr (kPhi == Phi::hardtanh) return abs_of(u) < 1 ? Vec<A>{} + 1 : Vec<A>{};
 }
 
-/// alpha x + shift; for dyisru x, where alpha is under the root.
-template <Phi kPhi, bool kShift, class A>
+/// alpha x + shift; for dyisru x, where alpha is under the root. A norm without a shift has -0, which changes no bit.
+template <Phi kPhi, class A>
 struct Argument {
   A alpha, shift;
   [[gnu::always_inline]] Vec<A> operator()(const Vec<A>& x) const {
     if constexpr (kPhi == Phi::dyisru) return x;
-    if constexpr (kShift) return alpha * x + shift;
-    return alpha * x;
+    return alpha * x + shift;
   }
 };
 
@@ -148,8 +147,8 @@ template <class T, Phi kPhi, bool kSlopes, class Arg, class F>
 /// du = dy gamma phi'(u) is the gradient of u. dx = alpha du, dalpha = sum of du x, dshift = sum of du, dgamma = sum of
 /// dy phi, dbeta = sum of dy. For dyisru, sqrt(C) x / sqrt(alpha + x^2), dx is alpha du too and dalpha is -1/2 of that
 /// sum, with du = dy gamma sqrt(C) (alpha + x^2)^(-3/2).
-template <class T, bool kAdd, Phi kPhi, bool kShift>
-void gradients(const NormBackward& n, const Argument<kPhi, kShift, Acc<T>>& argument, const Gradient& dalpha,
+template <class T, bool kAdd, Phi kPhi>
+void gradients(const NormBackward& n, const Argument<kPhi, Acc<T>>& argument, const Gradient& dalpha,
                const Gradient& dshift) {
   using A = Acc<T>;
   const std::int64_t rows = n.x.shape().rows(), cols = n.x.shape().back();
@@ -174,7 +173,7 @@ void gradients(const NormBackward& n, const Argument<kPhi, kShift, Acc<T>>& argu
         if constexpr (kPhi == Phi::dyisru) slope *= factor;
         const Vec<A> du = up[j] * gain * slope;
         alpha_piece += du * in;
-        if constexpr (kShift) shift_piece += du;
+        shift_piece += du;
         of_gamma[j] = up[j] * scaled<kPhi>(value, factor);
         if (out) put<kAdd>(out + at, alpha * du, k);
       }
@@ -182,7 +181,7 @@ void gradients(const NormBackward& n, const Argument<kPhi, kShift, Acc<T>>& argu
       sums.add(1, begin + c, up, k);
     });
     of_alpha += double(lane_sum(alpha_piece));
-    if constexpr (kShift) of_shift += double(lane_sum(shift_piece));
+    of_shift += double(lane_sum(shift_piece));
     if (begin + columns == cols) sums.end_rows(kRows);
   };
   each_piece<T, kPhi, true>(rows, cols, argument, x, piece);
@@ -193,25 +192,23 @@ void gradients(const NormBackward& n, const Argument<kPhi, kShift, Acc<T>>& argu
   sums.template finish<Param<T>>(1, n.dbeta);
 }
 
-/// Calls f with the argument of phi, whose type says phi and whether there is a shift.
+/// Calls f with the argument of phi, whose type says phi.
 template <class T, class F>
 void with_argument(PointwisePhi phi, const Tensor& alpha, const Tensor& shift, const F& f) {
   using A = Acc<T>;
-  const A a = alpha.data<Param<T>>()[0], s = shift ? A(shift.data<Param<T>>()[0]) : A(0);
+  const A a = alpha.data<Param<T>>()[0], s = shift ? A(shift.data<Param<T>>()[0]) : A(-0.0);
   for_pointwise_phi(phi, [&]<Phi kPhi>(std::integral_constant<Phi, kPhi>) {
     if constexpr (kPhi == Phi::tanh)
       return;
     else if constexpr (kPhi == Phi::dyisru)  // no root of a negative alpha: NaN ends the training
-      f(Argument<kPhi, false, A>{a > 0 ? a : std::numeric_limits<A>::quiet_NaN(), s});
-    else if (shift)
-      f(Argument<kPhi, true, A>{a, s});
+      f(Argument<kPhi, A>{a > 0 ? a : std::numeric_limits<A>::quiet_NaN(), s});
     else
-      f(Argument<kPhi, false, A>{a, s});
+      f(Argument<kPhi, A>{a, s});
   });
 }
 
-template <class T, Phi kPhi, bool kShift>
-void forward(const Tensor& x, const Argument<kPhi, kShift, Acc<T>>& argument, const Tensor& gamma, const Tensor& beta,
+template <class T, Phi kPhi>
+void forward(const Tensor& x, const Argument<kPhi, Acc<T>>& argument, const Tensor& gamma, const Tensor& beta,
              const Tensor& y) {
   using A = Acc<T>;
   const std::int64_t cols = x.shape().back();
