@@ -65,9 +65,10 @@ TrialSeconds::TrialSeconds(const Experiment& experiment, const std::vector<std::
     measured.of.erase(measured.of.begin(), measured.of.begin() + 2);
   }
   for (std::size_t i = 0; i < trials.size(); ++i) {
+    const TrialConfig& config = experiment.trials[trials[i]].config;
     StepTime& time = times_[trials[i]];
-    time = gflops > 0 ? time_by_products(model_cost(configs[i]->model), gflops) : measured.of[i];
-    add_decoding(*configs[i], time, gflops == 0);
+    time = gflops > 0 ? time_by_products(model_cost(config.model), gflops) : measured.of[i];
+    add_decoding(config, time, gflops == 0);
   }
 }
 

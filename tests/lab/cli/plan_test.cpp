@@ -100,6 +100,16 @@ TEST_CASE("plan: steps and time are unknown without the data") {
   CHECK_FALSE(says(unknown.out, "All trials about"));
 }
 
+TEST_CASE("plan: each row has its own time, also in bf16") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "depths.json";
+  std::ofstream(file) << R"({"dataset": "gratings", "model": {"kind": "vit", "patch_size": 4, "embed_dim": 192},
+    "train": {"precision": "bf16", "epochs": 2000}, "sweep": {"model.depth": [8, 1, 4]}, "seeds": 1})";
+  const std::string plan =
+      run_program(folder, "plan " + file.string() + " --gflops 1 --out " + (folder / "r").string(), kWide).out;
+  for (const char* row : {"1 8, 75 days", "2 1, 9.5 days", "3 4, 38 days"}) CHECK_MESSAGE(says(plan, row), plan);
+}
+
 TEST_CASE("plan: --gflops 0 is refused") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string();
