@@ -22,9 +22,12 @@ struct PrintedPercent {
 /// The decimals of a number as it is written.
 int decimals_of(const JsonNode& number);
 
-/// Of which evaluation a number is: after the last epoch, the best on the test set, or not stated.
-enum class PrintedEvaluation : std::uint8_t { last, best, unstated };
-constexpr auto stated_words(PrintedEvaluation) { return words<PrintedEvaluation>("last", "best", "unstated"); }
+/// Of which evaluation a number is: after the last epoch, the best on the test set, that at the best on `dataset.minival`,
+/// or not stated.
+enum class PrintedEvaluation : std::uint8_t { last, best, best_minival, unstated };
+constexpr auto stated_words(PrintedEvaluation) {
+  return words<PrintedEvaluation>("last", "best", "best_minival", "unstated");
+}
 
 /// What the source's own code reached on the images of our results.
 struct Rerun {

@@ -34,12 +34,17 @@ void set_verdict(PrintedLine& line, PrintedVerdict verdict, std::string why = ""
   line.why = std::move(why);
 }
 
-std::optional<double> best_of(const std::vector<MetricsLine>& curve) {
-  std::optional<double> best;
-  for (const MetricsLine& line : curve)
-    if (const auto found = line.values.find(kAccuracy); found != line.values.end() && std::isfinite(found->second))
-      best = std::max(best.value_or(found->second), found->second);
-  return best;
+/// The accuracy at the epoch with the best `by`, the first of equals.
+std::optional<double> at_best(const std::string& by, const std::vector<MetricsLine>& curve) {
+  std::optional<double> best, accuracy;
+  for (const MetricsLine& line : curve) {
+    const auto found = line.values.find(by), of_test = line.values.find(kAccuracy);
+    if (found == line.values.end() || of_test == line.values.end() || !std::isfinite(found->second)) continue;
+    if (best && found->second <= *best) continue;
+    best = found->second;
+    accuracy = of_test->second;
+  }
+  return accuracy;
 }
 
 }  // namespace
@@ -83,7 +88,7 @@ void judge_printed(PrintedLine& line, bool other_images) {
                                    "`normlab export --full`",
                                    line.last.size() - line.best.size(), plural(line.last.size(), "run")));
   const Compared best = compare(line.best, theirs);
-  if (evaluation == PrintedEvaluation::best || last.verdict == best.verdict) return judged(best);
+  if (evaluation != PrintedEvaluation::unstated || last.verdict == best.verdict) return judged(best);
   if (last.verdict == PrintedVerdict::too_noisy) return judged(last);
   if (best.verdict == PrintedVerdict::too_noisy) return judged(best);
   set_verdict(line, PrintedVerdict::open,
@@ -105,6 +110,9 @@ PrintedSource judge_printed(const Experiment& experiment, const ResultStore& sto
     if (rows.size() != 1)
       throw InputError(
           concat(number.place, ": \"where\" selects ", rows.size(), " rows; a printed number is that of one"));
+    const bool by_minival = number.evaluation == PrintedEvaluation::best_minival;
+    if (by_minival && first_trial(experiment, experiment.rows[rows[0]->plan_index]).config.dataset.minival.empty())
+      throw InputError(number.place + ": \"best_minival\" needs a slice to select by; give \"dataset\" a \"minival\"");
     PrintedLine& line = source.lines.emplace_back();
     line.row = rows[0]->label;
     line.number = number;
@@ -114,7 +122,8 @@ PrintedSource judge_printed(const Experiment& experiment, const ResultStore& sto
       const TableSeed* run = rows[0]->run_of(trial.config.seed);
       if (run == nullptr || !run->value) continue;
       line.last.push_back(100 * *run->value);
-      if (const auto best = best_of(results.curve(t))) line.best.push_back(100 * *best);
+      if (const auto best = at_best(by_minival ? "minival/accuracy" : kAccuracy, results.curve(t)))
+        line.best.push_back(100 * *best);
     }
     judge_printed(line, !source.other_images(line).empty());
   }

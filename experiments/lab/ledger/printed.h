@@ -25,7 +25,7 @@ struct PrintedLine {
   std::string row;  // its name; the descriptor's for the only one
   PrintedNumber number;
   RunOrigins origins;
-  /// Percentages by seed: after the last epoch, and at the best. Runs that diverged have neither, and those that were
+  /// Percentages by seed: after the last epoch, and at the best on the test set or, for "best_minival", on that slice. Runs that diverged have neither, and those that were
   /// archived without their curves have no best.
   std::vector<double> last, best;
   PrintedVerdict verdict = PrintedVerdict::not_run;

@@ -18,9 +18,16 @@ namespace {
 std::string percent_text(const PrintedPercent& percent) { return fixed(percent.value, percent.decimals); }
 
 std::string evaluation_words(PrintedEvaluation evaluation) {
-  return evaluation == PrintedEvaluation::last   ? "after the last epoch"
-         : evaluation == PrintedEvaluation::best ? "at the best epoch on the test set"
-                                                 : "of an epoch that is not stated";
+  switch (evaluation) {
+    case PrintedEvaluation::last:
+      return "after the last epoch";
+    case PrintedEvaluation::best:
+      return "at the best epoch on the test set";
+    case PrintedEvaluation::best_minival:
+      return "at the best epoch on a validation slice";
+    default:
+      return "of an epoch that is not stated";
+  }
 }
 
 std::vector<double> values_of(const Rerun& rerun) {
@@ -52,7 +59,9 @@ std::string rerun_text(const PrintedLine& line) {
   for (const PrintedPercent& value : rerun.values) values.push_back(percent_text(value));
   std::string text = fmt::format("The source's own code reached {} {}. {}", joined(values, ", "),
                                  evaluation_words(rerun.evaluation), rerun.how);
-  const std::vector<double>& ours = rerun.evaluation == PrintedEvaluation::best ? line.best : line.last;
+  const std::vector<double>& ours =
+      rerun.evaluation == PrintedEvaluation::best || rerun.evaluation == PrintedEvaluation::best_minival ? line.best
+                                                                                                         : line.last;
   const auto expected = prediction_interval(ours, rerun.values.size());
   if (expected && expected->half_width && rerun.values.size() > 1)
     text += fmt::format(" The mean of {} is expected at {:.2f} ±{:.2f}.", plural(rerun.values.size(), "run"),

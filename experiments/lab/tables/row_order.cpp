@@ -20,10 +20,10 @@ Ordered ordered_rows(const TableInput& input, const TableStrip& strip, std::size
   Ordered ordered;
   for (const std::size_t row : rows)
     if (const std::string& value = input.rows[row].axes[axis]; !ordered.emplace(value, row).second)
-      throw InputError(fmt::format("--order {}: two rows beside one baseline have the value {}: {} and {}; name the axis in which "
-                                   "they differ",
-                                   input.axes[axis], value, input.rows[ordered.at(value)].label,
-                                   input.rows[row].label));
+      throw InputError(
+          fmt::format("--order {}: two rows beside one baseline have the value {}: {} and {}; name the axis in which "
+                      "they differ",
+                      input.axes[axis], value, input.rows[ordered.at(value)].label, input.rows[row].label));
   return ordered;
 }
 

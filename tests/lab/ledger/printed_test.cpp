@@ -55,8 +55,12 @@ struct PrintedSweep {
       std::filesystem::create_directories(trained.metrics(1).parent_path());
       MetricsLog log(trained.metrics(1));
       const double best = kBest[trial.config.seed] / 100 - less, last = kLast[trial.config.seed] / 100 - less;
-      log.append({40, 0.8, fake_values(trial, best, kFakeEvaluations)});
-      log.append({50, 1.0, fake_values(trial, last, kFakeEvaluations)});
+      auto values = fake_values(trial, best, kFakeEvaluations);
+      values["minival/accuracy"] = 0.5;
+      log.append({40, 0.8, values});
+      values = fake_values(trial, last, kFakeEvaluations);
+      values["minival/accuracy"] = 0.6;
+      log.append({50, 1.0, values});
       TrialResult result = fake_result(trial, TrialEnd::done, last);
       if (!copy.empty()) result.provenance["jpeg_copy"] = copy;
       trained.publish_result(result);
@@ -101,6 +105,19 @@ TEST_CASE("printed: a number whose epoch is not stated is open if the epoch deci
   CHECK(judged(line).starts_with("open: 2 of 5 runs without a curve"));
   line.number.evaluation = PrintedEvaluation::last;
   CHECK(judged(line) == "below");
+}
+
+TEST_CASE("printed: a number of the epoch that is best on a validation slice is compared with that epoch") {
+  const std::string number = R"({"where": "placement = pre_pre", "value": 84.2, "evaluation": "best_minival"})";
+  const PrintedSweep without(number);
+  CHECK_THROWS_WITH(without.source(), doctest::Contains("\"best_minival\" needs a slice to select by"));
+  PrintedSweep sweep(number);
+  for (Trial& trial : sweep.experiment.trials) trial.config.dataset.minival = "train[90%:]";
+  sweep.finish(5);
+  const PrintedLine line = sweep.source().lines.at(0);
+  for (std::size_t s = 0; s < kLast.size(); ++s) CHECK(line.best.at(s) == doctest::Approx(kLast[s]));  // not kBest
+  CHECK(line.verdict == PrintedVerdict::below);
+  CHECK(judged(84.0, PrintedEvaluation::best_minival) == "within");  // as `best`
 }
 
 TEST_CASE("printed: fewer than five seeds, lost ones, or a wide interval are too noisy") {
