@@ -13,6 +13,7 @@
 #include "experiments/lab/cli/commands.h"
 #include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/explain_init.h"
+#include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/fields.h"
 #include "experiments/lab/descriptor/formula.h"
 #include "experiments/lab/descriptor/tested_claim.h"
@@ -197,6 +198,10 @@ void print_row(const Experiment& experiment, const Cell& row) {
   print_wrapped("baseline", kIndent, baseline.label);
   std::vector<std::string> changes = site_changes(model_of(baseline), model);
   if (changes.empty()) changes.emplace_back("the same sites");
+  for (const SettingDifference& d : config_differences(first_trial(experiment, baseline).config, config))
+    if (!d.path.starts_with("model.placement"))  // the sites show it
+      changes.push_back(
+          fmt::format("{}: {} -> {}", d.path, d.base.empty() ? "-" : d.base, d.other.empty() ? "-" : d.other));
   for (const std::string& change : changes) print_wrapped("", kIndent, change);
   const ModelCost before = model_cost(model_of(baseline));
   print_wrapped(

@@ -283,13 +283,12 @@ struct Plan {
           costs.disturbance().empty()
               ? ""
               : fmt::format(" while {}; such times are not kept for the next plan", costs.disturbance());
-      print_paragraph(fmt::format("{} take about {}{} on {} of this machine, estimated {}{}.{}",
-                                  done == 0 ? "All trials" : "The remaining trials",
-                                  long_duration_text(seconds_left / double(cores)), most, plural(cores, "core"),
-                                  gflops > 0 ? fmt::format("at {:g} GFLOP/s per core (--gflops)", gflops)
-                                             : "from measured steps of each network",
-                                  disturbance,
-                                  costs.decoding_counted() ? "" : " Decoding of photographs is not included."));
+      print_paragraph(
+          fmt::format("{} take about {}{} on {} of this machine, estimated {}{}.{}",
+                      done == 0 ? "All trials" : "The remaining trials",
+                      long_duration_text(seconds_left / double(cores)), most, plural(cores, "core"),
+                      gflops > 0 ? fmt::format("at {:g} GFLOP/s per core (--gflops)", gflops) : costs.origin(),
+                      disturbance, costs.decoding_counted() ? "" : " Decoding of photographs is not included."));
       if (const std::string words = slow_bf16_words(costs.bf16_times_fp32()); !words.empty()) print_paragraph(words);
       if (!experiment.probes.empty())
         print_paragraph(fmt::format("Probes add about {:.1f}% to the time of the steps{}.",

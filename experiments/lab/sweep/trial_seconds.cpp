@@ -63,13 +63,21 @@ TrialSeconds::TrialSeconds(const Experiment& experiment, const std::vector<std::
     if (measured.measured[0] && measured.measured[1])
       bf16_times_fp32_ = measured.of[0].training / measured.of[1].training;
     measured.of.erase(measured.of.begin(), measured.of.begin() + 2);
+    measured.measured.erase(measured.measured.begin(), measured.measured.begin() + 2);
   }
+  for (const bool of_this : measured.measured) (of_this ? some_measured_ : all_measured_) = of_this;
   for (std::size_t i = 0; i < trials.size(); ++i) {
     const TrialConfig& config = experiment.trials[trials[i]].config;
     StepTime& time = times_[trials[i]];
     time = gflops > 0 ? time_by_products(model_cost(config.model), gflops) : measured.of[i];
     add_decoding(config, time, gflops == 0);
   }
+}
+
+std::string TrialSeconds::origin() const {
+  return all_measured_    ? "from measured steps of each network"
+         : some_measured_ ? "from measured steps of some of its networks"
+                          : "from matrix products alone, as no step could be measured";
 }
 
 void TrialSeconds::add_decoding(const TrialConfig& config, StepTime& time, bool measure) {

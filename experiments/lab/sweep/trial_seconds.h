@@ -42,6 +42,8 @@ class TrialSeconds {
   const StepTime& time(std::size_t trial) const { return times_.at(trial); }
   /// Whether no trial may decode photographs in its steps for a time that is not counted.
   bool decoding_counted() const { return decoding_counted_; }
+  /// Where the times come from: "from measured steps of each network", or of some, whose times others are scaled from.
+  std::string origin() const;
   /// What else used the machine while the times were measured: "other processes used 1.3 cores". "" if nothing did, or
   /// if nothing was measured.
   const std::string& disturbance() const { return disturbance_; }
@@ -62,6 +64,7 @@ class TrialSeconds {
   std::list<std::pair<DatasetConfig, FoundSlices>> slices_;
   std::vector<std::pair<MakingKey, std::optional<MakingTime>>> making_;
   bool decoding_counted_ = true;
+  bool some_measured_ = false, all_measured_ = true;
   std::string disturbance_;
   double bf16_times_fp32_ = 0;
 };

@@ -283,3 +283,15 @@ TEST_CASE("explain: a descriptor that is not there is refused") {
   const TemporaryFolder folder;
   CHECK(run_program(folder, "explain absent.json").code == 2);
 }
+
+TEST_CASE("explain: a row lists each setting that differs from its baseline's, also those of training") {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "optimisers.json").string();
+  std::ofstream(file)
+      << R"({"dataset": "gratings", "train": {"epochs": 1}, "baseline": {"train.optimizer.name": "adamw"},
+    "sweep": {"train.optimizer.name": ["adamw", "muon"]}})";
+  const std::string out = run_program(folder, "explain --all " + file).out;
+  CHECK_MESSAGE(has(out, "the same sites\n             train.optimizer.name: \"adamw\" -> \"muon\"\n"), out);
+  CHECK(has(out, "train.optimizer.scale: - -> "));
+  CHECK(!has(out, "model.placement"));
+}

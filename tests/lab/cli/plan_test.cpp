@@ -245,6 +245,19 @@ TEST_CASE("plan: where bf16 is slower than fp32, it says so") {
   CHECK(!tells(plan_with(0.0082), "as long as in"));
 }
 
+TEST_CASE("plan: networks that there was no time to measure are not called measured") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "many.json";
+  std::string depths;
+  for (int depth = 1; depth <= 20 * available_cores(); ++depth) depths += concat(depth > 1 ? ", " : "", depth);
+  std::ofstream(file) << R"({"dataset": "gratings", "model": {"kind": "vit", "patch_size": 4, "embed_dim": 384},
+    "train": {"epochs": 1}, "seeds": 1, "sweep": {"model.depth": [)"
+                      << depths << "]}}";
+  const std::string plan =
+      run_program(folder, "plan " + file.string() + " --out " + (folder / "r").string(), kWide).out;
+  CHECK_MESSAGE(tells(plan, "estimated from measured steps of some of its networks"), plan);
+}
+
 TEST_CASE("plan: times measured while another process works are said to be so, and are not kept") {
   const TemporaryFolder folder;
   const pid_t other = fork();
