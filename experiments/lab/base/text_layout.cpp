@@ -36,7 +36,10 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t columns) {
   const auto add = [&](std::string word) {
     if (!lines.back().empty() && display_width(lines.back()) + 1 + display_width(word) > columns) lines.emplace_back();
     while (display_width(word) > columns) {
-      const std::size_t cut = byte_of(word, columns);
+      std::size_t cut = byte_of(word, columns);
+      // After a sign within the word, unless that leaves most of the line empty.
+      if (const std::size_t sign = word.find_last_of("._/-=", cut - 1); sign != word.npos && sign + 1 > cut / 3)
+        cut = sign + 1;
       lines.back() = word.substr(0, cut);
       word.erase(0, cut);
       lines.emplace_back();

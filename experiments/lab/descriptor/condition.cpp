@@ -10,12 +10,6 @@
 #include "experiments/lab/base/text_layout.h"
 
 namespace normlab {
-namespace {
-
-std::string_view last_key(std::string_view path) { return path.substr(path.rfind('.') + 1); }
-
-}  // namespace
-
 std::optional<double> parse_number(std::string_view text) {
   if (!text.empty() && text.front() == '+') text.remove_prefix(1);
   double value = 0;
@@ -26,9 +20,13 @@ std::optional<double> parse_number(std::string_view text) {
 }
 
 std::string axis_name(const std::vector<std::string>& axes, std::size_t axis) {
-  const auto same = std::count_if(axes.begin(), axes.end(),
-                                  [&](const std::string& path) { return last_key(path) == last_key(axes[axis]); });
-  return same > 1 ? axes[axis] : std::string(last_key(axes[axis]));
+  const std::string& path = axes[axis];
+  for (std::size_t dot = path.rfind('.'); dot != path.npos && dot > 0; dot = path.rfind('.', dot - 1)) {
+    const std::string_view end = std::string_view(path).substr(dot);
+    const auto same = [&](const std::string& other) { return concat(".", other).ends_with(end); };
+    if (std::count_if(axes.begin(), axes.end(), same) == 1) return std::string(end.substr(1));
+  }
+  return path;
 }
 
 std::optional<std::size_t> FieldNames::find_axis(std::string_view name) const {

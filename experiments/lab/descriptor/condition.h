@@ -47,7 +47,7 @@ using Condition = std::function<bool(const ValueOf& value)>;
 /// the place. "" holds for every row.
 Condition parse_condition(const std::string& expression, const FieldNames& names);
 
-/// The last key of an axis's path, or the path if two axes would share the key.
+/// The end of an axis's path from a key on that no other axis shares, as short as possible: "lr", "attn.pre.momentum".
 std::string axis_name(const std::vector<std::string>& axes, std::size_t axis);
 
 /// The number that the whole text represents, if any.

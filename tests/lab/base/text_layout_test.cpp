@@ -21,6 +21,8 @@ TEST_CASE("text layout: wrapped lines break at spaces") {
 
 TEST_CASE("text layout: wrapped lines break inside words that are too long") {
   CHECK(wrapped("ab cdefghijk l", 4) == Lines{"ab", "cdef", "ghij", "k l"});
+  CHECK(wrapped("attn.pre.momentum", 12) == Lines{"attn.pre.", "momentum"});
+  CHECK(wrapped("a.bcdefghijk", 8) == Lines{"a.bcdefg", "hijk"});  // not a line of two letters
   CHECK(wrapped("±±±±±", 2) == Lines{"±±", "±±", "±"});
 }
 

@@ -131,6 +131,14 @@ TEST_CASE("table_filter: a filtered table names the axes that differ and counts 
         "2 of 6 rows are shown (placement = dpn); all of them are counted in intervals and marks.");
 }
 
+TEST_CASE("table_filter: an axis is named by the shortest end of its path that no other has") {
+  const std::vector<std::string> momenta{"model.placement.attn.pre.momentum", "model.placement.mlp.pre.momentum"};
+  CHECK(axis_name(momenta, 0) == "attn.pre.momentum");
+  CHECK(table_fields(momenta).find("mlp.pre.momentum") == 1);
+  CHECK(axis_name({"lr", "train.optimizer.lr"}, 0) == "lr");
+  CHECK(axis_name({"lr", "train.optimizer.lr"}, 1) == "optimizer.lr");
+}
+
 TEST_CASE("table_filter: axes with the same last key are named by their path") {
   const std::vector<std::string> axes{"a.lr", "b.lr", "c.width"};
   CHECK(axis_name(axes, 0) == "a.lr");
