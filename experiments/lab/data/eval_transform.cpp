@@ -75,7 +75,8 @@ void EvalTransform::apply(const Image& in, const std::string& where, Image& out,
   const std::int64_t small = config_.resize_to > 0
                                  ? config_.resize_to
                                  : static_cast<std::int64_t>(static_cast<double>(longer) / config_.crop_pct);
-  const ImageSize resized = resized_size(size, small, config_.rounding);
+  const ImageSize resized =
+      config_.crop == EvalCrop::stretch_center ? ImageSize{small, small} : resized_size(size, small, config_.rounding);
   if (resized.height < model_.height || resized.width < model_.width)
     throw InputError(concat(where, ": is ", resized.width, "x", resized.height,
                             " pixels after its shorter side is resized to ", small, ", smaller than the model's ",

@@ -287,9 +287,11 @@ constexpr auto rows_of(const T*) {
 }
 
 /// How an evaluation image gets the model's size. center: resizes the shorter side to resize_to, or to size / crop_pct,
-/// then crops the centre. stretch: resized, ignoring the aspect.
-enum class EvalCrop : std::uint8_t { none, center, stretch };
-constexpr auto stated_words(EvalCrop) { return words<EvalCrop>("none", "center", "stretch"); }
+/// then crops the centre. stretch: resized, ignoring the aspect. stretch_center: both sides resized to what center would
+/// give the shorter one, then the centre cropped, as Big Vision's few-shot evaluation does.
+enum class EvalCrop : std::uint8_t { none, center, stretch, stretch_center };
+constexpr auto stated_words(EvalCrop) { return words<EvalCrop>("none", "center", "stretch", "stretch_center"); }
+constexpr bool cuts_centre(EvalCrop crop) { return crop == EvalCrop::center || crop == EvalCrop::stretch_center; }
 
 enum class ResizeRounding : std::uint8_t { torchvision, big_vision };  // longer side and odd margins
 constexpr auto stated_words(ResizeRounding) { return words<ResizeRounding>("torchvision", "big_vision"); }
@@ -306,13 +308,14 @@ template <std::same_as<EvalTransformConfig> T>
 constexpr auto rows_of(const T*) {
   constexpr Range kSide{.low = 0, .high = 1 << 16};  // pixels
   constexpr std::string_view kHasNone = "crop {crop} has no {}";
-  constexpr When<T> kCenter{[](const T& c) { return c.crop == EvalCrop::center; }, kHasNone};
+  constexpr When<T> kCenter{[](const T& c) { return cuts_centre(c.crop); }, kHasNone};
   return Fields{
       field("crop", &T::crop, "how an evaluation image is brought to the model's size; none: it already has it"),
-      field("crop_pct", &T::crop_pct, "center: the model's size / the resized shorter side", kOpenShare)
+      field("crop_pct", &T::crop_pct, "center, stretch_center: the model's size / the resized shorter side", kOpenShare)
           .when(kCenter)
           .when({[](const T& c) { return c.resize_to == 0; }, "resize_to sets the size already"}),
-      field("resize_to", &T::resize_to, "center: pixels of the resized shorter side; 0: from crop_pct", kSide)
+      field("resize_to", &T::resize_to, "center, stretch_center: pixels of the resized shorter side; 0: from crop_pct",
+            kSide)
           .when(kCenter),
       field("resize", &T::resize, "interpolation when an image is resized")
           .when({[](const T& c) { return c.crop != EvalCrop::none; }, kHasNone}),

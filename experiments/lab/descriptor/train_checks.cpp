@@ -105,9 +105,10 @@ void check_order(const std::vector<AugmentStep>& order, const Report& report) {
 
 void check_augment(const TrialConfig& trial, const Report& report) {
   const AugmentConfig& augment = trial.train.augment;
-  if (augment.crop == CropName::center && trial.train.eval_transform.crop != EvalCrop::center)
+  if (augment.crop == CropName::center && !cuts_centre(trial.train.eval_transform.crop))
     report("train.augment.crop",
-           "crop center uses the settings of train.eval_transform, whose crop is not center; set that to center, too");
+           "crop center uses the settings of train.eval_transform, whose crop is not center; set that to center or "
+           "stretch_center, too");
   const auto check_policy = [&](std::string_view key, const auto& policy) {
     if (const auto problem = problem_of(policy))
       report(concat("train.augment.", key, ".", problem->key), problem->what);
@@ -135,7 +136,7 @@ void check_meaning(const TrialConfig& trial, const Report& report) {
            concat("timm's levels end at 10, so ", randaugment.magnitude, " would act as 10"));
   const EvalTransformConfig& transform = train.eval_transform;
   const auto [height, width] = image_size(trial.model);
-  if (transform.crop == EvalCrop::center && transform.resize_to > 0 && transform.resize_to < std::min(height, width))
+  if (cuts_centre(transform.crop) && transform.resize_to > 0 && transform.resize_to < std::min(height, width))
     report("train.eval_transform.resize_to",
            concat("a crop of ", height, " x ", width, " pixels does not fit into an image whose shorter side has ",
                   transform.resize_to));

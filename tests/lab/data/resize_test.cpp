@@ -186,6 +186,20 @@ TEST_CASE("eval_transform: center crops the middle of the resized image") {
     CHECK(std::equal(out.row(y), out.row(y) + 28 * 3, expected.row(2 + y) + 8 * 3));
 }
 
+TEST_CASE("eval_transform: stretch_center resizes both sides to one length and crops the middle") {
+  ImageScratch scratch;
+  Image out, expected;
+  const Image image = golden_picture(45, 61);
+  EvalTransformConfig config;
+  config.crop = EvalCrop::stretch_center;
+  config.resize_to = 32;
+  EvalTransform(config, {28, 24}).apply(image, "cat.jpg", out, scratch);
+  resize(image, {0, 0, 45, 61}, ResizeMethod::bilinear, 32, 32, expected, scratch.resize);
+  REQUIRE(out.height == 28);
+  REQUIRE(out.width == 24);
+  for (std::int64_t y = 0; y < 28; ++y) CHECK(std::equal(out.row(y), out.row(y) + 24 * 3, expected.row(2 + y) + 4 * 3));
+}
+
 TEST_CASE("eval_transform: center refuses to resize below the model's size") {
   ImageScratch scratch;
   Image out;

@@ -40,7 +40,7 @@ TEST_CASE("augment rules: settings that make no sense are refused with their pla
         "/train/augment/mix: a batch of 1 image has no second image to mix with; raise train.batch_size");
   CHECK(problem(R"({"augment": {"crop": "center"}})") ==
         "/train/augment/crop: crop center uses the settings of train.eval_transform, whose crop is not center; set "
-        "that to center, too");
+        "that to center or stretch_center, too");
   CHECK(problem(R"({"augment": {"crop": "center"}, "eval_transform": {"crop": "center"}})") == "");
 }
 
