@@ -56,13 +56,14 @@ const Lines kSetup{
     {"Swin CUTMIX = 1.0", "train.augment.mix.cutmix", "1"},
     {"Swin MIXUP_PROB = 1.0", "train.augment.mix.probability", "1"},
     {"Swin MIXUP_SWITCH_PROB = 0.5", "train.augment.mix.switch_probability", "0.5"},
-    {"Swin MIXUP_MODE = 'batch'", "train.augment.mix.scope", "\"batch\""},
+    {"Swin MIXUP_MODE = 'batch', of a device's loader", "train.augment.mix.scope", "\"batch, of a device\""},
     {"Swin mixup of timm", "train.augment.mix.dialect", "\"timm\""},
     {"Swin no repeated augmentation", "train.augment.repeats", "1"},
     {"Swin test: 256 / 224 of the size", "train.eval_transform.resize_to", "256"},
     {"Swin TEST.CROP = True", "train.eval_transform.crop", "\"center\""},
     {"Swin test bicubic", "train.eval_transform.resize", "\"bicubic\""},
     {"Swin drop_last=True", "train.drop_last", "true"},
+    {"Swin ACCUMULATION_STEPS = 1", "train.accumulate", "1"},
     {"Swin IMAGENET_DEFAULT_MEAN", "dataset.mean", "[0.485, 0.456, 0.406]"},
     {"Swin IMAGENET_DEFAULT_STD", "dataset.std", "[0.229, 0.224, 0.225]"},
     {"Swin AMP", "train.precision", "\"fp16\""},
@@ -73,7 +74,6 @@ const Lines kSwin{{"PATCH_SIZE = 4", "model.patch_size", "4"},
                   {"WINDOW_SIZE = 7", "model.window", "7"},
                   {"MLP_RATIO = 4", "model.mlp_ratio", "4"},
                   {"QKV_BIAS = True", "model.qkv_bias", "true"},
-                  {"8 GPUs, each with its images", "train.accumulate", "8"},
                   {"PATCH_NORM = True", "model.placement.stem.patch_out.eps", "1e-5"}};
 
 /// A norm at a site of Swin, whose batch statistics are those of one device.

@@ -103,7 +103,7 @@ const Lines kDeiT{
     {"--cutmix 1.0", "train.augment.mix.cutmix", "1"},
     {"--mixup-prob 1.0", "train.augment.mix.probability", "1"},
     {"--mixup-switch-prob 0.5", "train.augment.mix.switch_probability", "0.5"},
-    {"--mixup-mode batch", "train.augment.mix.scope", "\"batch\""},
+    {"--mixup-mode batch, of a device's loader", "train.augment.mix.scope", "\"batch, of a device\""},
     {"a class token with a position", "model.pos_embed_class", "true"},
     {"autocast", "train.precision", "\"fp16\""},
 };
