@@ -166,16 +166,35 @@ TEST_CASE("papers: Table 1 of batch norm has DeiT-S in Swin-T's setting") {
 TEST_CASE("papers: Table 2 of batch norm has the drop-path rates") {
   const char* const file = "papers/batch_norm/table2";
   check_table(
-      file, "",
+      file, "placement=bn_ffnbn_128",
       kSetup + k300 + kSwin + norm_at({"stem.patch_out", "attn.pre", "mlp.pre", "mlp.hidden", "merge", "final"}, kBN));
   const Experiment experiment = load_experiment(file_of(file));
-  std::vector<std::string> labels;
+  std::vector<std::string> labels, expected;
   for (const Cell& cell : experiment.rows) labels.push_back(cell.label);
-  CHECK(labels == std::vector<std::string>{"variant=Swin-T, drop_path=0.05", "variant=Swin-T, drop_path=0.1",
-                                           "variant=Swin-T, drop_path=0.2", "variant=SwinD-T, drop_path=0.1",
-                                           "variant=SwinD-T, drop_path=0.2", "variant=SwinD-T, drop_path=0.3",
-                                           "variant=SwinD-B, drop_path=0.3", "variant=SwinD-B, drop_path=0.4",
-                                           "variant=SwinD-B, drop_path=0.5"});
+  // The table has BN+FFNBN alone. The rates with LN, which it marks only as best, are ours.
+  for (const char* norm : {"placement=bn_ffnbn_128, ", "placement=pre_pre, "})
+    for (const char* row :
+         {"variant=Swin-T, drop_path=0.05", "variant=Swin-T, drop_path=0.1", "variant=Swin-T, drop_path=0.2",
+          "variant=SwinD-T, drop_path=0.1", "variant=SwinD-T, drop_path=0.2", "variant=SwinD-T, drop_path=0.3",
+          "variant=SwinD-B, drop_path=0.3", "variant=SwinD-B, drop_path=0.4", "variant=SwinD-B, drop_path=0.5"})
+      expected.push_back(concat(norm, row));
+  CHECK(labels == expected);
+  check_lines(file, "placement=pre_pre",
+              kSetup + k300 + kSwin + norm_at({"stem.patch_out", "attn.pre", "mlp.pre", "merge", "final"}, kLN) +
+                  none_at({"mlp.hidden"}));
+}
+
+TEST_CASE("papers: rates of drop-path that two tables have are the same trials") {
+  const auto id = [](const char* name, const char* row) {
+    const Experiment experiment = load_experiment(file_of(std::string("papers/batch_norm/") + name));
+    for (const Cell& cell : experiment.rows)
+      if (cell.label == row) return first_trial(experiment, cell).id;
+    return std::string("none");
+  };
+  CHECK(id("table2", "placement=bn_ffnbn_128, variant=Swin-T, drop_path=0.1") ==
+        id("table1_t", "variant=Swin-T, placement=bn_ffnbn_128, drop_path=0.1"));
+  CHECK(id("table2", "placement=pre_pre, variant=SwinD-B, drop_path=0.5") ==
+        id("table1_b", "variant=SwinD-B, placement=pre_pre, drop_path=0.5"));
 }
 
 TEST_CASE("papers: Table 3 of batch norm has norms before and after the branches") {
