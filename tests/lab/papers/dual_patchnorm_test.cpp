@@ -55,6 +55,7 @@ const Lines kAppendixC{
     {"92: from 0", "train.schedule.warmup_from", "0"},
     {"92: decay_type='cosine'", "train.schedule.name", "\"cosine\""},
     {"92: to 0", "train.schedule.final_lr", "0"},
+    {"107: evals.train = get_eval('train[:2%]') is not measured", "eval.train_images", "absent"},
     {"108: evals.minival = get_eval('train[99%:]')", "dataset.minival", "\"train[99%:]\""},
     {"109: val is the official validation set", "dataset.eval", "\"val\""},
     {"no dtype but the moment's", "train.precision", "\"fp32\""},
