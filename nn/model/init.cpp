@@ -49,7 +49,14 @@ InitConfig parts_of(Init base) {
     parts.qkv = base == Init::big_vision ? QkvInit::xavier : QkvInit::xavier_fused;
   parts.truncation = Truncation::corrected;
   parts.patch_embed = like_big_vision(base) ? PatchInit::lecun : PatchInit::conv2d_uniform;
-  if (like_big_vision(base)) parts.head = HeadInit::zero;
+  if (like_big_vision(base)) {
+    parts.head = HeadInit::zero;
+    parts.out_proj = OutProjInit::xavier;
+  }
+  if (base == Init::torch) {
+    parts.head = HeadInit::linear;
+    parts.out_proj = OutProjInit::linear;
+  }
   return parts;
 }
 
@@ -74,7 +81,9 @@ InitRule weight(const ViTConfig& c, const ParameterInfo& info) {
            : init.patch_embed == PatchInit::normal ? timm_normal()
                                                    : by_fan_in(in);
   if (is_head(info.role) && init.head != HeadInit::base)
-    return init.head == HeadInit::zero ? constant(0) : xavier(in, out);
+    return init.head == HeadInit::zero ? constant(0) : init.head == HeadInit::xavier ? xavier(in, out) : by_fan_in(in);
+  if (info.role == Role::proj && init.out_proj != OutProjInit::base)
+    return init.out_proj == OutProjInit::xavier ? xavier(in, out) : by_fan_in(in);
   if (is_qkv(info.role) && init.qkv != QkvInit::base)
     return init.qkv == QkvInit::xavier         ? xavier(in, out)
            : init.qkv == QkvInit::xavier_fused ? fused_xavier(in)
@@ -86,6 +95,7 @@ InitRule weight(const ViTConfig& c, const ParameterInfo& info) {
 InitRule bias(const ViTConfig& c, const ParameterInfo& info) {
   if (is_head(info.role) && (c.head_bias_init != 0.0 || c.task == Task::segment)) return constant(c.head_bias_init);
   const InitConfig init = resolved(c.init);
+  if (is_head(info.role) && init.head == HeadInit::linear) return by_fan_in(info.fan_in);
   if (info.role == Role::patch_embed)
     return init.patch_embed == PatchInit::conv2d_uniform ? by_fan_in(info.fan_in) : constant(0);
   const bool linear_attention = init.qkv == QkvInit::linear;

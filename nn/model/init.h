@@ -33,7 +33,8 @@ struct InitRule {
 ///   torch       PyTorch's modules unchanged: q, k, v Xavier over the fused projection; other linear layers and the
 ///               patches uniform 1/sqrt(fan_in) with their biases; biases of attention zero; positions normal 0.02;
 ///               class token zero
-/// InitConfig's parts replace those of q, k and v, the patches or the head; qkv linear with base torch also draws the
+/// InitConfig's parts replace those of q, k and v, proj, the patches or the head. Head linear also draws its bias. qkv
+/// linear with base torch also draws the
 /// bias of proj, which only PyTorch's attention sets to zero.
 /// With task segment, the head is truncated normal 0.02, cut at two deviations, and its bias zero (Segmenter).
 /// Registers are normal 0.02 (DINOv3), with timm and timm_jax normal 1e-6.

@@ -124,3 +124,20 @@ TEST_CASE("papers: each implementation of the simple ViT differs in one part") {
               {{"torchvision's crop", "train.augment.crop", "\"inception_torchvision\""},
                {"5%-100% of the area", "train.augment.crop_area", "[0.05, 1]"}});
 }
+
+TEST_CASE("papers: the rows of init are the differences that the text names, and their combination") {
+  for (const char* file : {"papers/vit_baseline/init", "papers/vit_baseline/init_tiny"}) {
+    const Experiment experiment = load_experiment(file_of(file));
+    const std::vector<std::string> expected{
+        "big_vision",
+        "base=big_vision, qkv=xavier_fused",
+        "base=big_vision, out_proj=linear",
+        "base=big_vision, truncation=uncorrected",
+        "base=big_vision, patch_embed=conv2d_uniform",
+        "base=big_vision, head=linear",
+        "base=big_vision, qkv=xavier_fused, out_proj=linear, patch_embed=conv2d_uniform, head=linear"};
+    std::vector<std::string> labels;
+    for (const Cell& row : experiment.rows) labels.push_back(row.label);
+    CHECK(labels == expected);
+  }
+}

@@ -228,6 +228,9 @@ TEST_CASE("init: each part of a code base can be changed alone") {
              {{"patch_embed.weight", conv}, {"patch_embed.bias", conv}});
   check_part(c, with(Init::big_vision, &InitConfig::head, HeadInit::xavier),
              {{"head.weight", uniform_of(std::sqrt(6 / (d + 1000)))}});
+  check_part(c, with(Init::big_vision, &InitConfig::head, HeadInit::linear),
+             {{"head.weight", linear}, {"head.bias", linear}});
+  check_part(c, with(Init::big_vision, &InitConfig::out_proj, OutProjInit::linear), {{".proj.weight", linear}});
   // The cut at two deviations leaves 0.8796 of a normal's deviation.
   check_part(c, with(Init::big_vision, &InitConfig::truncation, Truncation::uncorrected),
              {{"patch_embed.weight", {0.87962566 / std::sqrt(pixels), 2 / std::sqrt(pixels)}},
@@ -243,6 +246,7 @@ TEST_CASE("init: each part of a code base can be changed alone") {
   for (const char* name : {".q.weight", ".k.weight", ".v.weight", ".q.bias", ".k.bias", ".v.bias", ".proj.bias"})
     attention.emplace_back(name, linear);
   check_part(c, with(Init::torch, &InitConfig::qkv, QkvInit::linear), attention);
+  check_part(c, with(Init::torch, &InitConfig::out_proj, OutProjInit::xavier), {{".proj.weight", alone}});
   c.init = Init::big_vision;
   check_part(c, with(Init::big_vision, &InitConfig::position_std, 0.2), {{"pos_embed", normal_of(0.2)}});
   check_part(c, with(Init::big_vision, &InitConfig::token_std, 1.0), {{"cls_token", normal_of(1)}});
@@ -260,7 +264,12 @@ TEST_CASE("init: a part that repeats the code base, or reaches no parameter, is 
   init.qkv = QkvInit::xavier_fused;
   init.patch_embed = PatchInit::conv2d_uniform;
   init.truncation = Truncation::uncorrected;  // PyTorch's values have no truncated normal
+  init.out_proj = OutProjInit::linear;
+  init.head = HeadInit::linear;
   CHECK(simplified(init, 24) == InitConfig(Init::torch));
+  init = Init::big_vision;
+  init.out_proj = OutProjInit::xavier;
+  CHECK(simplified(init, 24) == InitConfig(Init::big_vision));
   init = Init::big_vision;
   init.truncation = Truncation::uncorrected;
   CHECK(simplified(init, 0) == init);
