@@ -262,9 +262,10 @@ Var Norm::batch_normed(const Var& x, const Var& gamma, const Var& beta, const Sh
   const ParameterSet& parameters = shard.step.parameters;
   const Tensor mean = parameters.buffer(running_mean_), var = parameters.buffer(running_var_);
   if (!takes_batch_statistics(shard)) return batch_norm_frozen(x, gamma, beta, mean, var, spec_.eps);
+  const bool moves = spec_.running != RunningFrom::first_group_of_step || shard.step.part_begin == 0;
   return batch_norm(x, gamma, beta, mean, var, shard.slice,
                     {.eps = spec_.eps,
-                     .momentum = spec_.momentum,
+                     .momentum = moves ? spec_.momentum : 0,
                      .statistics_batch = spec_.statistics_batch,
                      .step_images = spec_.running == RunningFrom::all_groups ? shard.step_images() : 0,
                      .part_begin = shard.step.part_begin});

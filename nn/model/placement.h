@@ -57,9 +57,12 @@ constexpr auto stated_words(NormKind) {
 
 /// What moves the running statistics of a batch norm. all_groups: once a step, the mean of the statistics of all
 /// groups, weighted by their images (Keras with virtual_batch_size). first_group: the first group of each part that
-/// passes the network; of a batch in one part, what rank 0 keeps in distributed training.
-enum class RunningFrom : std::uint8_t { all_groups, first_group };
-constexpr auto stated_words(RunningFrom) { return words<RunningFrom>("all_groups", "first_group"); }
+/// passes the network, as on one device that accumulates gradients. first_group_of_step: once a step, the first group of
+/// the first part, which is what rank 0 keeps in distributed training, however the batch is accumulated.
+enum class RunningFrom : std::uint8_t { all_groups, first_group, first_group_of_step };
+constexpr auto stated_words(RunningFrom) {
+  return words<RunningFrom>("all_groups", "first_group", "first_group_of_step");
+}
 
 struct NormFormula;  // nn/model/norm_formula.h
 

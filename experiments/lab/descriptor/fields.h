@@ -35,7 +35,8 @@ constexpr auto rows_of(const T*) {
       norm_field<&T::running>(
           "running",
           "batch_norm, prep_bn: what moves the running statistics; all_groups: once a step, the mean of the statistics "
-          "of all groups, weighted by their images; first_group: the first group of each part"),
+          "of all groups, weighted by their images; first_group: the first group of each part; first_group_of_step: once a step, the first group of the first "
+          "part, as rank 0 of a distributed training"),
       norm_field<&T::alpha_init>(
           "alpha_init",
           "initial value of alpha; 0.5 for dyt, derf and pointwise, 1 for seednorm, 2 for bhyt; for dyisru, where 0 is "

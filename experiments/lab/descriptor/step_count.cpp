@@ -147,7 +147,10 @@ void settle_running(TrialConfig& trial, RunningFrom moot) {
     for (const BatchStatistic& norm : batch_statistics(trial.model, trial.train.freeze))
       if (has_several_groups(*norm.spec, trial.train)) moved.insert(norm.spec);
   visit_batch_norms(trial.model, [&](NormSpec& spec) {
-    if (!moved.contains(&spec)) spec.running = moot;
+    if (!moved.contains(&spec))
+      spec.running = moot;
+    else if (spec.running == RunningFrom::first_group_of_step && trial.train.accumulate <= 1)
+      spec.running = RunningFrom::first_group;
   });
 }
 

@@ -33,7 +33,7 @@ std::optional<StepProblem> problem_of_warmup(const TrainConfig& train, std::int6
 // --- what the batches of a training give its batch norms
 
 /// Sets `running` to `moot` at every batch norm where it changes nothing: without several groups in a step, or frozen.
-/// The trial must be valid.
+/// Sets first_group where first_group_of_step means the same, since a step has one part. The trial must be valid.
 void settle_running(TrialConfig& trial, RunningFrom moot);
 /// Sets it everywhere.
 void set_running(ModelConfig& model, RunningFrom to);

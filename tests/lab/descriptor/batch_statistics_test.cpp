@@ -57,6 +57,18 @@ TEST_CASE("batch statistics: what all groups move has another id") {
   }
 }
 
+TEST_CASE("batch statistics: the first group of a step has an id of its own only where a step has parts") {
+  Trained trained;
+  const std::string of_step = R"(, "running": "first_group_of_step")";
+  CHECK(trained.config(kTens + of_step) == trained.config(kTens + kFirst));
+  CHECK(trained.config(of_step) == trained.config(""));
+  const TrialConfig in_parts = trained.config(kTens + of_step, kParts);
+  CHECK(trial_id(in_parts) != trial_id(trained.config(kTens + kFirst, kParts)));
+  CHECK(trial_id(in_parts) != trial_id(trained.config(kTens, kParts)));
+  CHECK(config_from_json(canonical(in_parts), "canonical") == in_parts);
+  CHECK(config_from_json(full_json(in_parts), "full") == in_parts);
+}
+
 TEST_CASE("batch statistics: what moves the running values is in no id where it changes nothing") {
   Trained trained;
   CHECK(trained.config(kFirst) == trained.config(""));

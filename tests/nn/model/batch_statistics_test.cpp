@@ -127,6 +127,13 @@ TEST_CASE("batch statistics: the first group moves the running values alone, and
   CHECK(running({.running = kFirst}) == whole);  // of one group they are the same
 }
 
+TEST_CASE("batch statistics: the first group of a step moves them once, however the batch is accumulated") {
+  constexpr RunningFrom kFirst = RunningFrom::first_group, kOfStep = RunningFrom::first_group_of_step;
+  const std::vector<double> in_parts = running({.accumulate = 3, .running = kOfStep});
+  CHECK(in_parts == running({.statistics_batch = 4, .running = kFirst}));  // the same four images
+  CHECK(of_means(in_parts, running({.accumulate = 3, .running = kFirst})) > 1e-3);
+}
+
 TEST_CASE("batch statistics: neither threads nor shards change a bit of running values") {
   for (const std::int64_t accumulate : {1, 3}) {
     const Steps one{.statistics_batch = 2, .accumulate = accumulate, .precision = Precision::fp32};

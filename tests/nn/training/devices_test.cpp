@@ -209,7 +209,8 @@ TEST_CASE("devices: less common settings train as on the CPU") {
 }
 
 TEST_CASE("devices: running statistics of groups and parts, and their averages, are those of the CPU") {
-  for (const RunningFrom running : {RunningFrom::all_groups, RunningFrom::first_group}) {
+  for (const RunningFrom running :
+       {RunningFrom::all_groups, RunningFrom::first_group, RunningFrom::first_group_of_step}) {
     ViTConfig c = small_vit("bn_ffnbn");
     c.placement.final.statistics_batch = 1;
     c.placement.final.running = running;

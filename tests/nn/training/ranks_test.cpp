@@ -52,7 +52,8 @@ TEST_CASE("ranks: a batch norm over groups of images, in parts of a batch") {
   Case c;
   ViTConfig model = small_vit("bn");
   c.settings.accumulate = 3;
-  for (const RunningFrom running : {RunningFrom::all_groups, RunningFrom::first_group}) {
+  for (const RunningFrom running :
+       {RunningFrom::all_groups, RunningFrom::first_group, RunningFrom::first_group_of_step}) {
     model.placement.final.statistics_batch = 4;
     model.placement.final.running = running;
     c.model = model;

@@ -116,8 +116,10 @@ TEST_CASE("weight_average: running statistics are averaged without their initial
 }
 
 TEST_CASE("weight_average: of equal steps at rate 0 it has the statistics of the batch") {
-  for (const auto& [running, accumulate] :
-       {std::pair{RunningFrom::all_groups, 1}, {RunningFrom::all_groups, 3}, {RunningFrom::first_group, 3}}) {
+  for (const auto& [running, accumulate] : {std::pair{RunningFrom::all_groups, 1},
+                                            {RunningFrom::all_groups, 3},
+                                            {RunningFrom::first_group, 3},
+                                            {RunningFrom::first_group_of_step, 3}}) {
     ViTConfig c = small_vit("pre_pre");
     c.placement.stem.patch_in = norm_of(NormKind::batch_norm);
     c.placement.stem.patch_in.running = running;
