@@ -1,154 +1,10 @@
 // "Dual PatchNorm": appendix C line by line, its tables, appendix F, and the recipes it refers to.
 #include "experiments/lab/descriptor/tune.h"
-#include "tests/lab/papers/paper_table.h"
+#include "tests/lab/papers/appendix_c.h"
 
 using namespace normlab;
 
 namespace {
-
-const Lines kAppendixC{
-    {"33: init_head_bias = -6.9", "model.head_bias_init", "-6.9"},
-    {"46: name='imagenet2012'", "dataset.name", "\"imagenet\""},
-    {"48: split='train[:99%]'", "dataset.train", "\"train[:99%]\""},
-    {"50: batch_size = 4096", "train.batch_size", "4096"},
-    {"52: shuffle_buffer_size = 250_000; here an epoch is a permutation", "dataset.shuffle_buffer", "absent"},
-    {"46-52: one endless stream of batches", "train.drop_last", "false"},
-    {"55: value_range(-1, 1)", "dataset.mean", "[0.5, 0.5, 0.5]"},
-    {"55: value_range(-1, 1)", "dataset.std", "[0.5, 0.5, 0.5]"},
-    {"56: onehot(1000)", "train.label_smoothing", "0"},
-    {"61: decode_jpeg_and_inception_crop(224)", "model.image_size", "[224, 224]"},
-    {"61: decode_jpeg_and_inception_crop", "train.augment.crop", "\"inception_tensorflow\""},
-    {"61: area 5 to 100 % by default", "train.augment.crop_area", "[0.05, 1.0]"},
-    {"61: aspect 0.75 to 1.33 by default", "train.augment.crop_aspect", "[0.75, 1.33]"},
-    {"61: bilinear, no antialiasing by default", "train.augment.resize", "\"bilinear_plain\""},
-    {"61: flip_lr", "train.augment.flip", "true"},
-    {"8-13: randaug(2, ...)", "train.augment.randaugment.dialect", "\"big_vision\""},
-    {"8-13: randaug(2, ...)", "train.augment.randaugment.layers", "2"},
-    {"8-13: as released", "train.augment.randaugment.repaired", "false"},
-    {"65: resize_small(256)|central_crop(224)", "train.eval_transform.crop", "\"center\""},
-    {"65: resize_small(256)", "train.eval_transform.resize_to", "256"},
-    {"65: area by default", "train.eval_transform.resize", "\"area\""},
-    {"65: rounding", "train.eval_transform.rounding", "\"big_vision\""},
-    {"68: num_classes = 1000", "model.num_classes", "1000"},
-    {"69: loss = 'sigmoid_xent'", "train.loss", "\"sigmoid\""},
-    {"70: total_epochs = 300, of 99 % of 1,281,167", "train.images", "380506500"},
-    {"70: round(300 * 1268355 / 4096)", "steps", "92897"},
-    {"75: model_name = 'vit'", "model.kind", "\"vit\""},
-    {"79: pool_type='tok'", "model.pool", "\"token\""},
-    {"79: positions are added before the token joins", "model.pos_embed_class", "false"},
-    {"80: nothing on the attention weights", "model.attention_dropout", "0"},
-    {"GELU of the library", "model.gelu", "\"tanh\""},
-    {"initial values of the library", "model.init", "\"big_vision\""},
-    {"85: grad_clip_norm = 1.0", "train.clip_norm", "1"},
-    {"85: clipping of optax", "train.clip_form", "\"optax\""},
-    {"86: optax_name = 'scale_by_adam'", "train.optimizer.name", "\"big_vision_adam\""},
-    {"86: b1 by default", "train.optimizer.beta1", "0.9"},
-    {"86: b2 by default", "train.optimizer.beta2", "0.999"},
-    {"86: eps by default", "train.optimizer.eps", "1e-8"},
-    {"87: mu_dtype='bfloat16'", "train.optimizer.bf16_moment", "true"},
-    {"87: what jitted optax computes", "train.optimizer.moment_product", "\"constant\""},
-    {"89: lr = 0.001", "train.optimizer.lr", "0.001"},
-    {"90: wd = 0.0001", "train.optimizer.weight_decay", "0.0001"},
-    {"90: on kernels alone by default", "train.optimizer.decay_matrices_only", "true"},
-    {"92: warmup_steps=10_000", "warmup_steps", "10000"},
-    {"92: from 0", "train.schedule.warmup", "\"line\""},
-    {"92: from 0", "train.schedule.warmup_from", "0"},
-    {"92: decay_type='cosine'", "train.schedule.name", "\"cosine\""},
-    {"92: to 0", "train.schedule.final_lr", "0"},
-    {"107: evals.train = get_eval('train[:2%]') is not measured", "eval.train_images", "absent"},
-    {"108: evals.minival = get_eval('train[99%:]')", "dataset.minival", "\"train[99%:]\""},
-    {"109: val is the official validation set", "dataset.eval", "\"val\""},
-    {"no dtype but the moment's", "train.precision", "\"fp32\""},
-};
-
-struct Size {
-  const char *file, *row;  // the recipe, and how the rows of a sweep over sizes are told apart
-  Lines lines;
-};
-const std::vector<Size> kSizes{
-    {"_ti16",
-     "variant=Ti/16",
-     {
-         {"37: Ti/16 light1, 8: randaug(2,0)", "train.augment.randaugment.magnitude", "0"},
-         {"37: Ti/16 light1, 18: p=0.0", "train.augment.mix.mixup", "0"},
-         {"after C: dropout off", "model.dropout", "0"},
-         {"after C: stochastic depth off", "model.drop_path", "0"},
-         {"78: rep_size=True", "model.rep_size", "192"},
-         {"Ti", "model.embed_dim", "192"},
-         {"Ti", "model.depth", "12"},
-         {"Ti", "model.num_heads", "3"},
-         {"/16", "model.patch_size", "16"},
-     }},
-    {"_s32",
-     "variant=S/32",
-     {
-         {"38: S/32 medium1, 10: randaug(2,15)", "train.augment.randaugment.magnitude", "15"},
-         {"38: S/32 medium1, 20: p=0.2", "train.augment.mix.mixup", "0.2"},
-         {"20: fold_in=None", "train.augment.mix.scope", "\"batch\""},
-         {"20: mixup of the library", "train.augment.mix.dialect", "\"big_vision\""},
-         {"after C: dropout off", "model.dropout", "0"},
-         {"after C: stochastic depth off", "model.drop_path", "0"},
-         {"after C: representation size false for S/32", "model.rep_size", "0"},
-         {"S", "model.embed_dim", "384"},
-         {"S", "model.depth", "12"},
-         {"S", "model.num_heads", "6"},
-         {"/32", "model.patch_size", "32"},
-     }},
-    {"_s16",
-     "variant=S/16",
-     {
-         {"39: S/16 medium2, 11: randaug(2,15)", "train.augment.randaugment.magnitude", "15"},
-         {"39: S/16 medium2, 21: p=0.5", "train.augment.mix.mixup", "0.5"},
-         {"after C: dropout off", "model.dropout", "0"},
-         {"after C: stochastic depth off", "model.drop_path", "0"},
-         {"78: rep_size=True", "model.rep_size", "384"},
-         {"S", "model.embed_dim", "384"},
-         {"/16", "model.patch_size", "16"},
-     }},
-    {"_b32",
-     "variant=B/32",
-     {
-         {"40: B/32 medium2, 11: randaug(2,15)", "train.augment.randaugment.magnitude", "15"},
-         {"40: B/32 medium2, 21: p=0.5", "train.augment.mix.mixup", "0.5"},
-         {"80: dropout=0.1", "model.dropout", "0.1"},
-         {"81: stoch_depth=0.1", "model.drop_path", "0.1"},
-         {"78: rep_size=True", "model.rep_size", "768"},
-         {"B", "model.embed_dim", "768"},
-         {"B", "model.depth", "12"},
-         {"B", "model.num_heads", "12"},
-         {"/32", "model.patch_size", "32"},
-     }},
-    {"",
-     "variant=B/16",
-     {
-         {"41: B/16 medium2, 11: randaug(2,15)", "train.augment.randaugment.magnitude", "15"},
-         {"41: B/16 medium2, 21: p=0.5", "train.augment.mix.mixup", "0.5"},
-         {"21: fold_in=None", "train.augment.mix.scope", "\"batch\""},
-         {"80: dropout=0.1", "model.dropout", "0.1"},
-         {"81: stoch_depth=0.1", "model.drop_path", "0.1"},
-         {"78: rep_size=True", "model.rep_size", "768"},
-         {"B", "model.embed_dim", "768"},
-         {"/16", "model.patch_size", "16"},
-     }},
-    {"_l16",
-     "",
-     {
-         {"42: L/16 medium2, 11: randaug(2,15)", "train.augment.randaugment.magnitude", "15"},
-         {"42: L/16 medium2, 21: p=0.5", "train.augment.mix.mixup", "0.5"},
-         {"80: dropout=0.1", "model.dropout", "0.1"},
-         {"81: stoch_depth=0.1", "model.drop_path", "0.1"},
-         {"78: rep_size=True", "model.rep_size", "1024"},
-         {"L", "model.embed_dim", "1024"},
-         {"L", "model.depth", "24"},
-         {"L", "model.num_heads", "16"},
-         {"/16", "model.patch_size", "16"},
-     }},
-};
-
-const char* const kLayerNorm = "\"layer_norm\"";
-const Lines kDpn{{"82: stem_ln='dpn'; ln0", "model.placement.stem.patch_in.kind", kLayerNorm},
-                 {"82: stem_ln='dpn'; ln1", "model.placement.stem.patch_out.kind", kLayerNorm},
-                 {"LayerNorm of the library", "model.placement.stem.patch_in.eps", "1e-6"}};
 
 /// A search on SUN397 by its number.
 Experiment search(const char* number) {
@@ -158,13 +14,14 @@ Experiment search(const char* number) {
 }  // namespace
 
 TEST_CASE("papers: appendix C of Dual PatchNorm is the AugReg recipe of every size") {
-  for (const Size& size : kSizes) {
+  for (const AugRegSize& size : kAugRegSizes) {
     check_table(std::string("recipes/augreg") + size.file, "", kAppendixC + size.lines);
     const std::string paper = std::string("papers/dual_patchnorm/") + (*size.file ? size.file + 1 : "b16");
     check_table(paper, "", kAppendixC + size.lines);
     check_lines(paper, "dpn", kDpn);
     if (!*size.row) continue;
     check_table("papers/dual_patchnorm/figure1", size.row, kAppendixC + size.lines);
+    check_table("papers/dual_patchnorm/figure1_before_sum", size.row, kAppendixC + size.lines);
     check_table("papers/dual_patchnorm/table6", size.row, kAppendixC + size.lines);
   }
 }
@@ -193,6 +50,42 @@ TEST_CASE("papers: Figure 1 of Dual PatchNorm has every placement that it compar
                  {"a different initialization", "model.placement.init_gain", "\"sub_ln\""}});
   row("sub_ln_preact", {{"and before the non-linearity", "model.placement.mlp.hidden.kind", kLayerNorm}});
   row("dpn", kDpn);
+}
+
+TEST_CASE("papers: Figure 1 of Dual PatchNorm has the placements with a norm before the sum") {
+  const char* const file = "papers/dual_patchnorm/figure1_before_sum";
+  const Experiment experiment = load_experiment(file_of(file));
+  CHECK(experiment.rows.size() == 5 * (1 + 8));
+  CHECK(experiment.trials.size() == 3 * experiment.rows.size());
+  const char* const none = "\"none\"";
+  for (const char* attn : {"pre", "respost", "preres"})
+    for (const char* mlp : {"pre", "respost", "preres"}) {
+      Lines lines{{"the final LN stays", "model.placement.final.kind", kLayerNorm},
+                  {"none after the sum", "model.placement.attn.post", none},
+                  {"none after the sum", "model.placement.mlp.post", none}};
+      const bool attn_pre = std::string(attn) != "respost", attn_out = std::string(attn) != "pre";
+      const bool mlp_pre = std::string(mlp) != "respost", mlp_out = std::string(mlp) != "pre";
+      lines.push_back({"LN before", attn_pre ? "model.placement.attn.pre.kind" : "model.placement.attn.pre",
+                       attn_pre ? kLayerNorm : none});
+      lines.push_back({"LN before the sum", attn_out ? "model.placement.attn.out.kind" : "model.placement.attn.out",
+                       attn_out ? kLayerNorm : none});
+      lines.push_back({"LN before", mlp_pre ? "model.placement.mlp.pre.kind" : "model.placement.mlp.pre",
+                       mlp_pre ? kLayerNorm : none});
+      lines.push_back({"LN before the sum", mlp_out ? "model.placement.mlp.out.kind" : "model.placement.mlp.out",
+                       mlp_out ? kLayerNorm : none});
+      check_lines(file, concat("placement=", attn, "_", mlp), lines);
+    }
+}
+
+TEST_CASE("papers: Figures 2 and 4 of Dual PatchNorm have the gradients of the last 1,000 steps") {
+  for (const char* file : {"b16", "b32", "s32", "s16"}) {
+    CAPTURE(file);
+    const Experiment experiment = load_experiment(file_of(std::string("papers/dual_patchnorm/") + file));
+    const ProbeSteps& gradients = experiment.probes.gradients;
+    CHECK(gradients.every > 0);
+    CHECK(gradients.every <= 100);  // ten of the last 1,000
+    CHECK(gradients.last == 0);     // Figure 2 (right): throughout the training
+  }
 }
 
 TEST_CASE("papers: Table 6 of Dual PatchNorm has the ablations") {
@@ -322,59 +215,4 @@ TEST_CASE("papers: Table 1 of Dual PatchNorm has the rows of DeiT") {
                 {{"S or B", "model.embed_dim", std::string(variant) == "DeiT-S/16" ? "384" : "768"},
                  {"patch 16", "model.patch_size", "16"}});
   check_lines("papers/dual_patchnorm/deit", "dpn", kDpn);
-}
-
-TEST_CASE("papers: appendix G of Dual PatchNorm has the settings of segmentation") {
-  const Lines common{
-      {"section 6.3: ADE20K", "dataset.name", "\"ade20k\""},
-      {"150 classes, 0 is ignored", "dataset.masks", "\"from_one\""},
-      {"section 6.3: a single dense layer on patches", "model.task", "\"segment\""},
-      {"150 classes", "model.num_classes", "150"},
-      {"512 pixels", "model.image_size", "[512, 512]"},
-      {"B/16", "model.embed_dim", "768"},
-      {"B/16", "model.patch_size", "16"},
-      {"out_with_norm = False", "model.placement.final", "\"none\""},
-      {"stochastic depth 0.1", "model.drop_path", "0.1"},
-      {"no dropout", "model.dropout", "0"},
-      {"batch size 16", "train.batch_size", "16"},
-      {"128 epochs", "train.epochs", "128"},
-      {"AdamW", "train.optimizer.name", "\"adamw\""},
-      {"decay 0.01", "train.optimizer.weight_decay", "0.01"},
-      {"rate 3e-5", "train.optimizer.lr", "3e-5"},
-      {"power 0.9 to 0", "train.schedule.name", "\"polynomial\""},
-      {"power 0.9 to 0", "train.schedule.power", "0.9"},
-      {"no warm-up", "warmup_steps", "0"},
-      {"no clipping", "train.clip_norm", "0"},
-      {"Segmenter: (2048, 512) times 0.5 to 2", "train.augment.segment.scale", "[0.5, 2.0]"},
-      {"Segmenter: (2048, 512) times 0.5 to 2", "train.augment.segment.longest", "2048"},
-      {"Segmenter: one class fills at most 75 %", "train.augment.segment.max_share", "0.75"},
-      {"windows every 341 pixels", "eval.segment.stride", "341"},
-  };
-  check_table("papers/dual_patchnorm/segmentation", "", common);
-  check_lines("papers/dual_patchnorm/segmentation", "fraction=1.0, placement=dpn_to_head",
-              {{"128 epochs", "steps", "161664"}});
-}
-
-TEST_CASE("papers: Table 4 of Dual PatchNorm has the settings of image-text training") {
-  const Lines common{
-      {"Table 4: LiT", "model.task", "\"contrast\""},
-      {"pairs that are not public", "dataset.name", "\"pairs that are not public\""},
-      {"Big Vision's batches cross epochs", "train.drop_last", "false"},
-      {"batch size 16,384", "train.batch_size", "16384"},
-      {"only the text tower is trained", "train.freeze", R"(["stem", "blocks", "final", "rep"])"},
-      {"softmax over the global batch", "train.loss", "\"softmax\""},
-      {"accumulation would lose negatives", "train.accumulate", "1"},
-      {"Big Vision: 32,000 words", "model.text.vocabulary", "32000"},
-      {"Big Vision: 16 tokens", "model.text.length", "16"},
-      {"Big Vision: width 512", "model.text.embed_dim", "512"},
-      {"Big Vision: depth 12", "model.text.depth", "12"},
-      {"Big Vision: 8 heads", "model.text.num_heads", "8"},
-      {"Big Vision: MLP 2048", "model.text.mlp_dim", "2048"},
-      {"exp(t) = 10", "model.text.temperature", "10"},
-      {"b = -2.71", "model.text.bias", "-2.71"},
-      {"Big Vision: clip at 1", "train.clip_norm", "1"},
-      {"range -1 to 1", "dataset.mean", "[0.5, 0.5, 0.5]"},
-  };
-  check_table("papers/dual_patchnorm/lit", "", common);
-  check_lines("papers/dual_patchnorm/lit", "dpn", {{"55,000 steps", "steps", "55000"}});
 }

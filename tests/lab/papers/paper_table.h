@@ -11,6 +11,8 @@
 
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/experiment.h"
+#include "experiments/lab/descriptor/slice.h"
+#include "experiments/lab/descriptor/step_count.h"
 #include "experiments/lab/train/cost.h"
 
 namespace normlab {
@@ -37,12 +39,18 @@ inline double rounded_as(double value, const std::string& printed) {
   return std::round(value * scale) / scale;
 }
 
+/// The steps of a training. A length in steps needs no number of images, which data of one's own have only as files.
+inline StepCount steps_of(const TrialConfig& config) {
+  constexpr std::int64_t kOwnImages = 1'000'000'000;
+  return count_steps(config.train, known_training_images(config.dataset).value_or(kOwnImages));
+}
+
 /// The value that a trial has for a line; null for a setting that does not apply.
 inline nlohmann::json value_of(const TrialConfig& config, const nlohmann::json& settings, const Line& line) {
   const std::string key = line.key;
   const ModelCost cost = model_cost(config.model);
-  if (key == "steps") return trial_cost(config).steps.value().total;
-  if (key == "warmup_steps") return trial_cost(config).steps.value().warmup;
+  if (key == "steps") return steps_of(config).total;
+  if (key == "warmup_steps") return steps_of(config).warmup;
   if (key == "parameters") return cost.parameters;
   if (key == "M parameters") return rounded_as(double(cost.parameters) * 1e-6, line.value);
   if (key == "G macs") return rounded_as(double(cost.macs_with_norms()) * 1e-9, line.value);
