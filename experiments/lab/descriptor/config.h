@@ -25,6 +25,7 @@ struct FewShotConfig {
   std::vector<std::int64_t> shots{};
   double l2 = 1024;
   std::vector<std::int64_t> seeds{0, 1, 2};
+  bool half_width = false;
   bool operator==(const FewShotConfig&) const = default;
 };
 template <std::same_as<FewShotConfig> T>
@@ -34,7 +35,10 @@ constexpr auto rows_of(const T*) {
       field("shots", &T::shots, "numbers of training images per class; each adds a metric such as eval/5shot_accuracy",
             kAtOnce),
       field("l2", &T::l2, "weight of the squared norm in the ridge regression", kPositive).when(kOn),
-      field("seeds", &T::seeds, "NumPy seeds that choose the images; the metric is the mean", kFromZero).when(kOn)};
+      field("seeds", &T::seeds, "NumPy seeds that choose the images; the metric is the mean", kFromZero).when(kOn),
+      field("half_width", &T::half_width,
+            "also measure eval/5shot_accuracy_half_width, of the 95% interval over these seeds")
+          .when(kOn)};
 }
 
 /// Segmentation of whole images in windows of the model's size.

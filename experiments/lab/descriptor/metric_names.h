@@ -18,8 +18,8 @@ inline bool is_class_accuracy(std::string_view metric) {
 }
 /// Whether values of a metric are shares, shown in %: accuracies, mean IoUs and recalls.
 inline bool is_share(std::string_view metric) {
-  return is_class_accuracy(metric) || metric.ends_with("accuracy") || metric.ends_with("miou") ||
-         metric.ends_with("recall1");
+  return is_class_accuracy(metric) || metric.ends_with("accuracy") || metric.ends_with("accuracy_half_width") ||
+         metric.ends_with("miou") || metric.ends_with("recall1");
 }
 /// Whether a smaller value is better.
 inline bool is_loss(std::string_view metric) { return metric.ends_with("loss") && !is_class_accuracy(metric); }

@@ -12,6 +12,7 @@
 #include "core/visible_text.h"
 #include "experiments/lab/data/eval_transform.h"
 #include "experiments/lab/data/picked_images.h"
+#include "experiments/lab/statistics/student.h"
 #include "nn/training/engine.h"
 #include "nn/training/nonfinite.h"
 
@@ -101,12 +102,15 @@ std::vector<std::vector<double>> FewShotEvaluation::accuracies(Engine& engine, B
 
 std::map<std::string, double> FewShotEvaluation::measure(Engine& engine, BatchSource& eval, ShardPool& pool,
                                                          const std::string& prefix) {
-  std::map<std::string, double> means;
+  std::map<std::string, double> measured;
   const std::vector<std::vector<double>> all = accuracies(engine, eval, pool);
-  for (std::size_t s = 0; s < all.size(); ++s)
-    means[fmt::format("{}{}shot_accuracy", prefix, config_.eval.fewshot.shots[s])] =
-        std::accumulate(all[s].begin(), all[s].end(), 0.0) / double(all[s].size());
-  return means;
+  for (std::size_t s = 0; s < all.size(); ++s) {
+    const std::string name = fmt::format("{}{}shot_accuracy", prefix, config_.eval.fewshot.shots[s]);
+    measured[name] = std::accumulate(all[s].begin(), all[s].end(), 0.0) / double(all[s].size());
+    const auto half_width = mean_interval(all[s])->half_width;
+    if (half_width && config_.eval.fewshot.half_width) measured[name + "_half_width"] = *half_width;
+  }
+  return measured;
 }
 
 }  // namespace normlab

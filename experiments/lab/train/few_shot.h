@@ -30,7 +30,8 @@ class FewShotEvaluation {
  public:
   FewShotEvaluation(const TrialConfig& config, const DataPair& data, DType dtype);
   /// `eval`: batches of the evaluation slice. The mean accuracy over the seeds by number of shots:
-  /// "PREFIX5shot_accuracy".
+  /// "PREFIX5shot_accuracy"; and on request "PREFIX5shot_accuracy_half_width", of its 95% t
+  /// interval over several seeds.
   std::map<std::string, double> measure(Engine& engine, BatchSource& eval, ShardPool& pool, const std::string& prefix);
   /// The accuracy for each number of shots and each seed, in the order of the settings.
   std::vector<std::vector<double>> accuracies(Engine& engine, BatchSource& eval, ShardPool& pool);

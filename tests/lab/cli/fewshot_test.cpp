@@ -1,6 +1,10 @@
 // Few-shot accuracies: as columns of a trial, and of any weights.
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstdio>
+
+#include "experiments/lab/descriptor/metric_names.h"
 #include "tests/lab/base/text.h"
 #include "tests/lab/cli/small_sweep.h"
 #include "tests/lab/data/fixtures.h"
@@ -14,11 +18,12 @@ struct Measured {
   TemporaryFolder folder;
   Finished run;
   Measured()
-      : run(run_program(folder, "run " +
-                                    small_sweep(folder,
-                                                "--set seeds=1 --set 'eval.fewshot={\"shots\": [1, 3]}' "
-                                                "--set train.ema.decay=0.9 --out ") +
-                                    in_folder(folder, "r"))) {
+      : run(run_program(folder,
+                        "run " +
+                            small_sweep(folder,
+                                        "--set seeds=1 --set 'eval.fewshot={\"shots\": [1, 3], \"half_width\": true}' "
+                                        "--set train.ema.decay=0.9 --out ") +
+                            in_folder(folder, "r"))) {
     CAPTURE(run.err);
     REQUIRE(run.code == 0);
   }
@@ -36,16 +41,29 @@ TEST_CASE("fewshot: every number of shots is a metric of a trial") {
     CHECK(result->metrics.at(metric) > 0);
     CHECK(result->metrics.at(metric) <= 1);
   }
+  // The command prints the accuracy with each of three seeds; t(2) at 97.5% is 4.3027.
+  const std::string found = run_program(measured.folder, "eval --fewshot " + measured.first_id() + " --shots 3 --out " +
+                                                             in_folder(measured.folder, "r"))
+                                .out;
+  const std::size_t at = found.find("(seeds 0, 1, 2: ");
+  REQUIRE_MESSAGE(at != found.npos, found);
+  double a = 0, b = 0, c = 0;
+  REQUIRE(std::sscanf(found.c_str() + at, "(seeds 0, 1, 2: %lf%%, %lf%%, %lf%%", &a, &b, &c) == 3);
+  const double mean = (a + b + c) / 3,
+               sd = std::sqrt(((a - mean) * (a - mean) + (b - mean) * (b - mean) + (c - mean) * (c - mean)) / 2);
+  CHECK(100 * result->metrics.at("eval/3shot_accuracy_half_width") ==
+        doctest::Approx(4.3027 * sd / std::sqrt(3)).epsilon(0.02));
+  CHECK(is_share("eval/3shot_accuracy_half_width"));
 }
 
 TEST_CASE("fewshot: a table shows the metric") {
   const Measured measured;
-  const Finished table =
-      run_program(measured.folder, "table " +
-                                       small_sweep(measured.folder,
-                                                   "--set seeds=1 --set 'eval.fewshot={\"shots\": [1, 3]}' "
-                                                   "--set train.ema.decay=0.9 --out ") +
-                                       in_folder(measured.folder, "r") + " --metric eval/3shot_accuracy");
+  const Finished table = run_program(
+      measured.folder, "table " +
+                           small_sweep(measured.folder,
+                                       "--set seeds=1 --set 'eval.fewshot={\"shots\": [1, 3], \"half_width\": true}' "
+                                       "--set train.ema.decay=0.9 --out ") +
+                           in_folder(measured.folder, "r") + " --metric eval/3shot_accuracy");
   CHECK(table.code == 0);
   CHECK(table.out.find("eval/3shot_accuracy [%]") != std::string::npos);
 }
