@@ -276,7 +276,8 @@ TEST_CASE("export: the tables of docs/results.md are those of the files that it 
         "formula_search.json" + with_file + "formula_search.jsonl" + gains + "p",
         "activations.json" + with_file + "activations.jsonl --rows activation --cols placement --cells gain",
         "norms_2026.json" + with_file + "norms_2026.jsonl --where 'mlp = plain'" + gains + "rotary",
-        "norms_2026.json" + with_file + "norms_2026.jsonl --where 'mlp = gated'" + gains + "rotary"}) {
+        "norms_2026.json" + with_file + "norms_2026.jsonl --where 'mlp = gated'" + gains + "rotary",
+        "placements_two_data_sets.json" + with_file + "placements_two_data_sets.jsonl" + gains + "name"}) {
     CAPTURE(words);
     const Finished table = run_program(folder, "table experiments/" + words);
     CHECK_MESSAGE(table.code == 0, table.err);

@@ -90,6 +90,7 @@ TEST_CASE("descriptor: the published results are those of their descriptors") {
        {Case{"cifar10", {"placements_cifar10", "bf16_cifar10"}}, Case{"placements_gratings", {"placements_gratings"}},
         Case{"placements_fashion_mnist", {"placements_fashion_mnist"}}, Case{"formula_search", {"formula_search"}},
         Case{"activations", {"activations"}}, Case{"norms_2026", {"norms_2026"}},
+        Case{"placements_two_data_sets", {"placements_two_data_sets"}},
         Case{"placements_fashion_mnist_20", {"placements_fashion_mnist"}, others}}) {
     CAPTURE(archive);
     std::set<std::string> ids, kept;
