@@ -126,7 +126,8 @@ struct EvalCommand {
     if (slice.given() && source.data.ends_with(".npy"))
       throw InputError("--slice: a .npy has no slices, and all its images are evaluated; leave it out");
     if (transform_given && source.transform.crop == EvalCrop::none && !crop_option.given())
-      throw InputError("--crop-pct, --resize-to, --resize and --rounding: need --crop center, stretch or stretch_center");
+      throw InputError(
+          "--crop-pct, --resize-to, --resize and --rounding: need --crop center, stretch or stretch_center");
   }
 
   /// A slice of the training's data, by a segmentation network.
