@@ -48,7 +48,7 @@ TEST_CASE("fewshot: every number of shots is a metric of a trial") {
   const std::size_t at = found.find("(seeds 0, 1, 2: ");
   REQUIRE_MESSAGE(at != found.npos, found);
   double a = 0, b = 0, c = 0;
-  REQUIRE(std::sscanf(found.c_str() + at, "(seeds 0, 1, 2: %lf%%, %lf%%, %lf%%", &a, &b, &c) == 3);
+  REQUIRE(std::sscanf(found.c_str() + at, "(seeds 0, 1, 2: %lf, %lf, %lf", &a, &b, &c) == 3);
   const double mean = (a + b + c) / 3,
                sd = std::sqrt(((a - mean) * (a - mean) + (b - mean) * (b - mean) + (c - mean) * (c - mean)) / 2);
   CHECK(100 * result->metrics.at("eval/3shot_accuracy_half_width") ==

@@ -116,7 +116,7 @@ TEST_CASE("descriptor: an axis may point into blocks") {
   CHECK(pre_of(model_of(e, 1)) == "rms_norm rms_norm rms_norm layer_norm");
   CHECK(model_of(e, 1).placement.mlp_sites(3).pre.kind == NormKind::none);
   CHECK(model_of(e, 1).placement.mlp_sites(0).pre.kind == NormKind::layer_norm);
-  CHECK(e.rows[1].label == "model.placement.blocks.0-2.attn.pre=rms_norm, model.placement.blocks.rest.mlp.pre=none");
+  CHECK(e.rows[1].label == "attn.pre=rms_norm, mlp.pre=none");
 }
 
 TEST_CASE("descriptor: --set may point into blocks") {
