@@ -113,6 +113,9 @@ PrintedSource judge_printed(const Experiment& experiment, const ResultStore& sto
     const bool by_minival = number.evaluation == PrintedEvaluation::best_minival;
     if (by_minival && first_trial(experiment, experiment.rows[rows[0]->plan_index]).config.dataset.minival.empty())
       throw InputError(number.place + ": \"best_minival\" needs a slice to select by; give \"dataset\" a \"minival\"");
+    if (const auto& rerun = number.rerun; rerun && rerun->evaluation != PrintedEvaluation::last &&
+                                          (rerun->evaluation == PrintedEvaluation::best_minival) != by_minival)
+      throw InputError(number.place + ": the number and its rerun must both be \"best_minival\", or neither");
     PrintedLine& line = source.lines.emplace_back();
     line.row = rows[0]->label;
     line.number = number;

@@ -118,6 +118,8 @@ TEST_CASE("printed: a number of the epoch that is best on a validation slice is 
   for (std::size_t s = 0; s < kLast.size(); ++s) CHECK(line.best.at(s) == doctest::Approx(kLast[s]));  // not kBest
   CHECK(line.verdict == PrintedVerdict::below);
   CHECK(judged(84.0, PrintedEvaluation::best_minival) == "within");  // as `best`
+  sweep.experiment.printed.numbers[0].rerun = Rerun{{{83.0, 1}}, PrintedEvaluation::best, "Its code."};
+  CHECK_THROWS_WITH(sweep.source(), doctest::Contains("must both be \"best_minival\", or neither"));
 }
 
 TEST_CASE("printed: fewer than five seeds, lost ones, or a wide interval are too noisy") {
