@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "core/backend.h"
+#include "core/for_type.h"
 #include "nn/model/sites.h"
 
 namespace normlab {
@@ -28,6 +30,19 @@ std::vector<std::string> layers_of(const ParameterInfo& info) {
   return {concat(prefix, is_linear(info.role) ? row_of(info.role).path : info.site->path)};
 }
 
+std::size_t place_of_largest(std::span<const double> values) {
+  return static_cast<std::size_t>(std::max_element(values.begin(), values.end()) - values.begin());
+}
+
+/// The place of the largest of each of `count` rows.
+std::vector<std::size_t> largest_of_rows(const std::vector<double>& values, std::int64_t count) {
+  std::vector<std::size_t> out;
+  const std::size_t width = values.size() / static_cast<std::size_t>(count);
+  for (std::size_t at = 0; at < values.size(); at += width)
+    out.push_back(place_of_largest(std::span(values).subspan(at, width)));
+  return out;
+}
+
 }  // namespace
 
 double number_at(const Tensor& t, std::int64_t i) {
@@ -39,6 +54,17 @@ double number_at(const Tensor& t, std::int64_t i) {
     default:
       return double(t.data<float>()[i]);
   }
+}
+
+std::vector<double> values_of(Backend& backend, const Tensor& t) {
+  std::vector<double> out(static_cast<std::size_t>(t.size()));
+  for_type("probe", t.dtype(), [&]<class T>(Type<T>) {
+    std::vector<T> raw(out.size());
+    backend.read(t, raw.data());
+    backend.synchronize();
+    std::transform(raw.begin(), raw.end(), out.begin(), [](T v) { return double(Acc<T>(v)); });
+  });
+  return out;
 }
 
 ProbeAxis probe_axis(const Placement& p) {
@@ -158,6 +184,33 @@ std::vector<GradientNorm> norms_by_layer(const ParameterSet& parameters, ShardPo
 }
 
 }  // namespace
+
+void BatchAccuracyProbe::observe(Observers& observers, Backend& backend, const Tensor& targets) {
+  const std::int64_t images = targets.shape()[0];
+  if (targets.dtype() == DType::i32) {
+    std::vector<std::int32_t> labels(static_cast<std::size_t>(images));
+    backend.read(targets, labels.data());
+    backend.synchronize();
+    wanted_.assign(labels.begin(), labels.end());
+  } else {
+    wanted_ = largest_of_rows(values_of(backend, targets), images);
+  }
+  right_ = ImageRows(images, 1);
+  observers.value = [this, before = std::move(observers.value)](const Shard& shard, const std::string& name,
+                                                                const Var& value) {
+    if (before) before(shard, name, value);
+    if (name != "outputs") return;
+    const std::int64_t first = shard.first_image(), count = shard.slice.images;
+    const std::vector<std::size_t> answers = largest_of_rows(values_of(shard.tape.backend(), value.value()), count);
+    for (std::int64_t i = 0; i < count; ++i)
+      *right_.row(first + i) =
+          answers[static_cast<std::size_t>(i)] == wanted_[static_cast<std::size_t>(first + i)] ? 1.0 : 0.0;
+  };
+}
+
+double BatchAccuracyProbe::accuracy() const {
+  return std::accumulate(right_.row(0), right_.row(right_.images()), 0.0) / double(right_.images());
+}
 
 std::vector<GradientNorm> gradient_norms(const ParameterSet& parameters, ShardPool& pool) {
   return norms_by_layer(parameters, pool, [&](int p) { return sum_of_squares(parameters.gradient(0, p)); });

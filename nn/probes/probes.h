@@ -18,9 +18,13 @@
 namespace normlab {
 
 struct TokenDims;
+class Backend;
 
 /// Element i of a tensor of f32, f64 or bf16, in host memory.
 double number_at(const Tensor& t, std::int64_t i);
+
+/// A tensor's values in host memory, whatever its type of numbers and device.
+std::vector<double> values_of(Backend& backend, const Tensor& t);
 
 /// The axis along which statistics stay separate. channel: one mean and variance per channel, over images and
 /// positions, as batch norm sees features. position: one per position of each image, over channels, as layer norm
@@ -87,6 +91,23 @@ class SignalProbe {
     }
   };
   NamedRecords<Point> points_;
+};
+
+/// The share of a training step's images for which the largest output is that of the largest target: the label's class,
+/// or the one with the larger share of a mixed image. The first of equal ones. For task classify.
+class BatchAccuracyProbe {
+ public:
+  /// `targets`: those of the step's loss, in host or device memory. Sets the observer of values, which also calls the
+  /// one that was set, and must not outlive the probe.
+  void observe(Observers& observers, Backend& backend, const Tensor& targets);
+  /// After the shards here: takes over those of other processes. All call it.
+  void gather(Group& group) { right_.gather(group); }
+  /// After all shards.
+  double accuracy() const;
+
+ private:
+  std::vector<std::size_t> wanted_;  // the class of each image
+  ImageRows right_;                  // 1 or 0
 };
 
 /// Norm of the gradient of a group of parameters.

@@ -5,25 +5,9 @@
 
 #include "core/backend.h"
 #include "core/cpu/window_bias.h"
-#include "core/for_type.h"
+#include "nn/probes/probes.h"
 
 namespace normlab {
-namespace {
-
-/// A tensor's values in host memory, whatever its type and device.
-std::vector<double> values_of(Backend& backend, const Tensor& t) {
-  std::vector<double> out(static_cast<std::size_t>(t.size()));
-  for_type("probe", t.dtype(), [&]<class T>(Type<T>) {
-    std::vector<T> raw(out.size());
-    backend.read(t, raw.data());
-    backend.synchronize();
-    std::transform(raw.begin(), raw.end(), out.begin(), [](T v) { return double(Acc<T>(v)); });
-  });
-  return out;
-}
-
-}  // namespace
-
 std::size_t activation_bin(double value) {
   if (std::isnan(value)) return kActivationBins;
   const double size = std::abs(value);

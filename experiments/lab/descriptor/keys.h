@@ -74,9 +74,9 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
     {"checkpoint", "object", "how often a running trial is saved; changes no result"},
     {"probes", "object",
      "what to measure during training, and at which steps, counted from 0: \"signal\", \"gradients\", \"updates\", "
-     "\"attention\", \"activations\", \"mapping\", \"stem_scale\", each a list of steps, a number n for every n-th "
-     "step, or {\"at\": [...], \"every\": n, \"last\": k}, which keeps the last k of every n-th; \"without_block\": "
-     "true; changes no result"},
+     "\"attention\", \"activations\", \"mapping\", \"stem_scale\", \"batch_accuracy\", each a list of steps, a number n "
+     "for every n-th step, or {\"at\": [...], \"every\": n, \"last\": k}, which keeps the last k of every n-th; "
+     "\"without_block\": true; changes no result"},
     {"placements", "object", "placements of your own, by name"},
     {"norms", "object",
      "norms of your own, by name: {\"formula\", \"parameters\", \"eps\", \"about\"}; a name may stand wherever a kind of "

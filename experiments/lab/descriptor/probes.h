@@ -15,8 +15,17 @@
 
 namespace normlab {
 
-enum class ProbeKind : std::uint8_t { signal, gradients, updates, attention, activations, mapping, stem_scale };
-inline constexpr std::size_t kProbes = 7;
+enum class ProbeKind : std::uint8_t {
+  signal,
+  gradients,
+  updates,
+  attention,
+  activations,
+  mapping,
+  stem_scale,
+  batch_accuracy
+};
+inline constexpr std::size_t kProbes = 8;
 
 /// A step, counted from 0, and its place in the descriptor: "file:line:column: /probes/signal/0".
 struct ProbeStep {
@@ -50,7 +59,7 @@ constexpr auto rows_of(const T*) {
 }
 
 struct ProbeConfig {
-  ProbeSteps signal, gradients, updates, attention, activations, mapping, stem_scale;
+  ProbeSteps signal, gradients, updates, attention, activations, mapping, stem_scale, batch_accuracy;
   bool without_block = false;  // after the training, evaluate without each block
 
   const ProbeSteps& of(ProbeKind kind) const;
@@ -81,6 +90,8 @@ inline constexpr std::array<ProbeRow, kProbes> kProbeRows{{
      "points of each norm's input and output before its gain", 1.15},
     {ProbeKind::stem_scale, &ProbeConfig::stem_scale, "stem_scale", "stem_scale",
      "gain and bias of the norm at stem.patch_in", 1.0},
+    {ProbeKind::batch_accuracy, &ProbeConfig::batch_accuracy, "batch_accuracy", "train/batch_accuracy",
+     "accuracy on the augmented images of the step, as the training sees them", 1.0},
 }};
 inline constexpr const ProbeRow& row_of(ProbeKind kind) { return kProbeRows[static_cast<std::size_t>(kind)]; }
 inline const ProbeSteps& ProbeConfig::of(ProbeKind kind) const { return this->*row_of(kind).steps; }

@@ -135,16 +135,20 @@ std::map<std::string, double> ProbeReading::values() const {
   return out;
 }
 
-void TrialProbes::begin(Engine& engine, std::int64_t step) {
+void TrialProbes::begin(Engine& engine, std::int64_t step, const Tensor& targets) {
   const auto wanted = [&](ProbeKind kind) { return probes_.at(kind, step); };
   if (wanted(ProbeKind::stem_scale)) read_stem_scale(engine.parameters(), config_, stem_scale_);
-  const bool sees_norms = wanted(ProbeKind::activations) || wanted(ProbeKind::mapping);
-  if (!sees_norms && !wanted(ProbeKind::signal) && !wanted(ProbeKind::attention) && !wanted(ProbeKind::updates)) return;
+  const bool sees_norms = wanted(ProbeKind::activations) || wanted(ProbeKind::mapping),
+             sees_answers = wanted(ProbeKind::batch_accuracy) && has_probed(ProbeKind::batch_accuracy, config_);
+  if (!sees_norms && !sees_answers && !wanted(ProbeKind::signal) && !wanted(ProbeKind::attention) &&
+      !wanted(ProbeKind::updates))
+    return;
   now_.reset(new StepProbes{.norms = NormProbe(wanted(ProbeKind::mapping))});
   Observers observers;
   if (wanted(ProbeKind::signal)) now_->signal.observe(observers);
   if (sees_norms) now_->norms.observe(observers);
   if (wanted(ProbeKind::attention)) now_->attention.observe(observers);
+  if (sees_answers) now_->accuracy.observe(observers, engine.backend(), targets);
   if (wanted(ProbeKind::updates)) now_->updates.emplace(engine.parameters());
   engine.use_probe(observers);
 }
@@ -163,6 +167,10 @@ std::array<MetricsLine, kProbes> TrialProbes::read(Engine& engine, ShardPool& po
   seen->signal.gather(engine.group());
   seen->norms.gather(engine.group());
   seen->attention.gather(engine.group());
+  if (probes_.at(ProbeKind::batch_accuracy, step) && has_probed(ProbeKind::batch_accuracy, config_)) {
+    seen->accuracy.gather(engine.group());
+    reading(ProbeKind::batch_accuracy).values["train/batch_accuracy"] = seen->accuracy.accuracy();
+  }
   reading(ProbeKind::signal).values = ProbeReading{seen->signal.layers(), {}}.values();
   if (seen->updates)
     for (const GradientNorm& layer : seen->updates->ratios(engine.parameters(), pool))
@@ -239,6 +247,7 @@ std::string MissingProbes::text() const {
 
 bool has_probed(ProbeKind kind, const TrialConfig& config) {
   const Placement& placement = placement_of(config.model);
+  if (kind == ProbeKind::batch_accuracy) return task_of(config.model) == Task::classify;
   if (kind == ProbeKind::stem_scale) return parts_of(placement.stem.patch_in.kind).learns.gamma;
   if (kind != ProbeKind::activations && kind != ProbeKind::mapping) return true;
   bool any = false;

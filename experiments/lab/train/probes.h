@@ -30,8 +30,8 @@ class TrialProbes {
  public:
   /// Both must outlive it.
   TrialProbes(const ProbeConfig& probes, const TrialConfig& config) : probes_(probes), config_(config) {}
-  /// Call before step `step`.
-  void begin(Engine& engine, std::int64_t step);
+  /// Call before step `step`; `targets`: of its loss, in the engine's memory.
+  void begin(Engine& engine, std::int64_t step, const Tensor& targets);
   /// Call after it, also if it was not finite. Returns the metrics line of this step, which precedes the line with its
   /// loss; none if nothing was requested or all of it waits. As in every line, its `step` counts the updates done
   /// before.
@@ -56,6 +56,7 @@ class TrialProbes {
     SignalProbe signal{};
     NormProbe norms;
     AttentionProbe attention{};
+    BatchAccuracyProbe accuracy{};
     std::optional<UpdateProbe> updates{};
   };
   std::unique_ptr<StepProbes> now_;  // null if none is wanted

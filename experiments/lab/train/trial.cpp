@@ -144,7 +144,7 @@ StepOutcome train_one(Attempt& a) {
   state.progress = a.progress();
   state.lr = a.schedule.rate(step);
   state.schedule = a.schedule.value(step);
-  a.probes.begin(a.engine, step);
+  a.probes.begin(a.engine, step, batch.labels);
   a.engine.start_step(batch);
   if (a.options.backend->whole_batch() && step + 1 < a.steps.total) a.uploaded.prepare(step + 1);
   StepOutcome out{.loss = a.engine.finish_step()};

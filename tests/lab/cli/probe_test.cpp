@@ -263,7 +263,8 @@ namespace {
 const std::string kAllProbes =
     " --set 'probes={\"signal\": {\"at\": [3], \"every\": 4, \"last\": 2}, \"gradients\": 7, \"updates\": [0, 20], "
     "\"attention\": {\"every\": 10, \"last\": 1}, \"activations\": [5, 29], \"mapping\": {\"every\": 9, \"last\": 1}, "
-    "\"stem_scale\": [0, 29], \"without_block\": true}' --set 'sweep={\"model.placement\": [\"dpn\", \"bn_ffnbn\"]}'";
+    "\"stem_scale\": [0, 29], \"batch_accuracy\": {\"at\": [7], \"every\": 8, \"last\": 1}, \"without_block\": true}' "
+    "--set 'sweep={\"model.placement\": [\"dpn\", \"bn_ffnbn\"]}'";
 
 /// The steps of the lines that hold a name that begins so, after those that waited took their places.
 std::vector<std::int64_t> steps_of(const TrialFolder& trial, const std::string& begins) {
@@ -292,6 +293,7 @@ TEST_CASE("probe: every kind is measured, with the bits of a training without, f
     CHECK(steps_of(a[t], "update/") == std::vector<std::int64_t>{0, 20});
     CHECK(steps_of(a[t], "attention.") == std::vector<std::int64_t>{20});
     CHECK(steps_of(a[t], "activation.") == std::vector<std::int64_t>{5, 29});
+    CHECK(steps_of(a[t], "train/batch_accuracy") == std::vector<std::int64_t>{7, 24});
     CHECK(steps_of(a[t], "mapping.") == std::vector<std::int64_t>{27});
     CHECK(steps_of(a[t], "without_block.") == std::vector<std::int64_t>{30});
   }

@@ -227,3 +227,67 @@ TEST_CASE("probes: gradients of a distillation token count in the stem") {
   CHECK(!norms.contains("dist_token"));
   CHECK(norms["global"] == 5.0);
 }
+
+namespace {
+
+/// The accuracy of one step's batch, and the outputs that it was measured on.
+struct BatchAnswers {
+  double accuracy;
+  std::vector<double> outputs;
+};
+
+BatchAnswers answers(const ViTConfig& c, bool mixed, int threads, std::int64_t images_per_shard,
+                     Backend& backend = current_device().backend) {
+  EngineSettings settings;
+  settings.max_batch = 13;
+  settings.images_per_shard = images_per_shard;
+  SmallTraining training(c, settings, threads, backend);
+  auto& [pool, engine, data] = training;
+  for (std::int64_t i = 0; i < 13; ++i) data.labels.data<std::int32_t>()[i] = std::int32_t(i * i % c.num_classes);
+  Arena arena;
+  const Tensor shares = arena.empty({13, c.num_classes}, DType::f32);
+  for (std::int64_t i = 0; i < shares.size(); ++i) shares.data<float>()[i] = 0;
+  for (std::int64_t i = 0; i < 13; ++i) {
+    float* const row = shares.data<float>() + i * c.num_classes;
+    row[data.labels.data<std::int32_t>()[i]] += 0.6f;
+    row[data.labels.data<std::int32_t>()[12 - i]] += 0.4f;
+  }
+  random_head(engine);
+  BatchAnswers out{0, std::vector<double>(std::size_t(13 * c.num_classes))};
+  Observers observers;
+  observers.value = [&](const Shard& shard, const std::string& name, const Var& v) {
+    if (name != "outputs") return;
+    const std::vector<double> values = values_of(shard.tape.backend(), v.value());
+    std::copy(values.begin(), values.end(), out.outputs.begin() + shard.first_image() * c.num_classes);
+  };
+  const Engine::DeviceBatch batch = engine.upload(data.images, mixed ? shares : data.labels);
+  BatchAccuracyProbe probe;
+  probe.observe(observers, engine.backend(), batch.labels);
+  engine.use_probe(observers);
+  engine.start_step(batch);
+  engine.finish_step();
+  out.accuracy = probe.accuracy();
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("probes: the accuracy of a batch counts the images answered with the label, or with the larger share") {
+  ViTConfig c = small_vit("pre_pre");
+  c.num_classes = 3;
+  on_each_device([&] {
+    for (const bool mixed : {false, true}) {
+      const BatchAnswers got = answers(c, mixed, 1, 13);
+      int right = 0;
+      for (int i = 0; i < 13; ++i) {
+        const double* const row = got.outputs.data() + 3 * i;
+        const int answer = row[0] >= row[1] && row[0] >= row[2] ? 0 : row[1] >= row[2] ? 1 : 2;
+        right += answer == i * i % 3;
+      }
+      CHECK(right > 0);
+      CHECK(right < 13);
+      CHECK(got.accuracy == double(right) / 13);
+      CHECK(answers(c, mixed, 3, 2).accuracy == got.accuracy);
+    }
+  });
+}
