@@ -1,5 +1,7 @@
 #include "experiments/lab/data/sliding_windows.h"
 
+#include <algorithm>
+
 #include "core/backend.h"
 
 namespace normlab {
@@ -9,6 +11,11 @@ std::vector<std::int64_t> window_starts(std::int64_t size, std::int64_t window, 
   for (std::int64_t at = 0; at + window < size; at += stride) starts.push_back(at);
   starts.push_back(size - window);
   return starts;
+}
+
+std::int64_t scaled_side(const SegmentEvalConfig& settings, double scale, std::int64_t longer) {
+  const std::int64_t side = settings.resize_to > 0 ? settings.resize_to : longer;
+  return std::max(longer, static_cast<std::int64_t>(double(side) * scale));
 }
 
 std::vector<float> upsample(std::vector<float> values, ImageSize in, ImageSize out, std::int64_t classes) {

@@ -44,13 +44,20 @@ constexpr auto rows_of(const T*) {
 /// Segmentation of whole images in windows of the model's size.
 struct SegmentEvalConfig {
   std::int64_t resize_to = 0, stride = 0;
+  std::vector<double> scales{1.0};
+  bool mirror = false;
   bool operator==(const SegmentEvalConfig&) const = default;
 };
 template <std::same_as<SegmentEvalConfig> T>
 constexpr auto rows_of(const T*) {
   constexpr Range kSide{.low = 0, .high = 1 << 16};  // pixels
   return Fields{field("resize_to", &T::resize_to, "pixels of the shorter side; 0: the model's longer side", kSide),
-                field("stride", &T::stride, "pixels between two windows; 0: the window's side", kSide)};
+                field("stride", &T::stride, "pixels between two windows; 0: the window's side", kSide),
+                field("scales", &T::scales,
+                      "factors of resize_to, at each of which the image is evaluated; at least a window is left. The "
+                      "mean of the probabilities counts",
+                      Range{.low = 0.01, .high = 16}),
+                field("mirror", &T::mirror, "also evaluate each scale mirrored")};
 }
 
 /// What an evaluation of classes measures on request, besides accuracy and loss.

@@ -85,6 +85,8 @@ void check_segment(const TrialConfig& trial, const Report& report) {
     report("eval.segment.resize_to",
            concat("a window of ", height, " x ", width, " pixels does not fit into an image whose shorter side has ",
                   windows.resize_to));
+  if (windows.scales.empty())
+    report("eval.segment.scales", "no scale is left to evaluate at; give [1] or leave it out");
   if (windows.stride > std::min(height, width))
     report("eval.segment.stride", concat("windows of ", height, " x ", width, " pixels would leave gaps"));
 }

@@ -1,9 +1,10 @@
 #include "experiments/lab/train/cost.h"
 
+#include <algorithm>
+
+#include "experiments/lab/data/sliding_windows.h"
 #include "nn/model/freeze.h"
 #include "nn/training/optimizer.h"
-
-#include <algorithm>
 
 namespace normlab {
 namespace {
@@ -38,6 +39,22 @@ std::int64_t head_macs(const ModelConfig& config, std::int64_t width) {
   return model_cost(config).macs - (model_cost(image).macs - head);
 }
 
+/// The windows in which an evaluation sees an image; of a segmentation those of a square one.
+double windows_per_image(const TrialConfig& config) {
+  if (task_of(config.model) != Task::segment) return 1;
+  const auto [height, width] = image_size(config.model);
+  const SegmentEvalConfig& settings = config.eval.segment;
+  double windows = 0;
+  for (const double scale : settings.scales) {
+    const std::int64_t shorter = scaled_side(settings, scale, std::max(height, width));
+    const auto along = [&](std::int64_t window) {
+      return double(window_starts(shorter, window, settings.stride > 0 ? settings.stride : window).size());
+    };
+    windows += along(height) * along(width);
+  }
+  return windows * (settings.mirror ? 2 : 1);
+}
+
 }  // namespace
 
 TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes) {
@@ -58,7 +75,8 @@ TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes) {
     const std::int64_t evaluations = every == 0 ? 1 : (total + every - 1) / every;
     const double rounds = double(evaluations) * (train.ema.decay > 0 ? 2 : 1);  // the averages are also evaluated
     if (sizes.eval && sizes.minival)
-      out.evaluated = double(*sizes.eval + *sizes.minival + std::min(config.eval.train_images, *sizes.train)) * rounds;
+      out.evaluated = double(*sizes.eval + *sizes.minival + std::min(config.eval.train_images, *sizes.train)) * rounds *
+                      windows_per_image(config);
     out.evaluation_flops = 2 * double(out.model.macs) * out.evaluated;
     if (out.features.once()) {
       const double head = double(out.head_macs);

@@ -14,7 +14,7 @@ struct TrialCost {
   ShardPlan shards;
   std::optional<std::int64_t> train_images;  // of the slice
   std::optional<StepCount> steps;            // nullopt: unknown until the data are loaded
-  double images = 0, evaluated = 0;          // images trained on; images in all evaluations
+  double images = 0, evaluated = 0;          // images trained on; images, or windows of them, in all evaluations
   /// Matrix products only: 6 flops per multiply-add of a training image (the backward pass costs twice the forward
   /// pass), 2 per multiply-add of an evaluated image.
   double training_flops = 0, evaluation_flops = 0;

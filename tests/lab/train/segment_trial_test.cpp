@@ -5,6 +5,8 @@
 
 #include "core/ignored_label.h"
 #include "experiments/lab/base/files.h"
+#include "experiments/lab/data/augment.h"
+#include "experiments/lab/data/eval_transform.h"
 #include "experiments/lab/metrics/mean_iou.h"
 #include "experiments/lab/train/tasks.h"
 #include "experiments/lab/trials/correctness_file.h"
@@ -13,6 +15,7 @@
 #include "nn/training/engine.h"
 #include "nn/training/nonfinite.h"
 #include "tests/lab/train/small_trial.h"
+#include "tests/nn/model/random_head.h"
 
 using namespace normlab;
 
@@ -106,6 +109,112 @@ TEST_CASE("segment trial: metrics are those of the predictions that an evaluatio
     // A head near zero answers each of the six classes with about the same probability.
     CHECK(metrics.at("eval/loss") == doctest::Approx(std::log(6.0)).epsilon(0.05));
   }
+}
+
+namespace {
+
+/// [in, in, classes] to [out, out, classes], bilinear with half-pixel centres and repeated borders.
+std::vector<double> enlarged(const std::vector<double>& values, std::int64_t in, std::int64_t out) {
+  const std::int64_t classes = std::ssize(values) / (in * in);
+  std::vector<double> result;
+  const auto place = [&](std::int64_t at) {
+    return std::clamp((double(at) + 0.5) * double(in) / double(out) - 0.5, 0.0, double(in - 1));
+  };
+  for (std::int64_t y = 0; y < out; ++y)
+    for (std::int64_t x = 0; x < out; ++x)
+      for (std::int64_t c = 0; c < classes; ++c) {
+        const double v = place(y), u = place(x);
+        const auto top = std::int64_t(v), left = std::int64_t(u);
+        const auto at = [&](std::int64_t row, std::int64_t column) {
+          return values[std::size_t((std::min(row, in - 1) * in + std::min(column, in - 1)) * classes + c)];
+        };
+        const double dy = v - double(top), dx = u - double(left);
+        result.push_back((1 - dy) * ((1 - dx) * at(top, left) + dx * at(top, left + 1)) +
+                         dy * ((1 - dx) * at(top + 1, left) + dx * at(top + 1, left + 1)));
+      }
+  return result;
+}
+
+constexpr std::int64_t kWindow = 24, kStored = 32, kClasses = 6;
+
+/// The probabilities [32, 32, classes] of one scaled image, by the mean logits of its windows.
+std::vector<double> probabilities(Engine& engine, const std::vector<float>& pixels, std::int64_t side, bool mirrored) {
+  std::vector<double> sums(std::size_t(side * side * kClasses)), counts(std::size_t(side * side));
+  const std::vector<std::int64_t> starts =
+      side > kWindow ? std::vector<std::int64_t>{0, side - kWindow} : std::vector<std::int64_t>{0};
+  for (const std::int64_t top : starts)
+    for (const std::int64_t left : starts) {
+      std::vector<float> window;
+      for (std::int64_t y = 0; y < kWindow; ++y)
+        window.insert(window.end(), pixels.begin() + ((top + y) * side + left) * 3,
+                      pixels.begin() + ((top + y) * side + left + kWindow) * 3);
+      std::vector<double> grid;
+      engine.outputs(Tensor(window.data(), {1, kWindow, kWindow, 3}, DType::f32), grid);
+      const std::vector<double> z = enlarged(grid, 3, kWindow);
+      for (std::int64_t p = 0; p < kWindow * kWindow; ++p) {
+        const auto at = std::size_t((top + p / kWindow) * side + left + p % kWindow);
+        counts[at] += 1;
+        for (std::int64_t c = 0; c < kClasses; ++c)
+          sums[at * kClasses + std::size_t(c)] += z[std::size_t(p * kClasses + c)];
+      }
+    }
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] /= counts[i / kClasses];
+  const std::vector<double> z = enlarged(sums, side, kStored);
+  std::vector<double> out(z.size());
+  for (std::int64_t p = 0; p < kStored * kStored; ++p) {
+    const std::int64_t x = p % kStored, to = mirrored ? p - x + kStored - 1 - x : p;
+    double total = 0;
+    for (std::int64_t c = 0; c < kClasses; ++c) total += std::exp(z[std::size_t(p * kClasses + c)]);
+    for (std::int64_t c = 0; c < kClasses; ++c)
+      out[std::size_t(to * kClasses + c)] = std::exp(z[std::size_t(p * kClasses + c)]) / total;
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("segment trial: scales and mirrored images count by the mean of their probabilities") {
+  TrialConfig config = settings();
+  config.eval.segment = {.scales = {0.5, 1, 1.5}, .mirror = true};
+  CHECK(config_from_json(canonical_json(config), "c") == config);
+  const SmallTrial trial(config);
+  ShardPool pool(2);
+  Engine engine(cpu_backend(), pool, config.model, engine_settings(config));
+  initialise(engine.parameters(), config.model, 1);
+  random_head(engine);
+  BatchSource batches(config, trial.data.train, trial.data.eval, engine.dtype());
+  const ImageSet& images = trial.data.eval;
+  double loss = 0;
+  std::int64_t labelled = 0;
+  const auto see = [&](std::int64_t index, const Mask& predicted) {
+    ImageScratch scratch;
+    const Image whole = whole_image(images, index, scratch);
+    REQUIRE(whole.width == kStored);
+    std::vector<double> mean(std::size_t(kStored * kStored * kClasses));
+    for (const std::int64_t side : {kWindow, kWindow, kWindow * 3 / 2})  // half a window is enlarged to one
+      for (const bool mirrored : {false, true}) {
+        Image resized;
+        resize(whole, Box{0, 0, kStored, kStored}, ResizeMethod::bilinear_plain, side, side, resized, scratch.resize);
+        if (mirrored) flip_columns(resized);
+        std::vector<float> pixels(std::size_t(side * side * 3));
+        normalise_image(resized, 3, batches.tables().in<float>(), pixels.data());
+        const std::vector<double> view = probabilities(engine, pixels, side, mirrored);
+        for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += view[i] / 6;
+      }
+    Mask labels;
+    std::vector<std::uint8_t> bytes;
+    images.masks->read(index, labels, bytes);
+    for (std::size_t p = 0; p < labels.labels.size(); ++p) {
+      const double* m = mean.data() + p * kClasses;
+      CHECK(m[predicted.labels[p]] >= *std::max_element(m, m + kClasses) - 1e-6);
+      if (labels.labels[p] == kIgnoredLabel) continue;
+      ++labelled;
+      loss -= std::log(m[labels.labels[p]]);
+    }
+  };
+  const std::string prefix = "eval/";
+  const auto metrics = evaluate_segmentation({engine, batches, images, pool, prefix, nullptr}, see);
+  CHECK(metrics.at("eval/loss") == doctest::Approx(loss / double(labelled)).epsilon(1e-6));
 }
 
 TEST_CASE("segment trial: logits that are not finite are no result") {
