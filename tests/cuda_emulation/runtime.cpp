@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -36,6 +37,17 @@ unsigned flags_of_device = 0;
 void (*pause_after_query)() = nullptr;
 cudaError_t device_error = cudaSuccess, kernel_error = cudaSuccess;
 int driver_version = kVersion, capability_major = 9, capability_minor = 0;
+
+/// The file by which workers take turns, which the id of the GPU names. It ends with the process, unlike a GPU's.
+struct TurnsFile {
+  const pid_t owner = getpid();
+  ~TurnsFile() {
+    if (getpid() != owner) return;
+    std::error_code ignored;
+    std::filesystem::remove(
+        std::filesystem::temp_directory_path() / concat("normlab-gpu-", getuid(), "-emulated-", owner), ignored);
+  }
+};
 
 cudaError_t allocate(void** to, std::size_t bytes, bool on_device) {
   std::lock_guard lock(mutex);
@@ -114,6 +126,7 @@ cudaError_t cudaInitDevice(int, unsigned device_flags, unsigned flags) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int) {
+  static const TurnsFile file;
   std::snprintf(id, static_cast<std::size_t>(length), "emulated-%d", static_cast<int>(getpid()));
   return cudaSuccess;
 }

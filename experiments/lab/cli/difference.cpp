@@ -49,16 +49,15 @@ Differences compare(const std::map<std::string, std::string>& a, const std::map<
   return out;
 }
 
-/// The leaves of the config.
-Facts facts_of(const TrialConfig& config) {
-  Facts facts;
-  const nlohmann::ordered_json flat = nlohmann::ordered_json::parse(full_json(config)).flatten();
-  for (const auto& [pointer, value] : flat.items()) {  // an empty list is null here
-    std::string name = pointer.substr(std::min<std::size_t>(1, pointer.size()));
-    std::replace(name.begin(), name.end(), '/', '.');
-    facts.emplace_back(name, value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump());
-  }
-  return facts;
+/// Without seeds. A norm that one side lacks is one line, whatever settings the other side's has.
+Differences setting_differences(const TrialConfig& a, const TrialConfig& b) {
+  const auto shown = [](const std::string& json) -> std::string {
+    if (json.empty() || json == "[]") return "-";
+    return json.front() == '"' ? nlohmann::json::parse(json).get<std::string>() : json;
+  };
+  Differences out;
+  for (const SettingDifference& d : config_differences(a, b)) out.push_back({d.path, shown(d.base), shown(d.other)});
+  return out;
 }
 
 Differences formula_differences(const ModelConfig& a, const ModelConfig& b) {
@@ -111,15 +110,14 @@ void print_section(const char* title, const Differences& differences) {
 }
 
 Differences of_rows(const Experiment& left, const Cell& row_a, const Experiment& right, const Cell& row_b) {
-  TrialConfig x = first_trial(left, row_a).config, y = first_trial(right, row_b).config;
+  const TrialConfig x = first_trial(left, row_a).config, y = first_trial(right, row_b).config;
   const auto seeds = [](const Experiment& from, const Cell& cell) {
     std::string all;
     for (const std::size_t t : cell.trials)
       all += fmt::format("{}{}", all.empty() ? "" : " ", from.trials[t].config.seed);
     return all.empty() ? std::string("not known yet") : all;
   };
-  x.seed = y.seed = 0;  // seeds are compared per row below
-  Differences out = compare(facts_of(x), facts_of(y));
+  Differences out = setting_differences(x, y);
   for (const Differences& more : {formula_differences(x.model, y.model), compare(cost_of(x.model), cost_of(y.model))})
     out.insert(out.end(), more.begin(), more.end());
   if (seeds(left, row_a) != seeds(right, row_b)) out.push_back({"seeds", seeds(left, row_a), seeds(right, row_b)});
@@ -143,7 +141,10 @@ void print_trials(const std::string& a, const std::string& b, const DescriptorOp
   }
   if (ids[0] == ids[1]) return print_text("both ids name trial {}\n", ids[0]);
   print_text("{} -> {}\n", ids[0].substr(0, 12), ids[1].substr(0, 12));
-  print_section("config", compare(facts_of(configs[0]), facts_of(configs[1])));
+  Differences settings = setting_differences(configs[0], configs[1]);
+  if (configs[0].seed != configs[1].seed)
+    settings.push_back({"seed", std::to_string(configs[0].seed), std::to_string(configs[1].seed)});
+  print_section("config", settings);
   print_section("formula", formula_differences(configs[0].model, configs[1].model));
   print_section("cost", compare(cost_of(configs[0].model), cost_of(configs[1].model)));
   if (status[0].state != status[1].state)

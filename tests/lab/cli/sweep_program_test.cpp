@@ -159,6 +159,7 @@ TEST_CASE("diff: of two trials only what differs is shown") {
   const Finished diff = sweep.call("explain " + short_id(e.trials[0]) + " " + short_id(e.trials[2]));
   REQUIRE_MESSAGE(diff.code == 0, diff.err);
   CHECK(says(diff.out, "config\n  model.placement.stem.patch_in"));
+  CHECK_FALSE(says(diff.out, "model.placement.stem.patch_in.kind"));  // one line for a norm that one side lacks
   CHECK(says(diff.out, "formula\n  stem"));
   CHECK(says(diff.out, "  parameters "));
   CHECK(says(diff.out, "metrics\n"));
