@@ -15,8 +15,10 @@
 #include "experiments/lab/cli/commands.h"
 #include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/output_file.h"
+#include "experiments/lab/pictures/chosen_rows.h"
 #include "experiments/lab/pictures/figures.h"
 #include "experiments/lab/pictures/report.h"
+#include "experiments/lab/pictures/vector_file.h"
 #include "experiments/lab/sweep/signals.h"
 #include "experiments/lab/tables/sweep_table.h"
 
@@ -34,6 +36,11 @@ struct ReportCommand {
   std::vector<std::string> only, sites;
   std::int64_t steps = 10;
   MappingColour colour = MappingColour::token;
+  PictureFormat format = PictureFormat::svg;
+  std::vector<std::string> rows;
+  std::vector<double> limits;
+  double width = 0;  // pixels of 1/96 inch; 0: that of each figure
+  bool overlay = false, no_titles = false, script = false;
   std::optional<int> watch;    // seconds between writes
   std::set<std::string> told;  // messages already shown, so that a watched report prints each once
 
@@ -111,9 +118,12 @@ struct ReportCommand {
     const ResultStore store = descriptor.store();
     const Experiment experiment = descriptor.load_staged(store);
     const Inputs inputs = descriptor.inputs(&experiment);
-    const TableModel model = sweep_table_model(experiment, store, table);
+    TableModel model = sweep_table_model(experiment, store, table);
+    if (!rows.empty()) choose_rows(model, rows, RowWords::of_this_table);
+    if (!limits.empty() && (limits.size() != 2 || !(limits[0] < limits[1])))
+      throw InputError("--xlim: expects the least and the greatest value, such as 0,100");
     const ExperimentCurves read = read_curves(experiment, store, {});
-    const FigureInput input{experiment, model, read.trials, std::size_t(steps), sites, colour};
+    const FigureInput input{experiment, model, read.trials, std::size_t(steps), sites, colour, overlay};
     for (const CurveProblem& problem : read.problems) tell("{}\n", problem.text());
     ExitCode outcome = std::max(model.outcome, read.outcome());
     std::map<std::string, std::vector<std::string>> missing;  // reason -> figures
@@ -135,14 +145,23 @@ struct ReportCommand {
     std::vector<Chart> charts;
     TableOptions with_rates = table;
     with_rates.lr_sensitivity = true;
-    if (figure.draw)
-      charts = figure.draw(input);
-    else if (std::count(experiment.axes.begin(), experiment.axes.end(), "train.optimizer.lr") > 0)
-      charts = {rates_chart(sweep_table_model(experiment, store, with_rates))};
-    for (const Chart& chart : charts) {
-      for (const auto& [name, svg] : chart_files(chart)) save(figures / name, svg, inputs);
+    if (figure.draw) {
+      charts = draw_figure(figure, input);
+    } else if (std::count(experiment.axes.begin(), experiment.axes.end(), "train.optimizer.lr") > 0) {
+      TableModel rates = sweep_table_model(experiment, store, with_rates);
+      if (!rows.empty()) choose_rows(rates, rows, RowWords::of_any_table);
+      if (Chart chart = rates_chart(rates); !chart.panels.empty()) charts = {std::move(chart)};
+    }
+    for (Chart& chart : charts) {
+      chart.width = width;
+      chart.titles = !no_titles;
+      if (!limits.empty()) set_limits(chart, limits[0], limits[1]);
+      for (const PictureFile& picture : chart_files(chart))
+        save((figures / picture.name).replace_extension(word_of(format)), picture_bytes(picture, format), inputs);
       save(figures / (chart.name + ".csv"), chart_csv(chart), inputs);
       save(figures / (chart.name + ".md"), chart_markdown(chart, kMostNumbers), inputs);
+      if (script) save(figures / (chart.name + ".py"), chart_script(chart), inputs);
+      if (!chart.left_out.empty()) tell("{}: {}\n", chart.name, chart.left_out);
     }
     return !charts.empty();
   }
@@ -166,6 +185,21 @@ struct ReportCommand {
     if (told.insert(path.string()).second) tell_written(path);
   }
 };
+
+/// "3.25in" in pixels.
+double pixels_of(const std::string& width) {
+  constexpr double kLeast = 240, kMost = 1920;
+  std::size_t digits = 0;
+  double number = 0;
+  try {
+    number = std::stod(width, &digits);
+  } catch (const std::exception&) {
+  }
+  for (const auto& [unit, pixels] : {std::pair{"in", 96.0}, {"cm", 96 / 2.54}, {"mm", 96 / 25.4}, {"px", 1.0}})
+    if (digits > 0 && width.substr(digits) == unit && number * pixels >= kLeast && number * pixels <= kMost)
+      return number * pixels;
+  throw InputError("--width: \"" + width + "\" is no width from 2.5in to 20in, such as 3.25in, 80mm, 8.5cm or 312px");
+}
 
 }  // namespace
 
@@ -192,8 +226,8 @@ void add_report(Command& app) {
   Command figures = command.add_form(
       command.add_output(
           Output::folder, "--figures", report.figures,
-          "draw what the trials measured to this folder instead: each figure as SVG, with its numbers as CSV and as a "
-          "table"),
+          "draw what the trials measured to this folder instead: each figure as a picture, with its numbers as CSV and "
+          "as a table"),
       {"DESCRIPTOR", "--data", "--set", "--from", "--out", "--where", "--sort"});
   figures.add_option("--only", report.only, "figures to draw, by name, separated by commas (default: all)")
       .comma_separated();
@@ -206,13 +240,26 @@ void add_report(Command& app) {
           "last block)")
       .comma_separated();
   figures.add_words("--colour", report.colour, "mapping: what the colours of the points stand for");
+  figures.add_flag("--overlay", report.overlay, "curves: the rows of a metric in one panel, instead of a panel each");
+  figures
+      .add_option("--rows", report.rows,
+                  "rows to draw beside their baseline, separated by commas: labels of the table, or values of its axes")
+      .comma_separated();
+  figures.add_choice("--format", report.format, "format of the pictures; pdf and png need librsvg");
+  figures.add_option(
+      "--width", [&report = report](const std::string& width) { report.width = pixels_of(width); },
+      "width of each picture, such as 3.25in, 80mm, 8.5cm or 312px, with text of 8 to 10 points");
+  figures.add_flag("--no-titles", report.no_titles, "draw no titles, as above a caption");
+  figures.add_option("--xlim", report.limits, "the least and the greatest value across, as 0,100").comma_separated();
+  figures.add_flag("--script", report.script, "also write a Python script that draws each figure's CSV by matplotlib");
   std::string list = "Figures:\n";
   for (const FigureRow& row : figure_rows()) list += fmt::format("  {:<15} {}\n", row.word, row.doc);
   command.footer(
       list +
       "\n"
       "Missing folders are created. Exit code 2 after the report: some results cannot be read, and the report names "
-      "them, or a figure lacks its measurements, and a message names the probe to set. 3: the disk fails.");
+      "them, or a figure lacks its measurements, and a message names the probe to set. 3: the disk fails, or librsvg is "
+      "missing.");
   command.examples({"normlab report experiments/placements_gratings.json -o report.html --svg pictures",
                     "normlab report experiments/placements_gratings.json --figures figures --only strip,curves"});
 }

@@ -16,13 +16,15 @@ namespace normlab {
 
 /// An axis: its ticks, tick labels and scale.
 struct PlotAxis {
-  double low = 0, high = 1;  // the first and the last tick
+  double low = 0, high = 1;  // its ends; of make_axis() the first and the last tick
   double step = 1;           // 1, 2 or 5 times a power of ten
   std::vector<double> ticks;
   bool logarithmic = false;  // low, high and ticks are decimal logarithms, and `step` has no meaning
   bool with_sign = false;    // labels of gains: "+2"
   /// Where a value lies between low and high.
   double place(double value) const;
+  /// -1 and 1 for a value below and above the axis.
+  int beyond(double value) const;
   /// Maps [low, high] linearly to [begin, end] in pixels; `begin` may be the larger.
   double pixel(double place, double begin, double end) const;
   /// The label of one of the ticks.
@@ -37,9 +39,11 @@ PlotAxis make_axis(double low, double high, std::size_t wanted);
 /// in a narrow range also 1, 3 or 1, 2, 5 times these.
 PlotAxis make_log_axis(double low, double high);
 
-/// The tick's label, with as many digits as distinguish it from its neighbours: "0.25", "12", "20k",
+/// The tick's label, with as many digits as distinguish it from its neighbours: "0.25", "12", "−2,000",
 /// "1.5M"; "+2" with `with_sign`.
 std::string tick_label(double value, double step, bool with_sign = false);
+/// About three digits: "0.001", "12,500", "3×10⁻⁵"; "+2" with `with_sign`.
+std::string number_label(double value, bool with_sign = false);
 
 /// line: joined points; dots: single ones; shape: a line without markers, such as a fitted curve. Without an entry in
 /// the legend, and interrupted where the number of seeds changes, since the mean of the others is a different curve:
@@ -57,9 +61,10 @@ struct ChartSeries {
   std::vector<BandPoint> points;
   std::size_t style = 0;  // series of one style belong together across panels
   ChartLook look = ChartLook::line;
-  bool right = false;  // measured by the panel's right axis
   std::vector<ChartCross> crosses{};
   std::size_t strip = 0;  // rows that share a baseline
+  bool baseline = false;  // of its strip
+  bool again = false;     // of another panel, whose numbers it repeats
 };
 
 /// A picture of pixels [height, width], drawn between the least and the greatest value of its panel.
@@ -90,18 +95,17 @@ struct ChartPanel {
   std::string heading, values_name;  // of lanes: label of the line at zero: "0 = pre_pre, 63.71 ±0.76"
   std::vector<ChartSeries> series{};
   PlotAxis values{};
-  std::string right_name{};  // "" without a right axis
-  PlotAxis right{};
   std::optional<PlotAxis> across{};   // instead of the chart's
   std::vector<ChartPixels> pixels{};  // instead of series
   std::vector<ChartLane> lanes{};     // instead of series
   std::string corner{};               // "3 seeds"
-  std::optional<std::size_t> row{};   // of the plan; the panel follows the filter of a page's table
+  std::string part{};                 // "1 of 2", where one panel would have too many rows
+  std::optional<std::size_t> row{};   // of the plan, if it shows one; it follows the filter of a page's table
   bool drawn = true;                  // false: only among the numbers
 };
 
-/// lines: panels 400 pixels wide below each other; small: of one row each, 300 wide and side by side; gains and values:
-/// lanes, around a line at zero or without one.
+/// lines: panels two beside each other; small: of one row each, three beside each other; gains and values: lanes, around
+/// a line at zero or without one.
 enum class ChartKind : std::uint8_t { lines, small, gains, values };
 
 struct Chart {
@@ -115,29 +119,46 @@ struct Chart {
   bool cut = false;                       // some values lie outside the axes
   std::vector<std::string> categories{};  // if not empty: the names of the positions 0, 1, ...
   std::vector<ChartPanel> panels{};
+  std::vector<std::pair<double, std::string>> marks{};  // ticks between the categories, instead of their names
+  std::string left_out{};                               // "Left out, ...: a, b": rows of the table without a picture
+  // Of files:
+  double width = 0;    // in pixels of 1/96 inch; 0: that of its panels
+  bool titles = true;  // false: no title, as above a caption
   bool has_lanes() const { return kind >= ChartKind::gains; }
 };
 
-/// The most lines in one panel: as many as there are styles.
-inline constexpr std::size_t kChartStyles = 8;
+/// The most lines in one panel, as many as there are styles, and the most lanes.
+inline constexpr std::size_t kChartStyles = 8, kChartLanes = 12;
 /// The most points that a line can show.
 inline constexpr std::size_t kMaxCurvePoints = 120;
-/// Splits a chart into files of at most this size where it has more panels.
+/// Splits a chart into files of at most this size and height where it has more panels: a page of print.
 inline constexpr std::size_t kChartBytes = 280'000;
+inline constexpr double kChartHeight = 900;
 
 /// At most `most` of the points, evenly spaced, including the last.
 std::vector<BandPoint> thinned(const std::vector<BandPoint>& points, std::size_t most);
 
-/// automatic: logarithmic if all values are above 0 and the greatest is more than 30 times the least. central: linear
-/// without a few extreme values, as of a loss that explodes.
+/// automatic: logarithmic if all values are above 0 and the greatest is more than 30 times the least, otherwise central.
+/// central: linear without a few extreme values, as of a loss that explodes.
 enum class ChartScale : std::uint8_t { linear, logarithmic, automatic, central };
-/// Sets the axes of all panels from their points, equal for equal values_name. A logarithmic axis spans at most six
-/// powers of ten below the greatest value; what lies below is cut off.
+/// Sets the axes of all panels from their points, equal for equal values_name. Few extreme values never stretch an
+/// axis: lines, intervals and points beyond it end in an arrow with their number. A logarithmic axis spans at most ten
+/// powers of ten below the greatest value that it shows.
 void set_chart_axes(Chart& chart, ChartScale across, ChartScale values);
+/// The end of an axis, where the values' spread sets it: of `values`, the least and the greatest without those that
+/// lie further from the middle part than `room` times its width. The middle part leaves out `share` of the values at
+/// each end. All values if this would not halve their range.
+std::pair<double, double> central_range(std::vector<double> values, double share, double room);
+/// Sets the ends of the axis across to exactly these. InputError if it has names, or is logarithmic and `low` is not
+/// above 0.
+void set_limits(Chart& chart, double low, double high);
+/// The axis with about `wanted` gaps between its ticks, and the same ends.
+PlotAxis with_ticks(PlotAxis axis, std::size_t wanted);
 
-/// A picture as a file: a name without folder, and the SVG.
+/// A picture as a file: a name without folder, the SVG, and its size in pixels of 1/96 inch.
 struct PictureFile {
   std::string name, svg;
+  double width = 0, height = 0;
 };
 /// The chart as files, usually one: "xspp.svg", "xspp-2.svg".
 std::vector<PictureFile> chart_files(const Chart& chart);
@@ -148,8 +169,14 @@ enum class ChartForm : std::uint8_t { file, page, narrow };
 std::string chart_picture(const Chart& chart, std::span<const ChartPanel> panels, const std::string& id,
                           ChartForm form);
 
+/// With a sentence on arrows, and what is left out.
+std::string caption_of(const Chart& chart);
 /// "panel,row,AT,value,lowest,highest,n" with all digits (RFC 4180).
 std::string chart_csv(const Chart& chart);
+/// A panel's name there.
+std::string panel_name(const Chart& chart, const ChartPanel& panel);
+/// A Python script that draws the chart from NAME.csv beside it by matplotlib.
+std::string chart_script(const Chart& chart);
 /// The numbers as a table, with at most `most` points of a series.
 std::string chart_markdown(const Chart& chart, std::size_t most);
 /// For a page: all panels, lanes both wide and narrow.
@@ -157,13 +184,31 @@ std::string chart_pictures(const Chart& chart);
 /// For a page: caption, panels and numbers, without a heading.
 std::string chart_html(const Chart& chart, std::size_t most);
 
-// Parts of a chart's picture, assembled in chart_drawing.cpp.
+// Parts of a chart's picture, assembled in chart_pages.cpp. Each is drawn with its upper left corner at the origin.
 
-inline constexpr double kWideLanes = 760, kNarrowLanes = 360;  // widths of panels of lanes
+/// Of a panel of lanes; a narrow one has the labels above its lanes.
+struct LaneRoom {
+  double width = 760;
+  bool narrow = false;
+};
+double lanes_height(const ChartPanel& panel, const LaneRoom& room);
+/// Labels, scale and numbers of all panels of the chart are aligned.
+void draw_lanes(const Chart& chart, const ChartPanel& panel, const LaneRoom& room, SvgWriter& svg);
 
-double lanes_height(const ChartPanel& panel, bool narrow);
-/// With its upper left corner at the origin. Labels, scale and numbers of all panels of the chart are aligned.
-void draw_lanes(const Chart& chart, const ChartPanel& panel, bool narrow, SvgWriter& svg);
+/// Of a panel of lines or pixels: the height above its plot, and the whole.
+struct PanelHeights {
+  double above, whole;
+};
+PanelHeights panel_heights(const Chart& chart, const ChartPanel& panel, double width);
+void draw_panel(const Chart& chart, const ChartPanel& panel, double width, SvgWriter& svg);
+
+/// Of titles and headings: a size that estimates their bold type, and from line to line.
+inline constexpr double kHeadFont = 14.5, kHeadLine = 16;
+/// "AFSM, step 0 (1 of 2)"
+std::string heading_of(const ChartPanel& panel);
+/// A triangle whose tip is at (x, y) and points left or up for -1, right or down for 1.
+std::string arrow_across(double x, double y, int side);
+std::string arrow_along(double x, double y, int side);
 
 /// "dpn, seed 3: +1.25": with a sign if values are gains.
 std::string dot_words(const Chart& chart, const ChartDot& dot);

@@ -8,45 +8,52 @@
 namespace normlab {
 namespace {
 
-constexpr double kAxis = 36, kLegendRow = 16, kTitle = 26, kGap = 12;
+constexpr double kAxis = 36, kLegendRow = 16, kLegend = 8, kGap = 12, kBar = 12;
 constexpr double kCell = 10, kPixelsEdge = 18;  // least width of the picture of a pixel, room beside them
 constexpr double kCross = 4.5;                  // half the width
-constexpr std::size_t kMarked = 12, kLevels = 16, kColumns = 3;
-
-double panel_width(const Chart& chart, bool narrow) {
-  if (chart.has_lanes()) return narrow ? kNarrowLanes : kWideLanes;
-  return chart.kind == ChartKind::small ? 300 : 400;
-}
+constexpr std::size_t kMarked = 12, kLevels = 16;
 
 bool is_named(const ChartSeries& s) { return !s.label.empty() && s.look < ChartLook::band; }
 
+/// What the values are, unless the heading or a title says it.
+std::string values_label(const Chart& chart, const ChartPanel& panel) {
+  const bool said = panel.heading.starts_with(panel.values_name) || (chart.kind == ChartKind::small && chart.titles);
+  return said ? "" : panel.values_name;
+}
+
 /// The places in a panel of lines or pixels.
 struct Layout {
-  double width, left, right, top, plot;
+  double width, left, right, head, top, plot;  // head: of the line of the values' name
+  std::vector<std::string> heading{};
   std::size_t legend_columns = 1, legend_rows = 0;
   double side = kCell, step = 0, pixels = 0;  // of pixels: side of one, from picture to picture, height of the largest
 
-  Layout(const Chart& chart, const ChartPanel& panel) : width(panel_width(chart, false)) {
+  Layout(const Chart& chart, const ChartPanel& panel, double wide) : width(wide) {
     const bool small = chart.kind == ChartKind::small;
     left = small ? 46 : 50;
-    right = width - (!panel.right_name.empty() ? 46 : small ? 10 : 18);
-    top = small ? 28 : 42;
-    plot = small ? 130 : 150;
+    right = width - (small ? 10 : 18);
+    if (const std::string words = heading_of(panel); !words.empty())
+      heading = lines_of(words, right - 12 - text_width(panel.corner, 11), kHeadFont);
+    const std::size_t lines = std::max<std::size_t>(heading.size(), !panel.corner.empty());
+    head = 12 + kHeadLine * double(lines) + (lines > 0 ? 3 : 0);
+    top = head + (values_label(chart, panel).empty() ? -3 : 11);
+    plot = std::clamp(0.43 * width, 90.0, small ? 130.0 : 150.0);
     std::size_t entries = 0;
     double widest = 1;
     for (const ChartSeries& s : panel.series) {
       if (!is_named(s)) continue;
       ++entries;
-      widest = std::max(widest, text_width(s.label, 11) + 34);
+      widest = std::max(widest, text_width(s.label, 11) + 42);
     }
     // Entries beside each other: as many as the longest label leaves room for.
-    legend_columns = std::clamp<std::size_t>(std::size_t((width - left) / widest), 1, 4);
+    legend_columns = std::clamp<std::size_t>(std::size_t((width - kLegend) / widest), 1, 4);
     legend_rows = (entries + legend_columns - 1) / legend_columns;
     if (panel.pixels.empty()) return;
     step = (width - 2 * kPixelsEdge) / double(panel.pixels.size());
     for (const ChartPixels& p : panel.pixels) side = std::min(side, (step - kGap) / double(p.width));
     for (const ChartPixels& p : panel.pixels)
       pixels = std::max(pixels, side * double(p.values.size() / std::size_t(p.width)));
+    top = head + kBar;
   }
   double bottom() const { return top + plot; }
   double height() const {
@@ -58,16 +65,17 @@ std::string move_to(double x, double y) { return fmt::format("M{} {}", svg_numbe
 
 class PanelDrawing {
  public:
-  PanelDrawing(const Chart& chart, const ChartPanel& panel, SvgWriter& svg)
+  PanelDrawing(const Chart& chart, const ChartPanel& panel, double width, SvgWriter& svg)
       : chart_(chart),
         panel_(panel),
         across_(panel.across ? *panel.across : chart.across),
-        at_(chart, panel),
+        at_(chart, panel, width),
         svg_(svg) {}
 
   void draw() {
-    svg_.words("p-head", 4.0, 16.0, fitted(panel_.heading, at_.right - 12 - text_width(panel_.corner, 11), 14.5));
-    svg_.words("p-soft p-end", at_.right, 16.0, panel_.corner);
+    for (std::size_t i = 0; i < at_.heading.size(); ++i)
+      svg_.words("p-head", 4.0, kHeadLine * double(i + 1), at_.heading[i]);
+    if (!panel_.corner.empty()) svg_.words("p-soft p-end", at_.right, 16.0, panel_.corner);
     if (panel_.pixels.empty())
       draw_lines();
     else
@@ -85,12 +93,8 @@ class PanelDrawing {
       svg_.line("p-grid", left, right, at, at);
       svg_.words("p-soft p-end p-tick", left - 5, at + 4, panel_.values.label(tick));
     }
-    if (!panel_.right_name.empty())
-      for (const double tick : panel_.right.ticks)
-        svg_.words("p-soft p-tick", right + 5, panel_.right.pixel(tick, bottom, at_.top) + 4, panel_.right.label(tick));
     draw_across();
-    svg_.words("p-soft", 4.0, at_.top - 11, panel_.values_name);
-    svg_.words("p-soft p-end", at_.width - 4, at_.top - 11, panel_.right_name);
+    if (const std::string name = values_label(chart_, panel_); !name.empty()) svg_.words("p-soft", 4.0, at_.head, name);
     svg_.words("p-soft p-end", right, bottom + 30, chart_.across_name);
     // A nested svg element clips what lies outside its frame.
     svg_.open("svg", {{"class", "p-frame"},
@@ -112,28 +116,37 @@ class PanelDrawing {
                      s.label + ", " + cross.words);
       }
     svg_.close();
+    for (const ChartSeries& s : panel_.series) draw_ends(s);
     if (!any) svg_.words("p-note p-mid", (left + right) / 2, at_.top + at_.plot / 2, "no values yet");
     draw_legend(bottom + kAxis);
   }
 
   void draw_across() {
     const double bottom = at_.bottom();
+    double end = 0;  // of the last label
     const auto tick = [&](double at, const std::string& label) {
       svg_.line("p-grid", at, at, bottom, bottom + 4);
-      svg_.words("p-soft p-mid p-tick", at, bottom + 15, label);
+      const double half = text_width(label, 11) / 2, middle = std::min(at, at_.width - half);
+      if (middle - half < end) return;
+      svg_.words("p-soft p-mid p-tick", middle, bottom + 15, label);
+      end = middle + half;
     };
-    const std::vector<std::string>& names = chart_.categories;
-    if (names.empty())
-      for (const double at : across_.ticks) tick(across_.pixel(at, at_.left, at_.right), across_.label(at));
+    std::vector<std::pair<double, std::string>> ticks = chart_.marks;
+    if (chart_.categories.empty())
+      for (const double at : across_.ticks) ticks.emplace_back(at, across_.label(at));
+    else if (ticks.empty())
+      for (const std::string& name : chart_.categories) ticks.emplace_back(ticks.size(), name);
     double widest = 0;
-    for (const std::string& name : names) widest = std::max(widest, text_width(name, 11) + 8);
-    const double share = widest * double(names.size()) / (at_.right - at_.left);
-    const auto every = std::max<std::size_t>(1, std::size_t(std::ceil(share)));
-    for (std::size_t i = 0; i < names.size(); i += every) tick(x(double(i)), names[i]);
+    for (const auto& [at, name] : ticks) widest = std::max(widest, text_width(name, 11) + 6);
+    const auto place = [&](double at) { return across_.pixel(at, at_.left, at_.right); };
+    const double room = ticks.size() > 1 ? (place(ticks.back().first) - place(ticks.front().first)) : widest;
+    const double share = widest * double(ticks.size() - 1) / room;
+    const auto every = std::max<std::size_t>(1, std::size_t(std::ceil(share - 1e-9)));
+    for (std::size_t i = 0; i < ticks.size(); i += every) tick(place(ticks[i].first), ticks[i].second);
   }
 
   void draw_series(const ChartSeries& s) {
-    const PlotAxis& axis = s.right ? panel_.right : panel_.values;
+    const PlotAxis& axis = panel_.values;
     std::vector<BandPoint> points = s.look == ChartLook::dots ? s.points : thinned(s.points, kMaxCurvePoints);
     std::erase_if(points,
                   [&](const BandPoint& p) { return !std::isfinite(p.mean) || (axis.logarithmic && p.mean <= 0); });
@@ -172,6 +185,48 @@ class PanelDrawing {
     svg_.element("path", {{"class", mark_class(s)}, {"d", marks}});
   }
 
+  /// Where a series leaves the frame: an arrow at its furthest point of each side, with its number. Lines leave it
+  /// above and below alone, since their axis across shows all of them or what is asked for.
+  void draw_ends(const ChartSeries& s) {
+    if (s.look == ChartLook::shape || s.look == ChartLook::base) return;
+    for (const int side : {-1, 1}) {
+      const BandPoint *end = nullptr, *aside = nullptr;
+      for (const BandPoint& p : s.points) {
+        if (!std::isfinite(p.mean)) continue;
+        const int across = across_.beyond(p.at);
+        if (across == 0 && panel_.values.beyond(p.mean) == side && (!end || (p.mean - end->mean) * side > 0)) end = &p;
+        if (across == side && s.look == ChartLook::dots && (!aside || (p.at - aside->at) * side > 0)) aside = &p;
+      }
+      if (end) {
+        const double at = x(end->at), edge = side < 0 ? at_.bottom() : at_.top;
+        draw_end(s, at, edge + (side < 0 ? -3 : 9), 11 * side, end->mean, arrow_along(at, edge, -side));
+      }
+      if (aside) {
+        const double edge = side < 0 ? at_.left : at_.right;
+        const double at = std::clamp(y(panel_.values, aside->mean), at_.top + 8, at_.bottom() - 8);
+        draw_end(s, edge + 3 * side, at + 4, 11, aside->at, arrow_across(edge, at, side));
+      }
+    }
+  }
+
+  /// The number stands beside the arrow, or `step` further from each number that is there already; equal ones are
+  /// written once.
+  void draw_end(const ChartSeries& s, double at, double height, double step, double value, const std::string& arrow) {
+    const std::string words = number_label(value);
+    const double wide = text_width(words, 11), left = at + 6 + wide > at_.right ? at - 6 - wide : at + 6;
+    bool said = false;
+    for (const End& other : ends_)
+      if (std::abs(other.left - left) < wide + 4 && std::abs(other.y - height) < 11) {
+        said = said || other.words == words;
+        height = other.y + step;
+      }
+    svg_.element("path", {{"class", concat("p-clear p-s", s.style % kChartStyles)}, {"d", arrow}},
+                 s.label + ": " + words);
+    if (said) return;
+    ends_.push_back({left, height, words});
+    svg_.words("p-soft p-label", left, height, words);
+  }
+
   static std::string line_class(const ChartSeries& s) {
     const std::string style = std::to_string(s.style % kChartStyles);
     const bool base = s.look == ChartLook::base;
@@ -193,11 +248,11 @@ class PanelDrawing {
   }
 
   void draw_legend(double top) {
-    const double width = (at_.width - at_.left) / double(at_.legend_columns);
+    const double width = (at_.width - kLegend) / double(at_.legend_columns);
     std::size_t i = 0;
     for (const ChartSeries& s : panel_.series) {
       if (!is_named(s)) continue;
-      const double left = at_.left + width * double(i % at_.legend_columns),
+      const double left = kLegend + width * double(i % at_.legend_columns),
                    y = top + kLegendRow * double(i / at_.legend_columns) + 8;
       if (s.look == ChartLook::dots)
         svg_.element("path",
@@ -229,118 +284,59 @@ class PanelDrawing {
       }
       for (std::size_t level = 0; level < kLevels; ++level)
         if (!levels[level].empty())
-          svg_.element("path", {{"class", "p-pixel p-s0"},
-                                {"fill-opacity", 0.04 + 0.96 * double(level) / double(kLevels - 1)},
-                                {"d", levels[level]}});
+          svg_.element("path", {{"class", "p-pixel p-s0"}, {"fill-opacity", opacity(level)}, {"d", levels[level]}});
       svg_.words("p-soft", left, at_.top + at_.pixels + 15, p.label);
       left += at_.step;
     }
-    svg_.words("p-soft", 4.0, at_.top - 11, fmt::format("light {:.3g}, dark {:.3g}", low, high));
+    draw_bar(low, high);
   }
+
+  /// The scale of the colours, between its least and its greatest value.
+  void draw_bar(double low, double high) {
+    constexpr double kLong = 6, kHigh = 10;
+    const std::string first = number_label(low);
+    const double left = kPixelsEdge + text_width(first, 11) + 10, top = at_.head - 9;
+    svg_.words("p-soft", kPixelsEdge, at_.head, first);
+    for (std::size_t level = 0; level < kLevels; ++level)
+      svg_.element("rect", {{"class", "p-level p-s0"},
+                            {"fill-opacity", opacity(level)},
+                            {"x", left + kLong * double(level)},
+                            {"y", top},
+                            {"width", kLong},
+                            {"height", kHigh}});
+    svg_.words("p-soft", left + kLong * double(kLevels) + 6, at_.head, number_label(high));
+  }
+  static double opacity(std::size_t level) { return 0.04 + 0.96 * double(level) / double(kLevels - 1); }
 
   const Chart& chart_;
   const ChartPanel& panel_;
   const PlotAxis& across_;
   Layout at_;
   SvgWriter& svg_;
+  struct End {
+    double left, y;
+    std::string words;
+  };
+  std::vector<End> ends_{};  // what draw_ends() has written
 };
-
-/// The panel in words.
-std::string panel_text(const Chart& chart, const ChartPanel& panel) {
-  std::string text;
-  if (!panel.heading.empty() && chart.kind != ChartKind::small) text = panel.heading + ".";
-  for (const ChartSeries& s : panel.series) {
-    const bool band = s.look == ChartLook::band;
-    if (s.label.empty() || (s.look != ChartLook::line && !band)) continue;
-    if (s.points.empty()) {
-      text += fmt::format(" {}: no values yet.", s.label);
-      continue;
-    }
-    const BandPoint &first = s.points.front(), &last = s.points.back();
-    const auto at = [&](const BandPoint& p) {
-      return fmt::format("{:.4g}", p.mean) + (band ? fmt::format(" at {} {}", chart.across_name, p.at) : "");
-    };
-    text += fmt::format(" {}: from {} to {}", s.label, at(first), at(last));
-    if (band && last.n > 1) text += fmt::format(", there {} seeds from {:.4g} to {:.4g}", last.n, last.low, last.high);
-    text += ".";
-    for (const ChartCross& cross : s.crosses) text += fmt::format(" {}, {}.", s.label, cross.words);
-  }
-  for (const ChartLane& lane : panel.lanes) {
-    text += fmt::format(" {}: {}", lane.label, lane.numbers);
-    text += lane.note.empty() ? "." : fmt::format(" ({}).", lane.note);
-  }
-  return text;
-}
 
 }  // namespace
 
-std::string chart_picture(const Chart& chart, std::span<const ChartPanel> panels, const std::string& id,
-                          ChartForm form) {
-  const bool narrow = form == ChartForm::narrow, file = form == ChartForm::file;
-  const auto height_of = [&](const ChartPanel& panel) {
-    return chart.has_lanes() ? lanes_height(panel, narrow) : Layout(chart, panel).height();
-  };
-  std::string text = file ? chart.caption : "";
-  const double width = panel_width(chart, narrow);
-  std::vector<const ChartPanel*> drawn;
-  for (const ChartPanel& panel : panels)
-    if (panel.drawn) drawn.push_back(&panel);
-  const std::size_t columns = chart.kind == ChartKind::small ? std::clamp<std::size_t>(drawn.size(), 1, kColumns) : 1;
-  std::vector<double> tops{file ? kTitle : 0};  // of the rows of panels, and the end
-  for (std::size_t i = 0; i < drawn.size(); ++i) {
-    if (i % columns == 0) tops.push_back(tops.back());
-    tops.back() = std::max(tops.back(), tops[i / columns] + height_of(*drawn[i]));
-    text += (text.empty() ? "" : " ") + panel_text(chart, *drawn[i]);
-  }
-  const bool one = !file && !chart.has_lanes() && drawn.size() == 1;
-  const double whole = double(columns) * (width + kGap) - kGap;
-  SvgWriter svg;
-  svg.open("svg", {{"xmlns", file ? "http://www.w3.org/2000/svg" : ""},
-                   {"class", "picture"},
-                   {"role", "img"},
-                   {"aria-labelledby", id + "-title " + id + "-text"},
-                   {"width", whole},
-                   {"height", tops.back()},
-                   {"viewBox", fmt::format("0 0 {} {}", svg_number(whole), svg_number(tops.back()))}});
-  svg.text("title", one ? drawn.front()->heading + ": " + chart.title : chart.title, {{"id", id + "-title"}});
-  svg.text("desc", text, {{"id", id + "-text"}});
-  if (file) {
-    svg.text("style", picture_style());
-    svg.element("rect", {{"class", "p-back"}, {"width", "100%"}, {"height", "100%"}});
-    svg.words("p-head", 4.0, 17.0, fitted(chart.title, width - 8, 14.5));
-  }
-  for (std::size_t i = 0; i < drawn.size(); ++i) {
-    svg.open("g", {{"transform", fmt::format("translate({} {})", svg_number(double(i % columns) * (width + kGap)),
-                                             svg_number(tops[i / columns]))}});
-    if (chart.has_lanes())
-      draw_lanes(chart, *drawn[i], narrow, svg);
-    else
-      PanelDrawing(chart, *drawn[i], svg).draw();
-    svg.close();
-  }
-  svg.close();
-  return svg.take();
+PanelHeights panel_heights(const Chart& chart, const ChartPanel& panel, double width) {
+  const Layout at(chart, panel, width);
+  return {at.top, at.height()};
 }
 
-std::vector<PictureFile> chart_files(const Chart& chart) {
-  std::vector<PictureFile> files;
-  const std::span<const ChartPanel> panels(chart.panels);
-  std::size_t from = 0, bytes = 0;
-  const auto finish = [&](std::size_t to) {
-    if (bytes == 0) return;
-    const std::string id = files.empty() ? chart.name : fmt::format("{}-{}", chart.name, files.size() + 1);
-    files.push_back({id + ".svg", chart_picture(chart, panels.subspan(from, to - from), id, ChartForm::file)});
-    from = to;
-    bytes = 0;
-  };
-  for (std::size_t p = 0; p < panels.size(); ++p) {
-    if (!panels[p].drawn) continue;
-    const std::size_t more = chart_picture(chart, panels.subspan(p, 1), "", ChartForm::page).size();
-    if (bytes + more > kChartBytes) finish(p);
-    bytes += more;
-  }
-  finish(panels.size());
-  return files;
+void draw_panel(const Chart& chart, const ChartPanel& panel, double width, SvgWriter& svg) {
+  PanelDrawing(chart, panel, width, svg).draw();
 }
+
+std::string heading_of(const ChartPanel& panel) {
+  if (panel.heading.empty() || panel.part.empty()) return panel.heading + panel.part;
+  return panel.heading + " (" + panel.part + ")";
+}
+
+std::string arrow_across(double x, double y, int side) { return move_to(x, y) + fmt::format("l{} -4v8z", -7 * side); }
+std::string arrow_along(double x, double y, int side) { return move_to(x, y) + fmt::format("l-4 {}h8z", -7 * side); }
 
 }  // namespace normlab

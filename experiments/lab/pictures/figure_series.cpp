@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "core/error.h"
+#include "experiments/lab/base/text_layout.h"
 #include "nn/model/sites.h"
 
 namespace normlab {
@@ -100,26 +102,41 @@ std::optional<double> mean_of(const Lines& lines, const std::string& metric) {
   return n > 0 ? std::optional(sum / double(n)) : std::nullopt;
 }
 
-namespace {
-
 ChartSeries series_of(const FigureInput& input, std::size_t row) {
   ChartSeries series{label_of(input, row), {}};
-  series.strip = input.experiment.rows[row].baseline.value_or(0);
+  const std::optional<std::size_t> baseline = input.experiment.rows[row].baseline;
+  series.strip = baseline.value_or(0);
+  series.baseline = baseline == row;
   return series;
 }
 
-/// Lines of each panel: strips side by side as long as they fit, and a larger strip in equal parts.
-std::vector<std::size_t> panel_sizes(const std::vector<ChartSeries>& series) {
-  std::vector<std::size_t> sizes;
-  for (std::size_t from = 0, to = 0; from < series.size(); from = to) {
-    while (to < series.size() && series[to].strip == series[from].strip) ++to;
-    const std::size_t lines = to - from, parts = (lines + kChartStyles - 1) / kChartStyles;
-    if (!sizes.empty() && sizes.back() + lines <= kChartStyles)
-      sizes.back() += lines;
-    else
-      for (std::size_t p = 0; p < parts; ++p) sizes.push_back(lines * (p + 1) / parts - lines * p / parts);
+namespace {
+
+/// The lines of each panel: strips side by side as long as they fit, and a larger strip in equal parts.
+std::vector<std::vector<ChartSeries>> panels_of(std::vector<ChartSeries> series) {
+  std::stable_sort(series.begin(), series.end(),
+                   [](const ChartSeries& a, const ChartSeries& b) { return a.strip < b.strip; });
+  std::vector<std::vector<ChartSeries>> panels;
+  for (auto from = series.begin(), to = from; from != series.end(); from = to) {
+    to = std::find_if(from, series.end(), [&](const ChartSeries& s) { return s.strip != from->strip; });
+    const auto lines = std::size_t(to - from);
+    if (!panels.empty() && panels.back().size() + lines <= kChartStyles) {
+      panels.back().insert(panels.back().end(), from, to);
+      continue;
+    }
+    const auto base = lines > kChartStyles ? std::find_if(from, to, [](const auto& s) { return s.baseline; }) : to;
+    const bool shared = base != to;
+    if (shared) std::rotate(from, base, base + 1);  // to the front
+    const std::size_t others = lines - shared, most = kChartStyles - shared, parts = (others + most - 1) / most;
+    for (std::size_t p = 0; p < parts; ++p) {
+      std::vector<ChartSeries>& panel = panels.emplace_back();
+      if (shared) panel.push_back(*from), panel.back().again = p > 0;
+      const auto rest = from + shared;
+      panel.insert(panel.end(), rest + std::ptrdiff_t(others * p / parts),
+                   rest + std::ptrdiff_t(others * (p + 1) / parts));
+    }
   }
-  return sizes;
+  return panels;
 }
 
 }  // namespace
@@ -159,17 +176,15 @@ std::vector<ChartSeries> by_step(const FigureInput& input, const std::string& me
 
 void add_panels(Chart& chart, const std::string& heading, const std::string& values_name,
                 std::vector<ChartSeries> series, bool drawn) {
-  const std::vector<std::size_t> sizes = panel_sizes(series);
-  auto next = series.begin();
-  for (std::size_t p = 0; p < sizes.size(); ++p) {
+  std::vector<std::vector<ChartSeries>> panels = panels_of(std::move(series));
+  for (std::size_t p = 0; p < panels.size(); ++p) {
     ChartPanel& panel = chart.panels.emplace_back();
-    panel.heading = sizes.size() > 1 ? fmt::format("{} ({} of {})", heading, p + 1, sizes.size()) : heading;
+    panel.heading = heading;
+    if (panels.size() > 1) panel.part = fmt::format("{} of {}", p + 1, panels.size());
     panel.values_name = values_name;
     panel.drawn = drawn;
-    for (std::size_t i = 0; i < sizes[p]; ++i, ++next) {
-      next->style = i;
-      panel.series.push_back(std::move(*next));
-    }
+    panel.series = std::move(panels[p]);
+    for (std::size_t i = 0; i < panel.series.size(); ++i) panel.series[i].style = i;
   }
 }
 
@@ -212,6 +227,28 @@ const MetricsLine* with_list(const FigureInput& input, std::size_t row, const st
       for (auto line = trial.lines.rbegin(); line != trial.lines.rend(); ++line)
         if (line->lists.contains(name)) return &*line;
   return nullptr;
+}
+
+std::string left_out_words(const std::vector<Chart>& charts, const FigureInput& input) {
+  std::set<std::string> drawn;
+  for (const Chart& chart : charts)
+    for (const ChartPanel& panel : chart.panels) {
+      if (!panel.drawn) continue;
+      if (panel.row) drawn.insert(label_of(input, *panel.row));
+      for (const ChartSeries& series : panel.series) drawn.insert(series.label);
+    }
+  std::vector<std::string> idle, unmeasured;
+  for (const std::size_t row : shown_rows(input)) {
+    if (drawn.contains(label_of(input, row))) continue;
+    const bool measured = std::any_of(input.trials.begin(), input.trials.end(),
+                                      [&](const TrialCurves& t) { return t.row == row && !t.lines.empty(); });
+    (measured ? unmeasured : idle).push_back(label_of(input, row));
+  }
+  std::string words;
+  for (const auto& [why, rows] :
+       {std::pair(", without any metrics: ", &idle), std::pair(", without what this figure shows: ", &unmeasured)})
+    if (!rows->empty()) words += concat(words.empty() ? "Left out" : "; and", why, joined(*rows, "; "));
+  return words;
 }
 
 std::vector<Chart> finished(Chart chart, ChartScale values, std::vector<Chart> before) {

@@ -29,6 +29,8 @@ std::vector<Moment> moments(const FigureInput& input, const std::string& prefix)
 /// The plan's rows that the table shows, in its order, and a row's label and settings.
 std::vector<std::size_t> shown_rows(const FigureInput& input);
 std::string label_of(const FigureInput& input, std::size_t row);
+/// A row's series without points.
+ChartSeries series_of(const FigureInput& input, std::size_t row);
 const TrialConfig& config_of(const FigureInput& input, std::size_t row);
 
 /// The layers that the measurements name after any of these prefixes, in the order in which data passes them.
@@ -56,9 +58,12 @@ std::vector<ChartSeries> by_step(const FigureInput& input, const std::string& me
 /// The last measurement of a row's first seed that has a list of that name; null if there is none.
 const MetricsLine* with_list(const FigureInput& input, std::size_t row, const std::string& name);
 
+/// "Left out, without any metrics: a; b": the rows of the table that no chart shows; "" for none.
+std::string left_out_words(const std::vector<Chart>& charts, const FigureInput& input);
 /// `before`, and the chart with its axes set if it has panels.
 std::vector<Chart> finished(Chart chart, ChartScale values, std::vector<Chart> before = {});
-/// Adds the series to panels of at most kChartStyles lines, and keeps the rows of a strip together if they fit.
+/// Adds the series to panels of at most kChartStyles lines, and keeps the rows of a strip together if they fit. The
+/// panels of a larger strip all show its baseline. Without a heading they are called by values_name.
 void add_panels(Chart& chart, const std::string& heading, const std::string& values_name,
                 std::vector<ChartSeries> series, bool drawn = true);
 /// by_layer() as panels, of a metric that has the same name in all rows.

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "experiments/lab/base/suggest.h"
+#include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/metrics/saturation.h"
 #include "experiments/lab/pictures/figure_series.h"
 #include "experiments/lab/pictures/report.h"
@@ -23,12 +24,12 @@ std::string means(const std::string& caption) { return caption + " Lines: means 
 
 /// A panel by layer: the patch embedding, the branches and the head, over the last measured steps.
 std::vector<Chart> depth_charts(const FigureInput& input, Chart chart, const std::string& prefix,
-                                const std::string& heading, const std::string& values_name) {
+                                const std::string& values_name) {
   const std::vector<std::string> layers = layers_of(input, {prefix}, [](const std::string& layer) {
     return layer == "patch_embed" || layer.ends_with(".attn") || layer.ends_with(".mlp") || layer == "head";
   });
   chart.categories = short_names(layers);
-  add_layers(chart, input, layers, heading, values_name, prefix, last_of(prefix, input.last));
+  add_layers(chart, input, layers, "", values_name, prefix, last_of(prefix, input.last));
   return finished(std::move(chart), ChartScale::logarithmic);
 }
 
@@ -59,12 +60,12 @@ std::vector<Chart> draw_gradients(const FigureInput& input) {
                                 "the patch embedding first.",
                                 input.last)),
               "layer"};
-  return depth_charts(input, std::move(chart), "grad_norm/", "Gradient norm", "norm");
+  return depth_charts(input, std::move(chart), "grad_norm/", "gradient norm");
 }
 
 std::vector<Chart> draw_embedding(const FigureInput& input) {
   Chart chart{"embedding", "Gradient norm of the patch embedding by step", means("Before clipping."), "step"};
-  add_panels(chart, "Gradient norm of the patch embedding", "norm", by_step(input, "grad_norm/patch_embed"));
+  add_panels(chart, "", "gradient norm", by_step(input, "grad_norm/patch_embed"));
   return finished(std::move(chart), ChartScale::logarithmic);
 }
 
@@ -76,9 +77,9 @@ std::vector<Chart> draw_updates(const FigureInput& input) {
               "layer"};
   Chart steps{"updates-by-step", "Update by step", means("Norm of the whole update over the norm of all weights."),
               "step"};
-  add_panels(steps, "Update over weights, whole network", "ratio", by_step(input, "update/global"));
+  add_panels(steps, "", "update over weights, whole network", by_step(input, "update/global"));
   return finished(std::move(steps), ChartScale::logarithmic,
-                  depth_charts(input, std::move(depth), "update/", "Update over weights", "ratio"));
+                  depth_charts(input, std::move(depth), "update/", "update over weights"));
 }
 
 std::vector<Chart> draw_attention(const FigureInput& input) {
@@ -106,9 +107,17 @@ std::vector<Chart> draw_activations(const FigureInput& input) {
     add_layers(chart, input, sites, measure, measure, "activation." + measure + "/", last_of("activation.", 1),
                measure != "count");
 
-  Chart bins{"activations-histogram", "Histograms of the norms' inputs",
-             "Share of the values per power of two, at the last measured step of the first seed.", "value from"};
-  for (std::size_t b = 0; b < kActivationBins; ++b) bins.categories.push_back(fmt::format("{:.2g}", bin_edge(b)));
+  Chart bins{
+      "activations-histogram", "Histograms of the norms' inputs",
+      "Share of the values per unit, at the last measured step of the first seed. Bins reach from a power of two "
+      "to the next; the one at zero holds what is smaller.",
+      "value, in powers of two"};
+  constexpr double kZero = 2 * kBinOctaves;
+  for (std::size_t b = 0; b < kActivationBins; ++b) bins.categories.push_back(number_label(bin_edge(b)));
+  for (const double size : {100.0, 1.0, 0.01, 0.0, -0.01, -1.0, -100.0}) {  // from left to right: minus these
+    const double from_zero = size == 0 ? 0 : std::log2(std::abs(size)) + kBinOctaves + 0.5;
+    bins.marks.emplace_back(kZero - std::copysign(from_zero, size), number_label(-size));
+  }
   for (const std::size_t row : shown_rows(input)) {
     std::vector<ChartSeries> series;
     std::vector<std::string> of_row;
@@ -123,12 +132,17 @@ std::vector<Chart> draw_activations(const FigureInput& input) {
       std::size_t first = 0, last = counts.size();
       while (first < last && counts[first] == 0) ++first;
       while (last > first && counts[last - 1] == 0) --last;
-      for (std::size_t b = first; b < last; ++b)
-        one.points.push_back({double(b), counts[b] / all, counts[b] / all, counts[b] / all, 1});
+      for (std::size_t b = first; b < last; ++b) {
+        const double wide = bin_edge(b) == 0 ? std::ldexp(2, -kBinOctaves) : std::abs(bin_edge(b));
+        const double density = counts[b] / all / wide;
+        if (counts[b] > 0) one.points.push_back({double(b), density, density, density, 1});
+      }
     }
-    add_panels(bins, label_of(input, row), "share", std::move(series));
+    const std::size_t before = bins.panels.size();
+    add_panels(bins, label_of(input, row), "share per unit", std::move(series));
+    for (std::size_t p = before; p < bins.panels.size(); ++p) bins.panels[p].row = row;
   }
-  return finished(std::move(bins), ChartScale::linear, finished(std::move(chart), ChartScale::automatic));
+  return finished(std::move(bins), ChartScale::logarithmic, finished(std::move(chart), ChartScale::automatic));
 }
 
 std::vector<Chart> draw_mapping(const FigureInput& input) {
@@ -162,8 +176,9 @@ std::vector<Chart> draw_mapping(const FigureInput& input) {
       ChartPanel& panel = points.panels.emplace_back();
       panel.heading = label_of(input, row) + ", " + short_name(site);
       panel.values_name = "output";
+      panel.row = row;
       const double most = group.empty() ? 0 : *std::max_element(group.begin(), group.end()) + 1;
-      double low = 0, high = 0;
+      std::vector<double> inputs{0};
       for (std::size_t g = 0; g < kGroups; ++g)
         panel.series.push_back(
             {fmt::format("{} from {:.0f}", tokens ? "token" : "channel", std::ceil(most * double(g) / double(kGroups))),
@@ -175,9 +190,9 @@ std::vector<Chart> draw_mapping(const FigureInput& input) {
         if (!(place >= 0 && place < 1)) continue;  // an edited archive may have null
         const auto g = std::size_t(place * double(kGroups));
         panel.series[g].points.push_back({in[i], out[i], out[i], out[i], 1});
-        low = std::min(low, in[i]);
-        high = std::max(high, in[i]);
+        if (std::isfinite(in[i])) inputs.push_back(in[i]);
       }
+      const auto [low, high] = central_range(inputs, 0.05, 2);
       const auto value = [&](const char* name) {
         const auto found = line->values.find(fmt::format("mapping.{}/{}", name, site));
         return found == line->values.end() ? 0.0 : found->second;
@@ -200,8 +215,8 @@ std::vector<Chart> draw_mapping(const FigureInput& input) {
   for (const std::string& site : sites)
     if (site.find(".attn.") != site.npos || site.find(".mlp.") != site.npos) inside.push_back(site);
   depth.categories = short_names(inside);
-  add_layers(depth, input, inside, "Curvature", "curvature", "mapping.curvature/", last_of("mapping.", 1));
-  return finished(std::move(depth), ChartScale::automatic, finished(std::move(points), ChartScale::linear));
+  add_layers(depth, input, inside, "", "curvature", "mapping.curvature/", last_of("mapping.", 1));
+  return finished(std::move(depth), ChartScale::automatic, finished(std::move(points), ChartScale::central));
 }
 
 std::vector<Chart> draw_stem_scale(const FigureInput& input) {
@@ -227,6 +242,7 @@ std::vector<Chart> draw_stem_scale(const FigureInput& input) {
       const std::int64_t colours = channels(config.model);
       ChartPanel& panel = chart.panels.emplace_back();
       panel.heading = label_of(input, row) + ", " + what;
+      panel.row = row;
       for (std::int64_t c = 0; c < colours; ++c) {
         ChartPixels& picture = panel.pixels.emplace_back();
         picture.label = colours == 3 ? std::string(1, "RGB"[c]) : fmt::format("channel {}", c);
@@ -239,23 +255,24 @@ std::vector<Chart> draw_stem_scale(const FigureInput& input) {
 }
 
 std::vector<Chart> draw_curves(const FigureInput& input) {
-  Chart chart{"curves", "Loss and accuracy by step", means("Losses on the left axis, accuracies on the right."),
-              "step"};
-  constexpr std::array kCurves{std::pair{"train/loss", "training loss"}, std::pair{"eval/loss", "evaluation loss"},
-                               std::pair{"train/accuracy", "training accuracy"},
-                               std::pair{"eval/accuracy", "evaluation accuracy"}};
+  std::vector<std::string> metrics{"train/loss", "eval/loss", "train/accuracy", "eval/accuracy"};
+  if (std::find(metrics.begin(), metrics.end(), input.table.metric) == metrics.end())
+    metrics.push_back(input.table.metric);
   std::vector<MetricCurves> curves;
-  for (const auto& [metric, label] : kCurves) curves.push_back(metric_curves(input.experiment, input.trials, metric));
-  for (const std::size_t row : shown_rows(input)) {
-    ChartPanel panel{label_of(input, row), "loss"};
-    for (std::size_t c = 0; c < curves.size(); ++c) {
-      if (curves[c].rows[row].band.empty()) continue;
-      panel.series.push_back({kCurves[c].second, curves[c].rows[row].band, c, ChartLook::line, c >= 2});
-      if (c >= 2) panel.right_name = "accuracy";
+  for (const std::string& metric : metrics) curves.push_back(metric_curves(input.experiment, input.trials, metric));
+  if (!input.overlay) return curve_charts(input.experiment, input.table, curves);
+  Chart chart{"curves", "Learning curves", means("Each metric by step."), "step"};
+  for (const MetricCurves& metric : curves) {
+    const auto [name, scale] = curve_unit(metric.metric);
+    std::vector<ChartSeries> series;
+    for (const std::size_t row : shown_rows(input)) {
+      if (metric.rows[row].band.empty()) continue;
+      series.push_back(series_of(input, row));
+      series.back().points = curve_of(metric.rows[row], scale, ChartLook::base).points;
     }
-    if (!panel.series.empty()) chart.panels.push_back(std::move(panel));
+    add_panels(chart, name, name, std::move(series));
   }
-  return finished(std::move(chart), ChartScale::linear);
+  return finished(std::move(chart), ChartScale::central);
 }
 
 std::vector<Chart> draw_without_block(const FigureInput& input) {
@@ -278,8 +295,8 @@ std::vector<Chart> draw_without_block(const FigureInput& input) {
   }
   chart.categories = blocks;
   chart.categories.insert(chart.categories.begin(), "all");
-  add_panels(chart, "Evaluation loss", "loss", std::move(series));
-  return finished(std::move(chart), ChartScale::linear);
+  add_panels(chart, "", "evaluation loss", std::move(series));
+  return finished(std::move(chart), ChartScale::central);
 }
 
 /// The table's gains, or its values.
@@ -324,11 +341,17 @@ std::string missing_words(const FigureRow& figure, const FigureInput& input) {
       probe.word, probe.doc, probe.word, cost);
 }
 
+std::vector<Chart> draw_figure(const FigureRow& figure, const FigureInput& input) {
+  std::vector<Chart> charts = figure.draw(input);
+  if (!charts.empty() && figure.draw != draw_strip) charts.front().left_out = left_out_words(charts, input);
+  return charts;
+}
+
 std::vector<Chart> measured_charts(const FigureInput& input) {
   std::vector<Chart> charts;
   for (const FigureRow& figure : kFigures)
     if (figure.probe || figure.draw == draw_without_block)
-      for (Chart& chart : figure.draw(input)) charts.push_back(std::move(chart));
+      for (Chart& chart : draw_figure(figure, input)) charts.push_back(std::move(chart));
   return charts;
 }
 
@@ -338,9 +361,15 @@ Chart rates_chart(const TableModel& table) {
                     "it."),
               "learning rate"};
   std::vector<ChartSeries> series;
+  std::vector<std::string> single;
   for (const TableLine& line : table.lines) {
-    if (line.rates.size() < 2) continue;
+    if (line.rates.size() < 2) {
+      single.push_back(line.label);
+      continue;
+    }
     ChartSeries& row = series.emplace_back(ChartSeries{line.label, {}});
+    row.strip = line.strip;
+    row.baseline = line.is_baseline;
     for (const TableRate& rate : line.rates) {
       if (rate.runs.empty()) continue;
       BandPoint& point = row.points.emplace_back();
@@ -352,7 +381,8 @@ Chart rates_chart(const TableModel& table) {
       }
     }
   }
-  add_panels(chart, "Training loss at the end", "loss", std::move(series));
+  if (!single.empty()) chart.left_out = "Left out, with fewer than two learning rates: " + joined(single, "; ");
+  add_panels(chart, "", "training loss at the end", std::move(series));
   set_chart_axes(chart, ChartScale::logarithmic, ChartScale::linear);
   return chart;
 }

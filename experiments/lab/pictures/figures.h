@@ -26,6 +26,7 @@ struct FigureInput {
   std::size_t last = 10;                   // measurements that `gradients` and `updates` average
   std::vector<std::string> sites{};        // of `mapping`; none: attn.pre of the first, middle and last block
   MappingColour colour = MappingColour::token;
+  bool overlay = false;  // `curves`: the rows of a metric in one panel
 };
 
 struct FigureRow {
@@ -35,6 +36,8 @@ struct FigureRow {
 };
 /// In the order of `normlab report --help`. `lr_sensitivity` has no `draw`: see rates_chart().
 std::span<const FigureRow> figure_rows();
+/// What `draw` draws. If some rows of the table have nothing to draw, the first chart names them.
+std::vector<Chart> draw_figure(const FigureRow& figure, const FigureInput& input);
 
 /// Why a figure without numbers has none, and what to do: which probe to set, and what it costs.
 std::string missing_words(const FigureRow& figure, const FigureInput& input);

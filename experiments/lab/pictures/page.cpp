@@ -196,6 +196,10 @@ std::string script_hash() {
 /// Width of a character as a share of the font size, an upper estimate.
 constexpr double kCharacterWidth = 0.58;
 
+std::size_t columns_in(double width, double font_size) {
+  return std::size_t(std::max(1.0, width / (kCharacterWidth * font_size)));
+}
+
 }  // namespace
 
 std::string page_start(const std::string& title, int reload_seconds) {
@@ -296,7 +300,7 @@ std::string_view picture_style() {
 .picture .p-bar,.picture .p-many{stroke:currentColor;stroke-width:2;fill:none;stroke-linejoin:round}
 .picture .p-dot{fill:currentColor;fill-opacity:.35;stroke:currentColor}
 .picture .p-mean{fill:#ffffff;stroke:currentColor;stroke-width:2}
-.picture .p-clear,.picture .p-band,.picture .p-point,.picture .p-pixel{fill:currentColor}
+.picture .p-clear,.picture .p-band,.picture .p-point,.picture .p-pixel,.picture .p-level{fill:currentColor}
 .picture .p-band{fill-opacity:.22}
 .picture .p-cross{stroke:currentColor;stroke-width:2.5;fill:none}
 .picture .p-note{fill:#a84300;font-size:11px}
@@ -330,9 +334,12 @@ double text_width(std::string_view text, double font_size) {
   return kCharacterWidth * font_size * double(display_width(text));
 }
 
+std::vector<std::string> lines_of(const std::string& text, double width, double font_size) {
+  return wrapped(text, columns_in(width, font_size));
+}
+
 std::string fitted(const std::string& text, double width, double font_size) {
-  const auto columns = std::size_t(std::max(1.0, width / (kCharacterWidth * font_size)));
-  return shorten_middle(text, columns);
+  return shorten_middle(text, columns_in(width, font_size));
 }
 
 }  // namespace normlab

@@ -65,6 +65,8 @@ std::string_view picture_style();
 /// An upper estimate of the width of `text` in pixels, in a sans-serif font of this size.
 double text_width(std::string_view text, double font_size);
 
+/// `text` in lines of at most `width`.
+std::vector<std::string> lines_of(const std::string& text, double width, double font_size);
 /// `text`, with its middle cut out if it is wider than `width`.
 std::string fitted(const std::string& text, double width, double font_size);
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/descriptor/tasks.h"
@@ -66,7 +67,7 @@ std::string charts_part(const std::vector<Chart>& charts) {
 }
 
 std::string curves_section(const ReportInput& input) {
-  const std::vector<Chart> charts = curve_charts(input);
+  const std::vector<Chart> charts = curve_charts(input.experiment, input.table, input.curves.metrics);
   std::string why;
   if (const std::string without = input.curves.without_words(); !without.empty())
     why = without + ".";
@@ -140,8 +141,15 @@ Chart strip_chart(const TableModel& table, bool gains) {
     ChartPanel strip{heading, zero};
     for (const TableLine& line : table.lines)
       if (belongs(line)) strip.lanes.push_back(lane_of(line, heading, table, gains));
-    for (const ChartLane& lane : strip.lanes) intervals = intervals || lane.bar;
-    if (!strip.lanes.empty()) chart.panels.push_back(std::move(strip));
+    const std::vector<ChartLane> lanes = std::exchange(strip.lanes, {});
+    const std::size_t parts = (lanes.size() + kChartLanes - 1) / kChartLanes;
+    for (std::size_t p = 0; p < parts; ++p) {
+      if (parts > 1) strip.part = fmt::format("{} of {}", p + 1, parts);
+      const auto at = [&](std::size_t end) { return lanes.begin() + std::ptrdiff_t(lanes.size() * end / parts); };
+      strip.lanes.assign(at(p), at(p + 1));
+      chart.panels.push_back(strip);
+    }
+    for (const ChartLane& lane : lanes) intervals = intervals || lane.bar;
   };
   if (!gains) add_strip("", "", [](const TableLine& line) { return !line.baseline; });
   for (std::size_t s = 0; gains && s < table.strips.size(); ++s) {
@@ -166,7 +174,12 @@ Chart strip_chart(const TableModel& table, bool gains) {
   return chart;
 }
 
-/// The band of a row, in the picture's unit.
+}  // namespace
+
+std::pair<std::string, double> curve_unit(const std::string& metric) {
+  return is_share(metric) ? std::pair(metric + " [%]", 100.0) : std::pair(metric, 1.0);
+}
+
 ChartSeries curve_of(const RowCurves& row, double scale, ChartLook look) {
   ChartSeries series{row.label, row.band, look == ChartLook::base ? std::size_t(0) : 1, look};
   for (BandPoint& point : series.points) {
@@ -186,6 +199,8 @@ ChartSeries curve_of(const RowCurves& row, double scale, ChartLook look) {
   return series;
 }
 
+namespace {
+
 /// Why rows with a single value, which have no panel, are not drawn.
 std::string single_words(const std::vector<const RowCurves*>& single, bool others) {
   std::string names;
@@ -200,23 +215,22 @@ std::string single_words(const std::vector<const RowCurves*>& single, bool other
                      one_step ? fmt::format(", at step {}", single.front()->band.front().at) : "");
 }
 
-Chart curve_chart(const ReportInput& input, const MetricCurves& curves) {
-  const bool share = is_share(curves.metric);
-  const double scale = share ? 100 : 1;
+Chart curve_chart(const Experiment& experiment, const TableModel& table, const MetricCurves& curves) {
+  const auto [name, scale] = curve_unit(curves.metric);
   Chart chart;
   chart.kind = ChartKind::small;
-  chart.title = curves.metric + (share ? " [%]" : "") + " by step";
+  chart.title = name + " by step";
   chart.across_name = "step";
   std::vector<const RowCurves*> single;
   bool drawn = false, dashed = false, diverged = false;
   std::size_t longest = 0;
-  for (const TableLine& line : input.table.lines) {
+  for (const TableLine& line : table.lines) {
     if (!line.mean_of.empty()) continue;
     const RowCurves& row = curves.rows[line.plan_index];
-    ChartPanel panel{row.label, ""};
+    ChartPanel panel{row.label, name};
     panel.row = line.plan_index;
     panel.corner = plural(row.seeds.size(), "seed");
-    if (const auto baseline = input.experiment.rows[line.plan_index].baseline; baseline && *baseline != line.plan_index)
+    if (const auto baseline = experiment.rows[line.plan_index].baseline; baseline && *baseline != line.plan_index)
       panel.series.push_back(curve_of(curves.rows[*baseline], scale, ChartLook::base));
     const bool is_curve = row.band.size() > 1 || (!panel.series.empty() && panel.series[0].points.size() > 1);
     panel.drawn = is_curve || row.band.empty();
@@ -238,7 +252,6 @@ Chart curve_chart(const ReportInput& input, const MetricCurves& curves) {
     if (dashed) chart.caption += " Dashed: the baseline's mean.";
     chart.caption += " Where a seed ends, line and band break and continue with the remaining seeds.";
     if (diverged) chart.caption += " Cross: a seed diverged after this step.";
-    if (chart.cut) chart.caption += " Values far outside the others' range are cut off at the frame.";
     if (longest > kMaxCurvePoints)
       chart.caption += fmt::format(" One point in {} is drawn.", (longest + kMaxCurvePoints - 1) / kMaxCurvePoints);
   }
@@ -301,7 +314,9 @@ std::vector<PictureFile> report_pictures(const ReportInput& input) {
   std::vector<PictureFile> files;
   std::vector<Chart> rates;
   if (input.rates != nullptr) rates = {rates_chart(*input.rates)};
-  for (const auto& charts : {strip_charts(input.table), curve_charts(input), input.measurements, rates})
+  for (const auto& charts :
+       {strip_charts(input.table), curve_charts(input.experiment, input.table, input.curves.metrics),
+        input.measurements, rates})
     for (const Chart& chart : charts)
       for (PictureFile& file : chart_files(chart)) files.push_back(std::move(file));
   return files;
@@ -319,11 +334,12 @@ std::vector<std::string> default_curves(const std::string& metric) {
   return {metric, "train/loss"};
 }
 
-std::vector<Chart> curve_charts(const ReportInput& input) {
+std::vector<Chart> curve_charts(const Experiment& experiment, const TableModel& table,
+                                const std::vector<MetricCurves>& metrics) {
   std::vector<Chart> charts;
   std::set<std::string> taken;
-  for (const MetricCurves& curves : input.curves.metrics) {
-    Chart chart = curve_chart(input, curves);
+  for (const MetricCurves& curves : metrics) {
+    Chart chart = curve_chart(experiment, table, curves);
     if (chart.panels.empty()) continue;
     const std::string wanted = "curves-" + plain_name(curves.metric);
     chart.name = wanted;

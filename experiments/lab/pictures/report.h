@@ -36,8 +36,13 @@ std::vector<Chart> strip_charts(const TableModel& table);
 
 inline constexpr std::size_t kReportNumbers = 20;  // of a line of a picture, in the table of its numbers
 
-/// The metrics of input.curves that some shown row has, by step; `caption` says why rows are not drawn.
-std::vector<Chart> curve_charts(const ReportInput& input);
+/// The metrics that some shown row has, by step; `caption` says why rows are not drawn.
+std::vector<Chart> curve_charts(const Experiment& experiment, const TableModel& table,
+                                const std::vector<MetricCurves>& metrics);
+/// The band of a row, in the picture's unit.
+ChartSeries curve_of(const RowCurves& row, double scale, ChartLook look);
+/// "eval/accuracy [%]", and what its values are multiplied by.
+std::pair<std::string, double> curve_unit(const std::string& metric);
 
 /// Per row: its differences from the baseline, its config, and its trials with provenance.
 std::string trials_section(const ReportInput& input);

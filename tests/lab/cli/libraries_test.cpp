@@ -153,6 +153,21 @@ TEST_CASE("libraries: without oneDNN only bf16 is refused") {
   if (cpu_has("avx512bf16") || cpu_has("amx-bf16")) CHECK_MESSAGE(has(bf16.err, "oneDNN cannot be loaded"), bf16.err);
 }
 
+TEST_CASE("libraries: without librsvg only pictures in PDF and PNG are refused") {
+  const Done done;
+  const std::string without = with_library(done.folder, "librsvg-2.so.2", "no library");
+  done.check_with(without);
+  const std::string draw = "report " + done.file + done.out + " --only strip --figures " + in_folder(done.folder, "f");
+  CHECK(run_program(done.folder, draw, without).code == 0);
+  for (const std::string format : {"pdf", "png"}) {
+    const Finished refused = run_program(done.folder, draw + " --format " + format, without);
+    CHECK(refused.code == 3);
+    CHECK_MESSAGE(has(refused.err, "--format: librsvg cannot be loaded ("), refused.err);
+    CHECK_MESSAGE(has(refused.err, "apt-get install librsvg2-2"), refused.err);
+    CHECK(!std::filesystem::exists(done.folder / "f" / ("strip." + format)));
+  }
+}
+
 TEST_CASE("libraries: --blas-env keep leaves OpenBLAS its variables but no threads") {
   const TemporaryFolder folder;
   const std::string run = "run " + small_sweep(folder) + " --out " + in_folder(folder, "r");

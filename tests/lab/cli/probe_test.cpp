@@ -352,8 +352,9 @@ TEST_CASE("figures: the program draws what it can, names what is missing and end
   };
   const Finished all = figures("");
   CHECK_MESSAGE(all.code == 0, all.err);
-  for (const char* name : {"xspp", "gradients", "embedding", "stem_scale", "mapping", "mapping-curvature", "attention",
-                           "activations", "activations-histogram", "updates", "strip", "curves", "without_block"})
+  for (const char* name :
+       {"xspp", "gradients", "embedding", "stem_scale", "mapping", "mapping-curvature", "attention", "activations",
+        "activations-histogram", "updates", "strip", "curves-eval-loss", "without_block"})
     for (const char* suffix : {".svg", ".csv", ".md"}) CHECK(fs::exists(out + "/" + name + suffix));
   const Finished missing =
       run_program(files.folder, "report " + files.descriptor + " --out " + (probed_runs().folder / "probed").string() +

@@ -102,11 +102,65 @@ TEST_CASE("axis: the name of a tick has the digits of the step") {
   CHECK(tick_label(2, 1, true) == "+2");
   CHECK(tick_label(0, 1, true) == "0");
   CHECK(tick_label(1e-17, 0.5) == "0");  // what sums of steps leave of zero
-  CHECK(tick_label(20000, 5000) == "20k");
-  CHECK(tick_label(12500, 500) == "12.5k");
-  CHECK(tick_label(9500, 500) == "9500");
-  CHECK(tick_label(1.5e6, 500000) == "1500k");
+  CHECK(tick_label(20000, 5000) == "20,000");
+  CHECK(tick_label(-12500, 500) == "\u221212,500");
+  CHECK(tick_label(9500, 500) == "9,500");
+  CHECK(tick_label(999, 1) == "999");
+  CHECK(tick_label(1.5e6, 500000) == "1.5M");
+  CHECK(tick_label(1e-5, 1e-5) == "10⁻⁵");
   CHECK(tick_label(2e7, 1e7) == "20M");
+}
+
+TEST_CASE("axis: numbers are as people write them") {
+  for (const auto& [value, text] : std::vector<std::pair<double, const char*>>{{0, "0"},
+                                                                               {0.001, "0.001"},
+                                                                               {0.25, "0.25"},
+                                                                               {-2000, "−2,000"},
+                                                                               {-0.0078125, "−0.00781"},
+                                                                               {999.6, "1,000"},
+                                                                               {12345.6, "12,346"},
+                                                                               {1e-5, "10⁻⁵"},
+                                                                               {3e-5, "3×10⁻⁵"},
+                                                                               {9.996e-5, "10⁻⁴"},
+                                                                               {-1.25e30, "−1.25×10³⁰"},
+                                                                               {1e6, "10⁶"},
+                                                                               {1e300, "10³⁰⁰"}})
+    CHECK(number_label(value) == text);
+  CHECK(number_label(2, true) == "+2");
+  CHECK(number_label(-2, true) == "−2");
+  CHECK(number_label(-std::numeric_limits<double>::infinity()) == "−∞");
+}
+
+TEST_CASE("axis: few extreme values do not set the ends, many do") {
+  const std::vector<double> most{-3, -2, -1, -1, 0, 0, 1, 1, 2, 4};
+  const auto with = [&](std::vector<double> more) {
+    more.insert(more.end(), most.begin(), most.end());
+    return central_range(more, 0.25, 3);
+  };
+  CHECK(with({-155, 101}) == std::pair(-3.0, 4.0));
+  CHECK(with({}) == std::pair(-3.0, 4.0));
+  CHECK(with({5}) == std::pair(-3.0, 5.0));
+  CHECK(with({9}) == std::pair(-3.0, 9.0));  // far, but without it the range would not be halved
+  CHECK(with({100, 101, 102, 103, 104}) == std::pair(-3.0, 104.0));
+  CHECK(central_range({1, 1, 1, 1, 1, 7}, 0.25, 3) == std::pair(1.0, 7.0));
+  CHECK(central_range({5}, 0.25, 3) == std::pair(5.0, 5.0));
+}
+
+TEST_CASE("axis: limits are exact, with round ticks between them") {
+  Chart chart{"gain", "A test", "", "step"};
+  chart.panels = {{"", "loss", {{"a", {{0, 1, 1, 1, 1}, {4000, 2, 2, 2, 1}}}}}};
+  set_chart_axes(chart, ChartScale::linear, ChartScale::linear);
+  set_limits(chart, 150, 2150);
+  CHECK(chart.across.low == 150);
+  CHECK(chart.across.high == 2150);
+  CHECK(chart.across.ticks == std::vector<double>{500, 1000, 1500, 2000});
+  set_chart_axes(chart, ChartScale::logarithmic, ChartScale::linear);
+  CHECK_THROWS_WITH(set_limits(chart, 0, 10), "--xlim: gain has a logarithmic axis across, whose limits are above 0");
+  set_limits(chart, 0.01, 10);
+  CHECK(chart.across.low == doctest::Approx(-2));
+  CHECK(chart.across.ticks.size() == 4);
+  chart.categories = {"embed", "head"};
+  CHECK_THROWS_WITH(set_limits(chart, 1, 2), "--xlim: gain has no numbers across; choose other figures with --only");
 }
 
 TEST_CASE("axis: a logarithmic axis has powers of ten, and digits between them if it is short") {

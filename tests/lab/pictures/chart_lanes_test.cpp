@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/error.h"
 #include "experiments/lab/pictures/page.h"
 #include "tests/lab/pictures/svg_reader.h"
 
@@ -153,6 +154,48 @@ TEST_CASE("chart lanes: no text crosses the zero line or the grid") {
         }
       }
     }
+  }
+}
+
+TEST_CASE("chart lanes: what leaves the axis ends in an arrow with its number, and stretches no other lane") {
+  std::vector<ChartLane> lanes;
+  for (int i = 0; i < 8; ++i)
+    lanes.push_back({.label = concat("row ", i),
+                     .row = concat("row ", i),
+                     .dots = {{"seed 0", 0.5 * i - 2}},
+                     .point = BandPoint{double(i), 0.5 * i - 2, 0.5 * i - 3, 0.5 * i - 1, 3},
+                     .bar = true});
+  lanes[1].point->low = -155;
+  lanes[1].point->high = 101;
+  lanes[6] = {.label = "far",
+              .row = "far",
+              .dots = {{"seed 0", -35}},
+              .point = BandPoint{6, -35, -36, -34, 3},
+              .bar = true,
+              .clear = true};
+  const Chart chart = gains({strip("", "0 = a", lanes)});
+  CHECK(chart.cut);
+  CHECK(caption_of(chart) == "A test. Arrows: beyond the axis, at the number beside them.");
+  for (const ChartForm form : {ChartForm::page, ChartForm::narrow}) {
+    const std::string svg = picture(chart, form);
+    const ReadScale x(svg);
+    CHECK(x(2) - x(-2) > (form == ChartForm::page ? 130 : 90));
+    for (const char* number : {">−155<", ">+101<", ">−35<"}) CHECK(occurrences(svg, number) == 1);
+    CHECK(occurrences(svg, ">−36<") == 0);
+    CHECK(drawn(svg, "circle", "p-dot").size() == 7);
+    CHECK(drawn(svg, "path", "p-mean").size() == 7);
+    std::size_t arrows = 0;
+    for (const DrawnElement& arrow : drawn(svg, "path", "p-clear")) arrows += !arrow.is("p-mean");
+    CHECK(arrows == 3);
+    for (const DrawnElement& bar : drawn(svg, "path", "p-bar")) {
+      const std::vector<double> numbers = path_numbers(bar.attributes.at("d"));  // without caps: left, height, right
+      CHECK(numbers.front() >= x(-5));
+      CHECK((numbers.size() == 3 ? numbers[2] : numbers[5]) <= x(5));
+    }
+    // The numbers of arrows are beside the axis.
+    const auto ticks = drawn(svg, "text", "p-tick");
+    for (const DrawnElement& text : drawn(svg, "text", "p-soft"))
+      if (text.content == "−155" || text.content == "−35") CHECK(text.number("x") <= ticks.front().number("x"));
   }
 }
 

@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <set>
 
+#include "experiments/lab/pictures/page.h"
 #include "tests/lab/pictures/svg_reader.h"
 
 using namespace normlab;
@@ -87,15 +89,6 @@ TEST_CASE("chart: panels of one quantity share its axis, others do not") {
   CHECK(chart.panels[2].values.high < 2);
 }
 
-TEST_CASE("chart: a second axis has its own scale") {
-  Chart chart = two_lines();
-  chart.panels[0].right_name = "accuracy";
-  chart.panels[0].series[1].right = true;
-  set_chart_axes(chart, ChartScale::linear, ChartScale::linear);
-  CHECK(chart.panels[0].values.high == 4);
-  CHECK(chart.panels[0].right.high == 8);
-}
-
 TEST_CASE("chart: its numbers are complete in CSV and escaped everywhere") {
   Chart chart = two_lines();
   set_chart_axes(chart, ChartScale::linear, ChartScale::linear);
@@ -149,6 +142,9 @@ TEST_CASE("chart: pixels go from the least value to the greatest") {
     squares += occurrences(pixel.attributes.at("d"), "M");
   }
   CHECK(squares == 8);
+  CHECK(drawn(svg, "rect", "p-level").size() == 16);  // the scale, between its ends
+  CHECK(occurrences(svg, ">0</text>") == 1);
+  CHECK(occurrences(svg, ">3</text>") == 1);
   CHECK(lightest < 0.05);
   CHECK(darkest == 1);
   CHECK(chart_csv(chart).find("gain,G,y1 x1,0,0,0,1") != std::string::npos);
@@ -197,6 +193,19 @@ TEST_CASE("chart: a value that explodes does not flatten the others") {
   CHECK(chart.panels[0].values.high < 20);
 }
 
+TEST_CASE("chart: dots beyond the sides end in an arrow with their place") {
+  Chart chart = two_lines();
+  chart.panels[0].series = {{"a", points({1, 2, 4}), 1, ChartLook::dots}};
+  chart.panels[0].series[0].points.push_back({4000, 3, 3, 3, 1});
+  chart.panels[0].series[0].points.push_back({-2000, 3, 3, 3, 1});
+  set_chart_axes(chart, ChartScale::linear, ChartScale::linear);
+  chart.panels[0].across = make_axis(0, 4, 4);
+  const std::string svg = first_panel(chart);
+  CHECK(drawn(svg, "path", "p-clear").size() == 2);
+  CHECK(occurrences(svg, ">4,000</text>") == 1);
+  CHECK(occurrences(svg, ">−2,000</text>") == 1);
+}
+
 TEST_CASE("chart: a long line is thinned up to its last point") {
   std::vector<BandPoint> band;
   for (int k = 1; k <= 1003; ++k) band.push_back({double(k), 1, 1, 1, 1});
@@ -220,13 +229,103 @@ TEST_CASE("chart: a panel without values says so, one value has a point and a ba
   CHECK(one.find("<one>") == one.npos);
 }
 
-TEST_CASE("chart: small panels stand three beside each other") {
+TEST_CASE("chart: small panels stand three beside each other, on pages of print") {
   Chart chart = one_row();
   for (int p = 0; p < 59; ++p) chart.panels.push_back(chart.panels.front());
-  const std::string svg = chart_files(chart).at(0).svg;
-  CHECK(drawn(svg, "svg", "p-frame").size() == 60);
-  CHECK(drawn(svg, "svg").front().number("height") > 19 * 190);
-  CHECK(drawn(svg, "svg").front().number("width") == 3 * 312 - 12);
+  std::size_t panels = 0;
+  const std::vector<PictureFile> files = chart_files(chart);
+  CHECK(files.size() > 3);
+  for (const PictureFile& file : files) {
+    const DrawnElement page = drawn(file.svg, "svg").front();
+    CHECK(page.number("height") <= kChartHeight);
+    CHECK(page.number("height") == doctest::Approx(file.height));
+    CHECK(page.number("width") == 3 * 312 - 12);
+    panels += drawn(file.svg, "svg", "p-frame").size();
+  }
+  CHECK(panels == 60);
+}
+
+TEST_CASE("chart: a file has the width that is asked for, and all its texts inside") {
+  Chart chart = one_row();
+  for (int p = 0; p < 4; ++p) chart.panels.push_back(chart.panels.front());
+  const auto columns = [&](double width) {
+    chart.width = width;
+    const std::string svg = chart_files(chart).at(0).svg;
+    CHECK(drawn(svg, "svg").front().number("width") == doctest::Approx(width));
+    std::set<std::string> lefts;
+    for (const DrawnElement& group : drawn(svg, "g"))
+      lefts.insert(group.attributes.at("transform").substr(0, group.attributes.at("transform").find(' ')));
+    const double panel = (width + 12) / double(lefts.size()) - 12;
+    for (const DrawnElement& text : drawn(svg, "text", "p-tick")) CHECK(text.number("x") < panel);
+    return lefts.size();
+  };
+  CHECK(columns(240) == 1);
+  CHECK(columns(404) == 2);
+  CHECK(columns(624) == 3);
+}
+
+TEST_CASE("chart: ticks of a narrow panel do not run into each other") {
+  Chart chart = one_row();
+  chart.panels[0].series[1].points = {{0, 1, 1, 1, 1}, {40'000, 2, 2, 2, 1}};
+  set_chart_axes(chart, ChartScale::linear, ChartScale::central);
+  chart.width = 240;
+  double end = -100;
+  for (const DrawnElement& tick : drawn(chart_files(chart).at(0).svg, "text", "p-tick")) {
+    if (!tick.is("p-mid")) continue;
+    const double half = text_width(tick.content, 11) / 2;
+    CHECK(tick.number("x") - half > end);
+    end = tick.number("x") + half;
+  }
+  CHECK(end > 0);
+}
+
+TEST_CASE("chart: without titles the quantity stands at its axis") {
+  Chart chart = one_row();
+  for (ChartPanel& panel : chart.panels) panel.values_name = "train/loss";
+  CHECK(occurrences(chart_files(chart).at(0).svg, ">train/loss by step</text>") == 1);
+  CHECK(occurrences(chart_files(chart).at(0).svg, ">train/loss</text>") == 0);
+  chart.titles = false;
+  CHECK(occurrences(chart_files(chart).at(0).svg, ">train/loss by step</text>") == 0);
+  CHECK(occurrences(chart_files(chart).at(0).svg, ">train/loss</text>") == 1);
+}
+
+TEST_CASE("chart: a heading that begins with the values' name is not followed by it") {
+  Chart chart = two_lines();
+  set_chart_axes(chart, ChartScale::linear, ChartScale::linear);
+  CHECK(occurrences(first_panel(chart), ">loss</text>") == 1);
+  chart.panels[0].heading = "loss, step 3";
+  CHECK(occurrences(first_panel(chart), ">loss</text>") == 0);
+  chart.panels[0].heading = "";
+  chart.panels[0].part = "1 of 2";
+  CHECK(occurrences(first_panel(chart), ">1 of 2</text>") == 1);
+  CHECK(occurrences(first_panel(chart), ">loss</text>") == 1);
+  CHECK(chart_csv(chart).find("\nloss,\"a, <b>\",0,1,") != std::string::npos);
+}
+
+TEST_CASE("chart: a line that leaves the frame ends in an arrow with its furthest number") {
+  Chart chart = two_lines();
+  for (int i = 0; i < 12; ++i) chart.panels[0].series.push_back({"more", points({1, 2, 3, 4}), 0});
+  chart.panels[0].series[0].points[1].mean = 1e30;
+  chart.panels[0].series[0].points[2].mean = 2e30;
+  set_chart_axes(chart, ChartScale::linear, ChartScale::central);
+  const std::string svg = first_panel(chart);
+  CHECK(drawn(svg, "path", "p-clear").size() == 1);
+  CHECK(occurrences(svg, ">2×10³⁰</text>") == 1);
+  for (double value : {0.0, 1e-12}) {
+    chart.panels[0].series[0].points[1].mean = value;
+    chart.panels[0].series[0].points[2].mean = 1;
+    set_chart_axes(chart, ChartScale::linear, ChartScale::logarithmic);
+    CHECK(chart.cut);
+    const std::string log = first_panel(chart);
+    CHECK(drawn(log, "path", "p-clear").size() == 1);
+    const auto numbers = drawn(log, "text", "p-label");
+    REQUIRE(numbers.size() == 1);
+    CHECK(numbers[0].content == (value == 0 ? "0" : "10⁻¹²"));
+  }
+  chart.panels[0].series[0].points[1].mean = 1e30;  // a gradient that explodes
+  set_chart_axes(chart, ChartScale::linear, ChartScale::logarithmic);
+  CHECK(std::pow(10, chart.panels[0].values.high) < 100);
+  CHECK(occurrences(first_panel(chart), ">10³⁰</text>") == 1);
 }
 
 TEST_CASE("chart: a picture points to its title and description, a file has its own style") {

@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 
 #include "experiments/lab/tables/sweep_table.h"
+#include "nn/probes/site_probe.h"
 #include "tests/lab/pictures/fake_results.h"
 
 using namespace normlab;
@@ -117,8 +119,8 @@ TEST_CASE("figures: gradients average the last measured steps, the embedding is 
   input.last = 2;
   const Chart chart = draw("gradients", input).front();
   CHECK(chart.categories == std::vector<std::string>{"embed", "0 attn", "0 mlp", "1 attn", "head"});
-  CHECK(value(chart, "Gradient norm", "pre_pre", 0) == 3.5);
-  CHECK(value(draw("embedding", input).front(), "Gradient norm of the patch embedding", "bn_ffnbn", 4) == 4);
+  CHECK(value(chart, "", "pre_pre", 0) == 3.5);
+  CHECK(value(draw("embedding", input).front(), "", "bn_ffnbn", 4) == 4);
 }
 
 TEST_CASE("figures: the scales of a patch are a picture per colour, the mean over the seeds") {
@@ -140,8 +142,8 @@ TEST_CASE("figures: a loss without a block begins with that of all blocks") {
   });
   const Chart chart = draw("without_block", made.input()).front();
   CHECK(chart.categories == std::vector<std::string>{"all", "0", "1"});
-  CHECK(value(chart, "Evaluation loss", "pre_pre", 0) == 2.0 / kFakeEvaluations);
-  CHECK(value(chart, "Evaluation loss", "pre_pre", 1) == 3);
+  CHECK(value(chart, "", "pre_pre", 0) == 2.0 / kFakeEvaluations);
+  CHECK(value(chart, "", "pre_pre", 1) == 3);
 }
 
 TEST_CASE("figures: one without measurements names the probe to set and its cost") {
@@ -181,6 +183,96 @@ TEST_CASE("figures: panels keep the rows of a baseline together, and divide many
   CHECK(panels_of(R"({"train.optimizer.lr": [1e-4, 1e-3], )" + three + baseline) == std::vector<std::string>{"abcdef"});
   CHECK(panels_of(R"({"train.optimizer.lr": [1, 2, 3, 4, 5, 6, 7, 8, 9]})") ==
         std::vector<std::string>{"abcd", "abcde"});
+}
+
+TEST_CASE("figures: each panel of a large strip has its baseline, whose numbers are written once") {
+  std::string descriptor = kTwoNorms;
+  descriptor = descriptor.substr(0, descriptor.find("\"sweep\"")) +
+               R"("sweep": {"model.placement": ["post_pre", "post_post", "sub_ln", "pre_pre", "dpn", "bn", "bn_ffnbn",
+                 "pre_post", "normformer", "prepost_pre"]}, "seeds": 1, "baseline": {"model.placement": "pre_pre"}})";
+  const Made made(descriptor, [](const Trial& trial) {
+    return std::vector{MetricsLine{5, 0.1, {{"update/global", 1 + double(trial.row)}}, {}}};
+  });
+  const std::vector<Chart> charts = draw("updates", made.input());
+  REQUIRE(charts.size() == 1);
+  REQUIRE(charts[0].panels.size() == 2);
+  std::size_t rows = 0;
+  for (const ChartPanel& panel : charts[0].panels) {
+    CHECK(panel.series[0].label == "pre_pre");
+    CHECK(panel.series[0].style == 0);
+    CHECK(panel.series[0].points.at(0).mean == 4);
+    CHECK(panel.series.size() <= kChartStyles);
+    rows += panel.series.size() - 1;
+  }
+  CHECK(rows == 9);
+  CHECK(heading_of(charts[0].panels[1]) == "2 of 2");
+  const std::string csv = chart_csv(charts[0]);
+  CHECK(csv.find("pre_pre,5,4,4,4,1\n") != csv.npos);
+  CHECK(csv.find("pre_pre,5,4,4,4,1\n") == csv.rfind("pre_pre,5,4,4,4,1\n"));
+}
+
+TEST_CASE("figures: rows without a picture are named with the reason") {
+  const Made made(kTwoNorms, [](const Trial& trial) {
+    MetricsLine line{0, 0.1, {{"grad_norm/head", 1}}, {}};
+    if (trial.row == 0) line.lists["stem_scale.gain"] = std::vector<double>(8 * 8 * 3, 1);
+    return std::vector{line};
+  });
+  const auto left_out = [&](std::string_view word, const FigureInput& input) {
+    for (const FigureRow& row : figure_rows())
+      if (row.word == word) return draw_figure(row, input).at(0).left_out;
+    return std::string("no such figure");
+  };
+  FigureInput input = made.input();
+  CHECK(left_out("gradients", input).empty());
+  CHECK(left_out("strip", input).empty());
+  CHECK(left_out("stem_scale", input) == "Left out, without what this figure shows: bn_ffnbn");
+  std::vector<TrialCurves> trials = made.trials;
+  for (TrialCurves& trial : trials)
+    if (trial.row == 1) trial.lines.clear();
+  const FigureInput fewer{made.experiment, made.table, trials};
+  CHECK(left_out("gradients", fewer) == "Left out, without any metrics: bn_ffnbn");
+  for (const FigureRow& row : figure_rows())
+    if (row.word == "gradients")
+      CHECK(caption_of(draw_figure(row, fewer).at(0)).ends_with(" Left out, without any metrics: bn_ffnbn."));
+}
+
+TEST_CASE("figures: curves are a chart per metric, or with overlay a panel per metric with all rows") {
+  const Made made(kTwoNorms, [](const Trial&) {
+    return std::vector{MetricsLine{10, 0.1, {{"train/loss", 2}, {"eval/accuracy", 0.25}}, {}}};
+  });
+  FigureInput input = made.input();
+  std::vector<std::string> names;
+  for (const Chart& chart : draw("curves", input)) {
+    names.push_back(chart.name);
+    CHECK(chart.panels.size() == 2);
+  }
+  CHECK(names == std::vector<std::string>{"curves-train-loss", "curves-eval-loss", "curves-eval-accuracy"});
+  input.overlay = true;
+  const std::vector<Chart> charts = draw("curves", input);
+  REQUIRE(charts.size() == 1);
+  CHECK(charts[0].panels.size() == 3);
+  CHECK(value(charts[0], "eval/accuracy [%]", "bn_ffnbn", 10) == 25);
+  CHECK(value(charts[0], "train/loss", "pre_pre", 10) == 2);
+}
+
+TEST_CASE("figures: a histogram is a density, flat around zero for values that are spread evenly") {
+  const Made made(kTwoNorms, [](const Trial&) {
+    MetricsLine line{0, 0.1, {{"activation.mean/final", 0}}, {}};
+    std::vector<double>& bins = line.lists["activation.bins/final"];
+    for (std::size_t b = 0; b < kActivationBins; ++b)
+      bins.push_back(bin_edge(b) == 0 ? 2 : std::abs(bin_edge(b)) >= 1 ? 0 : std::abs(bin_edge(b)) * 4096);
+    return std::vector{line};
+  });
+  const Chart chart = draw("activations", made.input()).at(1);
+  CHECK(chart.name == "activations-histogram");
+  for (const BandPoint& point : chart.panels.at(0).series.at(0).points) CHECK(point.mean == doctest::Approx(0.5));
+  REQUIRE(chart.marks.size() == 7);
+  for (std::size_t i = 0; i < 7; ++i)
+    CHECK(chart.marks[i].first - 24 == doctest::Approx(24 - chart.marks[6 - i].first));
+  CHECK(chart.marks[0].second == "−100");
+  CHECK(chart.marks[3] == std::pair(24.0, std::string("0")));
+  CHECK(chart.marks[4].second == "0.01");
+  CHECK(chart.marks[4].first == doctest::Approx(24 + std::log2(0.01) + 12.5));
 }
 
 TEST_CASE("figures: thirty-eight rows of five seeds stay below the largest size") {
