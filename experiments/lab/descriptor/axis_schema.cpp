@@ -1,8 +1,8 @@
 #include <set>
 #include <string>
 
+#include "experiments/lab/descriptor/forms.h"
 #include "experiments/lab/descriptor/keys.h"
-#include "experiments/lab/descriptor/schema_nodes.h"
 
 namespace normlab {
 namespace {
@@ -33,6 +33,7 @@ class AxisPaths {
       name.add("minItems", 1);
     }
     axes.add(std::string(kBenchmarkAxis), std::move(name));
+    axes.add(std::string(kLeaveOneOutAxis), lists ? rows_schema<LeaveOneOut>() : type("string"));
     std::string segments;
     for (const std::string& key : keys_) segments += key + "|";
     const std::string_view range = kRangeName;

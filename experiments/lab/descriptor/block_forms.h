@@ -2,6 +2,7 @@
 #pragma once
 
 #include "experiments/lab/descriptor/form.h"
+#include "experiments/lab/descriptor/leave_one_out.h"
 #include "experiments/lab/descriptor/printed_numbers.h"
 #include "experiments/lab/descriptor/probes.h"
 #include "experiments/lab/descriptor/tested_claim.h"
@@ -101,6 +102,22 @@ struct Form<PrintedNumber> : ObjectForm<PrintedNumber> {
 template <>
 struct Form<PrintedNumbers> : ObjectForm<PrintedNumbers> {
   static void read(FieldReader& in, const JsonNode& node, PrintedNumbers& out, Range);
+};
+
+template <>
+struct Form<WholePlacement> : ValueForm {
+  static void read(FieldReader&, const JsonNode& node, WholePlacement& out, Range) { out = {node}; }
+  static JsonNode schema(Range) { return reference("placement"); }
+};
+
+template <>
+struct Form<LeftOutFeature> : ValueForm {
+  static void read(FieldReader& in, const JsonNode& node, LeftOutFeature& out, Range);
+  static JsonNode schema(Range) {
+    JsonNode named = closed_object(object({{"name", type("string")}, {"set", reference("choice")}}));
+    named.add("required", list_of_words({"name", "set"}));
+    return if_type("object", std::move(named), type("string"));
+  }
 };
 
 }  // namespace normlab

@@ -49,7 +49,7 @@ void read_blocks(Design& design, Problems& problems, Experiment& out) {
 /// The rule concerns gains, and requires the same seeds for all rows.
 void check_two_stage(const Design& design, bool own_seeds, Problems& problems) {
   const Position at = design.root.find("seeds")->value.at;
-  if (design.root.find("baseline") == nullptr)
+  if (!design.has_baselines())
     problems.add(at,
                  "two-stage seeds fix the width of the gains' intervals; add the \"baseline\" that gains are measured "
                  "against");
@@ -96,6 +96,10 @@ void refuse_swept(const Design& design, const std::vector<std::string>& set_path
       };
       refuse(design.paths, " is an axis of the sweep, which would overwrite this value; set \"sweep\" instead");
       if (std::string why = conflict_with(design.benchmarks, set); !why.empty()) problems.add({&source}, pointer, why);
+      for (const Grid& grid : design.grids)
+        if (const Axis* axis = leave_one_out_axis(grid))
+          for (const AxisValue& value : axis->values)
+            for (const JsonMember& member : value.node.members) refuse({member.key}, " is set by \"leave_one_out\"");
       refuse(axis_paths(tuned), " is tuned, which would overwrite this value; set \"tune\" instead");
     }
 }
@@ -125,7 +129,7 @@ void read_choices(Design& design, Problems& problems) {
   const JsonMember* apart = root.find("apart");
   if (apart == nullptr) return;
   if (!apart->value.is_array()) problems.add(apart->value.at, "expected a list of rows, got " + describe(apart->value));
-  if (!design.baseline)
+  if (!design.has_baselines())
     problems.add(apart->value.at, "concerns gains; add the \"baseline\" that they are measured against");
   for (const JsonNode& item : apart->value.items)
     if (!item.is_string() && !item.is_object())

@@ -1,6 +1,7 @@
 // What a descriptor asks for: all but its rows.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/lab/descriptor/leave_one_out.h"
 #include "experiments/lab/descriptor/tune.h"
 
 namespace normlab {
@@ -55,6 +57,8 @@ struct Design {
     const JsonMember* member = root.find(key);
     return member == nullptr ? root.at : member->key_at;
   }
+  /// A row that leaves features out is compared with the one that has them all, unless the descriptor says otherwise.
+  bool has_baselines() const { return baseline || std::any_of(grids.begin(), grids.end(), leave_one_out_axis); }
   const std::vector<std::uint64_t>& seeds_of(const Grid& grid) const { return grid.seeds ? *grid.seeds : seeds; }
 };
 

@@ -1,5 +1,6 @@
 // From the grids of a descriptor to its rows.
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include "core/error.h"
@@ -125,6 +126,17 @@ void match_baselines(const Design& design, const std::vector<std::string>& fixed
         row.cell.baseline = found->second;
 }
 
+/// Compares rows without a feature, and those with all, with the latter.
+void match_whole_rows(const Design& design, std::vector<GridRow>& rows) {
+  std::map<AxisLabels, std::size_t> row_of;
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    for (const AxisLabels& values : rows[r].values) row_of.try_emplace(values, r);
+  for (GridRow& row : rows)
+    for (const AxisLabels& values : row.values)
+      if (const auto whole = with_all_features(values, design.grids); whole && !row.cell.baseline)
+        if (const auto found = row_of.find(*whole); found != row_of.end()) row.cell.baseline = found->second;
+}
+
 void mark_apart(const Design& design, std::vector<GridRow>& rows, Problems& problems) {
   std::vector<std::string_view> labels;
   for (const GridRow& row : rows) labels.push_back(row.cell.label);
@@ -160,7 +172,9 @@ GridRows read_rows(Design& design, StartSources& starts, Problems& problems) {
     if (identity) {
       const auto [known, added] = row_of_identity.try_emplace(*std::move(identity), r);
       if (added) return;
-      add_repeated(row, out.rows[known->second], out);
+      GridRow& first = out.rows[known->second];
+      if (first.grid != &grid || !report_no_feature(grid, row.values.front(), first.values.front(), problems))
+        add_repeated(row, first, out);
     }
     out.rows.pop_back();
   };
@@ -181,6 +195,7 @@ GridRows read_rows(Design& design, StartSources& starts, Problems& problems) {
   problems.throw_if_any_or_unused();
   if (design.baseline)
     for (const bool joint : {false, true}) match_baselines(design, fixed_paths(design, joint), !joint, out.rows);
+  match_whole_rows(design, out.rows);
   mark_apart(design, out.rows, problems);
   return out;
 }

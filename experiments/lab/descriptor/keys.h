@@ -25,6 +25,9 @@ inline constexpr std::string_view kNormsKey = "norms";
 /// The axis whose values are names in "benchmarks".
 inline constexpr std::string_view kBenchmarkAxis = "benchmark";
 
+/// The axis whose values are a row and that row without one of its features.
+inline constexpr std::string_view kLeaveOneOutAxis = "leave_one_out";
+
 /// The placement key that replaces all norms of the base.
 inline constexpr std::string_view kNormKey = "norm",
                                   kNormDoc = "a norm that takes the place of every norm of the base, but for whiten";
@@ -86,7 +89,8 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
      "the axis \"benchmark\" of the sweep lays over those of the descriptor; a table adds the means over each group"},
     {"sweep", "object or list",
      "axes of a grid (\"path\": [values]; \"a,b\": [[1, 2], [3, 4]] varies two together), or a list of grids, each of "
-     "which may have its own \"seeds\""},
+     "which may have its own \"seeds\"; \"leave_one_out\": {\"base\", \"features\"} is an axis too: a row, and one for "
+     "each of its features without that feature"},
     {"exclude", "list", "combinations to leave out, each as {\"axis\": value}"},
     {"tune", "list",
      "stages that choose values for each row before its own trials run: {\"axes\": as in \"sweep\", \"dataset\" with "

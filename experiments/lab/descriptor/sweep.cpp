@@ -8,6 +8,7 @@
 #include "experiments/lab/base/suggest.h"
 #include "experiments/lab/descriptor/condition.h"
 #include "experiments/lab/descriptor/keys.h"
+#include "experiments/lab/descriptor/leave_one_out.h"
 #include "experiments/lab/descriptor/merge.h"
 
 namespace normlab {
@@ -157,7 +158,12 @@ Grid read_grid(const JsonNode& node, bool may_have_seeds, PlacementRows& rows, P
       out.seeds = read_seeds(member.value, problems);
       continue;
     }
-    AxisGroup group = read_group(member, rows, problems);
+    const bool leaves_out = member.key == kLeaveOneOutAxis;
+    AxisGroup group = leaves_out ? read_leave_one_out(member, rows, problems) : read_group(member, rows, problems);
+    const bool first = std::all_of(out.groups.begin(), out.groups.end(),
+                                   [](const AxisGroup& other) { return other.front().path == kBenchmarkAxis; });
+    if (leaves_out && !first)
+      problems.add(member.key_at, "lays its settings over the descriptor before other axes; put it before them");
     if (!group.empty() && fits_group(out, group, member, problems)) out.groups.push_back(std::move(group));
   }
   return out;
@@ -262,9 +268,16 @@ bool lay(JsonNode& tree, const Axis& axis, std::size_t value, Problems& problems
     merge_over(tree, axis.values[value].node);
     return true;
   }
-  const std::string problem = set_path(tree, axis.path, axis.values[value].node, axis.key_at);
-  if (!problem.empty()) problems.add(axis.key_at, problem);
-  return problem.empty();
+  const auto set = [&](const std::string& path, const JsonNode& node, const Position& key_at) {
+    const std::string problem = set_path(tree, path, node, key_at);
+    if (!problem.empty()) problems.add(key_at, problem);
+    return problem.empty();
+  };
+  if (axis.path != kLeaveOneOutAxis) return set(axis.path, axis.values[value].node, axis.key_at);
+  bool complete = true;
+  for (const JsonMember& member : axis.values[value].node.members)
+    complete = set(member.key, member.value, member.key_at) && complete;
+  return complete;
 }
 
 bool lay(JsonNode& tree, const Grid& grid, const std::vector<std::size_t>& combination, Problems& problems) {

@@ -32,6 +32,7 @@ void check_axis(const Axis& axis, std::size_t swept, std::vector<std::string>& t
   const auto refuse = [&](const std::string& what) { problems.add(axis.key_at, what); };
   if (is_within(axis.path, "dataset") || axis.path == kBenchmarkAxis)
     return refuse("the data cannot be tuned; tune \"model\" or \"train\"");
+  if (axis.path == kLeaveOneOutAxis) return refuse("features are left out in \"sweep\"");
   for (std::size_t i = 0; i < taken.size(); ++i) {
     const std::string& other = taken[i];
     const char* const where = i < swept ? "the sweep" : "an earlier stage";

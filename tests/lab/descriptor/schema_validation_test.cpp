@@ -109,6 +109,8 @@ TEST_CASE("schema: unusual forms that check accepts are valid to jsonschema") {
       R"({"benchmarks": {"a": {"group": "g", "dataset": {"class_groups": {"x": ["far_above"], "y": ["near_above"]}}},
                          "b": {"dataset": "gratings", "model": {"placement": "dpn"}, "train": {"epochs": 2}}},
           "sweep": {"benchmark": ["b", "a"], "model.depth": [1, 2]}, "exclude": [{"benchmark": "b", "model.depth": 1}]})",
+      R"({"sweep": {"leave_one_out": {"base": {"base": "normformer", "final": "none"}, "features": ["attn.out",
+            {"name": "depth", "set": {"model.depth": 1}}]}, "train.optimizer.lr": [1e-3]}, "baseline": {"train.optimizer.lr": 1e-3}})",
       R"({"dataset": {"path": "pets", "layout": "image_folder"}, "model": {"image_size": [32, 32], "num_classes": 3,
           "layer_scale": {"kind": "channel", "init": "auto"}, "placement": {"init_gain": "sub_ln", "final": {"kind": "dyt"}}}})"};
   nlohmann::json descriptors = nlohmann::json::array();
@@ -182,6 +184,7 @@ TEST_CASE("schema: check and jsonschema refuse a typo by its name") {
   };
   const Typo typos[] = {
       {R"({"sead": 3})", "sead"},
+      {R"({"sweep": {"leave_one_out": {"base": "dpn", "features": ["final"], "bse": 1}}})", "bse"},
       {R"({"extends": "recipe:cifar_smal"})", "cifar_smal"},
       {R"({"dataset": "cifra10"})", "cifra10"},
       {R"({"dataset": {"name": "cifra10"}})", "cifra10"},
