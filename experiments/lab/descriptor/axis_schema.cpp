@@ -22,6 +22,7 @@ class AxisPaths {
       JsonNode node = object({{"$ref", pointer}});
       if (lists) {
         node = list_of(std::move(node));
+        node.find("type")->value = list_of_words({"array", "object"});  // the latter in "tune" only
         node.add("minItems", 1);
         if (const JsonMember* doc = at(pointer).find("description")) node.add("description", doc->value);
       }

@@ -1,6 +1,7 @@
 // The forms of blocks that describe the experiment and no trial, read in ReadMode::block.
 #pragma once
 
+#include "experiments/lab/descriptor/draws.h"
 #include "experiments/lab/descriptor/form.h"
 #include "experiments/lab/descriptor/leave_one_out.h"
 #include "experiments/lab/descriptor/printed_numbers.h"
@@ -102,6 +103,15 @@ struct Form<PrintedNumber> : ObjectForm<PrintedNumber> {
 template <>
 struct Form<PrintedNumbers> : ObjectForm<PrintedNumbers> {
   static void read(FieldReader& in, const JsonNode& node, PrintedNumbers& out, Range);
+};
+
+template <>
+struct Form<Draw> : ObjectForm<Draw> {
+  static JsonNode schema(Range) {
+    JsonNode draw = rows_schema<Draw>();
+    draw.add("oneOf", std::vector<JsonNode>{required({"log_uniform"}), required({"uniform"})});
+    return draw;
+  }
 };
 
 template <>

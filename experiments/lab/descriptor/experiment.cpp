@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/design.h"
+#include "experiments/lab/descriptor/draws.h"
 #include "experiments/lab/descriptor/merge.h"
 #include "experiments/lab/descriptor/sweep.h"
 #include "experiments/lab/descriptor/tasks.h"
@@ -71,6 +72,7 @@ void add_rows(Design design, GridRows found, Experiment& out) {
 Experiment expand(Design design, Experiment out, std::span<const std::string> sets, Problems& problems) {
   const std::vector<std::string> set_paths = apply_sets(design.root, sets, *design.sources, problems);
   out.stem = design.stem;
+  state_draw_seeds(design.root);
   out.whole.json = write_json(design.root, JsonStyle::indented);
   read_design(design, set_paths, problems, out);
   StartSources starts(design, problems);

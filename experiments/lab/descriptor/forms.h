@@ -295,10 +295,13 @@ struct Form<TwoStageSeeds> : ObjectForm<TwoStageSeeds> {
 template <>
 struct Form<Grid> : ValueForm {
   static void read(FieldReader& in, const JsonNode& node, Grid& out, Range) {
-    out = read_grid(node, /*may_have_seeds=*/false, in.rows(), in.problems());
+    out = read_grid(node, GridPlace::tune, in.rows(), in.problems());
   }
   static JsonNode schema(Range) {
-    return object({{"$ref", "#/$defs/grid"}, {"propertyNames", object({{"not", object({{"const", "seeds"}})}})}});
+    const JsonNode not_here = one_of_words({"seeds", kLeaveOneOutAxis});
+    return object({{"$ref", "#/$defs/grid"},
+                   {"propertyNames", object({{"not", not_here}})},
+                   {"additionalProperties", object({{"if", type("object")}, {"then", reference("draw")}})}});
   }
 };
 

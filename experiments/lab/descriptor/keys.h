@@ -93,7 +93,8 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
      "each of its features without that feature"},
     {"exclude", "list", "combinations to leave out, each as {\"axis\": value}"},
     {"tune", "list",
-     "stages that choose values for each row before its own trials run: {\"axes\": as in \"sweep\", \"dataset\" with "
+     "stages that choose values for each row before its own trials run: {\"axes\": as in \"sweep\", or values that are "
+     "drawn, {\"log_uniform\": [1e-4, 1e-2], \"n\": 8, \"seed\": 0} or {\"uniform\": ...}, \"dataset\" with "
      "an \"eval\" slice of training images, otherwise the row's minival is that slice, \"train\": settings for these "
      "trials only, \"seeds\": 1, \"metric\": \"eval/accuracy\", \"then_train_on\": \"train\", or \"train+minival\" for "
      "the row itself}"},

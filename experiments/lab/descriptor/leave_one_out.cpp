@@ -67,7 +67,7 @@ AxisGroup read_leave_one_out(const JsonMember& member, PlacementRows& rows, Prob
   FieldReader in(rows, problems, ModelKind::vit, ReadMode::block);
   in.value(member.value, read);
   if (in.reported() > 0) return {};
-  Axis axis{std::string(kLeaveOneOutAxis), member.key_at, {}};
+  Axis axis{std::string(kLeaveOneOutAxis), member.key_at, {}, {}};
   const std::string whole = axis_label(kPlacementPath, read.base, rows);
   read.features.insert(read.features.begin(), {"", json_object(), read.base.at});
   for (const LeftOutFeature& feature : read.features) {

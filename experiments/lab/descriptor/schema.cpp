@@ -92,6 +92,12 @@ JsonNode top_level_schemas() {
   const JsonNode placements = object({{"type", "object"},
                                       {"propertyNames", object({{"not", one_of_words(names_of(named_placements()))}})},
                                       {"additionalProperties", reference("placement")}});
+  const JsonNode any = json_object();
+  JsonNode listed = reference("grid");
+  listed.add("properties", object({{"seeds", any}, {kLeaveOneOutAxis.data(), any}}));
+  listed.add("additionalProperties", object({{"not", type("object")}}));
+  JsonNode listed_without_seeds = listed;
+  listed_without_seeds.add("propertyNames", object({{"not", object({{"const", "seeds"}})}}));
   JsonNode stages = list_of(Form<TuneStage>::schema({}));
   stages.add("minItems", 1);
   return object({{"extends", std::move(extends)},
@@ -103,7 +109,7 @@ JsonNode top_level_schemas() {
                  {"placements", placements},
                  {"norms", norms},
                  {"benchmarks", object({{"type", "object"}, {"additionalProperties", closed_object(benchmark)}})},
-                 {"sweep", if_type("array", list_of(reference("grid")), Form<Grid>::schema({}))},
+                 {"sweep", if_type("array", list_of(listed), listed_without_seeds)},
                  {"exclude", list_of(reference("choice"))},
                  {"apart", list_of(if_type("object", reference("choice"), type("string")))},
                  {"seeds", if_type("object", Form<TwoStageSeeds>::schema({}), reference("seeds"))},
@@ -242,6 +248,7 @@ std::string json_schema() {
                             {"vit", vit_schema()},
                             {"swin", swin_schema()},
                             {"model", either_schema()},
+                            {"draw", Form<Draw>::schema({})},
                             {"seeds", if_type("array", list_of(Form<std::uint64_t>::schema({})),
                                               Form<std::uint64_t>::schema(kFromOne))}}));
   add_built_in_norms(root.find("$defs")->value);

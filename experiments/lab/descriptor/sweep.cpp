@@ -7,6 +7,7 @@
 #include "core/visible_text.h"
 #include "experiments/lab/base/suggest.h"
 #include "experiments/lab/descriptor/condition.h"
+#include "experiments/lab/descriptor/draws.h"
 #include "experiments/lab/descriptor/keys.h"
 #include "experiments/lab/descriptor/leave_one_out.h"
 #include "experiments/lab/descriptor/merge.h"
@@ -67,7 +68,9 @@ bool is_axis(const std::string& name, const JsonMember& member, Problems& proble
 AxisGroup read_group(const JsonMember& member, PlacementRows& rows, Problems& problems) {
   const JsonNode& list = member.value;
   if (!list.is_array()) {
-    problems.add(list.at, "expected a list of values, got " + describe(list));
+    const bool draws = list.find("log_uniform") != nullptr || list.find("uniform") != nullptr;
+    problems.add(list.at, concat("expected a list of values, got ", describe(list),
+                                 draws ? "; values are drawn for one key of \"tune\" at a time" : ""));
     return {};
   }
   if (list.items.empty()) {
@@ -146,16 +149,34 @@ std::string axis_label(std::string_view path, const JsonNode& node, PlacementRow
                                                            : visible_line(write_json(node, JsonStyle::compact));
 }
 
-Grid read_grid(const JsonNode& node, bool may_have_seeds, PlacementRows& rows, Problems& problems) {
+Grid read_grid(const JsonNode& node, GridPlace place, PlacementRows& rows, Problems& problems) {
   Grid out;
+  std::optional<std::size_t> drawn;  // the group of drawn axes
   if (!node.is_object()) {
     problems.add(node.at, "expected an object of axes such as {\"model.placement\": [\"pre_pre\", \"dpn\"]}, got " +
                               describe(node));
     return out;
   }
   for (const JsonMember& member : node.members) {
-    if (may_have_seeds && member.key == "seeds") {
+    if (place == GridPlace::list && member.key == "seeds") {
       out.seeds = read_seeds(member.value, problems);
+      continue;
+    }
+    if (place == GridPlace::tune && member.value.is_object() && member.key != kLeaveOneOutAxis) {
+      AxisGroup group;
+      if (is_axis(member.key, member, problems)) group.push_back(read_draw(member, rows, problems));
+      if (group.empty() || group.front().values.empty() || !fits_group(out, group, member, problems)) continue;
+      if (!drawn) {
+        drawn = out.groups.size();
+        out.groups.push_back(std::move(group));
+        continue;
+      }
+      AxisGroup& together = out.groups[*drawn];
+      if (const std::size_t n = together.front().values.size(); n != group.front().values.size())
+        problems.add(member.value.at,
+                     concat("drawn together with ", together.front().path, "; give both the same \"n\", such as ", n));
+      else
+        together.push_back(std::move(group.front()));
       continue;
     }
     const bool leaves_out = member.key == kLeaveOneOutAxis;
@@ -190,9 +211,9 @@ std::vector<std::size_t> combination(const Grid& grid, std::size_t number) {
 }
 
 std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Problems& problems) {
-  if (!node.is_array()) return {read_grid(node, /*may_have_seeds=*/false, rows, problems)};
+  if (!node.is_array()) return {read_grid(node, GridPlace::sweep, rows, problems)};
   std::vector<Grid> grids;
-  for (const JsonNode& item : node.items) grids.push_back(read_grid(item, /*may_have_seeds=*/true, rows, problems));
+  for (const JsonNode& item : node.items) grids.push_back(read_grid(item, GridPlace::list, rows, problems));
   if (grids.empty()) {
     problems.add(node.at, "a list of grids needs at least one grid");
     grids.emplace_back();

@@ -1,6 +1,7 @@
 // Axes and grids: values to set at paths of the tree.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@ struct Axis {
   std::string path;
   Position key_at{};
   std::vector<AxisValue> values;
+  std::optional<std::array<double, 2>> drawn_from{};  // the range of values that are drawn; none: they are listed
 };
 
 /// Axes that move together, usually one.
@@ -49,8 +51,10 @@ std::string axis_label(std::string_view path, const JsonNode& node, PlacementRow
 /// An object or a list of objects. Invalid entries are reported and omitted.
 std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Problems& problems);
 
-/// An object of axes: a sweep's grid, or the "axes" of a tuning stage.
-Grid read_grid(const JsonNode& node, bool may_have_seeds, PlacementRows& rows, Problems& problems);
+/// An object of axes: the only grid of a sweep, one of several, which may have "seeds", or the "axes" of a tuning stage,
+/// which may be drawn. Drawn axes are one group.
+enum class GridPlace : std::uint8_t { sweep, list, tune };
+Grid read_grid(const JsonNode& node, GridPlace place, PlacementRows& rows, Problems& problems);
 
 /// A number n for 0 to n - 1, or a list.
 std::vector<std::uint64_t> read_seeds(const JsonNode& node, Problems& problems);

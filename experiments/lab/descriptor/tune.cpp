@@ -14,8 +14,10 @@
 namespace normlab {
 namespace {
 
-/// A least value of 0 is not an edge, since rates cannot be lower.
-bool is_at_edge(const Axis& axis, std::size_t value) {
+/// A least value of 0 is not an edge, since rates cannot be lower. Where several keys are drawn together, the least and
+/// the largest draw of one key say little, since the others of their points are anywhere.
+bool is_at_edge(const AxisGroup& group, const Axis& axis, std::size_t value) {
+  if (axis.drawn_from && group.size() > 1) return false;
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const AxisValue& v : axis.values) {
     const double number = v.node.number();
@@ -24,7 +26,8 @@ bool is_at_edge(const Axis& axis, std::size_t value) {
     high = std::max(high, number);
   }
   const double chosen = axis.values[value].node.number();
-  return low < high && (chosen == high || (chosen == low && low != 0));
+  const double least = axis.drawn_from ? (*axis.drawn_from)[0] : low;
+  return low < high && (chosen == high || (chosen == low && least != 0));
 }
 
 /// `taken`: axes of the sweep, the first `swept`, and of earlier stages.
@@ -64,7 +67,7 @@ std::vector<TunedValue> TuneStage::values(std::size_t candidate) const {
   const std::vector<std::size_t> index = combination(grid, candidate);
   for (std::size_t g = 0; g < grid.groups.size(); ++g)
     for (const Axis& axis : grid.groups[g])
-      out.push_back({axis.path, axis.values[index[g]].label, is_at_edge(axis, index[g])});
+      out.push_back({axis.path, axis.values[index[g]].label, is_at_edge(grid.groups[g], axis, index[g])});
   return out;
 }
 

@@ -111,6 +111,9 @@ TEST_CASE("schema: unusual forms that check accepts are valid to jsonschema") {
           "sweep": {"benchmark": ["b", "a"], "model.depth": [1, 2]}, "exclude": [{"benchmark": "b", "model.depth": 1}]})",
       R"({"sweep": {"leave_one_out": {"base": {"base": "normformer", "final": "none"}, "features": ["attn.out",
             {"name": "depth", "set": {"model.depth": 1}}]}, "train.optimizer.lr": [1e-3]}, "baseline": {"train.optimizer.lr": 1e-3}})",
+      R"({"dataset": {"train": "train[:900]", "minival": "train[900:]"},
+          "tune": [{"axes": {"train.optimizer.lr": {"log_uniform": [1e-4, 1e-2], "n": 2, "seed": 3},
+                             "model.dropout": [0, 0.1], "model.drop_path": {"uniform": [0, 0.3], "n": 2}}}]})",
       R"({"dataset": {"path": "pets", "layout": "image_folder"}, "model": {"image_size": [32, 32], "num_classes": 3,
           "layer_scale": {"kind": "channel", "init": "auto"}, "placement": {"init_gain": "sub_ln", "final": {"kind": "dyt"}}}})"};
   nlohmann::json descriptors = nlohmann::json::array();
@@ -185,6 +188,9 @@ TEST_CASE("schema: check and jsonschema refuse a typo by its name") {
   const Typo typos[] = {
       {R"({"sead": 3})", "sead"},
       {R"({"sweep": {"leave_one_out": {"base": "dpn", "features": ["final"], "bse": 1}}})", "bse"},
+      {R"({"tune": [{"axes": {"train.optimizer.lr": {"uniform": [1, 2], "n": 2, "sede": 1}},
+                       "dataset": {"eval": "train[900:]"}}]})",
+       "sede"},
       {R"({"extends": "recipe:cifar_smal"})", "cifar_smal"},
       {R"({"dataset": "cifra10"})", "cifra10"},
       {R"({"dataset": {"name": "cifra10"}})", "cifra10"},
