@@ -93,6 +93,13 @@ int twin_seeds_needed(int count, int seeds, const double* values, double gain) {
   return needed ? int(needed->seeds) : -1;
 }
 
+/// out: difference, half width, freedom and p.
+void twin_welch(int n, const double* a, int m, const double* b, double level, double* out) {
+  const WelchInterval welch = welch_interval({a, std::size_t(n)}, {b, std::size_t(m)}, level);
+  const double numbers[] = {welch.difference, welch.half_width, welch.freedom, welch.p.value_or(NAN)};
+  std::copy(std::begin(numbers), std::end(numbers), out);
+}
+
 /// right: [seeds][images] of the row, then of the baseline. out: estimate, standard error, seeds' and images' parts.
 void twin_bootstrap(int seeds, int images, const std::uint8_t* right, const std::uint8_t* baseline, int resamples,
                     double* out) {

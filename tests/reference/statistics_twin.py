@@ -114,6 +114,13 @@ def proportions(lib, sheet, rs, rounds):
         d, margin = rs.normal(0.1, 0.5, rs.randint(2, 12)), float(rs.uniform(0.1, 1))
         theirs = weightstats.DescrStatsW(d).ttost_mean(-margin, margin)[0]
         sheet.see("equivalence: statsmodels ttost_mean", lib.twin_equivalence(I(len(d)), array(d)[0], D(margin)), theirs, 1e-9, 1e-9)
+        a, b = rs.normal(0, 1, rs.randint(2, 9)), rs.normal(0.5, rs.uniform(0.2, 5), rs.randint(2, 9))
+        test = stats.ttest_ind(a, b, equal_var=False)
+        bounds = test.confidence_interval(level)
+        mine = np.zeros(4)
+        lib.twin_welch(I(len(a)), array(a)[0], I(len(b)), array(b)[0], D(level), array(mine)[0])
+        theirs = [a.mean() - b.mean(), (bounds.high - bounds.low) / 2, test.df, test.pvalue]
+        sheet.see("Welch: stats.ttest_ind(equal_var=False)", mine, theirs, 1e-8, 1e-12)
 
 
 def best(lib, sheet):

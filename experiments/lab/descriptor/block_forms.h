@@ -2,6 +2,7 @@
 #pragma once
 
 #include "experiments/lab/descriptor/draws.h"
+#include "experiments/lab/descriptor/external_numbers.h"
 #include "experiments/lab/descriptor/form.h"
 #include "experiments/lab/descriptor/leave_one_out.h"
 #include "experiments/lab/descriptor/printed_numbers.h"

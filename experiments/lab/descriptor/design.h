@@ -80,6 +80,9 @@ struct GridRows {
   std::vector<std::string> repeated;  // as in Experiment
 };
 
+/// A path in a descriptor is relative to that file, and one of `--set` to the current folder.
+std::filesystem::path relative_to(const Position& at, const std::string& path);
+
 /// The text of an axis; null if it has none.
 const std::string* find_value(const AxisLabels& values, const std::string& path);
 bool matches(const AxisLabels& values, const AxisLabels& wanted);

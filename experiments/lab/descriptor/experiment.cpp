@@ -73,6 +73,7 @@ Experiment expand(Design design, Experiment out, std::span<const std::string> se
   const std::vector<std::string> set_paths = apply_sets(design.root, sets, *design.sources, problems);
   out.stem = design.stem;
   state_draw_seeds(design.root);
+  out.external = read_external(design.root, *design.sources, problems, out.files);
   out.whole.json = write_json(design.root, JsonStyle::indented);
   read_design(design, set_paths, problems, out);
   StartSources starts(design, problems);

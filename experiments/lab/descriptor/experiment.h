@@ -13,6 +13,7 @@
 
 #include "core/words.h"
 #include "experiments/lab/descriptor/config.h"
+#include "experiments/lab/descriptor/external_numbers.h"
 #include "experiments/lab/descriptor/printed_numbers.h"
 #include "experiments/lab/descriptor/probes.h"
 #include "experiments/lab/descriptor/tested_claim.h"
@@ -121,6 +122,7 @@ struct Experiment {
   PaperConfig paper;
   TestedClaim claim;
   PrintedNumbers printed;
+  std::vector<ExternalNumbers> external;
   std::size_t duplicates = 0;  // repeated trials, which run once
   /// "row \"a\" repeats \"b\": ..." for each row with the settings of another one, which it is a part of.
   std::vector<std::string> repeated_rows{};

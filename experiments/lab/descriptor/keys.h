@@ -72,6 +72,10 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
      "\"repository\", \"commit\", \"file\", \"numbers\", a list of {\"where\", \"value\", \"evaluation\", \"rerun\"}, "
      "\"differs\", \"images\" and \"images_note\": percentages that a public repository prints for this recipe, for "
      "`normlab claims --printed`; not inherited; changes no result"},
+    {"external", "list",
+     "numbers that were not trained here, as {\"label\": \"timm\", \"file\": \"timm.csv\"}: rows of tables; the file has the "
+     "columns row, seed, metric and value, and its path is relative to this file; \"text\", of an archive, is what the "
+     "file holds; not inherited; changes no result"},
     {"extends", "string",
      "path of another descriptor, relative to this file, or \"recipe:NAME\"; keys given here take precedence"},
     {"checkpoint", "object", "how often a running trial is saved; changes no result"},

@@ -149,8 +149,9 @@ class Chain {
     root.remove("extends");
     JsonNode merged = load_base(file, target);
     if (target.text.starts_with(kRecipePrefix)) merged.remove("about");  // a recipe's "about" does not apply here
-    // What is printed for the base is not printed for these settings.
+    // What is printed for the base, or measured elsewhere, is not so for these settings.
     merged.remove("printed");
+    merged.remove("external");
     merge_over(merged, root);
     merged.at = root.at;
     return merged;

@@ -106,6 +106,7 @@ JsonNode top_level_schemas() {
                  {"paper", Form<PaperConfig>::schema({})},
                  {"claim", Form<TestedClaim>::schema({})},
                  {"printed", Form<PrintedNumbers>::schema({})},
+                 {"external", Form<std::vector<ExternalNumbers>>::schema(kNotEmpty)},
                  {"placements", placements},
                  {"norms", norms},
                  {"benchmarks", object({{"type", "object"}, {"additionalProperties", closed_object(benchmark)}})},

@@ -18,12 +18,6 @@ namespace fs = std::filesystem;
 
 constexpr int kMostStarts = 8;  // trials that start from one another in a chain; more are a mistake
 
-/// A path in a descriptor is relative to that file, and one of `--set` to the current folder.
-fs::path relative_to(const Position& at, const std::string& path) {
-  const bool in_file = at.source != nullptr && at.source->has_lines && !at.source->name.starts_with(kRecipePrefix);
-  return in_file ? (fs::path(at.source->name).parent_path() / path).lexically_normal() : fs::path(path);
-}
-
 std::string labels_of(const std::vector<const Cell*>& rows) {
   constexpr std::size_t kShown = 6;
   std::string out;
@@ -88,6 +82,11 @@ void check_start(const TrialConfig& trial, const TrialConfig& from, Problems& pr
 }
 
 }  // namespace
+
+fs::path relative_to(const Position& at, const std::string& path) {
+  const bool in_file = at.source != nullptr && at.source->has_lines && !at.source->name.starts_with(kRecipePrefix);
+  return in_file ? (fs::path(at.source->name).parent_path() / path).lexically_normal() : fs::path(path);
+}
 
 const std::string* find_value(const AxisLabels& values, const std::string& path) {
   const auto found = std::find_if(values.begin(), values.end(), [&](const auto& value) { return value.first == path; });

@@ -58,7 +58,7 @@ Pick last_of(std::string_view prefix, std::size_t count) {
 std::vector<std::size_t> shown_rows(const FigureInput& input) {
   std::vector<std::size_t> rows;
   for (const TableLine& line : input.table.lines)
-    if (line.mean_of.empty()) rows.push_back(line.plan_index);
+    if (line.is_planned()) rows.push_back(line.plan_index);
   return rows;
 }
 

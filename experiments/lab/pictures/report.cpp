@@ -151,7 +151,7 @@ Chart strip_chart(const TableModel& table, bool gains) {
     }
     for (const ChartLane& lane : lanes) intervals = intervals || lane.bar;
   };
-  if (!gains) add_strip("", "", [](const TableLine& line) { return !line.baseline; });
+  if (!gains) add_strip("", "", [](const TableLine& line) { return !line.baseline && line.external.empty(); });
   for (std::size_t s = 0; gains && s < table.strips.size(); ++s) {
     const TableStrip& from = table.strips[s];
     std::string zero;
@@ -225,7 +225,7 @@ Chart curve_chart(const Experiment& experiment, const TableModel& table, const M
   bool drawn = false, dashed = false, diverged = false;
   std::size_t longest = 0;
   for (const TableLine& line : table.lines) {
-    if (!line.mean_of.empty()) continue;
+    if (!line.is_planned()) continue;
     const RowCurves& row = curves.rows[line.plan_index];
     ChartPanel panel{row.label, name};
     panel.row = line.plan_index;

@@ -22,7 +22,7 @@ Results read_results(const ReportInput& input) {
   Results results;
   for (const TableLine& line : input.table.lines)
     for (const TableSeed& seed : line.seeds) {
-      if (!line.mean_of.empty()) continue;  // no trial of its own
+      if (!line.is_planned()) continue;  // no trial of its own
       std::optional<TrialResult>& result = results[seed.trial];
       if (seed.state != SeedState::unreadable) result = input.store.trial(seed.trial).load_result();
     }
@@ -150,7 +150,7 @@ std::string trials_section(const ReportInput& input) {
       "<div class=\"tools\" hidden><button type=\"button\" id=\"open-all\">Open all</button><button type=\"button\" "
       "id=\"close-all\">Close all</button></div>\n";
   for (const TableLine& line : input.table.lines) {
-    if (!line.mean_of.empty()) continue;
+    if (!line.is_planned()) continue;
     html += fmt::format("<details class=\"row\" id=\"row-{0}\" data-row=\"{0}\">", line.plan_index) + row_summary(line);
     const TrialConfig* config = config_of(line.plan_index);
     if (config != nullptr && line.baseline && *line.baseline != line.plan_index)

@@ -53,6 +53,19 @@ std::optional<Interval> mean_interval(std::span<const double> values, double lev
   return interval;
 }
 
+WelchInterval welch_interval(std::span<const double> a, std::span<const double> b, double level) {
+  const auto error_of = [](std::span<const double> values) {
+    return sample_sd(values) * sample_sd(values) / double(values.size());
+  };
+  const double of_a = error_of(a), of_b = error_of(b), error = of_a + of_b;
+  WelchInterval out{.difference = mean(a) - mean(b), .half_width = 0, .freedom = 0, .p = std::nullopt};
+  if (!(error > 0)) return out;
+  out.freedom = error * error / (of_a * of_a / double(a.size() - 1) + of_b * of_b / double(b.size() - 1));
+  out.half_width = student_t_two_sided_quantile(1 - level, out.freedom) * std::sqrt(error);
+  out.p = student_t_two_sided(out.difference / std::sqrt(error), out.freedom);
+  return out;
+}
+
 std::optional<Interval> prediction_interval(std::span<const double> values, std::size_t further, double level) {
   std::optional<Interval> interval = interval_of(values, level);
   if (interval && interval->half_width)

@@ -32,6 +32,14 @@ std::optional<Interval> mean_interval(std::span<const double> values, double lev
 std::optional<Interval> prediction_interval(std::span<const double> values, std::size_t further = 1,
                                             double level = 0.95);
 
+/// Mean of `a` minus mean of `b`, two values or more each, as two independent samples: Welch, Biometrika 34 (1947). Both
+/// sides without spread have no p.
+struct WelchInterval {
+  double difference = 0, half_width = 0, freedom = 0;
+  std::optional<double> p;
+};
+WelchInterval welch_interval(std::span<const double> a, std::span<const double> b, double level = 0.95);
+
 /// The values of a row's runs that ended with one, by seed.
 using SeedValues = std::map<std::uint64_t, double>;
 

@@ -12,6 +12,7 @@
 #include "experiments/lab/base/strict_json.h"
 #include "experiments/lab/descriptor/tasks.h"
 #include "experiments/lab/sweep/stages.h"
+#include "experiments/lab/tables/external_rows.h"
 #include "experiments/lab/tables/lr_sensitivity.h"
 #include "experiments/lab/tables/stage_notes.h"
 #include "experiments/lab/tables/trial_seed.h"
@@ -97,7 +98,8 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
 TableModel sweep_table_model(const Experiment& experiment, const ResultStore& store, const TableOptions& given) {
   TableOptions options = given;
   options.metric = metric_for(task_of(first_trial(experiment, experiment.rows.front()).config.model), given.metric);
-  const TableInput input = sweep_table_input(experiment, store, options);
+  TableInput input = sweep_table_input(experiment, store, options);
+  add_external_rows(input, experiment, options.lr_sensitivity ? std::string(kLrSensitivity) : options.metric);
   TableModel model = table_model(input, options.lr_sensitivity ? lr_sensitivity_options(options) : options);
   note_tabled_seeds(experiment, store);  // if the folder cannot be written, the table is shown anyway
   return model;

@@ -71,6 +71,7 @@ std::string csv_lines(const TableModel& model) {
   const auto any = [&](auto&& test) { return std::any_of(model.lines.begin(), model.lines.end(), test); };
   const bool equivalence = any([](const TableLine& line) { return line.equivalent.has_value(); });
   const bool bootstrap = any([](const TableLine& line) { return line.bootstrap_half_width.value.has_value(); });
+  const bool external = any([](const TableLine& line) { return !line.external.empty(); });
   const bool best = !model.best_heading.empty();
   const bool images = any([](const TableLine& line) { return !images_of(line).empty(); });
   const bool guesses = any([&](const TableLine& line) { return !guess_of(line, model.scale).empty(); });
@@ -81,6 +82,7 @@ std::string csv_lines(const TableModel& model) {
                                    "gain_low", "gain_high", "pairs", "p", "differs"});
   if (equivalence) headings.insert(headings.end(), {"equivalent", "equivalent_p"});
   if (bootstrap) headings.push_back("bootstrap_half_width");
+  if (external) headings.push_back("external");
   if (images) headings.push_back("images");
   if (guesses) headings.push_back("guess");
   headings.push_back("notes");
@@ -100,6 +102,7 @@ std::string csv_lines(const TableModel& model) {
     if (equivalence)
       cells.insert(cells.end(), {!line.equivalent ? "" : *line.equivalent ? "yes" : "no", full(line.equivalent_p)});
     if (bootstrap) cells.push_back(full(line.bootstrap_half_width));
+    if (external) cells.push_back(line.external);
     if (images) cells.push_back(images_of(line));
     if (guesses) cells.push_back(guess_of(line, model.scale));
     cells.push_back(joined(line.notes, ", "));
@@ -170,6 +173,8 @@ Json line_json(const TableModel& model, const TableLine& line) {
   row["partial"] = line.partial;
   if (line.equivalent) row["equivalent"] = *line.equivalent, row["equivalent_p"] = in_full(line.equivalent_p);
   if (line.bootstrap_half_width.value.has_value()) row["bootstrap_half_width"] = in_full(line.bootstrap_half_width);
+  if (!line.external.empty()) row["external"] = line.external;
+  if (line.same_named) row["compared_with"] = *line.same_named;
   row["notes"] = line.notes;
   row["seeds"] = std::move(seeds);
   if (!line.mean_of.empty()) row["mean_of"] = line.mean_of.size();

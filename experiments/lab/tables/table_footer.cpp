@@ -102,7 +102,7 @@ class Footer {
   }
 
   bool has_intervals() const {
-    return any([](const TableLine& line) { return line.gain_half_width.value.has_value(); });
+    return any([](const TableLine& line) { return line.baseline && line.gain_half_width.value; });
   }
 
   /// How often all intervals of a strip hold: "95%", or what simulations show for the fewest seeds that noise rests on.
@@ -148,7 +148,7 @@ class Footer {
   }
 
   void gains() {
-    if (!any([](const TableLine& line) { return line.gain.value.has_value(); })) return;
+    if (!any([](const TableLine& line) { return line.baseline && line.gain.value; })) return;
     const std::string what = lower_is_better(options_.metric) ? "Gains (how far a row is below the baseline)" : "Gains";
     if (!has_intervals()) return add("gain", what + ": differences to the baseline, paired by seed.");
     const bool strips = comparisons_.size() > 1;

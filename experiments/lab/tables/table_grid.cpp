@@ -71,7 +71,7 @@ void lay_out_lines(TableModel& model) {
   if (!model.best_heading.empty())
     add({"best", model.best_heading, ColumnKind::number}, [](const TableLine& line) { return best_cell(line.best); });
   add({"mean", model.metric_heading(), ColumnKind::number}, mean_cell);
-  if (any([](const TableLine& line) { return line.baseline.has_value(); }))
+  if (any([](const TableLine& line) { return line.baseline || line.gain.value; }))
     add({"gain", "gain", ColumnKind::number}, gain_cell);
   if (any([](const TableLine& line) { return line.equivalent.has_value(); }))
     add({"equivalent", "equivalent", ColumnKind::words}, equivalence_cell);
@@ -103,7 +103,7 @@ TableCell pivot_cell(const TableLine& line, TableCellContent content) {
   if (line.mean.text.empty()) return words(state_words(line));
   if (content == TableCellContent::gain) return gain_cell(line);
   TableCell cell = mean_cell(line);
-  if (const std::string mark = marks(line); !mark.empty()) cell.tail += " " + mark;
+  if (const std::string mark = marks(line); !mark.empty() && line.external.empty()) cell.tail += " " + mark;
   return cell;
 }
 
@@ -171,6 +171,9 @@ void lay_out_pivot(TableModel& model, const std::vector<std::string>& all, const
 TableCell gain_cell(const TableLine& line) {
   if (line.is_baseline) return words("baseline");
   if (line.gain.text.empty()) return words("");
+  if (!line.external.empty())
+    return {line.gain.text, line.gain_half_width.text, line.differs ? "* over ours" : "over ours", line.gain.value,
+            line.gain_half_width.value};
   if (!line.cut)
     return {line.gain.text, line.gain_half_width.text, marks(line), line.gain.value, line.gain_half_width.value};
   return {line.gain.text, "", fmt::format("[{}, {}] {}", line.gain_low.text, line.gain_high.text, marks(line)),

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "experiments/lab/statistics/stein.h"
+#include "experiments/lab/tables/external_rows.h"
 #include "experiments/lab/tables/table_filter.h"
 #include "experiments/lab/tables/table_parts.h"
 
@@ -78,7 +79,7 @@ class ModelBuilder {
   void require_options() const {
     if (options_.diverged == TableDiverged::chance)
       for (const TableRow& row : input_.rows)
-        if (!row.chance)
+        if (!row.chance && row.external.empty())
           throw InputError(
               fmt::format("--diverged chance: the {} of a run that guesses is unknown; use it with accuracies only",
                           options_.metric));
@@ -120,7 +121,9 @@ class ModelBuilder {
       line.n = values_[r].size();
       line.count =
           line.n == line.seeds.size() ? fmt::format("{}", line.n) : fmt::format("{}/{}", line.n, line.seeds.size());
-      const auto interval = staged_interval(values_[r], input_.first_stage);
+      const std::set<std::uint64_t> first_stage =
+          line.external.empty() ? input_.first_stage : std::set<std::uint64_t>();
+      const auto interval = staged_interval(values_[r], first_stage);
       if (!interval) continue;
       line.mean.value = interval->mean;
       if (measured) line.half_width.value = interval->half_width;
@@ -182,6 +185,7 @@ class ModelBuilder {
       comparisons_.push_back(many_to_one(values, options));
       for (std::size_t i = 0; i < strip.rows.size(); ++i) take(lines_[strip.rows[i]], comparisons_.back().rows[i]);
     }
+    for (TableLine& line : lines_) compare_external(line, values_, direction_, options_.level);
   }
 
   static bool diverged(const TableLine& line) {

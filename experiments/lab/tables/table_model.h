@@ -125,6 +125,8 @@ struct TableRow {
   std::vector<std::size_t> mean_of{};   // rows whose seeds are averaged here (table_groups.h)
   std::vector<TableRate> rates{};       // ascending, whose runs are summed up here (lr_sensitivity.h)
   BestRate best{};                      // of `rates`
+  std::string external{};               // label of numbers that were not trained here (external_rows.h); "": ours
+  std::optional<std::size_t> same_named{};  // our row that an external one is compared with
   /// The run of a seed; null if there is none.
   const TableSeed* run_of(std::uint64_t seed) const {
     const auto is = [&](const TableSeed& run) { return run.seed == seed; };
@@ -132,7 +134,9 @@ struct TableRow {
     return found == seeds.end() ? nullptr : &*found;
   }
   /// False for a row whose seeds stand for runs of others.
-  bool has_runs() const { return mean_of.empty() && rates.empty(); }
+  bool has_runs() const { return mean_of.empty() && rates.empty() && external.empty(); }
+  /// Whether it is a row of the descriptor.
+  bool is_planned() const { return mean_of.empty() && external.empty(); }
 };
 
 struct TableInput {

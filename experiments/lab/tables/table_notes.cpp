@@ -104,7 +104,7 @@ using RunsBySeed = std::map<std::uint64_t, const Correctness*>;
 RunsBySeed stored_runs(const TableRow& row, std::size_t& missing) {
   RunsBySeed runs;
   for (const TableSeed& seed : row.seeds) {
-    if (seed.state != SeedState::done || !row.mean_of.empty()) continue;
+    if (seed.state != SeedState::done || !row.is_planned()) continue;
     if (seed.correctness)
       runs[seed.seed] = &*seed.correctness;
     else
@@ -221,7 +221,8 @@ std::vector<std::string> notes_of(const TableLine& line, const TableOptions& opt
   std::vector<std::string> notes = state_notes(line.seeds, options.metric);
   if (std::string note = early_stop_note(line.seeds); !note.empty()) notes.push_back(std::move(note));
   if (options.learned && has_not_learned(line.seeds, *options.learned)) notes.push_back("has not learned");
-  if (line.gain.value && line.pairs < line.n) notes.push_back("gain over " + plural(line.pairs, "seed"));
+  if (line.baseline && line.gain.value && line.pairs < line.n)
+    notes.push_back("gain over " + plural(line.pairs, "seed"));
   if (line.gain.value && line.pairs > 1 && !line.gain_half_width.value)
     notes.push_back("the difference to the baseline is the same in each seed: no interval");
   notes.insert(notes.end(), line.remarks.begin(), line.remarks.end());

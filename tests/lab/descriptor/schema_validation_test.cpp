@@ -191,6 +191,7 @@ TEST_CASE("schema: check and jsonschema refuse a typo by its name") {
       {R"({"tune": [{"axes": {"train.optimizer.lr": {"uniform": [1, 2], "n": 2, "sede": 1}},
                        "dataset": {"eval": "train[900:]"}}]})",
        "sede"},
+      {R"({"external": [{"label": "a", "file": "a.csv", "txt": "x"}]})", "txt"},
       {R"({"extends": "recipe:cifar_smal"})", "cifar_smal"},
       {R"({"dataset": "cifra10"})", "cifra10"},
       {R"({"dataset": {"name": "cifra10"}})", "cifra10"},

@@ -99,6 +99,24 @@ TEST_CASE("student: differences take only the seeds that both rows have") {
   CHECK(!paired_difference({{1, 10.0}}, {{2, 20.0}}));
 }
 
+TEST_CASE("student: Welch's interval is SciPy's") {
+  // SciPy 1.17.1, stats.ttest_ind(kBase, other, equal_var=False) and its confidence_interval(0.95)
+  const std::vector<double> other{76.657, 76.507, 77.9};
+  const WelchInterval welch = welch_interval(kBase, other);
+  CHECK(relative_error(welch.difference, -0.9257333333333406) < 1e-12);
+  CHECK(relative_error(welch.half_width, 1.7158686634038949) < 1e-10);
+  CHECK(relative_error(welch.freedom, 2.3667883559586613) < 1e-10);
+  CHECK(relative_error(*welch.p, 0.16222637288415317) < 1e-10);
+  const WelchInterval swapped = welch_interval(other, kBase);
+  CHECK(swapped.difference == -welch.difference);
+  CHECK(swapped.half_width == welch.half_width);
+}
+
+TEST_CASE("student: Welch's interval of sides without spread has no p") {
+  CHECK(!welch_interval(std::vector<double>{1, 1}, std::vector<double>{2, 2}).p);
+  CHECK(welch_interval(std::vector<double>{1, 1}, std::vector<double>{2, 3}).freedom == 1);
+}
+
 TEST_CASE("student: small tails keep their digits") {
   CHECK(relative_error(student_t_two_sided(40, 10), 2.280857743086e-12) < 1e-8);
   CHECK(relative_error(student_t_two_sided_quantile(1e-10, 5), 180.149100848) < 1e-8);
