@@ -177,6 +177,9 @@ void add_statistics(Command& command, TableOptions& options) {
   command.add_option(
       "--order", options.order,
       "show how far the rows of this axis are in the same order beside each baseline, as on two data sets");
+  command.add_words("--to-match", options.to_match,
+                    "show after how many of its epochs or steps the baseline is as good as the row at its end",
+                    {"epochs", "steps"});
   command.add_option("--learned", options.learned,
                      "note rows whose training loss at the end is above this share of that of the first step");
   command.add_flag("--bootstrap", options.bootstrap,

@@ -103,7 +103,7 @@ void refuse_unread_last(const Option& last, const TableOptions& options);
 /// --where, --sort.
 void add_row_choice(Command& command, TableOptions& options);
 
-/// --family, --detect, --equivalent, --learned, --bootstrap, --lr-sensitivity.
+/// --family, --detect, --equivalent, --to-match, --learned, --bootstrap, --lr-sensitivity.
 void add_statistics(Command& command, TableOptions& options);
 
 }  // namespace normlab

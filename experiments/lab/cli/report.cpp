@@ -105,6 +105,7 @@ struct ReportCommand {
     options.where = options.sort = "";
     options.detect = options.equivalent = std::nullopt;
     options.bootstrap = false;
+    options.to_match = TableMatch::off;
     return sweep_table_model(experiment, store, options);
   }
 
@@ -145,6 +146,7 @@ struct ReportCommand {
     std::vector<Chart> charts;
     TableOptions with_rates = table;
     with_rates.lr_sensitivity = true;
+    with_rates.to_match = TableMatch::off;
     if (figure.draw) {
       charts = draw_figure(figure, input);
     } else if (std::count(experiment.axes.begin(), experiment.axes.end(), "train.optimizer.lr") > 0) {

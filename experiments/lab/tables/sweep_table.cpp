@@ -15,6 +15,7 @@
 #include "experiments/lab/tables/external_rows.h"
 #include "experiments/lab/tables/lr_sensitivity.h"
 #include "experiments/lab/tables/stage_notes.h"
+#include "experiments/lab/tables/to_match.h"
 #include "experiments/lab/tables/trial_seed.h"
 
 namespace normlab {
@@ -88,6 +89,7 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
       for (std::size_t s = 0; s < std::min(cell.trials.size(), experiment.two_stage->first); ++s)
         input.first_stage.insert(experiment.trials[cell.trials[s]].config.seed);
   }
+  add_matches(input, experiment, store, options);
   if (options.lr_sensitivity) input = lr_sensitivity_input(input, options);
   add_benchmark_means(input, experiment.groups, options);
   for (std::string& note : stage_notes(experiment)) input.remarks.push_back(std::move(note));

@@ -71,6 +71,7 @@ std::string csv_lines(const TableModel& model) {
   const auto any = [&](auto&& test) { return std::any_of(model.lines.begin(), model.lines.end(), test); };
   const bool equivalence = any([](const TableLine& line) { return line.equivalent.has_value(); });
   const bool bootstrap = any([](const TableLine& line) { return line.bootstrap_half_width.value.has_value(); });
+  const bool match = !model.match_heading.empty();
   const bool external = any([](const TableLine& line) { return !line.external.empty(); });
   const bool best = !model.best_heading.empty();
   const bool images = any([](const TableLine& line) { return !images_of(line).empty(); });
@@ -80,6 +81,7 @@ std::string csv_lines(const TableModel& model) {
   if (best) headings.insert(headings.end(), {model.best_heading, "best_half_width", "best_n", "best_rate", "rates"});
   headings.insert(headings.end(), {model.metric_heading(), "half_width", "n", "planned", "gain", "gain_half_width",
                                    "gain_low", "gain_high", "pairs", "p", "differs"});
+  if (match) headings.insert(headings.end(), {model.match_heading, "match_half_width", "match_reached", "match_pairs"});
   if (equivalence) headings.insert(headings.end(), {"equivalent", "equivalent_p"});
   if (bootstrap) headings.push_back("bootstrap_half_width");
   if (external) headings.push_back("external");
@@ -99,6 +101,9 @@ std::string csv_lines(const TableModel& model) {
                                !line.gain_low.value ? ""
                                : line.differs       ? "yes"
                                                     : "no"});
+    if (match)
+      cells.insert(cells.end(), {full(line.match.mean), full(line.match.half_width),
+                                 fmt::format("{}", line.match.reached), fmt::format("{}", line.match.pairs)});
     if (equivalence)
       cells.insert(cells.end(), {!line.equivalent ? "" : *line.equivalent ? "yes" : "no", full(line.equivalent_p)});
     if (bootstrap) cells.push_back(full(line.bootstrap_half_width));
@@ -173,6 +178,11 @@ Json line_json(const TableModel& model, const TableLine& line) {
   row["partial"] = line.partial;
   if (line.equivalent) row["equivalent"] = *line.equivalent, row["equivalent_p"] = in_full(line.equivalent_p);
   if (line.bootstrap_half_width.value.has_value()) row["bootstrap_half_width"] = in_full(line.bootstrap_half_width);
+  if (line.match.pairs > 0)
+    row["match"] = {{"mean", in_full(line.match.mean)},
+                    {"half_width", in_full(line.match.half_width)},
+                    {"reached", line.match.reached},
+                    {"pairs", line.match.pairs}};
   if (!line.external.empty()) row["external"] = line.external;
   if (line.same_named) row["compared_with"] = *line.same_named;
   row["notes"] = line.notes;
@@ -216,6 +226,7 @@ std::string render_table_json(const TableModel& model) {
     json["grid"] = std::move(grid);
   }
   if (!model.best_heading.empty()) json["best"] = model.best_heading;
+  if (!model.match_heading.empty()) json["match"] = model.match_heading;
   json["footer"] = std::move(sentences);
   json["problems"] = model.problems;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

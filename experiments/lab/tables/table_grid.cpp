@@ -32,6 +32,16 @@ TableCell best_cell(const BestRate& best) {
           best.half_width.value};
 }
 
+TableCell match_cell(const TableLine& line) {
+  const BaselineMatch& match = line.match;
+  if (match.pairs == 0) return words("");
+  if (match.reached == match.pairs)
+    return {match.mean.text, match.half_width.text, fmt::format("({})", match.pairs), match.mean.value,
+            match.half_width.value};
+  return words(match.reached == 0 ? fmt::format("never ({})", match.pairs)
+                                  : fmt::format("never in {}/{}", match.pairs - match.reached, match.pairs));
+}
+
 TableCell equivalence_cell(const TableLine& line) {
   if (!line.equivalent) return words("");
   return {*line.equivalent ? "yes" : "not shown", "", "", line.equivalent_p.value, std::nullopt};
@@ -73,6 +83,7 @@ void lay_out_lines(TableModel& model) {
   add({"mean", model.metric_heading(), ColumnKind::number}, mean_cell);
   if (any([](const TableLine& line) { return line.baseline || line.gain.value; }))
     add({"gain", "gain", ColumnKind::number}, gain_cell);
+  if (!model.match_heading.empty()) add({"match", model.match_heading, ColumnKind::number}, match_cell);
   if (any([](const TableLine& line) { return line.equivalent.has_value(); }))
     add({"equivalent", "equivalent", ColumnKind::words}, equivalence_cell);
   if (any([](const TableLine& line) { return line.bootstrap_half_width.value.has_value(); }))

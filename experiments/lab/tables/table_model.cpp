@@ -55,6 +55,7 @@ class ModelBuilder {
     model_.metric = options_.metric;
     model_.unit = input_.unit;
     model_.best_heading = input_.best_heading;
+    model_.match_heading = input_.match_heading;
     model_.scale = input_.scale;
     for (const TableLine& line : lines_)
       for (const TableSeed& seed : line.seeds)
@@ -88,11 +89,14 @@ class ModelBuilder {
         throw InputError(fmt::format("{} {}: expected a number above 0", option, *value));
     };
     const auto has_baseline = [](const TableRow& row) { return row.baseline.has_value(); };
-    if ((options_.equivalent || options_.cells == TableCellContent::gain) &&
+    const bool match = options_.to_match != TableMatch::off;
+    if ((options_.equivalent || match || options_.cells == TableCellContent::gain) &&
         std::none_of(input_.rows.begin(), input_.rows.end(), has_baseline))
       throw InputError(
           fmt::format("{}: no row has a baseline, so there are no gains; give the descriptor a \"baseline\"",
-                      options_.equivalent ? "--equivalent" : "--cells gain"));
+                      options_.equivalent ? "--equivalent"
+                      : match             ? "--to-match"
+                                          : "--cells gain"));
     if (options_.cells == TableCellContent::gain && options_.rows.empty() && options_.cols.empty())
       throw InputError("--cells gain: needs --rows or --cols, whose cells show the gains");
     require_positive(options_.detect, "--detect");

@@ -33,6 +33,9 @@ enum class TableDiverged : std::uint8_t { exclude, chance };
 constexpr auto stated_words(TableDiverged) { return words<TableDiverged>("exclude", "chance"); }
 enum class TableCellContent : std::uint8_t { mean, gain };
 constexpr auto stated_words(TableCellContent) { return words<TableCellContent>("mean", "gain"); }
+/// The unit of --to-match.
+enum class TableMatch : std::uint8_t { off, epochs, steps };
+constexpr auto stated_words(TableMatch) { return words<TableMatch>("off", "epochs", "steps"); }
 
 struct TableOptions {
   std::string metric = "eval/accuracy";
@@ -50,6 +53,7 @@ struct TableOptions {
   std::string order;                                // an axis: does the order of its rows agree between strips?
   bool bootstrap = false;                           // intervals over seeds and test images
   bool lr_sensitivity = false;                      // the table of lr_sensitivity.h
+  TableMatch to_match = TableMatch::off;            // when the baseline is as good as a row (to_match.h)
   std::optional<double> learned;  // the largest final training loss, as a share of that at the start, of a row that
                                   // learned
 };
@@ -113,6 +117,12 @@ struct BestRate {
   std::string rate;   // label; "" if no rate has a mean
 };
 
+/// When the baseline is as good as a row, in the unit of --to-match.
+struct BaselineMatch {
+  Figure mean, half_width;             // none unless every pair gets there
+  std::size_t reached = 0, pairs = 0;  // seeds of the baseline that get there, of those that both have
+};
+
 /// A row before statistics are computed.
 struct TableRow {
   std::string label;
@@ -125,6 +135,7 @@ struct TableRow {
   std::vector<std::size_t> mean_of{};   // rows whose seeds are averaged here (table_groups.h)
   std::vector<TableRate> rates{};       // ascending, whose runs are summed up here (lr_sensitivity.h)
   BestRate best{};                      // of `rates`
+  BaselineMatch match{};                // with TableInput::match_heading
   std::string external{};               // label of numbers that were not trained here (external_rows.h); "": ours
   std::optional<std::size_t> same_named{};  // our row that an external one is compared with
   /// The run of a seed; null if there is none.
@@ -149,6 +160,7 @@ struct TableInput {
   std::set<std::uint64_t> first_stage;  // seeds of the first of two stages; empty: one stage
   std::string definition;               // a sentence on values that are not those of an evaluation
   std::string best_heading;             // of a column with TableRow::best; "": none
+  std::string match_heading{};          // of a column with TableRow::match; "": none
 };
 
 /// TableLine::procedure.
@@ -220,7 +232,7 @@ struct TableSentence {
 
 struct TableModel {
   std::string about, name, metric, unit;
-  std::string best_heading;  // as in TableInput
+  std::string best_heading, match_heading;  // as in TableInput
   double scale = 100;
   std::vector<std::string> axes;  // paths of those that differ between rows
   std::vector<TableLine> lines;   // those shown, in display order
