@@ -88,6 +88,20 @@ void twin_strip(int count, int seeds, const double* values, int apart, double* s
   }
 }
 
+double twin_effect_size(int n, const double* differences) {
+  return paired_effect_size({differences, std::size_t(n)}).value_or(NAN);
+}
+
+/// out: difference, half width and p of each pair.
+void twin_pairs(int count, int seeds, const double* values, double* out) {
+  const Strip given = strip_of(count, seeds, values);
+  std::vector<StripRow> rows{given.baseline};
+  rows.insert(rows.end(), given.rows.begin(), given.rows.end());
+  for (const RowPair& pair : all_pairs(rows).pairs)
+    for (const auto& number : {pair.difference.gain, pair.difference.half_width, pair.difference.p})
+      *out++ = number.value_or(NAN);
+}
+
 int twin_seeds_needed(int count, int seeds, const double* values, double gain) {
   const auto needed = seeds_needed(many_to_one(strip_of(count, seeds, values)), gain);
   return needed ? int(needed->seeds) : -1;

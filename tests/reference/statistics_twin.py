@@ -34,7 +34,7 @@ def library():
     lib = ctypes.CDLL(str(out))
     for name in (
         "beta_quantile sd_range student student_two_sided student_quantile power smallest_gain clopper_pearson mcnemar best "
-        "equivalence"
+        "equivalence effect_size"
     ).split():
         getattr(lib, "twin_" + name).restype = D
     return lib
@@ -121,6 +121,10 @@ def proportions(lib, sheet, rs, rounds):
         lib.twin_welch(I(len(a)), array(a)[0], I(len(b)), array(b)[0], D(level), array(mine)[0])
         theirs = [a.mean() - b.mean(), (bounds.high - bounds.low) / 2, test.df, test.pvalue]
         sheet.see("Welch: stats.ttest_ind(equal_var=False)", mine, theirs, 1e-8, 1e-12)
+        if len(d) > 2:  # the mean of noncentral t on m degrees is its shift over this factor
+            m = len(d) - 1
+            unbiased = d.mean() / d.std(ddof=1) / stats.nct.mean(m, 1.0)
+            sheet.see("effect size: stats.nct.mean", lib.twin_effect_size(I(len(d)), array(d)[0]), unbiased, 1e-9, 1e-9)
 
 
 def best(lib, sheet):
@@ -213,6 +217,25 @@ def strips(lib, sheet, rs, rounds):
         sheet.see("seeds needed: stats.nct, one fewer is not", float(n == 2 or shown(n - 1) < 0.8), 1, 1e-12)
 
 
+def pairs(lib, sheet, rs, rounds):
+    """Every pair of rows, with all seeds; the k - 1 independent differences of k rows limit what is borrowed."""
+    for i in range(max(rounds // 10, 10)):
+        values = table(rs, int(rs.randint(2, 8)), int(rs.randint(3, 9)), missing=False)
+        k, n = values.shape
+        d = np.array([values[b] - values[a] for b in range(1, k) for a in range(b)])
+        own, freedoms = d.var(axis=1, ddof=1), np.full(len(d), n - 1.0)
+        s2, d0 = prior(own, freedoms)
+        borrowed = np.minimum(d0 / 2, min(4, (k - 2) / 2) * freedoms)
+        borrowed = borrowed * np.minimum(1, stats.f.sf(own / s2, freedoms, borrowed) / 0.1)
+        error, freedom = np.sqrt((borrowed * s2 + freedoms * own) / (borrowed + freedoms) / n), borrowed + freedoms
+        out = np.zeros((len(d), 3))
+        lib.twin_pairs(I(k - 1), I(n), array(values)[0], out.ctypes.data_as(ctypes.POINTER(D)))
+        p = multitest.multipletests(2 * stats.t.sf(np.abs(d.mean(1)) / error, freedom), method="holm")[1]
+        sheet.see("pairs: their differences", out[:, 0], d.mean(1), 1e-9, 1e-9)
+        sheet.see("pairs: Bonferroni's half widths, stats.t", out[:, 1], stats.t.isf(0.025 / len(d), freedom) * error, 1e-8)
+        sheet.see("pairs: their p, multipletests", out[:, 2], p, 1e-8, 1e-6)
+
+
 def bootstraps(lib, sheet, rs):
     seeds, images = 6, 3000
     hard = rs.normal(0.8, 1, images)
@@ -241,6 +264,7 @@ def main():
     best(lib, sheet)
     variances(lib, sheet, rs, arguments.rounds)
     strips(lib, sheet, rs, arguments.rounds)
+    pairs(lib, sheet, rs, arguments.rounds)
     bootstraps(lib, sheet, rs)
     sys.exit(1 if sheet.show() else 0)
 

@@ -230,9 +230,10 @@ const std::vector<BenchCase>& bench_cases() {
        "simulate how often the intervals of a table's gains hold together, and how wide they are",
        "Some rows, or the baseline, are noisier than the others. The percentage says in how many sweeps all intervals "
        "hold. The number after it is the mean width of the other rows' intervals over that of Dunnett's procedure "
-       "without noisy rows, each relative to the true error of the gains.",
-       {"normlab bench intervals --rows 3 --seeds 3 5", "normlab bench intervals --format json"},
-       {rows, seeds, sweeps, threads},
+       "without noisy rows, each relative to the true error of the gains. With --pairs both are of all pairs of the rows "
+       "and the baseline, and the other procedure is Tukey's.",
+       {"normlab bench intervals --rows 3 --seeds 3 5", "normlab bench intervals --pairs"},
+       {rows, seeds, sweeps, pairs, threads},
        {},
        bench_intervals}};
   return cases;

@@ -49,6 +49,7 @@ enum class BenchOption {
   rows,
   seeds,
   sweeps,
+  pairs,
   seconds
 };
 
@@ -65,6 +66,7 @@ struct BenchOptions {
                lanes = 1;
   int rows = 11, sweeps = 10'000;
   std::vector<std::int64_t> seeds{3, 4, 5, 10};
+  bool pairs = false;          // of rows, not gains
   bool full_forms = false;     // the model's short_forms is off
   bool with_roofline = false;  // always measured on a GPU; on the CPU only if set
   bool frozen = false;         // all but the head
@@ -106,7 +108,7 @@ struct BenchCase {
 };
 const std::vector<BenchCase>& bench_cases();
 
-// How often the intervals of many_to_one() hold where the rows of a strip are not equally noisy.
+// How often the intervals of many_to_one() and all_pairs() hold where the rows of a strip are not equally noisy.
 
 /// A strip of rows without true gains and a baseline, seeds as blocks. Runs have the sd 1, those of the first
 /// `noisy_rows` rows and of a noisy baseline the sd `times`.
@@ -115,19 +117,20 @@ struct SimulatedStrip {
   std::size_t noisy_rows = 0;
   bool noisy_baseline = false;
   double times = 1;
+  bool pairs = false;  // every two of the rows and the baseline are compared
 };
 
 struct SimulatedIntervals {
   double coverage = 0;  // share of the sweeps in which all intervals of the strip hold
-  double width = 0;     // mean half width of the rows that are not noisy, over the true standard errors of their gains
+  double width = 0;     // mean half width of gains or pairs of rows that are not noisy, over their true standard errors
 };
 
 /// Over `sweeps` drawn from the normal distribution: the same numbers for the same arguments.
 SimulatedIntervals simulated_intervals(const SimulatedStrip& strip, std::size_t sweeps);
 
-/// The width of Dunnett's intervals (JASA 50, 1955), which assume equal spreads, where they cover 95% of these sweeps.
-/// The strip has no noisy row.
-double simulated_dunnett_width(const SimulatedStrip& strip, std::size_t sweeps);
+/// The width of intervals that assume equal spreads, Dunnett's (JASA 50, 1955) or for pairs Tukey's, where they cover 95%
+/// of these sweeps. The strip has no noisy row.
+double simulated_equal_width(const SimulatedStrip& strip, std::size_t sweeps);
 
 /// To `digits` decimal places.
 double rounded(double value, int digits);

@@ -51,27 +51,27 @@ Measured bench_intervals(const BenchOptions& o) {
   const std::vector<Noise> all = cells_of(o.rows);
   const std::size_t columns = o.seeds.size(), sweeps = std::size_t(o.sweeps);
   std::vector<SimulatedIntervals> found(all.size() * columns);
-  std::vector<double> dunnett(columns);
-  // The item after the cells is Dunnett's procedure.
+  std::vector<double> equal(columns);
+  // The item after the cells is the procedure for equal spreads.
   parallel_items(std::int64_t((all.size() + 1) * columns), 1, o.threads, [&](std::size_t, std::int64_t item) {
     const std::size_t cell = std::size_t(item) / columns, s = std::size_t(item) % columns;
     SimulatedStrip strip = cell < all.size() ? all[cell].strip : SimulatedStrip{};
-    strip.rows = std::size_t(o.rows), strip.seeds = std::size_t(o.seeds[s]);
+    strip.rows = std::size_t(o.rows), strip.seeds = std::size_t(o.seeds[s]), strip.pairs = o.pairs;
     if (cell < all.size())
       found[std::size_t(item)] = simulated_intervals(strip, sweeps);
     else
-      dunnett[s] = simulated_dunnett_width(strip, sweeps);
+      equal[s] = simulated_equal_width(strip, sweeps);
   });
   Json cells = Json::array(), rows = Json::array();
   for (std::size_t c = 0; c < all.size(); ++c) {
     Json& row = rows.emplace_back(Json{{"noisier", all[c].words}});
     for (std::size_t s = 0; s < columns; ++s) {
       const SimulatedIntervals& one = found[c * columns + s];
-      const double width = rounded(one.width / dunnett[s], 4);
+      const double width = rounded(one.width / equal[s], 4);
       cells.push_back({{"noisier", all[c].words},
                        {"seeds", o.seeds[s]},
                        {"coverage", one.coverage},
-                       {"width_over_dunnett", width}});
+                       {o.pairs ? "width_over_tukey" : "width_over_dunnett", width}});
       row[fmt::format("{} seeds", o.seeds[s])] = fmt::format("{:5.1f}% {:4.2f}", 100 * one.coverage, width);
     }
   }
@@ -82,7 +82,21 @@ SimulatedIntervals simulated_intervals(const SimulatedStrip& strip, std::size_t 
   SimulatedIntervals result;
   const double baseline = strip.noisy_baseline ? strip.times : 1;
   const double error = std::sqrt((1 + baseline * baseline) / double(strip.seeds));
-  for (std::size_t sweep = 0; sweep < sweeps; ++sweep) {
+  const auto noisy = [&](std::size_t r) { return r == 0 ? strip.noisy_baseline : r <= strip.noisy_rows; };
+  for (std::size_t sweep = 0; sweep < sweeps && strip.pairs; ++sweep) {
+    const Strip values = drawn(strip, sweep);
+    std::vector<StripRow> rows{values.baseline};
+    rows.insert(rows.end(), values.rows.begin(), values.rows.end());
+    bool all = true;
+    double width = 0, quiet = 0;
+    for (const RowPair& pair : all_pairs(rows).pairs) {
+      all = all && std::abs(*pair.difference.gain) <= *pair.difference.half_width;
+      if (!noisy(pair.a) && !noisy(pair.b)) width += *pair.difference.half_width, ++quiet;
+    }
+    result.coverage += all;
+    if (quiet > 0) result.width += width / quiet / std::sqrt(2 / double(strip.seeds));
+  }
+  for (std::size_t sweep = 0; sweep < sweeps && !strip.pairs; ++sweep) {
     const ManyToOne gains = many_to_one(drawn(strip, sweep));
     bool all = true;
     for (std::size_t r = 0; r < strip.rows; ++r) {
@@ -97,14 +111,16 @@ SimulatedIntervals simulated_intervals(const SimulatedStrip& strip, std::size_t 
   return result;
 }
 
-double simulated_dunnett_width(const SimulatedStrip& strip, std::size_t sweeps) {
+double simulated_equal_width(const SimulatedStrip& strip, std::size_t sweeps) {
   std::vector<double> largest;
   double spread = 0;
   for (std::size_t sweep = 0; sweep < sweeps; ++sweep) {
     const ManyToOne gains = many_to_one(drawn(strip, sweep));
     const double sd = std::sqrt(gains.left_square / gains.left_freedom);
-    double most = 0;
-    for (const Comparison& row : gains.rows) most = std::max(most, std::abs(*row.gain));
+    double highest = 0, lowest = 0;
+    for (const Comparison& row : gains.rows)
+      highest = std::max(highest, *row.gain), lowest = std::min(lowest, *row.gain);
+    const double most = strip.pairs ? highest - lowest : std::max(highest, -lowest);
     largest.push_back(most / (sd * std::sqrt(2 / double(strip.seeds))));
     spread += sd / double(sweeps);
   }

@@ -187,6 +187,8 @@ void Bench::add_options(Command& command) {
   if (has(BenchOption::seeds)) command.add_option("--seeds", o.seeds, "numbers of seeds").show_default();
   if (has(BenchOption::sweeps))
     command.add_number("--sweeps", o.sweeps, "sweeps to simulate for each number", 100, 1'000'000);
+  if (has(BenchOption::pairs))
+    command.add_flag("--pairs", o.pairs, "compare every two rows, as table --pairs all does");
   if (has(BenchOption::seconds))
     command.add_option("--seconds", o.seconds, "seconds for each measurement").positive().show_default();
 }

@@ -10,6 +10,7 @@
 #include <boost/math/distributions/students_t.hpp>
 #include <boost/math/special_functions/beta.hpp>
 #include <boost/math/special_functions/digamma.hpp>
+#include <boost/math/special_functions/gamma.hpp>
 #include <boost/math/special_functions/trigamma.hpp>
 #include <boost/math/tools/roots.hpp>
 #include <cmath>
@@ -77,6 +78,7 @@ double smallest_shift(double freedom, double critical, double power) {
   return zero_between(missing, high == 1 ? 0 : high / 2, high);
 }
 
+double log_gamma(double x) { return math::lgamma(x); }
 double digamma(double x) { return math::digamma(x); }
 double trigamma(double x) { return math::trigamma(x); }
 

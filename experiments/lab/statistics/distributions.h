@@ -36,7 +36,8 @@ double t_test_power(double shift, double freedom, double critical);
 /// that such a test detects with this power is the shift times the standard error.
 double smallest_shift(double freedom, double critical, double power = 0.8);
 
-/// The first two derivatives of log Gamma at x > 0.
+/// log Gamma at x > 0, and its first two derivatives.
+double log_gamma(double x);
 double digamma(double x);
 double trigamma(double x);
 

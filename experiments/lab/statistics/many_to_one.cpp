@@ -5,6 +5,8 @@
 #include <map>
 #include <numbers>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "core/error.h"
 #include "core/random.h"
@@ -16,26 +18,20 @@ namespace {
 // Sds below this share of the largest value are rounding errors: the values have no spread.
 constexpr double kRounding = 1e-7;
 
-void check(const Strip& strip, const ManyToOneOptions& options) {
+void check(std::size_t rows, const ManyToOneOptions& options) {
   if (!(options.level > 0 && options.level < 1))
     throw InputError(concat("level of intervals: ", options.level, "; expected a number between 0 and 1"));
-  if (options.family_rows != 0 && options.family_rows < strip.rows.size())
-    throw InputError(
-        concat("a family of ", options.family_rows, " rows cannot hold the ", strip.rows.size(), " rows of a strip"));
+  if (options.family_rows != 0 && options.family_rows < rows)
+    throw InputError(concat("a family of ", options.family_rows, " rows cannot hold the ", rows, " rows of a strip"));
 }
 
-/// InputError for a value that is not finite.
-double largest_value(const Strip& strip) {
-  double largest = 0;
-  const auto see = [&](const StripRow& row) {
-    for (const auto& [seed, value] : row.values) {
-      if (!std::isfinite(value))
-        throw InputError(concat("the value of seed ", seed, " is ", value, "; a strip needs finite values"));
-      largest = std::max(largest, std::abs(value));
-    }
-  };
-  see(strip.baseline);
-  for (const StripRow& row : strip.rows) see(row);
+/// The largest, but at least `largest`. InputError for a value that is not finite.
+double largest_value(const StripRow& row, double largest) {
+  for (const auto& [seed, value] : row.values) {
+    if (!std::isfinite(value))
+      throw InputError(concat("the value of seed ", seed, " is ", value, "; a strip needs finite values"));
+    largest = std::max(largest, std::abs(value));
+  }
   return largest;
 }
 
@@ -48,31 +44,40 @@ std::vector<double> differences(const SeedValues& base, const SeedValues& other,
   return result;
 }
 
+/// `row` minus `base`, and the variance of the paired differences; its freedom is 0 below two of them.
+std::pair<Comparison, Variance> compared(const StripRow& base, const StripRow& row,
+                                         const std::set<std::uint64_t>& stage, double negligible) {
+  Comparison out;
+  std::vector<double> paired = differences(base.values, row.values, {});
+  out.pairs = paired.size();
+  if (!paired.empty()) out.gain = mean(paired);
+  out.apart = base.apart || row.apart;
+  if (!stage.empty()) paired = differences(base.values, row.values, stage);
+  if (paired.size() < 2) return {out, {}};
+  const double sd = sample_sd(paired);
+  return {out, {.value = sd > negligible ? sd * sd : 0, .freedom = double(paired.size() - 1)}};
+}
+
+/// Sets standard error and freedom; false if the noise cannot be estimated.
+bool set_error(Comparison& row, const Variance& own, const Variance& prior, std::size_t sharing) {
+  if (!(own.freedom > 0)) return false;
+  const Variance noise = row.apart ? own : moderated(own, prior, sharing);
+  if (!(noise.value > 0)) return false;
+  row.standard_error = std::sqrt(noise.value / double(row.pairs));
+  row.freedom = noise.freedom;
+  return true;
+}
+
 /// Sets the gains, their standard errors and the strip's typical noise.
 void compare_means(ManyToOne& result, const Strip& strip, const std::set<std::uint64_t>& stage, double negligible) {
   std::vector<Variance> own(strip.rows.size()), sharing, alone;
   for (std::size_t i = 0; i < own.size(); ++i) {
-    Comparison& row = result.rows[i];
-    std::vector<double> paired = differences(strip.baseline.values, strip.rows[i].values, {});
-    row.pairs = paired.size();
-    if (!paired.empty()) row.gain = mean(paired);
-    row.apart = strip.baseline.apart || strip.rows[i].apart;
-    if (!stage.empty()) paired = differences(strip.baseline.values, strip.rows[i].values, stage);
-    if (paired.size() < 2) continue;
-    const double sd = sample_sd(paired);
-    own[i] = {.value = sd > negligible ? sd * sd : 0, .freedom = double(paired.size() - 1)};
-    if (own[i].value > 0) (row.apart ? alone : sharing).push_back(own[i]);
+    std::tie(result.rows[i], own[i]) = compared(strip.baseline, strip.rows[i], stage, negligible);
+    if (own[i].value > 0) (result.rows[i].apart ? alone : sharing).push_back(own[i]);
   }
   const Variance prior = prior_variance(sharing);
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    if (!(own[i].freedom > 0)) continue;
-    Comparison& row = result.rows[i];
-    const Variance noise = row.apart ? own[i] : moderated(own[i], prior, sharing.size());
-    if (!(noise.value > 0)) continue;
-    row.standard_error = std::sqrt(noise.value / double(row.pairs));
-    row.freedom = noise.freedom;
-    ++result.compared;
-  }
+  for (std::size_t i = 0; i < own.size(); ++i)
+    result.compared += set_error(result.rows[i], own[i], prior, sharing.size()) ? 1 : 0;
   const std::vector<Variance>& typical = sharing.empty() ? alone : sharing;
   if (typical.empty()) return;
   Variance noise = prior;
@@ -122,22 +127,22 @@ void compare_draws(ManyToOne& result, const Strip& strip, const std::set<std::ui
 /// Converts a p value adjusted in the strip to one adjusted in the family, so that both rejections agree.
 double family_p(double p, double share) { return share == 1 ? p : -std::expm1(std::log1p(-std::min(p, 1.0)) / share); }
 
-void set_intervals(ManyToOne& result, double share) {
-  const double alpha = 1 - result.level;
+void set_intervals(const std::vector<Comparison*>& rows, double level, double share) {
+  const double alpha = 1 - level;
   std::vector<double> p;
-  for (const Comparison& row : result.rows)
-    if (row.standard_error) p.push_back(student_t_two_sided(*row.gain / *row.standard_error, row.freedom));
+  for (const Comparison* row : rows)
+    if (row->standard_error) p.push_back(student_t_two_sided(*row->gain / *row->standard_error, row->freedom));
   const std::vector<double> adjusted = holm_adjusted(p);
   std::size_t next = 0;
-  for (Comparison& row : result.rows) {
-    if (!row.standard_error) continue;
-    row.half_width = student_t_two_sided_quantile(alpha / double(p.size()), row.freedom) * *row.standard_error;
-    row.low = *row.gain - *row.half_width;
-    row.high = *row.gain + *row.half_width;
-    row.differs = adjusted[next] < alpha;
-    row.cut = row.differs && *row.low <= 0 && *row.high >= 0;
-    if (row.cut) (*row.gain > 0 ? row.low : row.high) = 0;
-    row.p = family_p(adjusted[next++], share);
+  for (Comparison* row : rows) {
+    if (!row->standard_error) continue;
+    row->half_width = student_t_two_sided_quantile(alpha / double(p.size()), row->freedom) * *row->standard_error;
+    row->low = *row->gain - *row->half_width;
+    row->high = *row->gain + *row->half_width;
+    row->differs = adjusted[next] < alpha;
+    row->cut = row->differs && *row->low <= 0 && *row->high >= 0;
+    if (row->cut) (*row->gain > 0 ? row->low : row->high) = 0;
+    row->p = family_p(adjusted[next++], share);
   }
 }
 
@@ -192,15 +197,49 @@ std::vector<double> holm_adjusted(std::span<const double> p) {
 }
 
 ManyToOne many_to_one(const Strip& strip, const ManyToOneOptions& options) {
-  check(strip, options);
+  check(strip.rows.size(), options);
   ManyToOne result;
   result.two_stage = !options.first_stage.empty();
   result.rows.resize(strip.rows.size());
   const double share = options.family_rows == 0 ? 1 : double(strip.rows.size()) / double(options.family_rows);
   result.level = std::pow(options.level, share);
-  compare_means(result, strip, options.first_stage, kRounding * largest_value(strip));
+  double largest = largest_value(strip.baseline, 0);
+  for (const StripRow& row : strip.rows) largest = largest_value(row, largest);
+  compare_means(result, strip, options.first_stage, kRounding * largest);
   compare_draws(result, strip, options.first_stage);
-  set_intervals(result, share);
+  std::vector<Comparison*> rows;
+  for (Comparison& row : result.rows) rows.push_back(&row);
+  set_intervals(rows, result.level, share);
+  return result;
+}
+
+AllPairs all_pairs(std::span<const StripRow> rows, const ManyToOneOptions& options) {
+  AllPairs result;
+  const std::size_t count = rows.size() * (rows.size() - std::min<std::size_t>(rows.size(), 1)) / 2;
+  check(count, options);
+  double largest = 0;
+  for (const StripRow& row : rows) largest = largest_value(row, largest);
+  std::vector<Variance> own, sharing;
+  std::set<std::size_t> independent;  // rows whose differences share their noise
+  for (std::size_t b = 1; b < rows.size(); ++b)
+    for (std::size_t a = 0; a < b; ++a) {
+      auto [pair, variance] = compared(rows[a], rows[b], options.first_stage, kRounding * largest);
+      if (variance.value > 0 && !pair.apart) {
+        sharing.push_back(variance);
+        independent.insert({a, b});
+      }
+      own.push_back(variance);
+      result.pairs.push_back({a, b, std::move(pair)});
+    }
+  const Variance prior = prior_variance(sharing);
+  std::vector<Comparison*> pairs;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    Comparison& pair = result.pairs[i].difference;
+    result.compared += set_error(pair, own[i], prior, std::max<std::size_t>(independent.size(), 1) - 1) ? 1 : 0;
+    pairs.push_back(&pair);
+  }
+  const double share = options.family_rows == 0 ? 1 : double(count) / double(options.family_rows);
+  set_intervals(pairs, std::pow(options.level, share), share);
   return result;
 }
 

@@ -76,6 +76,23 @@ struct ManyToOne {
 /// number of rows.
 ManyToOne many_to_one(const Strip& strip, const ManyToOneOptions& options = {});
 
+/// Two rows of a strip: `difference` is that of rows[b] minus rows[a], a < b.
+struct RowPair {
+  std::size_t a = 0, b = 0;
+  Comparison difference{};
+};
+
+struct AllPairs {
+  std::vector<RowPair> pairs;  // all of them, ordered by b, then a
+  std::size_t compared = 0;    // pairs with an interval
+};
+
+/// Every two rows, each pair as many_to_one() compares a row with its baseline: intervals are Bonferroni's and marks
+/// Holm's over all pairs, so they assume no equal spreads, as Tukey's would. The pairs of k rows have k - 1 independent
+/// differences, so a pair borrows at most half of the freedom that k - 2 of them have. `family_rows` counts pairs.
+/// `normlab bench intervals --pairs` simulates how often all intervals hold.
+AllPairs all_pairs(std::span<const StripRow> rows, const ManyToOneOptions& options = {});
+
 /// A variance with the degrees of freedom of its estimate, in the squared unit of the values. Variances borrow from each
 /// other: Smyth, "Linear models and empirical Bayes methods for assessing differential expression in microarray
 /// experiments", Statistical Applications in Genetics and Molecular Biology 3 (2004).

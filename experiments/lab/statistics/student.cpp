@@ -79,6 +79,14 @@ double equivalence_p(double difference, double standard_error, double freedom, d
   return inside < 0 ? 1 - student_t_tail(-inside, freedom) : student_t_tail(inside, freedom);
 }
 
+std::optional<double> paired_effect_size(std::span<const double> differences) {
+  if (differences.size() < 3) return std::nullopt;
+  const double sd = sample_sd(differences), freedom = double(differences.size() - 1);
+  if (!(sd > 0)) return std::nullopt;
+  const double unbiased = std::exp(log_gamma(freedom / 2) - log_gamma((freedom - 1) / 2)) / std::sqrt(freedom / 2);
+  return unbiased * mean(differences) / sd;
+}
+
 double spearman(std::span<const double> x, std::span<const double> y) {
   const std::vector<double> a = centred_ranks(x), b = centred_ranks(y);
   double products = 0, squares_a = 0, squares_b = 0;

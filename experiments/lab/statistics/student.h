@@ -49,6 +49,11 @@ using SeedValues = std::map<std::uint64_t, double>;
 /// statement concerns this row only.
 double equivalence_p(double difference, double standard_error, double freedom, double margin);
 
+/// The mean of paired differences over their sd (Cohen's d_z), times the factor that removes its bias in small samples,
+/// in its exact form: gamma(m / 2) / (sqrt(m / 2) gamma((m - 1) / 2)) on m = n - 1 degrees, Hedges, Journal of Educational
+/// Statistics 6 (1981). None for fewer than three differences, for which no factor does, and without spread.
+std::optional<double> paired_effect_size(std::span<const double> differences);
+
 /// Spearman's rank correlation, from -1 to 1; equal values share the mean of their ranks. NaN if fewer than two pairs
 /// are given or if all values of a side are equal. Both sides have the same size.
 double spearman(std::span<const double> x, std::span<const double> y);

@@ -94,12 +94,12 @@ TEST_CASE("expected_best: unequal errors agree with draws") {
 
 TEST_CASE("interval_simulation: Dunnett's intervals are as wide as in his tables") {
   // Critical value 2.8621 on 44 degrees by scipy.stats.dunnett's distribution, times the mean of a sd on 44 degrees.
-  CHECK(simulated_dunnett_width({.rows = 11, .seeds = 5}, 4000) == doctest::Approx(2.8621 * 0.99433).epsilon(0.02));
+  CHECK(simulated_equal_width({.rows = 11, .seeds = 5}, 4000) == doctest::Approx(2.8621 * 0.99433).epsilon(0.02));
 }
 
 TEST_CASE("interval_simulation: intervals fit rows with equal and unequal spreads") {
   constexpr std::size_t kSweeps = 3000;  // a standard error of 0.4%
-  const double dunnett = simulated_dunnett_width({.rows = 11, .seeds = 5}, kSweeps);
+  const double dunnett = simulated_equal_width({.rows = 11, .seeds = 5}, kSweeps);
   const SimulatedIntervals equal = simulated_intervals({.rows = 11, .seeds = 5}, kSweeps);
   CHECK(equal.coverage > 0.94);
   CHECK(equal.width / dunnett < 1.16);

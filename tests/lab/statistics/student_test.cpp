@@ -130,3 +130,21 @@ TEST_CASE("student: the two-sided tail runs from 1 to 0") {
   CHECK(student_t_two_sided(0, 7) == 1);
   CHECK(student_t_two_sided(1e300, 3) == 0);
 }
+
+TEST_CASE("student: the factor of an effect size is in Hedges' table") {
+  // Hedges, Journal of Educational Statistics 6 (1981), table 1: c(m) by degrees of freedom.
+  const std::map<std::size_t, double> table{{2, 0.5642}, {3, 0.7236}, {4, 0.7979}, {5, 0.8408}, {10, 0.9228}};
+  for (const auto& [freedom, factor] : table) {
+    CAPTURE(freedom);
+    std::vector<double> differences;  // with mean 1
+    for (std::size_t i = 0; i <= freedom; ++i) differences.push_back(double(i) - double(freedom) / 2 + 1);
+    const double sd = sample_sd(differences);
+    CHECK(*paired_effect_size(differences) * sd == doctest::Approx(factor).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("student: an effect size needs three differences with a spread") {
+  CHECK(!paired_effect_size(std::vector<double>{1, 2}));
+  CHECK(!paired_effect_size(std::vector<double>{2, 2, 2}));
+  CHECK(*paired_effect_size(std::vector<double>{-1, -2, -3}) < 0);
+}
