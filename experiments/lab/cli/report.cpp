@@ -20,6 +20,7 @@
 #include "experiments/lab/pictures/report.h"
 #include "experiments/lab/pictures/vector_file.h"
 #include "experiments/lab/sweep/signals.h"
+#include "experiments/lab/tables/labels.h"
 #include "experiments/lab/tables/sweep_table.h"
 
 namespace normlab {
@@ -71,12 +72,13 @@ struct ReportCommand {
   /// If `live`, the page reloads itself until the results are final.
   Written write(bool live) {
     const ResultStore store = descriptor.store();
-    const Experiment experiment = descriptor.load_staged(store);
+    Experiment experiment = descriptor.load_staged(store);
     const Inputs inputs = descriptor.inputs(&experiment);
     TableOptions shown = table;
     shown.lr_sensitivity = false;
-    const TableModel model = sweep_table_model(experiment, store, shown);
+    const TableModel model = with_labels(sweep_table_model(experiment, store, shown));
     const std::optional<TableModel> rates = rates_table(experiment, store);
+    show_labels(experiment);
     const ExperimentCurves read =
         read_curves(experiment, store, curves.empty() ? default_curves(model.metric) : curves);
     const bool finished = !experiment.more_to_come && has_ended(experiment, store);
@@ -106,7 +108,7 @@ struct ReportCommand {
     options.detect = options.equivalent = std::nullopt;
     options.bootstrap = false;
     options.to_match = TableMatch::off;
-    return sweep_table_model(experiment, store, options);
+    return with_labels(sweep_table_model(experiment, store, options));
   }
 
   /// Each figure, or those of --only, with its numbers.
@@ -117,12 +119,13 @@ struct ReportCommand {
       if (std::find(words.begin(), words.end(), word) == words.end())
         throw InputError("--only: " + unknown_key(word, words));
     const ResultStore store = descriptor.store();
-    const Experiment experiment = descriptor.load_staged(store);
+    Experiment experiment = descriptor.load_staged(store);
     const Inputs inputs = descriptor.inputs(&experiment);
-    TableModel model = sweep_table_model(experiment, store, table);
+    TableModel model = with_labels(sweep_table_model(experiment, store, table));
     if (!rows.empty()) choose_rows(model, rows, RowWords::of_this_table);
     if (!limits.empty() && (limits.size() != 2 || !(limits[0] < limits[1])))
       throw InputError("--xlim: expects the least and the greatest value, such as 0,100");
+    show_labels(experiment);
     const ExperimentCurves read = read_curves(experiment, store, {});
     const FigureInput input{experiment, model, read.trials, std::size_t(steps), sites, colour, overlay};
     for (const CurveProblem& problem : read.problems) tell("{}\n", problem.text());
@@ -150,7 +153,7 @@ struct ReportCommand {
     if (figure.draw) {
       charts = draw_figure(figure, input);
     } else if (std::count(experiment.axes.begin(), experiment.axes.end(), "train.optimizer.lr") > 0) {
-      TableModel rates = sweep_table_model(experiment, store, with_rates);
+      TableModel rates = with_labels(sweep_table_model(experiment, store, with_rates));
       if (!rows.empty()) choose_rows(rates, rows, RowWords::of_any_table);
       if (Chart chart = rates_chart(rates); !chart.panels.empty()) charts = {std::move(chart)};
     }

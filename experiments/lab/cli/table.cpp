@@ -19,7 +19,7 @@ struct TableCommand {
   DescriptorOptions descriptor;
   TableOptions options;
   TableFormat format = TableFormat::text;
-  TableLayout layout{.width = text_columns(), .caption = {}, .label = {}};
+  TableLayout layout{.width = text_columns()};
   bool no_footer = false;
   Option last{};
   std::string other_settings;  // note on trials that ran with different settings
@@ -51,6 +51,10 @@ struct TableCommand {
     if (no_footer) table.footer.clear();
     if (format != TableFormat::latex && !(layout.caption + layout.label).empty())
       throw InputError("--caption, --label: need --format latex");
+    if (format != TableFormat::latex && layout.wide) throw InputError("--wide: needs --format latex");
+    if (options.bold != TableBold::none && format != TableFormat::latex && format != TableFormat::markdown &&
+        format != TableFormat::html)
+      throw InputError("--bold: needs --format latex, markdown or html");
     const std::string text = render_table(table, format, layout);
     if (format == TableFormat::text || format == TableFormat::markdown)
       print_text("{}", text);
@@ -61,6 +65,25 @@ struct TableCommand {
     return static_cast<int>(table.outcome);
   }
 };
+
+void add_paper(Command& command, TableOptions& options) {
+  command
+      .add_option("--columns", options.columns,
+                  "columns to add, separated by commas: params and macs of the network; seconds, images_per_second and "
+                  "peak_mb of its runs, where results record them")
+      .comma_separated()
+      .one_each();
+  command.add_words("--sd", options.sd,
+                    "show the standard deviation over seeds in a column of its own (beside), or after the ± (instead)",
+                    {"beside", "instead"});
+  command.add_flag("--effect-size", options.effect_size,
+                   "add each gain over the standard deviation of its paired differences, corrected for few seeds");
+  command.add_words("--pairs", options.pairs, "all: compare every two rows of a strip, and list the pairs", {"all"});
+  command.add_flag("--letters", options.letters,
+                   "with --pairs all: list the rows, and give those that cannot be told apart a common letter");
+  command.add_words("--bold", options.bold,
+                    "best: latex, markdown, html: set the best mean of the rows that are compared in bold", {"best"});
+}
 
 void add_layout(Command& command, TableCommand& table) {
   TableOptions& options = table.options;
@@ -75,6 +98,7 @@ void add_layout(Command& command, TableCommand& table) {
     constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_./+ ";
     return label.find_first_not_of(kPlain) == label.npos ? "" : "may have only letters, digits, spaces and : - _ . / +";
   });
+  command.add_flag("--wide", table.layout.wide, "latex: a table over both columns of the page (table*)");
   command.add_flag("--no-footer", table.no_footer, "omit the notes below the table");
 }
 
@@ -91,6 +115,7 @@ void add_table(Command& app) {
   add_row_choice(command, table.options);
   add_layout(command, table);
   add_statistics(command, table.options);
+  add_paper(command, table.options);
   command.footer(
       "Exit code 2 after the table: some results cannot be read. 3: because of the machine. Standard error names them.");
   command.examples(

@@ -76,8 +76,9 @@ struct GridRow {
 
 struct GridRows {
   std::vector<GridRow> rows;
-  std::size_t duplicates = 0;         // as in Experiment
-  std::vector<std::string> repeated;  // as in Experiment
+  std::size_t duplicates = 0;                   // as in Experiment
+  std::vector<std::string> repeated;            // as in Experiment
+  std::map<std::string, std::string> labels{};  // as in Experiment
 };
 
 /// A path in a descriptor is relative to that file, and one of `--set` to the current folder.

@@ -44,6 +44,7 @@ void add_rows(Design design, GridRows found, Experiment& out) {
   out.axes = design.paths;
   out.groups = groups_of(design.benchmarks);
   out.duplicates = found.duplicates;
+  out.labels = found.labels;
   out.repeated_rows = std::move(found.repeated);
   constexpr std::size_t kNamed = 10;
   if (const std::size_t all = out.repeated_rows.size(); all > kNamed) {

@@ -113,8 +113,9 @@ struct Experiment {
   std::string stem;                          // of the file's name; names the results folder
   std::vector<std::filesystem::path> files;  // the descriptor and the files it extends
   WholeDescriptor whole;
-  std::vector<std::string> axes;       // paths, in order of first appearance
-  std::vector<BenchmarkGroup> groups;  // of "benchmarks"; empty without groups
+  std::vector<std::string> axes;                // paths, in order of first appearance
+  std::vector<BenchmarkGroup> groups;           // of "benchmarks"; empty without groups
+  std::map<std::string, std::string> labels{};  // names of rows, values of axes and metrics -> what to show
   std::vector<Cell> rows;
   std::vector<Trial> trials;  // by row: its tuning trials, then its seeds in order; then the trials they start from
   CheckpointConfig checkpoint;

@@ -1,6 +1,7 @@
 // From the grids of a descriptor to its rows.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "core/error.h"
@@ -8,6 +9,7 @@
 #include "experiments/lab/base/suggest.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/design.h"
+#include "experiments/lab/descriptor/metric_names.h"
 #include "experiments/lab/descriptor/sweep.h"
 
 namespace normlab {
@@ -153,6 +155,31 @@ void mark_apart(const Design& design, std::vector<GridRow>& rows, Problems& prob
   problems.throw_if_any_or_unused();
 }
 
+/// The names that "labels" show, each once.
+void read_labels(const Design& design, const std::vector<GridRow>& rows, Problems& problems,
+                 std::map<std::string, std::string>& labels) {
+  const JsonMember* const given = design.root.find("labels");
+  if (given == nullptr) return;
+  if (!given->value.is_object()) problems.add(given->value.at, "expected an object, got " + describe(given->value));
+  std::set<std::string> names, shown;
+  for (const GridRow& row : rows) {
+    names.insert(row.cell.label);
+    for (const auto& [axis, value] : row.cell.axes) names.insert(value);
+  }
+  std::vector<std::string_view> candidates(names.begin(), names.end());
+  candidates.insert(candidates.end(), {"eval/accuracy", "eval/loss", "eval/miou", "train/loss"});
+  for (const JsonMember& member : given->value.members) {
+    if (!member.value.is_string() || member.value.text.empty())
+      problems.add(member.value.at, "expected a name to show, got " + describe(member.value));
+    else if (!shown.insert(member.value.text).second)
+      problems.add(member.value.at, concat("\"", member.value.text, "\" is shown for another name too"));
+    if (!names.contains(member.key) && !is_metric(member.key))
+      problems.add(member.key_at, unknown_word("row or metric", member.key, candidates));
+    labels[member.key] = member.value.text;
+  }
+  problems.throw_if_any_or_unused();
+}
+
 }  // namespace
 
 bool matches(const AxisLabels& values, const AxisLabels& wanted) {
@@ -197,6 +224,7 @@ GridRows read_rows(Design& design, StartSources& starts, Problems& problems) {
     for (const bool joint : {false, true}) match_baselines(design, fixed_paths(design, joint), !joint, out.rows);
   match_whole_rows(design, out.rows);
   mark_apart(design, out.rows, problems);
+  read_labels(design, out.rows, problems, out.labels);
   return out;
 }
 

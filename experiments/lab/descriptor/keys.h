@@ -110,6 +110,9 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
     {"apart", "list",
      "rows that you expect to be noisier than others, by name or as {\"axis\": value}: the intervals of their gains "
      "rest on their own runs alone; decide before you train; changes no result"},
+    {"labels", "object",
+     "names that tables, figures and reports show instead, as {\"pre_pre\": \"Pre-LN\", \"eval/accuracy\": \"Top-1\"}: "
+     "of rows, of values of axes, and of metrics; changes no result"},
 };
 
 inline constexpr std::int64_t kConfigSchema = 1;  // raised whenever a default or a meaning changes

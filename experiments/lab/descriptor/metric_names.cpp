@@ -25,6 +25,16 @@ MetricName parts_of_metric(std::string_view metric) {
   return {metric.substr(0, slash), measured};
 }
 
+bool is_metric(std::string_view name) {
+  constexpr std::string_view kSlices[] = {"eval", "minival", "train"};
+  constexpr std::string_view kMeasured[] = {"accuracy",       "loss",          "first_loss",  "miou",
+                                            "pixel_accuracy", "image_recall1", "text_recall1"};
+  const auto [slice, measured] = parts_of_metric(name);
+  if (std::find(std::begin(kSlices), std::end(kSlices), slice) == std::end(kSlices)) return false;
+  return std::find(std::begin(kMeasured), std::end(kMeasured), measured) != std::end(kMeasured) || requested_by(name) ||
+         (measured.ends_with("shot_accuracy") && measured.find_first_not_of("0123456789") == measured.find("shot_"));
+}
+
 std::optional<EvalMetric> requested_by(std::string_view metric) {
   const std::string_view measured = parts_of_metric(metric).measured;
   if (measured.starts_with(kClassAccuracy)) return EvalMetric::per_class;

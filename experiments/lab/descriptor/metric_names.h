@@ -29,6 +29,8 @@ struct MetricName {
   std::string_view slice, measured;
 };
 MetricName parts_of_metric(std::string_view metric);
+/// Whether a training or an evaluation measures a number of this name, such as "eval/5shot_accuracy".
+bool is_metric(std::string_view name);
 /// The setting in "eval.metrics" that measures this metric; none for metrics that are always measured.
 std::optional<EvalMetric> requested_by(std::string_view metric);
 /// What the evaluations of a trial measure on request: eval.metrics, and what its early stopping looks at.

@@ -98,6 +98,7 @@ JsonNode top_level_schemas() {
   listed.add("additionalProperties", object({{"not", type("object")}}));
   JsonNode listed_without_seeds = listed;
   listed_without_seeds.add("propertyNames", object({{"not", object({{"const", "seeds"}})}}));
+  const JsonNode labels = object({{"type", "object"}, {"additionalProperties", Form<std::string>::schema(kNotEmpty)}});
   JsonNode stages = list_of(Form<TuneStage>::schema({}));
   stages.add("minItems", 1);
   return object({{"extends", std::move(extends)},
@@ -113,6 +114,7 @@ JsonNode top_level_schemas() {
                  {"sweep", if_type("array", list_of(listed), listed_without_seeds)},
                  {"exclude", list_of(reference("choice"))},
                  {"apart", list_of(if_type("object", reference("choice"), type("string")))},
+                 {"labels", labels},
                  {"seeds", if_type("object", Form<TwoStageSeeds>::schema({}), reference("seeds"))},
                  {"tune", std::move(stages)},
                  {"baseline", reference("choice")},

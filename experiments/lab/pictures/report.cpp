@@ -132,10 +132,10 @@ Chart strip_chart(const TableModel& table, bool gains) {
   Chart chart;
   chart.kind = gains ? ChartKind::gains : ChartKind::values;
   chart.name = gains ? "gains" : "values";
-  chart.title = gains ? "Gains over the baseline in " + table.metric : table.metric + " of each row";
-  chart.quantity = table.metric;
+  chart.title = gains ? "Gains over the baseline in " + table.shown_metric() : table.shown_metric() + " of each row";
+  chart.quantity = table.shown_metric();
   const std::string unit = table.unit == "%" && gains ? "percentage points" : table.unit;
-  chart.across_name = (gains ? "gain in " : "") + table.metric + (unit.empty() ? "" : " [" + unit + "]");
+  chart.across_name = (gains ? "gain in " : "") + table.shown_metric() + (unit.empty() ? "" : " [" + unit + "]");
   bool intervals = false;
   const auto add_strip = [&](const std::string& heading, const std::string& zero, auto&& belongs) {
     ChartPanel strip{heading, zero};

@@ -41,6 +41,7 @@ struct FoundTrial {
   std::string sites;                // the complete placement as text
   bool built_in = false;            // the program's placement of that name
   bool varied = false;              // the plan changes it further, so the name is not the full description
+  std::string experiment, row;      // names of the plans that list it, and of its row there
   std::string start_row;            // id, with seed 0, of the trial that this one starts from if both have one seed
   std::vector<std::string> values;  // of the axes
 };
@@ -63,7 +64,7 @@ class FolderReader {
  public:
   FoundTrial read(const std::filesystem::path& path) {
     const TrialFolder folder(path);
-    FoundTrial trial{folder, read_trial_config(folder), {}, {}, {}, false, false, {}, {}};
+    FoundTrial trial{folder, read_trial_config(folder), {}, {}, {}, false, false, {}, {}, {}, {}};
     trial.start_row = start_row_of(path.parent_path(), trial.config);
     // Serialised again, so that older trials show newer settings at their defaults.
     nlohmann::json json = parse_strict_json(full_json(trial.config), (path / "config.json").string());
@@ -75,27 +76,41 @@ class FolderReader {
     if (added) known->second = placement_name(trial.config.model);
     trial.placement = known->second;
     trial.built_in = !trial.placement.empty();
-    if (!trial.built_in) name_by_plan(path, trial);
+    read_plan(path, trial);
     return trial;
   }
 
  private:
-  void name_by_plan(const std::filesystem::path& path, FoundTrial& trial) {
+  struct Planned {
+    std::string experiment, row;
+    Settings axes;
+  };
+
+  void read_plan(const std::filesystem::path& path, FoundTrial& trial) {
     if (path.parent_path().filename() != "trials") return;  // copied from elsewhere, without a plan
     const auto [plans, added] = planned_.try_emplace(path.parent_path().parent_path());
     if (added)
       for (PlanFile& plan : read_plan_files(ResultStore(plans->first)))
-        for (PlannedTrial& planned : plan.trials) plans->second.try_emplace(planned.id, std::move(planned.axes));
-    const auto axes = plans->second.find(path.filename().string());
-    if (axes == plans->second.end()) return;
-    for (const auto& [axis, label] : axes->second) {
+        for (PlannedTrial& planned : plan.trials) {
+          Planned known{plan.stem, planned.row, std::move(planned.axes)};
+          const auto [place, is_new] = plans->second.try_emplace(planned.id, std::move(known));
+          if (is_new || place->second.experiment == plan.stem) continue;
+          place->second.experiment += ", " + plan.stem;
+          if (place->second.row != planned.row) place->second.row += ", " + planned.row;
+        }
+    const auto found = plans->second.find(path.filename().string());
+    if (found == plans->second.end()) return;
+    trial.experiment = found->second.experiment;
+    trial.row = found->second.row;
+    if (trial.built_in) return;
+    for (const auto& [axis, label] : found->second.axes) {
       if (axis == kPlacement) trial.placement = label;
       trial.varied = trial.varied || axis.starts_with(std::string(kPlacement) + ".");
     }
   }
 
-  std::map<std::string, std::string> names_;                                  // by placement
-  std::map<std::filesystem::path, std::map<std::string, Settings>> planned_;  // axes by results folder and trial
+  std::map<std::string, std::string> names_;                                 // by placement
+  std::map<std::filesystem::path, std::map<std::string, Planned>> planned_;  // by results folder and trial
 };
 
 std::string value_at(const Settings& settings, const std::string& path) {
@@ -195,8 +210,32 @@ TableRow trial_row(const FoundTrial& trial, const TableInput& input, const std::
     if (!trial.values[a].empty()) parts.push_back(axis_name(input.axes, a) + "=" + trial.values[a]);
   row.label = parts.empty() ? trial.placement : joined(parts, ", ");
   row.axes = trial.values;
+  row.experiment = trial.experiment;
+  row.name = trial.row;
   row.chance = chance_of(metric, trial.config.model);
+  set_cost(row, trial.config.model);
   return row;
+}
+
+/// "All rows: dataset.name gratings, model.depth 2, ...": the settings that are not at their default, and equal in all.
+std::string shared_settings(const std::vector<FoundTrial>& trials, const std::set<std::string>& differing) {
+  Settings shared;
+  for (const FoundTrial& trial : trials) {
+    nlohmann::json changes = parse_strict_json(canonical_json(trial.config), trial.folder.path().string());
+    changes.erase("seed");
+    if (changes.contains("model")) changes["model"].erase("placement");
+    Settings own;
+    flatten(changes, "", own);
+    own[kPlacement] = value_at(trial.settings, kPlacement);
+    if (&trial == &trials.front())
+      shared = own;
+    else
+      std::erase_if(shared, [&](const auto& setting) { return value_at(own, setting.first) != setting.second; });
+  }
+  std::vector<std::string> parts;
+  for (const auto& [path, value] : shared)
+    if (!differing.contains(path) && path != "schema") parts.push_back(path + " " + value);
+  return parts.empty() ? "" : "All rows: " + joined(parts, ", ") + ".";
 }
 
 }  // namespace
@@ -230,6 +269,12 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
       if (value_at(trial.settings, path) != value_at(trials.front().settings, path)) differing.insert(path);
   input.axes.assign(differing.begin(), differing.end());
 
+  const auto of_first = [&](const FoundTrial& trial) { return trial.experiment == trials.front().experiment; };
+  if (!trials.empty() && !trials.front().experiment.empty() && std::all_of(trials.begin(), trials.end(), of_first))
+    input.remarks.push_back("All rows are of the experiment " + trials.front().experiment + ".");
+  if (!trials.empty())
+    if (std::string shared = shared_settings(trials, differing); !shared.empty())
+      input.remarks.push_back(std::move(shared));
   set_unit(input, options.metric);
   for (FoundTrial& trial : trials)
     for (const std::string& path : input.axes) trial.values.push_back(value_at(trial.settings, path));

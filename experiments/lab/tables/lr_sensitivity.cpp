@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/descriptor/sweep.h"
+#include "experiments/lab/tables/row_columns.h"
 #include "experiments/lab/tables/table_filter.h"
 #include "experiments/lab/tables/table_parts.h"
 #include "experiments/lab/trials/trial_result.h"
@@ -43,6 +44,9 @@ class Collapse {
     plain.detect = plain.equivalent = std::nullopt;
     plain.lr_sensitivity = false;
     plain.order = "";
+    plain.columns = {};
+    plain.pairs = TablePairs::none;
+    plain.letters = false;
     by_rate_ = table_model(swept, plain);
     learned_ = options.learned;
     lower_ = lower_is_better(options.metric);
@@ -54,6 +58,7 @@ class Collapse {
     TableInput out;
     out.about = swept_.about;
     out.name = swept_.name;
+    out.labels = swept_.labels;
     out.axes = without_rate(swept_.axes);
     out.unit = "";
     out.scale = 1;
@@ -156,6 +161,7 @@ class Collapse {
         if (std::find(seeds.begin(), seeds.end(), run.seed) == seeds.end()) seeds.push_back(run.seed);
     }
     for (const std::uint64_t seed : seeds) row.seeds.push_back(seed_of(group, seed, row.rates));
+    take_common_cost(row, swept_.rows, group);
     set_best(group, row);
     add_remarks(group, row);
     return row;

@@ -38,7 +38,11 @@ TableRow row_of(const Experiment& experiment, const Cell& cell, const std::strin
       if (axis == path) value = label;
     row.axes.push_back(std::move(value));
   }
-  if (!cell.trials.empty()) row.chance = chance_of(metric, experiment.trials[cell.trials.front()].config.model);
+  if (!cell.trials.empty()) {
+    const ModelConfig& model = experiment.trials[cell.trials.front()].config.model;
+    row.chance = chance_of(metric, model);
+    set_cost(row, model);
+  }
   for (const TunedValue& value : cell.chosen) row.remarks.push_back(chosen_words(value));
   if (cell.trials.empty()) row.remarks.push_back("being tuned");
   return row;
@@ -76,6 +80,7 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
   input.about = experiment.about;
   input.name = experiment.stem;
   input.axes = experiment.axes;
+  input.labels = experiment.labels;
   set_unit(input, options.metric);
   SeedReader reader(options);
   for (const Cell& cell : experiment.rows) {

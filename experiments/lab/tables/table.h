@@ -20,12 +20,14 @@ inline constexpr std::size_t kTableWidth = 80;
 /// Options of single formats.
 struct TableLayout {
   std::size_t width = kTableWidth;  // text: number of columns
-  std::string caption, label;       // latex: for a table environment around the tabular, added if either is set
+  std::string caption{}, label{};   // latex: for a table environment around the tabular, added if either is set
+  bool wide = false;                // latex: that environment spans both columns of a page
 };
 
 /// - text: at most `width` columns wide. Long labels, headings and notes wrap; columns that do not fit side by side go
 ///   into blocks below each other. The other formats have any width.
-/// - latex: a tabular in the style of the package booktabs, with the footer below.
+/// - latex: a tabular in the style of the package booktabs, numbers in columns of siunitx, with the footer below; a
+///   longtable beyond a page. A count of seeds that all cells share, and notes, are said below it only.
 /// - html: one <table> with <caption>, <tfoot>, scopes, data-sort (the full number) and data-rows (indices in the
 ///   plan).
 /// - csv (RFC 4180): only the rows, with each part of a cell in its own column.
@@ -36,7 +38,7 @@ std::string render_table(const TableModel& model, TableFormat format, const Tabl
 
 std::string render_table_text(const TableModel& model, std::size_t width);
 std::string render_table_markdown(const TableModel& model);
-std::string render_table_latex(const TableModel& model, const std::string& caption, const std::string& label);
+std::string render_table_latex(const TableModel& model, const TableLayout& layout);
 std::string render_table_html(const TableModel& model);
 std::string render_table_csv(const TableModel& model);
 std::string render_table_json(const TableModel& model);

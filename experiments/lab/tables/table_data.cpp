@@ -7,6 +7,7 @@
 #include <set>
 
 #include "experiments/lab/base/text_layout.h"
+#include "experiments/lab/tables/labels.h"
 #include "experiments/lab/tables/markup.h"
 #include "experiments/lab/tables/table.h"
 
@@ -28,15 +29,43 @@ bool is_pivot(const TableModel& model) {
                      [](const TableColumn& column) { return column.key.starts_with("col:"); });
 }
 
+bool is_row_column(const TableModel& model, const TableColumn& column) {
+  return std::find(model.row_columns.begin(), model.row_columns.end(), column.key) != model.row_columns.end();
+}
+
+bool lists_pairs(const TableModel& model) {
+  return std::any_of(model.columns.begin(), model.columns.end(),
+                     [](const TableColumn& column) { return column.key == "difference"; });
+}
+
+std::string label_of_plan(const TableModel& model, std::size_t plan_index) {
+  const auto is = [&](const TableLine& line) { return line.plan_index == plan_index; };
+  return std::find_if(model.lines.begin(), model.lines.end(), is)->label;
+}
+
+std::string csv_pairs(const TableModel& model) {
+  std::string text = csv_line({"row", "other", "difference", "half_width", "low", "high", "pairs", "p", "differs"});
+  for (const TablePair& pair : model.pairs)
+    text +=
+        csv_line({label_of_plan(model, pair.row), label_of_plan(model, pair.other), full(pair.difference),
+                  full(pair.half_width), full(pair.low), full(pair.high), fmt::format("{}", pair.pairs), full(pair.p),
+                  !pair.low.value ? ""
+                  : pair.differs  ? "yes"
+                                  : "no"});
+  return text;
+}
+
 /// Gives each value, half width and tail its own column.
 std::string csv_pivot(const TableModel& model) {
   std::vector<std::string> headings;
   for (const TableColumn& column : model.columns) {
-    headings.push_back(column.heading);
-    if (column.kind != ColumnKind::number) continue;
-    headings.push_back(column.heading + " half_width");
+    headings.push_back(is_row_column(model, column) ? column.key : column.heading);
+    if (column.kind != ColumnKind::number || is_row_column(model, column)) continue;
+    headings.push_back(column.heading + " " + column.half_width);
     headings.push_back(column.heading + " n, marks");
   }
+  const bool labelled = !model.labels.empty();
+  if (labelled) headings.push_back("label");
   std::string text = csv_line(headings);
   for (const TableGridRow& row : model.grid) {
     std::vector<std::string> cells;
@@ -44,9 +73,15 @@ std::string csv_pivot(const TableModel& model) {
       const TableCell& cell = row.cells[c];
       const bool number = model.columns[c].kind == ColumnKind::number;
       cells.push_back(number && cell.sort && !cell.value.empty() ? full(cell.sort) : cell.value);
-      if (!number) continue;
+      if (!number || is_row_column(model, model.columns[c])) continue;
       cells.push_back(full(cell.half_width_full));
       cells.push_back(row.cells[c].tail);
+    }
+    if (labelled) {
+      std::vector<std::string> names;
+      for (std::size_t c = 0; c < row.cells.size(); ++c)
+        if (model.columns[c].kind == ColumnKind::label) names.push_back(shown_name(row.cells[c].value, model.labels));
+      cells.push_back(joined(names, ", "));
     }
     text += csv_line(cells);
   }
@@ -74,10 +109,17 @@ std::string csv_lines(const TableModel& model) {
   const bool match = !model.match_heading.empty();
   const bool external = any([](const TableLine& line) { return !line.external.empty(); });
   const bool best = !model.best_heading.empty();
+  const bool sd = any([](const TableLine& line) { return line.sd.value.has_value(); });
+  const bool effects = any([](const TableLine& line) { return line.effect_size.value.has_value(); });
+  const bool letters = any([](const TableLine& line) { return !line.letters.empty(); });
   const bool images = any([](const TableLine& line) { return !images_of(line).empty(); });
   const bool guesses = any([&](const TableLine& line) { return !guess_of(line, model.scale).empty(); });
-  std::vector<std::string> headings = model.axes;
-  if (headings.empty()) headings.push_back("row");
+  const bool named = any([](const TableLine& line) { return !line.name.empty(); });
+  std::vector<std::string> headings;
+  if (named) headings = {"experiment", "name"};
+  headings.insert(headings.end(), model.axes.begin(), model.axes.end());
+  if (model.axes.empty()) headings.push_back("row");
+  if (!model.labels.empty()) headings.push_back("label");
   if (best) headings.insert(headings.end(), {model.best_heading, "best_half_width", "best_n", "best_rate", "rates"});
   headings.insert(headings.end(), {model.metric_heading(), "half_width", "n", "planned", "gain", "gain_half_width",
                                    "gain_low", "gain_high", "pairs", "p", "differs"});
@@ -87,11 +129,17 @@ std::string csv_lines(const TableModel& model) {
   if (external) headings.push_back("external");
   if (images) headings.push_back("images");
   if (guesses) headings.push_back("guess");
+  for (const auto& [shown, heading] : {std::pair{sd, "sd"}, {effects, "effect_size"}, {letters, "letters"}})
+    if (shown) headings.push_back(heading);
+  headings.insert(headings.end(), model.row_columns.begin(), model.row_columns.end());
   headings.push_back("notes");
   std::string text = csv_line(headings);
   for (const TableLine& line : model.lines) {
-    std::vector<std::string> cells = line.axes;
-    if (cells.empty()) cells.push_back(line.label);
+    std::vector<std::string> cells;
+    if (named) cells = {line.experiment, line.name};
+    cells.insert(cells.end(), line.axes.begin(), line.axes.end());
+    if (line.axes.empty()) cells.push_back(line.label);
+    if (!model.labels.empty()) cells.push_back(shown_name(line.label, model.labels));
     if (best)
       cells.insert(cells.end(), {full(line.best.mean), full(line.best.half_width), fmt::format("{}", line.best.n),
                                  line.best.rate, fmt::format("{}", line.rates.size())});
@@ -110,6 +158,10 @@ std::string csv_lines(const TableModel& model) {
     if (external) cells.push_back(line.external);
     if (images) cells.push_back(images_of(line));
     if (guesses) cells.push_back(guess_of(line, model.scale));
+    if (sd) cells.push_back(full(line.sd));
+    if (effects) cells.push_back(full(line.effect_size));
+    if (letters) cells.push_back(line.letters);
+    for (const Figure& measured : line.measured) cells.push_back(full(measured));
     cells.push_back(joined(line.notes, ", "));
     text += csv_line(cells);
   }
@@ -120,6 +172,12 @@ using Json = nlohmann::ordered_json;
 
 Json in_full(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(); }
 Json in_full(const Figure& figure) { return in_full(figure.value); }
+
+/// Counts without a fraction.
+Json whole_or_full(const Figure& figure) {
+  return figure.value && *figure.value == std::floor(*figure.value) ? Json(std::int64_t(*figure.value))
+                                                                    : in_full(figure);
+}
 
 /// The value of an axis with its type: true, 0.001, "pre_pre"; null if the row has none.
 Json typed(const std::string& value) {
@@ -163,6 +221,8 @@ Json line_json(const TableModel& model, const TableLine& line) {
   if (!line.has_runs())
     for (Json& seed : seeds) seed.erase("trial");
   Json row{{"row", line.label}, {"axes", std::move(axes)}, {"baseline", line.is_baseline}, {"strip", line.strip}};
+  if (!model.labels.empty()) row["label"] = shown_name(line.label, model.labels);
+  if (!line.name.empty()) row["experiment"] = line.experiment, row["name"] = line.name;
   row["mean"] = in_full(line.mean);
   row["half_width"] = in_full(line.half_width);
   row["n"] = line.n;
@@ -185,6 +245,11 @@ Json line_json(const TableModel& model, const TableLine& line) {
                     {"pairs", line.match.pairs}};
   if (!line.external.empty()) row["external"] = line.external;
   if (line.same_named) row["compared_with"] = *line.same_named;
+  if (line.sd.value) row["sd"] = in_full(line.sd);
+  if (line.effect_size.value) row["effect_size"] = in_full(line.effect_size);
+  if (!line.letters.empty()) row["letters"] = line.letters;
+  if (line.is_best) row["best_mean"] = true;
+  for (std::size_t c = 0; c < line.measured.size(); ++c) row[model.row_columns[c]] = whole_or_full(line.measured[c]);
   row["notes"] = line.notes;
   row["seeds"] = std::move(seeds);
   if (!line.mean_of.empty()) row["mean_of"] = line.mean_of.size();
@@ -199,7 +264,9 @@ Json line_json(const TableModel& model, const TableLine& line) {
 
 }  // namespace
 
-std::string render_table_csv(const TableModel& model) { return is_pivot(model) ? csv_pivot(model) : csv_lines(model); }
+std::string render_table_csv(const TableModel& model) {
+  return lists_pairs(model) ? csv_pairs(model) : is_pivot(model) ? csv_pivot(model) : csv_lines(model);
+}
 
 std::string render_table_json(const TableModel& model) {
   Json rows = Json::array(), strips = Json::array(), grid = Json::array();
@@ -225,6 +292,21 @@ std::string render_table_json(const TableModel& model) {
     json["columns"] = std::move(headings);
     json["grid"] = std::move(grid);
   }
+  if (!model.pairs.empty()) {
+    Json pairs = Json::array();
+    for (const TablePair& pair : model.pairs)
+      pairs.push_back({{"row", label_of_plan(model, pair.row)},
+                       {"other", label_of_plan(model, pair.other)},
+                       {"difference", in_full(pair.difference)},
+                       {"half_width", in_full(pair.half_width)},
+                       {"low", in_full(pair.low)},
+                       {"high", in_full(pair.high)},
+                       {"pairs", pair.pairs},
+                       {"p", in_full(pair.p)},
+                       {"differs", pair.differs}});
+    json["pairs"] = std::move(pairs);
+  }
+  if (!model.labels.empty()) json["metric_label"] = model.shown_metric();
   if (!model.best_heading.empty()) json["best"] = model.best_heading;
   if (!model.match_heading.empty()) json["match"] = model.match_heading;
   json["footer"] = std::move(sentences);

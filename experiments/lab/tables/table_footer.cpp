@@ -33,8 +33,10 @@ class Footer {
     for (TableSentence& sentence : guessing_sentences(facts_.input, options_, lines_))
       sentences_.push_back(std::move(sentence));
     jpeg_copies();
-    gains();
-    power();
+    if (!lists_pairs()) {
+      gains();
+      power();
+    }
     counted_runs();
     for (const std::string& remark : facts_.input.remarks) add("remark", remark);
     other_versions();
@@ -95,6 +97,8 @@ class Footer {
     return fmt::format("{} to {}, by strip,", low->text, high->text);
   }
 
+  bool lists_pairs() const { return options_.pairs == TablePairs::all && !options_.letters; }
+
   std::size_t compared_rows() const {
     std::size_t rows = 0;
     for (const ManyToOne& strip : comparisons_) rows += strip.compared;
@@ -126,16 +130,24 @@ class Footer {
   void values() {
     const auto shown = std::find_if(lines_.begin(), lines_.end(),
                                     [](const TableLine& line) { return line.half_width.value.has_value(); });
-    if (shown != lines_.end())
+    const std::string_view last = options_.select == TableSelect::last ? "; last evaluation" : "";
+    if (lists_pairs()) {
+      add("interval", fmt::format("Differences of {}{}.", options_.metric, last));
+    } else if (shown != lines_.end() && options_.sd == TableSd::instead) {
       add("interval",
-          fmt::format("±{} ({}): 95% t interval of the mean of {} seeds{}.", shown->half_width.text, shown->count,
-                      shown->n, options_.select == TableSelect::last ? "; last evaluation" : ""));
+          fmt::format("±{} ({}): standard deviation of the values of {} seeds, over n - 1; it is no interval "
+                      "of the mean{}.",
+                      shown->sd.text, shown->count, shown->n, last));
+    } else if (shown != lines_.end())
+      add("interval", fmt::format("±{} ({}): 95% t interval of the mean of {} seeds{}.", shown->half_width.text,
+                                  shown->count, shown->n, last));
     else if (any([](const TableLine& line) { return line.mean.value.has_value(); }))
       add("interval", !any([](const TableLine& line) { return line.n > 1; })
                           ? "One seed has no interval: no ± is shown, and no difference can be told from chance."
                       : facts_.input.first_stage.empty()
                           ? "Runs that count as guessing have no spread, so no ± is shown."
                           : "The seeds of the first stage show no noise, so no ± is shown.");
+    if (options_.sd == TableSd::beside) add("sd", "sd: standard deviation of the values of a row's seeds, over n - 1.");
     if (!facts_.input.definition.empty())
       add("selection", facts_.input.definition);
     else if (options_.select == TableSelect::best_minival)
@@ -159,6 +171,10 @@ class Footer {
     add("gain", fmt::format("{}: paired by seed; {}; * leaves out 0.", what,
                             compared_rows() == 1 ? "± is a 95% paired t interval"
                                                  : fmt::format("{} hold with {}", whole, probability())));
+    if (options_.effect_size)
+      add("effect_size",
+          "Effect size: the mean of a row's paired differences over their standard deviation (Cohen's d_z), times Hedges' "
+          "(1981) exact factor for small samples; from the row's own runs, so with few seeds it is very uncertain.");
     std::vector<std::string> apart;
     for (const TableLine& line : lines_)
       if (line.procedure == kOwnNoise && compared_rows() > 1) apart.push_back(line.label);

@@ -7,6 +7,7 @@
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/descriptor/keys.h"
 #include "experiments/lab/descriptor/sweep.h"
+#include "experiments/lab/tables/row_columns.h"
 
 namespace normlab {
 namespace {
@@ -73,6 +74,7 @@ class BenchmarkMeans {
     }
     if (!absent.empty()) mean.remarks.push_back("without " + joined(absent, ", "));
     add_seeds(mean);
+    take_common_cost(mean, input_.rows, mean.mean_of);
     for (const std::size_t r : mean.mean_of) mean.apart = mean.apart || input_.rows[r].apart;
     double chance = 0;
     for (const std::size_t r : mean.mean_of)

@@ -8,6 +8,7 @@
 
 #include "experiments/lab/statistics/stein.h"
 #include "experiments/lab/tables/external_rows.h"
+#include "experiments/lab/tables/row_columns.h"
 #include "experiments/lab/tables/table_filter.h"
 #include "experiments/lab/tables/table_parts.h"
 
@@ -45,6 +46,8 @@ class ModelBuilder {
     std::vector<std::string> test_set;
     if (options_.bootstrap) test_set = judge_test_set(lines_, input_.scale);
     write_figures();
+    PairedRows paired;
+    if (options_.pairs == TablePairs::all) paired = pair_rows();
     environments_ = environments_of(input_.rows);
     for (TableLine& line : lines_) line.notes = notes_of(line, options_, environments_);
 
@@ -56,6 +59,7 @@ class ModelBuilder {
     model_.unit = input_.unit;
     model_.best_heading = input_.best_heading;
     model_.match_heading = input_.match_heading;
+    model_.labels = input_.labels;
     model_.scale = input_.scale;
     for (const TableLine& line : lines_)
       for (const TableSeed& seed : line.seeds)
@@ -72,7 +76,10 @@ class ModelBuilder {
     for (std::string& sentence : test_set) model_.footer.push_back({"images", std::move(sentence)});
     for (TableSentence& sentence : order_sentences(input_, options_, model_.strips, values_))
       model_.footer.push_back(std::move(sentence));
+    for (TableSentence& sentence : paired.sentences) model_.footer.push_back(std::move(sentence));
+    model_.pairs = shown_pairs(paired.pairs, model_.lines);
     lay_out_table(model_, input_.axes, options_);
+    add_row_columns(model_, options_.columns);
     return std::move(model_);
   }
 
@@ -97,8 +104,20 @@ class ModelBuilder {
                       options_.equivalent ? "--equivalent"
                       : match             ? "--to-match"
                                           : "--cells gain"));
-    if (options_.cells == TableCellContent::gain && options_.rows.empty() && options_.cols.empty())
+    const bool grid = !options_.rows.empty() || !options_.cols.empty();
+    if (options_.cells == TableCellContent::gain && !grid)
       throw InputError("--cells gain: needs --rows or --cols, whose cells show the gains");
+    if (options_.letters && options_.pairs == TablePairs::none)
+      throw InputError("--letters: show which pairs of rows differ; add --pairs all");
+    for (const auto& [given, option] : {std::pair{options_.pairs == TablePairs::all, "--pairs all"},
+                                        {options_.effect_size, "--effect-size"},
+                                        {options_.sd == TableSd::beside, "--sd beside"}})
+      if (given && grid)
+        throw InputError(
+            fmt::format("{}: is about single rows, which a grid does not list; leave out --rows and --cols", option));
+    if (options_.pairs == TablePairs::all && !options_.letters && !options_.columns.empty())
+      throw InputError("--columns: are of rows, and --pairs all lists pairs; leave one out, or add --letters");
+    require_row_columns(options_.columns);
     require_positive(options_.detect, "--detect");
     require_positive(options_.equivalent, "--equivalent");
     require_positive(options_.learned, "--learned");
@@ -130,8 +149,16 @@ class ModelBuilder {
       const auto interval = staged_interval(values_[r], first_stage);
       if (!interval) continue;
       line.mean.value = interval->mean;
-      if (measured) line.half_width.value = interval->half_width;
+      if (!measured) continue;
+      line.half_width.value = interval->half_width;
+      if (options_.sd != TableSd::none && line.n > 1) line.sd.value = spread_of(values_[r]);
     }
+  }
+
+  static double spread_of(const SeedValues& values) {
+    std::vector<double> list;
+    for (const auto& [seed, value] : values) list.push_back(value);
+    return sample_sd(list);
   }
 
   /// "variant=Ti/4": the axes whose values all rows of the strip share, but not all rows of the table.
@@ -177,10 +204,21 @@ class ModelBuilder {
     return out;
   }
 
-  void compare() {
+  ManyToOneOptions procedure() const {
     ManyToOneOptions options;
     options.first_stage = input_.first_stage;
     options.level = options_.level;
+    return options;
+  }
+
+  PairedRows pair_rows() {
+    std::vector<StripRow> rows;
+    for (std::size_t r = 0; r < lines_.size(); ++r) rows.push_back(strip_row(r));
+    return compare_pairs(lines_, model_.strips, rows, options_, procedure());
+  }
+
+  void compare() {
+    ManyToOneOptions options = procedure();
     if (options_.family == TableFamily::table && model_.strips.size() > 1)
       for (const TableStrip& strip : model_.strips) options.family_rows += strip.rows.size();
     for (const TableStrip& strip : model_.strips) {
@@ -203,10 +241,14 @@ class ModelBuilder {
     line.partial = (diverged(line) || diverged(lines_[*line.baseline])) && comparison.gain &&
                    options_.diverged == TableDiverged::exclude;
     const SeedValues &values = values_[line.plan_index], &base = values_[*line.baseline];
+    std::vector<double> gains;
     for (TableSeed& seed : line.seeds) {
       const auto own = values.find(seed.seed), other = base.find(seed.seed);
-      if (own != values.end() && other != base.end()) seed.gain = direction_ * (own->second - other->second);
+      if (own == values.end() || other == base.end()) continue;
+      seed.gain = direction_ * (own->second - other->second);
+      gains.push_back(*seed.gain);
     }
+    if (options_.effect_size) line.effect_size.value = paired_effect_size(gains);
     if (!comparison.half_width) return;
     line.procedure = comparison.apart ? kOwnNoise : kSharedNoise;
     line.gain_half_width.value = comparison.half_width;
@@ -231,30 +273,22 @@ class ModelBuilder {
     return narrowest > 0 ? decimals_for(narrowest) : otherwise;
   }
 
-  /// More decimals for a row whose rounded interval would contradict its mark.
-  static int gain_decimals(const TableLine& line, int decimals) {
-    if (!line.gain_half_width.value || line.cut) return decimals;
-    const auto misleads = [&] {
-      const double unit = std::pow(10.0, decimals);
-      const bool holds_zero =
-          std::round(std::abs(*line.gain.value) * unit) <= std::round(*line.gain_half_width.value * unit);
-      return holds_zero == line.differs;
-    };
-    while (decimals < kMaxDecimals && misleads()) ++decimals;
-    return decimals;
-  }
-
   static void write(Figure& figure, int decimals, bool sign = false) {
     if (figure.value) figure.text = sign ? signed_fixed(*figure.value, decimals) : fixed(*figure.value, decimals);
   }
 
   void write_figures() {
-    const int decimals = column_decimals(&TableLine::half_width, input_.scale == 100 ? 2 : 4);
+    const int otherwise = input_.scale == 100 ? 2 : 4,
+              decimals =
+                  column_decimals(options_.sd == TableSd::instead ? &TableLine::sd : &TableLine::half_width, otherwise),
+              sd_decimals = column_decimals(&TableLine::sd, decimals);
     gain_decimals_ = column_decimals(&TableLine::gain_half_width, decimals);
     for (TableLine& line : lines_) {
       write(line.mean, decimals);
       write(line.half_width, decimals);
-      const int gains = gain_decimals(line, gain_decimals_);
+      write(line.sd, sd_decimals);
+      write(line.effect_size, 2, true);
+      const int gains = honest_decimals(line.gain, line.gain_half_width, line.cut, line.differs, gain_decimals_);
       for (Figure* figure : {&line.gain, &line.gain_low, &line.gain_high}) write(*figure, gains, true);
       for (Figure* figure : {&line.gain_half_width, &line.bootstrap_half_width}) write(*figure, gains);
       for (Figure* figure : {&line.p, &line.equivalent_p})
@@ -302,6 +336,17 @@ int decimals_for(double half_width) {
   const int exponent = int(std::floor(std::log10(half_width)));
   const double leading = half_width / std::pow(10.0, exponent);
   return std::clamp(leading < 1.95 ? 1 - exponent : -exponent, 0, kMaxDecimals);
+}
+
+int honest_decimals(const Figure& gain, const Figure& half_width, bool cut, bool differs, int decimals) {
+  if (!half_width.value || cut) return decimals;
+  const auto misleads = [&] {
+    const double unit = std::pow(10.0, decimals);
+    const bool holds_zero = std::round(std::abs(*gain.value) * unit) <= std::round(*half_width.value * unit);
+    return holds_zero == differs;
+  };
+  while (decimals < kMaxDecimals && misleads()) ++decimals;
+  return decimals;
 }
 
 TableModel table_model(const TableInput& input, const TableOptions& options) {

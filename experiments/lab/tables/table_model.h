@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -36,6 +37,12 @@ constexpr auto stated_words(TableCellContent) { return words<TableCellContent>("
 /// The unit of --to-match.
 enum class TableMatch : std::uint8_t { off, epochs, steps };
 constexpr auto stated_words(TableMatch) { return words<TableMatch>("off", "epochs", "steps"); }
+enum class TableSd : std::uint8_t { none, beside, instead };
+constexpr auto stated_words(TableSd) { return words<TableSd>("none", "beside", "instead"); }
+enum class TablePairs : std::uint8_t { none, all };
+constexpr auto stated_words(TablePairs) { return words<TablePairs>("none", "all"); }
+enum class TableBold : std::uint8_t { none, best };
+constexpr auto stated_words(TableBold) { return words<TableBold>("none", "best"); }
 
 struct TableOptions {
   std::string metric = "eval/accuracy";
@@ -54,6 +61,12 @@ struct TableOptions {
   bool bootstrap = false;                           // intervals over seeds and test images
   bool lr_sensitivity = false;                      // the table of lr_sensitivity.h
   TableMatch to_match = TableMatch::off;            // when the baseline is as good as a row (to_match.h)
+  std::vector<std::string> columns;                 // row_columns.h
+  TableSd sd = TableSd::none;                       // beside the interval of a mean, or instead of it
+  bool effect_size = false;                         // paired_effect_size() of each row
+  TablePairs pairs = TablePairs::none;              // all: a table of all pairs of rows, or with `letters` of rows
+  bool letters = false;                             // letter_groups() of all pairs, as a column
+  TableBold bold = TableBold::none;                 // best: the best mean of the rows that are compared
   std::optional<double> learned;  // the largest final training loss, as a share of that at the start, of a row that
                                   // learned
 };
@@ -89,6 +102,9 @@ struct TableSeed {
   double loss_smoothing = 0;    // smoothing_in_losses()
   bool last_steps = true;       // averages_last_steps()
   std::optional<Correctness> correctness{};  // --bootstrap: of a done run that has stored it
+  // Of a done run; 0, and "": not recorded.
+  double wall_seconds = 0, images_per_second = 0;
+  std::string machine;  // what its times depend on: processor, GPU and threads
 };
 
 /// A number in the table's unit and its text; both empty if there is none.
@@ -138,6 +154,8 @@ struct TableRow {
   BaselineMatch match{};                // with TableInput::match_heading
   std::string external{};               // label of numbers that were not trained here (external_rows.h); "": ours
   std::optional<std::size_t> same_named{};  // our row that an external one is compared with
+  std::string experiment{}, name{};         // of a table of folders: the plan, and its name for the row; "" if in none
+  std::optional<std::int64_t> params{}, macs{};  // of the row's network; none if its runs have different ones
   /// The run of a seed; null if there is none.
   const TableSeed* run_of(std::uint64_t seed) const {
     const auto is = [&](const TableSeed& run) { return run.seed == seed; };
@@ -156,11 +174,12 @@ struct TableInput {
   std::string unit = "%";         // "": none
   double scale = 100;             // factor from stored values to this unit
   std::vector<TableRow> rows;
-  std::vector<std::string> remarks;     // sentences for the footer: tuned and fixed settings, stages of seeds
-  std::set<std::uint64_t> first_stage;  // seeds of the first of two stages; empty: one stage
-  std::string definition;               // a sentence on values that are not those of an evaluation
-  std::string best_heading;             // of a column with TableRow::best; "": none
-  std::string match_heading{};          // of a column with TableRow::match; "": none
+  std::vector<std::string> remarks;             // sentences for the footer: tuned and fixed settings, stages of seeds
+  std::set<std::uint64_t> first_stage;          // seeds of the first of two stages; empty: one stage
+  std::string definition;                       // a sentence on values that are not those of an evaluation
+  std::string best_heading;                     // of a column with TableRow::best; "": none
+  std::string match_heading{};                  // of a column with TableRow::match; "": none
+  std::map<std::string, std::string> labels{};  // Experiment::labels
 };
 
 /// TableLine::procedure.
@@ -186,7 +205,19 @@ struct TableLine : TableRow {
   Figure equivalent_p;
   /// --bootstrap: half width over seeds and test images, of the gain or, without a gain, of the mean.
   Figure bootstrap_half_width;
+  Figure sd;           // --sd: of the values, over n - 1
+  Figure effect_size;  // --effect-size
+  std::string letters;
+  bool is_best = false;            // --bold best
+  std::vector<Figure> measured;    // of TableModel::row_columns
   std::vector<std::string> notes;  // "2/3 diverged @1200", "1/3 running 43%"
+};
+
+/// --pairs all: `row` minus `other`, or how much better it is if lower is better; plan indices.
+struct TablePair {
+  std::size_t row = 0, other = 0, pairs = 0;
+  Figure difference, half_width, low, high, p;
+  bool cut = false, differs = false;  // as in TableLine
 };
 
 /// Rows that are compared with one baseline.
@@ -204,9 +235,15 @@ struct TableCell {
   std::string value, half_width, tail;
   std::optional<double> sort;             // with all digits; none for words
   std::optional<double> half_width_full;  // half width with all digits
+  bool bold = false;                      // the value
+  bool absent = false, diverged = false;  // no mean; as all runs that ended diverged
+  std::string note{};                     // the line's notes
   std::string text() const;
 };
 
+/// A value with its interval, which is in the tail where it is `cut`: "+0.4 ±1.3 *", "-1.0 [-2.0, -0.1] *".
+TableCell interval_cell(const Figure& value, const Figure& half_width, const Figure& low, const Figure& high, bool cut,
+                        const std::string& marks);
 /// The gain as all tables and pictures print it: "+0.4 ±1.3 *", "-1.0 [-2.0, -0.1] *", "baseline", or empty.
 TableCell gain_cell(const TableLine& line);
 
@@ -216,6 +253,7 @@ struct TableColumn {
   std::string key;      // "model.placement", "mean", "gain", "notes", "col:2"
   std::string heading;  // "placement", "eval/accuracy [%]"
   ColumnKind kind = ColumnKind::number;
+  std::string half_width = "half_width";  // what the ± of its cells is, in CSV
 };
 
 /// A row of the table layout, with one cell per column.
@@ -233,15 +271,23 @@ struct TableSentence {
 struct TableModel {
   std::string about, name, metric, unit;
   std::string best_heading, match_heading;  // as in TableInput
+  std::map<std::string, std::string> labels;
   double scale = 100;
   std::vector<std::string> axes;  // paths of those that differ between rows
   std::vector<TableLine> lines;   // those shown, in display order
   std::vector<TableStrip> strips;
+  std::vector<TablePair> pairs;          // of the shown lines
+  std::vector<std::string> row_columns;  // keys of --columns
   std::vector<TableColumn> columns;
   std::vector<TableGridRow> grid;
   std::vector<TableSentence> footer;
   std::vector<std::string> problems;  // results that cannot be read, one per line, for standard error
   ExitCode outcome = ExitCode::done;  // exit code of a command that shows the table: the most serious fault
+  /// The label of the metric, or its name.
+  const std::string& shown_metric() const {
+    const auto found = labels.find(metric);
+    return found == labels.end() ? metric : found->second;
+  }
   /// "eval/accuracy [%]", "eval/loss (lower is better)", "lr sensitivity"
   std::string metric_heading() const {
     return metric + (unit.empty() ? "" : " [" + unit + "]") +

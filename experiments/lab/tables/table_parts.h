@@ -63,6 +63,21 @@ std::vector<TableSentence> order_sentences(const TableInput& input, const TableO
 
 std::vector<TableSentence> table_footer(const FooterFacts& facts);
 
+/// --pairs all: each pair of rows that share a baseline, or of all rows if there is none, with its texts.
+struct PairedRows {
+  std::vector<TablePair> pairs;
+  std::vector<TableSentence> sentences;
+};
+/// Sets the lines' letters for --letters. `rows`: the values of each line. Means over benchmarks have pairs only beside
+/// their own baseline.
+PairedRows compare_pairs(std::vector<TableLine>& lines, const std::vector<TableStrip>& strips,
+                         const std::vector<StripRow>& rows, const TableOptions& options, ManyToOneOptions procedure);
+/// The pairs of which both rows are among the lines.
+std::vector<TablePair> shown_pairs(const std::vector<TablePair>& pairs, const std::vector<TableLine>& lines);
+
+/// At least `decimals`: as many as it takes for a rounded interval that does not contradict its mark.
+int honest_decimals(const Figure& gain, const Figure& half_width, bool cut, bool differs, int decimals);
+
 /// "0.0123", "<0.0001".
 std::string p_text(double p);
 /// "0.3", "-0.3", never "-0.0"; "nan" and "inf" as such.

@@ -2,6 +2,7 @@
 
 #include "core/visible_text.h"
 #include "experiments/lab/base/text_layout.h"
+#include "experiments/lab/tables/labels.h"
 #include "experiments/lab/tables/table.h"
 
 namespace normlab {
@@ -181,6 +182,7 @@ std::string render_table_text(const TableModel& model, std::size_t width) {
       column.cells = aligned(model, c);
     else
       for (const TableGridRow& row : model.grid) column.cells.push_back(breakable(visible_line(row.cells[c].text())));
+    if (column.kind == ColumnKind::label) column.narrowest = std::max(column.narrowest, longest_word(column.heading));
     for (const std::string& cell : column.cells)
       column.narrowest = std::max(column.narrowest, std::min(longest_word(cell), width / 2));
     column.natural = column.width = std::max(widest(column.cells), display_width(column.heading));
@@ -242,19 +244,19 @@ std::string render_table_text(const TableModel& model, std::size_t width) {
 std::string render_table(const TableModel& model, TableFormat format, const TableLayout& layout) {
   switch (format) {
     case TableFormat::markdown:
-      return render_table_markdown(model);
+      return render_table_markdown(with_labels(model));
     case TableFormat::csv:
       return render_table_csv(model);
     case TableFormat::latex:
-      return render_table_latex(model, layout.caption, layout.label);
+      return render_table_latex(with_labels(model), layout);
     case TableFormat::json:
       return render_table_json(model);
     case TableFormat::html:
-      return render_table_html(model);
+      return render_table_html(with_labels(model));
     case TableFormat::text:
       break;
   }
-  return render_table_text(model, layout.width);
+  return render_table_text(with_labels(model), layout.width);
 }
 
 }  // namespace normlab

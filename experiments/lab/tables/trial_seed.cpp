@@ -30,6 +30,15 @@ std::string environment_of(const TrialResult& result) {
   return words;
 }
 
+/// What the times of a run depend on.
+std::string machine_of(const TrialResult& result) {
+  std::vector<std::string> parts;
+  for (const char* key : {"cpu", "gpu"})
+    if (const std::string* const found = result.stated(key)) parts.push_back(*found);
+  if (const std::string* const threads = result.stated("threads")) parts.push_back(plural(*threads, "thread"));
+  return joined(parts, ", ");
+}
+
 /// Only bf16 trials name oneDNN, which computes their products; this does not distinguish two rows.
 std::string without_onednn(std::string program) {
   const std::size_t begin = program.find(" | oneDNN ");
@@ -170,7 +179,12 @@ TableSeed SeedReader::read(const TrialFolder& folder, const TrialConfig& config)
   };
   cell.first_loss = loss(kFirstLoss);
   cell.final_loss = loss(kTrainLoss);
-  if (cell.state == SeedState::done) add_slice(cell, result, config);
+  if (cell.state == SeedState::done) {
+    add_slice(cell, result, config);
+    cell.wall_seconds = result.wall_seconds;
+    cell.images_per_second = result.images_per_second;
+    cell.machine = machine_of(result);
+  }
   try {
     if (cell.state == SeedState::done) cell.value = selected_metric(folder, result, options_, known_);
   } catch (const DamagedMetrics& error) {
@@ -231,6 +245,12 @@ std::optional<double> chance_of(std::string_view metric, const ModelConfig& mode
   if (measured == "accuracy" || measured == "balanced_accuracy") return 1.0 / classes;
   if (measured == "top5_accuracy") return double(kTopAnswers) / classes;
   return std::nullopt;
+}
+
+void set_cost(TableRow& row, const ModelConfig& model) {
+  const ModelCost cost = model_cost(model);
+  row.params = cost.parameters;
+  row.macs = cost.macs;
 }
 
 EvaluatedSlices slices_of(const TrialResult& result, const TrialConfig& config) {

@@ -47,6 +47,9 @@ void set_unit(TableInput& input, const std::string& metric);
 /// balanced or a top-5 accuracy. None for other metrics, few-shot accuracies among them, whose classes may be others.
 std::optional<double> chance_of(std::string_view metric, const ModelConfig& model);
 
+/// What plan and explain count.
+void set_cost(TableRow& row, const ModelConfig& model);
+
 /// The slices of a done result. Of an older version, which did not record them: the evaluation slice of a data set that
 /// is known to have as many images of each class and was evaluated whole; else none.
 EvaluatedSlices slices_of(const TrialResult& result, const TrialConfig& config);

@@ -148,7 +148,7 @@ const std::set<std::string> kNoOutputs = {"--data",     "--set",       "--from",
                                           "B",          "ID",          "IN",
                                           "RUN",        "SOURCES",     "NUMBERS",
                                           "--op",       "--formula",   "--gpu-algorithms",
-                                          "--order",    "--width"};
+                                          "--order",    "--width",     "--columns"};
 
 }  // namespace
 

@@ -328,6 +328,28 @@ TEST_CASE("descriptor: apart names rows, by name or by values of axes, and chang
         "d.json:2:10: /apart: concerns gains; add the \"baseline\" that they are measured against");
 }
 
+TEST_CASE("descriptor: labels name rows, values of axes and metrics, and change no id") {
+  DescriptorFiles files;
+  const Experiment plain = files.load(kTunedSweep + R"("about": ""})");
+  const Experiment e = files.load(kTunedSweep + R"("labels": {"dpn": "Dual PatchNorm", "placement=pre_pre, depth=2": "Deep",
+    "eval/accuracy": "Top-1", "minival/ema_top5_accuracy": "Top-5", "eval/25shot_accuracy": "25 shots"}})");
+  CHECK(e.labels.at("dpn") == "Dual PatchNorm");
+  CHECK(e.labels.at("placement=pre_pre, depth=2") == "Deep");
+  CHECK(e.labels.size() == 5);
+  REQUIRE(e.trials.size() == plain.trials.size());
+  for (std::size_t t = 0; t < e.trials.size(); ++t) CHECK(e.trials[t].id == plain.trials[t].id);
+  CHECK(e.rows[0].label == plain.rows[0].label);
+  CHECK(files.problems(kTunedSweep + R"("labels": {"dnp": "x"}})") ==
+        "d.json:2:12: /labels/dnp: unknown row or metric \"dnp\"; did you mean \"dpn\"?");
+  CHECK(files.problems(kTunedSweep + R"("labels": {"eval/acuracy": "x"}})") ==
+        "d.json:2:12: /labels/eval~1acuracy: unknown row or metric \"eval/acuracy\"; did you mean \"eval/accuracy\"?");
+  CHECK(files.problems(kTunedSweep + R"("labels": {"dpn": 3}})") ==
+        "d.json:2:19: /labels/dpn: expected a name to show, got 3");
+  CHECK(files.problems(kTunedSweep + R"("labels": {"dpn": "x", "pre_pre": "x"}})") ==
+        "d.json:2:35: /labels/pre_pre: \"x\" is shown for another name too");
+  CHECK(files.problems(kTunedSweep + R"("labels": ["dpn"]})") == "d.json:2:11: /labels: expected an object, got a list");
+}
+
 TEST_CASE("trials ahead: later stages and the table's own trials are counted before any result") {
   DescriptorFiles files;
   const Experiment e = files.load(kTuned);

@@ -5,6 +5,8 @@
 
 #include "core/error.h"
 #include "experiments/lab/sweep/plan_file.h"
+#include "experiments/lab/tables/table.h"
+#include "tests/lab/base/text.h"
 #include "tests/lab/sweep/small_sweep.h"
 
 using namespace normlab;
@@ -211,4 +213,24 @@ TEST_CASE("sweep_table: two placements with one name are told apart by their set
         "placement=mine, final=layer_norm, patch_in=rms_norm\n"
         "placement=other, query=rms_norm, eps=0.001\n"
         "placement=pre_pre\n");
+}
+
+TEST_CASE("sweep_table: rows of a folder begin with experiment and name, and settings of all rows are said once") {
+  const FolderOfPlans folder;
+  const auto text_of = [&] {
+    return render_table(folders_table_model(std::vector{folder.store.out()}, {}), TableFormat::text);
+  };
+  const std::string one = text_of();
+  CAPTURE(one);
+  CHECK(one.starts_with("row      eval/accuracy [%]\ndpn      50.00 (1)\n"));  // the axis placement says the same
+  CHECK(has(one, "All rows are of the experiment own.\n"));
+  CHECK(has(one, "All rows: dataset.name shapes, "));
+  folder.publish("other", "", R"("sweep": {"train.optimizer.lr": [0.001, 0.01]})", true);
+  const std::string two = text_of();
+  CAPTURE(two);
+  CHECK(has(two, "experiment  row      placement"));
+  CHECK(has(two, "\nother       lr=0.01  pre_pre "));
+  CHECK(!has(two, "All rows are of"));
+  const TableModel model = folders_table_model(std::vector{folder.store.out()}, {});
+  CHECK(render_table(model, TableFormat::csv).starts_with("experiment,name,model.placement,"));
 }

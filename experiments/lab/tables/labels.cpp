@@ -1,0 +1,87 @@
+#include "experiments/lab/tables/labels.h"
+
+#include <algorithm>
+
+namespace normlab {
+namespace {
+
+using Labels = std::map<std::string, std::string>;
+
+bool is_of_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '/' || c == '.';
+}
+
+/// Replaces whole words only, the longest that fits, and nothing in what it has put in. A point may end a sentence.
+std::string replaced(const std::string& text, const Labels& names) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const Labels::value_type* found = nullptr;
+    for (const auto& entry : names) {
+      const std::size_t end = at + entry.first.size();
+      const bool begins = at == 0 || !is_of_word(text[at - 1]),
+                 ends = end >= text.size() || !is_of_word(text[end]) ||
+                        (text[end] == '.' && (end + 1 == text.size() || text[end + 1] == ' '));
+      if (begins && ends && text.compare(at, entry.first.size(), entry.first) == 0 &&
+          (found == nullptr || entry.first.size() > found->first.size()))
+        found = &entry;
+    }
+    if (found == nullptr) {
+      out += text[at++];
+      continue;
+    }
+    out += found->second;
+    at += found->first.size();
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string shown_name(const std::string& name, const Labels& labels) {
+  if (const auto whole = labels.find(name); whole != labels.end()) return whole->second;
+  std::string out;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find(", ", begin), name.size());
+    const std::string part = name.substr(begin, end - begin);
+    const std::size_t value = part.find('=') + 1;  // 0: no "="
+    const auto label = value == 0 ? labels.end() : labels.find(part.substr(value));
+    out += (begin == 0 ? "" : ", ") + (label == labels.end() ? part : part.substr(0, value) + label->second);
+    begin = end + 2;
+  }
+  return out;
+}
+
+TableModel with_labels(TableModel model) {
+  if (model.labels.empty()) return model;
+  const auto show = [&](std::string& name) { name = shown_name(name, model.labels); };
+  Labels in_sentences;  // a label of a value could be any word or number there
+  if (const auto metric = model.labels.find(model.metric); metric != model.labels.end()) in_sentences.insert(*metric);
+  for (TableLine& line : model.lines) {
+    const std::string before = line.label;
+    show(line.label);
+    if (line.label != before) in_sentences[before] = line.label;
+    std::for_each(line.axes.begin(), line.axes.end(), show);
+  }
+  for (TableStrip& strip : model.strips) show(strip.label);
+  for (TableColumn& column : model.columns) {
+    if (column.key.starts_with("col:")) show(column.heading);
+    column.heading = replaced(column.heading, in_sentences);
+  }
+  for (TableGridRow& row : model.grid)
+    for (std::size_t c = 0; c < row.cells.size(); ++c)
+      if (model.columns[c].kind == ColumnKind::label) show(row.cells[c].value);
+  for (TableSentence& sentence : model.footer) sentence.text = replaced(sentence.text, in_sentences);
+  return model;
+}
+
+void show_labels(Experiment& experiment) {
+  for (Cell& row : experiment.rows) {
+    const std::string before = row.label;
+    row.label = shown_name(before, experiment.labels);
+    for (Trial& trial : experiment.trials)
+      if (trial.label.starts_with(before + ",") && &experiment.rows[trial.row] == &row)
+        trial.label.replace(0, before.size(), row.label);
+  }
+}
+
+}  // namespace normlab
