@@ -42,6 +42,7 @@ TEST_CASE("figures: rows, width, titles and limits are as asked for") {
   REQUIRE_MESSAGE(made.code == 0, made.err);
   const std::string strip = sweep.text("strip.svg"), curves = sweep.text("curves.svg");
   for (const std::string& svg : {strip, curves}) {
+    REQUIRE(!svg.empty());
     CHECK(drawn(svg, "svg").front().number("width") == 312);
     CHECK(occurrences(svg, "sub_ln") == 0);
     CHECK(occurrences(svg, ">dpn<") > 0);

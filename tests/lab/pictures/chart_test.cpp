@@ -66,13 +66,16 @@ TEST_CASE("chart: lines are where the ticks say") {
   CHECK(first[2] - first[0] == doctest::Approx(first[4] - first[2]).epsilon(0.01));
 }
 
-TEST_CASE("chart: a logarithmic axis has equal steps for equal ratios and spans six powers of ten") {
+TEST_CASE("chart: a logarithmic axis has equal steps for equal ratios and spans ten powers of ten") {
   Chart chart = two_lines();
   chart.panels[0].series = {{"a", points({1, 100, 1e4, 1e-20}), 0}};
   set_chart_axes(chart, ChartScale::linear, ChartScale::logarithmic);
   const auto line = path_numbers(drawn(first_panel(chart), "path", "p-many").front().attributes.at("d"));
   CHECK(line[1] - line[3] == doctest::Approx(line[3] - line[5]).epsilon(0.01));
   CHECK(std::pow(10, chart.panels[0].values.low) > 1e-3);
+  chart.panels[0].series[0].points[3].mean = 1e-5;
+  set_chart_axes(chart, ChartScale::linear, ChartScale::logarithmic);
+  CHECK(std::pow(10, chart.panels[0].values.low) < 1e-5);
   set_chart_axes(chart, ChartScale::linear, ChartScale::automatic);
   CHECK(chart.panels[0].values.logarithmic);
   chart.panels[0].series = {{"a", points({1, 2, 20}), 0}};

@@ -125,7 +125,7 @@ TEST_CASE("to match: a damaged curve of the baseline is named") {
   Curves curves;
   curves.write_baseline();
   curves.write(1, 0, 0.75);
-  const Trial& trial = curves.experiment.trials[curves.experiment.rows[0].trials[1]];
+  const Trial& trial = curves.experiment.trials[curves.experiment.rows[0].trials[0]];
   std::fstream(curves.store.trial(trial.id).metrics(1)) << 'x';
   CHECK(curves.error().find("metrics.jsonl") != std::string::npos);
 }
