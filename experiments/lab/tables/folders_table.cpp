@@ -218,7 +218,7 @@ TableRow trial_row(const FoundTrial& trial, const TableInput& input, const std::
 }
 
 /// "All rows: dataset.name gratings, model.depth 2, ...": the settings that are not at their default, and equal in all.
-std::string shared_settings(const std::vector<FoundTrial>& trials, const std::set<std::string>& differing) {
+std::string settings_of_all(const std::vector<FoundTrial>& trials, const std::set<std::string>& differing) {
   Settings shared;
   for (const FoundTrial& trial : trials) {
     nlohmann::json changes = parse_strict_json(canonical_json(trial.config), trial.folder.path().string());
@@ -273,7 +273,7 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
   if (!trials.empty() && !trials.front().experiment.empty() && std::all_of(trials.begin(), trials.end(), of_first))
     input.remarks.push_back("All rows are of the experiment " + trials.front().experiment + ".");
   if (!trials.empty())
-    if (std::string shared = shared_settings(trials, differing); !shared.empty())
+    if (std::string shared = settings_of_all(trials, differing); !shared.empty())
       input.remarks.push_back(std::move(shared));
   set_unit(input, options.metric);
   for (FoundTrial& trial : trials)

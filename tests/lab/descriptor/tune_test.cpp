@@ -331,7 +331,8 @@ TEST_CASE("descriptor: apart names rows, by name or by values of axes, and chang
 TEST_CASE("descriptor: labels name rows, values of axes and metrics, and change no id") {
   DescriptorFiles files;
   const Experiment plain = files.load(kTunedSweep + R"("about": ""})");
-  const Experiment e = files.load(kTunedSweep + R"("labels": {"dpn": "Dual PatchNorm", "placement=pre_pre, depth=2": "Deep",
+  const Experiment e =
+      files.load(kTunedSweep + R"("labels": {"dpn": "Dual PatchNorm", "placement=pre_pre, depth=2": "Deep",
     "eval/accuracy": "Top-1", "minival/ema_top5_accuracy": "Top-5", "eval/25shot_accuracy": "25 shots"}})");
   CHECK(e.labels.at("dpn") == "Dual PatchNorm");
   CHECK(e.labels.at("placement=pre_pre, depth=2") == "Deep");
@@ -347,7 +348,8 @@ TEST_CASE("descriptor: labels name rows, values of axes and metrics, and change 
         "d.json:2:19: /labels/dpn: expected a name to show, got 3");
   CHECK(files.problems(kTunedSweep + R"("labels": {"dpn": "x", "pre_pre": "x"}})") ==
         "d.json:2:35: /labels/pre_pre: \"x\" is shown for another name too");
-  CHECK(files.problems(kTunedSweep + R"("labels": ["dpn"]})") == "d.json:2:11: /labels: expected an object, got a list");
+  CHECK(files.problems(kTunedSweep + R"("labels": ["dpn"]})") ==
+        "d.json:2:11: /labels: expected an object, got a list");
 }
 
 TEST_CASE("trials ahead: later stages and the table's own trials are counted before any result") {
