@@ -4,7 +4,7 @@
 #   tests/mpi/run.sh [BUILD]        ends with "mpi: passed (N checks)", "mpi: FAILED: ..." or "mpi: skipped: reason"
 set -u
 cd "$(dirname "$0")/../.."
-normlab=$PWD/${1:-build}/normlab
+normlab=$(realpath -m "${1:-build}")/normlab  # as /proc names it
 [ -x "$normlab" ] || { echo "mpi: skipped: $normlab is not built"; exit 0; }
 launchers=()
 for mpi in openmpi mpich; do command -v mpirun.$mpi >/dev/null && launchers+=($mpi); done
