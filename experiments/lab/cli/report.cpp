@@ -192,7 +192,7 @@ struct ReportCommand {
 };
 
 /// "3.25in" in pixels.
-double pixels_of(const std::string& width) {
+double pixels_across(const std::string& width) {
   constexpr double kLeast = 240, kMost = 1920;
   std::size_t digits = 0;
   double number = 0;
@@ -252,7 +252,7 @@ void add_report(Command& app) {
       .comma_separated();
   figures.add_choice("--format", report.format, "format of the pictures; pdf and png need librsvg");
   figures.add_option(
-      "--width", [&report = report](const std::string& width) { report.width = pixels_of(width); },
+      "--width", [&report = report](const std::string& width) { report.width = pixels_across(width); },
       "width of each picture, such as 3.25in, 80mm, 8.5cm or 312px, with text of 8 to 10 points");
   figures.add_flag("--no-titles", report.no_titles, "draw no titles, as above a caption");
   figures.add_option("--xlim", report.limits, "the least and the greatest value across, as 0,100").comma_separated();

@@ -108,11 +108,7 @@ struct Form<PrintedNumbers> : ObjectForm<PrintedNumbers> {
 
 template <>
 struct Form<Draw> : ObjectForm<Draw> {
-  static JsonNode schema(Range) {
-    JsonNode draw = rows_schema<Draw>();
-    draw.add("oneOf", std::vector<JsonNode>{required({"log_uniform"}), required({"uniform"})});
-    return draw;
-  }
+  static JsonNode schema(Range);
 };
 
 template <>

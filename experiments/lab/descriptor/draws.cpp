@@ -74,4 +74,10 @@ void state_draw_seeds(JsonNode& root) {
         }
 }
 
+JsonNode Form<Draw>::schema(Range) {
+  JsonNode draw = rows_schema<Draw>();
+  draw.add("oneOf", std::vector<JsonNode>{required({"log_uniform"}), required({"uniform"})});
+  return draw;
+}
+
 }  // namespace normlab

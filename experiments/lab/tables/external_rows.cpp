@@ -10,7 +10,7 @@
 namespace normlab {
 namespace {
 
-TableRow row_of(const TableInput& input, const ExternalNumbers& numbers, const std::string& name) {
+TableRow external_row(const TableInput& input, const ExternalNumbers& numbers, const std::string& name) {
   TableRow row;
   row.external = visible_line(numbers.label);
   row.label = concat(row.external, ": ", visible_line(name));
@@ -46,7 +46,7 @@ void add_external_rows(TableInput& input, const Experiment& e, const std::string
       const std::size_t r = first + std::size_t(known - names.begin());
       if (known == names.end()) {
         names.push_back(given.row);
-        input.rows.push_back(row_of(input, numbers, given.row));
+        input.rows.push_back(external_row(input, numbers, given.row));
         if (!input.rows.back().same_named) strangers.push_back(input.rows.back().label);
       }
       TableSeed& seed = input.rows[r].seeds.emplace_back();

@@ -165,7 +165,7 @@ TEST_CASE("papers: appendix G of Dual PatchNorm has the settings of segmentation
       {"stochastic depth 0.1", "model.drop_path", "0.1"},
       {"no dropout", "model.dropout", "0"},
       {"batch size 16", "train.batch_size", "16"},
-      {"26: multiscaleflipyang", "eval.segment.resize_to",
+      {"26: multiscaleflipyang", "eval.segment.scales",
        "\"several scales, each also mirrored, averaged (multiscaleflipyang)\""},
       {"Scenic: first repeat, then batch", "train.drop_last", "false"},
       {"AdamW", "train.optimizer.name", "\"adamw\""},
