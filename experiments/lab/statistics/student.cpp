@@ -102,7 +102,7 @@ std::optional<Interval> order_agreement(std::span<const SeedValues> a, std::span
   if (a.size() < 3 || a.size() != b.size()) return std::nullopt;
   std::vector<std::uint64_t> seeds;
   for (const auto& [seed, value] : a.front()) {
-    const auto has = [&](const SeedValues& row) { return row.contains(seed); };
+    const auto has = [&, s = seed](const SeedValues& row) { return row.contains(s); };
     if (std::all_of(a.begin(), a.end(), has) && std::all_of(b.begin(), b.end(), has)) seeds.push_back(seed);
   }
   const std::size_t n = seeds.size();

@@ -85,7 +85,6 @@ TEST_CASE("figures: options that fit no figure are refused before anything is wr
            {"--xlim 3", "--xlim: expects the least and the greatest value"},
            {"--xlim 3,3", "--xlim: expects the least and the greatest value"},
            {"--format gif", "--format: must be svg, pdf or png, not \"gif\""}}) {
-    CAPTURE(options);
     const Finished refused = sweep.draw(options);
     CHECK(refused.code == 2);
     CHECK_MESSAGE(has(refused.err, error), refused.err);

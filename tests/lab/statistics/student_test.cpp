@@ -135,7 +135,6 @@ TEST_CASE("student: the factor of an effect size is in Hedges' table") {
   // Hedges, Journal of Educational Statistics 6 (1981), table 1: c(m) by degrees of freedom.
   const std::map<std::size_t, double> table{{2, 0.5642}, {3, 0.7236}, {4, 0.7979}, {5, 0.8408}, {10, 0.9228}};
   for (const auto& [freedom, factor] : table) {
-    CAPTURE(freedom);
     std::vector<double> differences;  // with mean 1
     for (std::size_t i = 0; i <= freedom; ++i) differences.push_back(double(i) - double(freedom) / 2 + 1);
     const double sd = sample_sd(differences);
