@@ -209,7 +209,7 @@ std::int64_t most_unpacked(const std::filesystem::path& file) {
 void read_tar(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit,
               const std::function<bool(const std::string&)>& wants) {
   std::optional<Unpacked> packed;
-  if (file.extension() == ".gz") packed.emplace(GzipFile(file));
+  if (file.extension() == ".gz") packed = Unpacked{GzipFile(file)};
   const Handle reader = new_reader();
   la().archive_read_support_format_tar(reader.get());
   const RegularFile opened(file);

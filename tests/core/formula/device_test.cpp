@@ -105,7 +105,8 @@ TEST_CASE("NVRTC: it compiles formulas to machine code, and its words tell what 
   for (const TestFormula& f : activations)
     if (f.dtype == DType::bf16 && (f.sizes.channels == 96 || f.text == kExclusive)) some.emplace_back(f, true);
   for (const auto& [f, backward] : some) {
-    CAPTURE(f.text);
+    const auto& shown = f.text;
+    CAPTURE(shown);
     const Programs programs(f.tree(), f.site, f.parameters);
     const CudaSource source = cuda_source(programs, backward, f.dtype, f.vector());
     const std::vector<char> code = nvrtc->machine_code(source.text, 9, 0);

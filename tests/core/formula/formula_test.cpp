@@ -285,7 +285,8 @@ TEST_CASE("formula: the gradient of a largest value goes to the first of equal o
                                                               {"0 * x + min(-x)", {0, -9, 0, -36, 0, 0}},
                                                               {"0 * x + max_image(x)", {0, 45, 0, 0, 0, 0}},
                                                               {"0 * x + max_tokens(x)", {11, 13, 0, 0, 0, 21}}}) {
-    CAPTURE(text);
+    const auto& shown = text;
+    CAPTURE(shown);
     Case c(tree_of(text), {1, 2, 3}, 1);
     c.in[0] = {1, 5, -2, 5, 1, 5};
     c.in[0][3] = text.find("tokens") == text.npos ? 5 : 1;
@@ -398,7 +399,8 @@ TEST_CASE("formula: what is wrong with a text is named with its place") {
            {deep, "64: nested deeper than 64 parentheses, calls and signs"},
            {many, "510: a formula has at most 256 operations, values and numbers"},
            {std::string(5000, ' ') + "x", "4096: a formula has at most 4096 characters, this one has 5001"}}) {
-    CAPTURE(text);
+    const auto& shown = text;
+    CAPTURE(shown);
     CHECK(problem(text).substr(0, wanted.size()) == wanted);
   }
 }

@@ -188,7 +188,8 @@ TEST_CASE("claims: --printed trains what is missing, and compares it from folder
         {"--printed --run --from docs", "--run: writes to a folder of results"},
         {"quick", "has no claim of this number"}}) {
     const Finished done = made.call(words);
-    CAPTURE(part);
+    const auto& shown = part;
+    CAPTURE(shown);
     CHECK(done.code == 2);
     CHECK(done.out.empty());
     CHECK_MESSAGE(has(done.err, part), done.err);

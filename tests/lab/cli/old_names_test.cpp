@@ -86,7 +86,8 @@ TEST_CASE("old names: help is that of the new command") {
                                     {"probe", "eval"},
                                     {"figures", "report"},
                                     {"schema", "check"}}) {
-    CAPTURE(before);
+    const auto& shown = before;
+    CAPTURE(shown);
     const Finished help = run_program(folder, std::string("help ") + before);
     CHECK(help.code == 0);
     CHECK(help.out == run_program(folder, std::string("help ") + now).out);
@@ -116,7 +117,8 @@ TEST_CASE("old names: errors name the new command") {
             "--watch: does not apply with --figures; leave it out; see normlab report --help\n"},
            {"schema " + file, "DESCRIPTOR: does not apply with --schema; leave it out; see normlab check --help\n"},
            {"missin x", "unknown command \"missin\""}}) {
-    CAPTURE(words);
+    const auto& shown = words;
+    CAPTURE(shown);
     const Finished refused = run_program(folder, words);
     CHECK(refused.code == kBadInput);
     CHECK(refused.out.empty());
@@ -141,7 +143,8 @@ TEST_CASE("forms: an option of a form needs it, and the form refuses options tha
            {"check", "check: give a descriptor, or --keys"},
            {"explain a b --all", "B excludes --all"},
            {"list ab --format json", "ID excludes --format"}}) {
-    CAPTURE(words);
+    const auto& shown = words;
+    CAPTURE(shown);
     const Finished refused = run_program(folder, words);
     CHECK(refused.code == kBadInput);
     CHECK(refused.out.empty());

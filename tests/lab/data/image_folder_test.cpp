@@ -144,7 +144,8 @@ TEST_CASE("image_folder: splits have many names, in any letter case") {
                                     {"seg_train", "seg_test"},
                                     {"training_set", "test_set"},
                                     {"train", "Evaluation"}}) {
-    CAPTURE(train);
+    const auto& shown = train;
+    CAPTURE(shown);
     const Folder folder;
     if (std::string(train) != "train") fs::rename(folder / "train", folder / train);
     fs::rename(folder / "val", folder / eval);
@@ -152,8 +153,8 @@ TEST_CASE("image_folder: splits have many names, in any letter case") {
     CHECK(folder.read(train).keys == Folder().read("train").keys);
     CHECK(folder.read(train).hash == Folder().read("train").hash);
     CHECK(folder.read(eval).size() == 4);
-    if (std::string(train) != "train")
-      CHECK_SAYS(folder.said(), concat("has no split \"train\"; it has ", train, ", ", eval, "; name one of them"));
+    const std::string error = concat("has no split \"train\"; it has ", train, ", ", eval, "; name one of them");
+    if (std::string(train) != "train") CHECK_SAYS(folder.said(), error);
   }
 }
 

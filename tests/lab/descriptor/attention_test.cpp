@@ -52,7 +52,8 @@ TEST_CASE("attention: defaults enter no id, and settings are read back") {
                                    {kScale, R"-("attn_scale":"learned")-"},
                                    {kExclusive, R"-("exclude_self":true)-"},
                                    {kOneBlock, R"-("blocks":{"1":{"attn":{"exclude_self":true)-"}}) {
-    CAPTURE(keys);
+    const auto& shown = keys;
+    CAPTURE(shown);
     const TrialConfig config = config_of(keys);
     const std::string text = canonical_json(config);
     CHECK_MESSAGE(text.find(part) != text.npos, text);

@@ -92,7 +92,8 @@ TEST_CASE("descriptor: the published results are those of their descriptors") {
         Case{"activations", {"activations"}}, Case{"norms_2026", {"norms_2026"}},
         Case{"placements_two_data_sets", {"placements_two_data_sets"}},
         Case{"placements_fashion_mnist_20", {"placements_fashion_mnist"}, others}}) {
-    CAPTURE(archive);
+    const auto& shown = archive;
+    CAPTURE(shown);
     std::set<std::string> ids, kept;
     for (const char* descriptor : descriptors)
       for (const Trial& trial : load_experiment(concat("experiments/", descriptor, ".json"), sets).trials)

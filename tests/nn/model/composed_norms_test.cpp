@@ -290,7 +290,7 @@ TEST_CASE("gated norm: Muon updates the matrices of blocks") {
   random_head(engine);
   engine.state().lr = engine.state().schedule = 1;
   // The mean square of the singular values of a step: near 1 by Muon (tests/nn/training/muon_test.cpp).
-  const auto step_of = [&](const std::string& name) {
+  const auto step_of = [&engine = engine](const std::string& name) {
     const Tensor t = engine.parameters().value(engine.parameters().find(name));
     return std::vector<float>(t.data<float>(), t.data<float>() + t.size());
   };

@@ -170,7 +170,8 @@ TEST_CASE("short forms: formulas give the same, and those over an image see all 
   for (const auto& [text, over] : {std::pair{"gamma * x / rms(x) * N / 16 + beta", Statistics::row},
                                    {"gamma * tanh(x) * (1 + block / depth)", Statistics::none},
                                    {"gamma * (x - mean_tokens(x)) / std_image(x) + beta", Statistics::image}}) {
-    CAPTURE(text);
+    const auto& shown = text;
+    CAPTURE(shown);
     const NormSpec spec = read_formula_option(text, "test");
     CHECK(statistics_of(spec) == over);
     ViTConfig c = with_class_token("pre_pre");

@@ -138,7 +138,8 @@ TEST_CASE("lane sums: a network's gradient is that of a buffer for each lane, th
   };
   const std::vector<float> all = gradients(3, 8);
   for (const auto& [threads, buffers] : {std::pair{1, 4}, {2, 4}, {4, 6}, {8, 8}}) {
-    CAPTURE(threads);
+    const auto& shown = threads;
+    CAPTURE(shown);
     CHECK(same_bits(gradients(threads, buffers), all));
   }
 }
