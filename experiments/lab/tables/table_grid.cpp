@@ -57,7 +57,7 @@ void mark_best(TableModel& model, const std::vector<std::size_t>& group_of, cons
     for (TableLine* line : rows) line->is_best = rows.size() > 1 && line->mean.text == (*best)->mean.text;
   }
   model.footer.push_back(
-      {"bold", fmt::format("Bold: the {} mean {}, and those that print alike; it is no significant winner.{}",
+      {"bold", fmt::format("Bold: the {} mean {}, and those that print alike. It may lead by chance.{}",
                            lower ? "lowest" : "highest", where,
                            incomplete ? " Rows with diverged or missing runs do not compete." : "")});
 }

@@ -237,9 +237,8 @@ TEST_CASE("bold: the best mean of each strip, in three formats") {
   CHECK(has(render_table(model, TableFormat::markdown), "| **76.3** ±0.6 (5) |"));
   CHECK(has(render_table(model, TableFormat::html), "><strong>76.3</strong> ±0.6 (5)<"));
   CHECK(has(render_table(model, TableFormat::latex), "& \\bfseries 76.3 & $\\pm$ & 0.6"));
-  CHECK(
-      footer(model, "bold") ==
-      "Bold: the highest mean of the rows with one baseline, and those that print alike; it is no significant winner.");
+  CHECK(footer(model, "bold") ==
+        "Bold: the highest mean of the rows with one baseline, and those that print alike. It may lead by chance.");
 }
 
 TEST_CASE("bold: ties, losses, survivors and a row alone") {
