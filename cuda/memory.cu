@@ -4,10 +4,13 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <stdexcept>
+#include <utility>
 
 #include "core/memory_error.h"
 
@@ -41,6 +44,21 @@ void* take_free(std::size_t bytes, Take&& take) {
   check("memory", error);
   return block;
 }
+
+/// Bytes that tensors and buffers of this process hold.
+struct Held {
+  std::mutex mutex;
+  std::size_t now = 0, most = 0;  // most: since a restart
+
+  void take(std::size_t bytes) {
+    const std::scoped_lock lock(mutex);
+    most = std::max(most, now += bytes);
+  }
+  void give(std::size_t bytes) {
+    const std::scoped_lock lock(mutex);
+    now -= bytes;
+  }
+} held;
 
 /// The file of this user and GPU.
 std::string turns() {
@@ -78,12 +96,24 @@ void* DeviceMemory::allocate(std::size_t bytes) {
     touch(block, bytes);
     stream_.synchronize();  // so that the next query of free memory includes it
   }
+  held.take(bytes);
   return block;
 }
 
-void DeviceMemory::release(void* block, std::size_t) noexcept {
+void DeviceMemory::release(void* block, std::size_t bytes) noexcept {
   cudaStreamSynchronize(stream_.handle());
   cudaFree(block);
+  held.give(bytes);
+}
+
+void DeviceMemory::restart_peak() {
+  const std::scoped_lock lock(held.mutex);
+  held.most = held.now;
+}
+
+std::size_t DeviceMemory::peak() const {
+  const std::scoped_lock lock(held.mutex);
+  return held.most;
 }
 
 void DeviceMemory::clear(void* block, std::size_t bytes) {
@@ -109,7 +139,10 @@ void DeviceMemory::begin_use(void*, std::size_t) {}
 void DeviceMemory::end_use(void*, std::size_t) {}
 #endif
 
-Buffer::~Buffer() { cudaFree(memory_); }
+Buffer::~Buffer() {
+  cudaFree(memory_);
+  held.give(bytes_);
+}
 
 namespace {
 std::uint64_t buffer_growths = 0;  // only one thread at a time starts kernels
@@ -123,10 +156,10 @@ void* Buffer::take(std::size_t bytes) {
     stream_.synchronize();
     check("memory", cudaFree(memory_));
     memory_ = nullptr;
-    bytes_ = 0;
+    held.give(std::exchange(bytes_, 0));
     const TurnToAllocate turn(turns());
     memory_ = take_free(bytes, [&](void** to) { return cudaMalloc(to, bytes); });
-    bytes_ = bytes;
+    held.take(bytes_ = bytes);
     ++buffer_growths;
   }
 #ifdef NORMLAB_CUDA_EMULATED

@@ -28,6 +28,8 @@ class DeviceMemory final : public Memory {
   void clear(void* block, std::size_t bytes) override;
   void touch(void* block, std::size_t bytes) override;
   bool on_host() const override { return false; }
+  void restart_peak() override;
+  std::size_t peak() const override;
   std::size_t gap() const override;
   void begin_use(void* part, std::size_t bytes) override;
   void end_use(void* part, std::size_t bytes) override;

@@ -389,6 +389,25 @@ TEST_CASE_FIXTURE(Fixture, "cuda: two workers that allocate at once get no more 
   CHECK(refused == 1);
 }
 
+TEST_CASE_FIXTURE(Fixture, "cuda: the peak holds what was released, and ends with the next one") {
+  DeviceMemory memory(stream);
+  memory.restart_peak();
+  const std::size_t before = memory.peak();
+  void* const block = memory.allocate(5000);
+  {
+    Buffer buffer("a rounded weight", stream);
+    buffer.get<float>(100);
+    buffer.get<float>(50);  // which it has
+    CHECK(memory.peak() == before + 5400);
+    buffer.get<float>(200);
+    CHECK(memory.peak() == before + 5800);
+  }
+  memory.release(block, 5000);
+  CHECK(memory.peak() == before + 5800);
+  memory.restart_peak();
+  CHECK(memory.peak() == before);
+}
+
 TEST_CASE("cuda: a file that workers take turns by and that cannot be opened is reported") {
   CHECK_THROWS_WITH_AS(
       TurnToAllocate("/nowhere/normlab-gpu"),

@@ -70,6 +70,7 @@ std::string result_terms(const TrialResult& result, const Provenance& shared) {
   for (const auto& [name, value] : result.metrics) html += term(name, fmt::format("{}", value));
   for (const auto& [name, slice] : result.slices) html += term(name + " images", fmt::format("{}", slice.images));
   html += term("time", duration(result.wall_seconds) + fmt::format(", {:.0f} images/s", result.images_per_second));
+  if (result.peak_mb > 0) html += term("peak memory", fmt::format("{} MB", result.peak_mb));
   if (result.steps > 0) html += term("steps", fmt::format("{}", result.steps));
   if (result.stopped_early_step)
     html += term("stopped early", fmt::format("after step {}", *result.stopped_early_step));

@@ -120,8 +120,8 @@ class SettingsReader {
   std::map<std::string, std::string> names_;  // by placement
 };
 
-constexpr const char* kEnd[] = {"message",       "steps",      "diverged_step", "diverged_site",
-                                "stopped_early", "bad_images", "wall_seconds",  "images_per_second"};
+constexpr const char* kEnd[] = {"message",    "steps",        "diverged_step",     "diverged_site", "stopped_early",
+                                "bad_images", "wall_seconds", "images_per_second", "peak_mb"};
 
 void put_end(json& row, const TrialResult& result) {
   if (result.message) row["message"] = *result.message;
@@ -132,6 +132,7 @@ void put_end(json& row, const TrialResult& result) {
   row["bad_images"] = result.bad_images.size();
   row["wall_seconds"] = result.wall_seconds;
   row["images_per_second"] = result.images_per_second;
+  if (result.peak_mb > 0) row["peak_mb"] = result.peak_mb;
 }
 
 std::string csv_value(const json& value) {

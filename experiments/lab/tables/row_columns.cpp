@@ -16,7 +16,7 @@ namespace {
 
 using Lines = std::vector<const TableLine*>;
 
-/// Counted from the network, or measured by the runs. Results record no memory, so that column is empty.
+/// Counted from the network, or measured by the runs.
 struct RowColumn {
   std::string_view key, heading;
   std::optional<std::int64_t> TableRow::*counted = nullptr;
@@ -26,7 +26,7 @@ constexpr RowColumn kRowColumns[] = {{"params", "params", &TableRow::params},
                                      {"macs", "macs", &TableRow::macs},
                                      {"seconds", "seconds", nullptr, &TableSeed::wall_seconds},
                                      {"images_per_second", "images/s", nullptr, &TableSeed::images_per_second},
-                                     {"peak_mb", "peak MB"}};
+                                     {"peak_mb", "peak MB", nullptr, &TableSeed::peak_mb}};
 
 const RowColumn& row_column(const std::string& key) {
   return *std::find_if(std::begin(kRowColumns), std::end(kRowColumns),
@@ -40,7 +40,6 @@ std::optional<double> value_of(const RowColumn& column, const Lines& lines) {
         std::all_of(lines.begin(), lines.end(), [&](const TableLine* line) { return line->*column.counted == first; });
     return first && same ? std::optional(double(*first)) : std::nullopt;
   }
-  if (column.measured == nullptr) return std::nullopt;
   double sum = 0;
   std::size_t runs = 0;
   for (const TableLine* line : lines)
@@ -84,7 +83,10 @@ void add_sentences(TableModel& model, const std::vector<std::string>& names, con
   const auto add = [&](std::string text) { model.footer.push_back({"columns", std::move(text)}); };
   std::vector<std::string> meant;
   for (const auto& [name, what] : {std::pair{"params", "params: parameters of the network"},
-                                   {"macs", "macs: multiply-adds of its matrix products for one image, forward"}})
+                                   {"macs", "macs: multiply-adds of its matrix products for one image, forward"},
+                                   {"peak_mb",
+                                    "peak MB: most memory of the training process at once, with its data, or "
+                                    "of its tensors on a GPU"}})
     if (std::find(names.begin(), names.end(), name) != names.end()) meant.push_back(what);
   if (!meant.empty()) add(joined(meant, "; ") + ".");
   std::set<std::string> machines;

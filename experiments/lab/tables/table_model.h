@@ -103,7 +103,7 @@ struct TableSeed {
   bool last_steps = true;       // averages_last_steps()
   std::optional<Correctness> correctness{};  // --bootstrap: of a done run that has stored it
   // Of a done run; 0, and "": not recorded.
-  double wall_seconds = 0, images_per_second = 0;
+  double wall_seconds = 0, images_per_second = 0, peak_mb = 0;
   std::string machine;  // what its times depend on: processor, GPU and threads
 };
 

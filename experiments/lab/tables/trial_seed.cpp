@@ -183,6 +183,7 @@ TableSeed SeedReader::read(const TrialFolder& folder, const TrialConfig& config)
     add_slice(cell, result, config);
     cell.wall_seconds = result.wall_seconds;
     cell.images_per_second = result.images_per_second;
+    cell.peak_mb = double(result.peak_mb);
     cell.machine = machine_of(result);
   }
   try {

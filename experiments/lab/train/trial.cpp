@@ -214,6 +214,7 @@ TrialResult result_of(Attempt& a) {
   TrialResult r = result_so_far(a.config, a.options, a.data, a.info, a.started);
   r.attempt = a.files.attempt();
   r.steps = a.done();
+  r.peak_mb = std::int64_t(a.options.backend->memory().peak() >> 20);
   if (a.early_stop.active()) r.early_stop_rule = a.early_stop.words();
   return r;
 }
@@ -247,6 +248,7 @@ TrialOutcome publish_end(Attempt& a, bool trained) {
     last = a.files.last_metrics();
   }
   TrialResult r = result_of(a);
+  if (!trained) r.peak_mb = 0;  // of an evaluation alone
   r.slices = a.evaluation.slices();
   for (const auto& [name, value] : a.evaluation.metrics())
     // The line is from before the kill, when the descriptor may not have asked for all of them.
@@ -330,6 +332,7 @@ TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const D
   options.team.run([&](Group& group) {
     try {
       std::unique_ptr<Attempt> attempt;
+      options.backend->memory().restart_peak();
       options.backend->exchange(group);  // may wait for the others, which agree() must not
       group.agree([&] {
         attempt.reset(new Attempt{config, id, options, data, folder, claim, group});

@@ -85,8 +85,9 @@ void require_possible(const ObjectReader& object, const TrialResult& result) {
   }
   require_range(object, "wall_seconds", result.wall_seconds, kMostSeconds);
   require_range(object, "images_per_second", result.images_per_second, kMostSpeed);
-  for (const auto& [key, value, most] :
-       {std::tuple{"steps", result.steps, kExact}, {"attempt", result.attempt, double(kMostAttempts)}})
+  for (const auto& [key, value, most] : {std::tuple{"steps", result.steps, kExact},
+                                         {"attempt", result.attempt, double(kMostAttempts)},
+                                         {"peak_mb", result.peak_mb, kExact}})
     if (object.has(key) && !(value >= 1 && double(value) <= most))  // 0 is not written
       object.fail(key, concat(value, " is outside 1 to ", most));
   require_range(object, "resumed", double(result.resumed), kExact);
@@ -130,6 +131,7 @@ TrialResult read_fields(ObjectReader& object, const nlohmann::json& json, const 
   if (object.has("early_stop_rule")) result.early_stop_rule = object.string("early_stop_rule");
   result.wall_seconds = object.number("wall_seconds");
   result.images_per_second = object.number("images_per_second");
+  if (object.has("peak_mb")) result.peak_mb = object.integer("peak_mb");
   result.resumed = object.integer("resumed");
   result.different_bits = object.boolean("different_bits");
   result.provenance = object.strings("provenance");
@@ -241,6 +243,7 @@ std::string write_trial_result(const TrialResult& result) {
   if (result.early_stop_rule) object["early_stop_rule"] = *result.early_stop_rule;
   object["wall_seconds"] = result.wall_seconds;
   object["images_per_second"] = result.images_per_second;
+  if (result.peak_mb > 0) object["peak_mb"] = result.peak_mb;
   object["resumed"] = result.resumed;
   object["different_bits"] = result.different_bits;
   object["provenance"] = std::move(provenance);

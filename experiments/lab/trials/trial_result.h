@@ -74,6 +74,7 @@ struct TrialResult {
   std::uint64_t seed = 0;
   double wall_seconds = 0;  // of all attempts
   double images_per_second = 0;
+  std::int64_t peak_mb = 0;  // MiB that the last attempt held at once (Memory::peak()); 0: not recorded
   std::map<std::string, std::string> provenance;  // version, flags, blas_core, blas_config, cpu, arithmetic, data_hash,
                                                   // threads, device, host, started
   std::int64_t resumed = 0;                       // number of resumes from a checkpoint

@@ -40,6 +40,7 @@ inline TrialResult fake_result(const Trial& trial, TrialEnd end, double accuracy
   result.steps = 50;
   if (end == TrialEnd::done) result.metrics = fake_values(trial, accuracy, kFakeEvaluations);
   result.wall_seconds = 12.5;
+  result.peak_mb = 321;
   result.images_per_second = 1000;
   result.provenance = {
       {"version", "1a2b3c4"}, {"device", "cpu"}, {"cpu", "a <cpu> & more"}, {"started", "2026-11-21T07:00:00Z"}};

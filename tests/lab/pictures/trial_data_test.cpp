@@ -122,7 +122,9 @@ TEST_CASE("trial data: a trial has the values of its state and no others") {
   CHECK(rows[1]["eval/accuracy"].is_null());
   CHECK(rows[2]["message"] == "no, memory\nat all");
   CHECK(rows[3]["progress"] == 0.4);
+  CHECK(rows[0]["peak_mb"] == 321);
   CHECK(rows[4]["wall_seconds"].is_null());
+  CHECK(rows[4]["peak_mb"].is_null());
   CHECK(rows[4]["train.optimizer.name"] == "adamw");
 }
 
@@ -154,6 +156,7 @@ TEST_CASE("trial data: columns are in the order that docs/tables.md gives") {
                                "bad_images",
                                "wall_seconds",
                                "images_per_second",
+                               "peak_mb",
                                "provenance.cpu",
                                "provenance.device"};
   for (std::size_t i = 1; i < std::size(order); ++i) CHECK(place_of(table, order[i - 1]) < place_of(table, order[i]));

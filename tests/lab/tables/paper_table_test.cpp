@@ -23,6 +23,7 @@ TableInput costly() {
     for (TableSeed& seed : row.seeds) {
       seed.wall_seconds = 120 + double(seed.seed);
       seed.images_per_second = 1000;
+      seed.peak_mb = 301 + double(seed.seed);
       seed.machine = "EPYC, 1 thread";
     }
   }
@@ -75,11 +76,13 @@ TEST_CASE("columns: what a network costs and what its runs took") {
   CHECK(cell_of(model, 0, "macs") == "5.000");
   CHECK(cell_of(model, 0, "seconds") == "122");
   CHECK(cell_of(model, 0, "images_per_second") == "1000");
-  CHECK(cell_of(model, 0, "peak_mb") == "");
-  CHECK(footers(model, "columns") ==
-        "params: parameters of the network; macs: multiply-adds of its matrix products for one image, forward.\n"
-        "seconds, images/s: means over the runs that did not diverge, with their evaluations, on EPYC, 1 thread.\n"
-        "No result of these rows records peak_mb. `normlab plan` estimates memory.\n");
+  CHECK(cell_of(model, 0, "peak_mb") == "303");
+  CHECK(
+      footers(model, "columns") ==
+      "params: parameters of the network; macs: multiply-adds of its matrix products for one image, forward; peak MB: "
+      "most memory of the training process at once, with its data, or of its tensors on a GPU.\n"
+      "seconds, images/s, peak MB: means over the runs that did not diverge, with their evaluations, on EPYC, 1 "
+      "thread.\n");
   const std::string text = render_table(model, TableFormat::text, {.width = 120, .caption = {}, .label = {}});
   CHECK(has(text, "params [M]  macs [G]  seconds  images/s  peak MB\n"));
 }
@@ -93,6 +96,16 @@ TEST_CASE("columns: CSV and JSON have all digits") {
   CHECK(json["rows"][0]["params"] == 1235567);
   CHECK(json["rows"][0]["params"].is_number_integer());
   CHECK(json["rows"][0]["seconds"] == 122);
+}
+
+TEST_CASE("columns: results of older versions record no memory") {
+  TableInput input = costly();
+  for (TableRow& row : input.rows)
+    for (TableSeed& seed : row.seeds) seed.peak_mb = 0;
+  const TableModel model = table_model(input, with_columns({"seconds", "peak_mb"}));
+  CHECK(cell_of(model, 0, "peak_mb") == "");
+  CHECK(has(footers(model, "columns"), "No result of these rows records peak_mb. `normlab plan` estimates memory.\n"));
+  CHECK_FALSE(has(footers(model, "columns"), "seconds, peak MB"));
 }
 
 TEST_CASE("columns: other machines, diverged runs and unknown values") {

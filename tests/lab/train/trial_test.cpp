@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/memory.h"
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/safetensors.h"
 #include "experiments/lab/data/picked_images.h"
@@ -130,6 +131,31 @@ TEST_CASE("trial: a result states attempt, steps and data") {
   CHECK(!result.stopped_early_step);
   const DataPair& data = finished().trial.data;
   CHECK(result.provenance.at("data_hash") == data.train.hash + "+" + data.eval.hash + "+" + data.minival->hash);
+}
+
+TEST_CASE("trial: a result has the peak memory of its own training") {
+  const TemporaryFolder out;
+  host_memory().restart_peak();
+  if (host_memory().peak() == 0) {
+    MESSAGE("skipped: this system does not let a process restart its peak memory");
+    return;
+  }
+  const auto peak_of = [&](const TrialConfig& config, const std::filesystem::path& to) {
+    const SmallTrial trial(config);
+    CHECK(trial.run(to) == TrialOutcome::done);
+    return trial.folder(to).load_result()->peak_mb;
+  };
+  TrialConfig large = SmallTrial::settings();
+  large.train.epochs = 1;
+  auto& model = std::get<ViTConfig>(large.model);
+  model.embed_dim = 1024;
+  model.mlp_dim = 2048;  // 9 million parameters, of 16 bytes or more with gradient and moments
+  const std::int64_t before = peak_of(SmallTrial::settings(), out / "before"), more = peak_of(large, out / "large"),
+                     after = peak_of(SmallTrial::settings(), out / "after");
+  CHECK(more > before + 100);
+  CHECK(after < more - 100);
+  remove_file(SmallTrial(large).folder(out / "large").path() / "result.json");  // killed before it was published
+  CHECK(peak_of(large, out / "large") == 0);
 }
 
 TEST_CASE("trial: the minival is evaluated beside eval") {

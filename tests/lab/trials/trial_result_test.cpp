@@ -29,6 +29,7 @@ TrialResult example() {
   result.seed = 18446744073709551615ULL;
   result.wall_seconds = 12.5;
   result.images_per_second = 1.0 / 3;
+  result.peak_mb = 321;
   result.provenance = {{"version", "73f18dd"}, {"cpu", "none"}};
   result.resumed = 2;
   result.different_bits = true;
@@ -219,6 +220,7 @@ TEST_CASE("trial result: numbers that no training gives are refused without a se
             .find("eval/accuracy: 7.5 is not an accuracy, which is between 0 and 1") != std::string::npos);
   CHECK(refusal_with("/metrics/eval~1accuracy", -1e300) != "");
   CHECK(refusal_with("/metrics/eval~1loss", -5).find("eval/loss: -5 is not a loss") != std::string::npos);
+  CHECK(refusal_with("/peak_mb", 0).find("0 is outside 1 to 1e+15") != std::string::npos);
   CHECK(refusal_with("/wall_seconds", -1).find("-1 is outside 0 to 1e+10") != std::string::npos);
   CHECK(refusal_with("/wall_seconds", 1e300) != "");
   CHECK(refusal_with("/images_per_second", -1) != "");
