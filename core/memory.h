@@ -19,10 +19,11 @@ class Memory {
   virtual void touch(void* block, std::size_t bytes) = 0;
   /// The host uses this memory all the time, so small host objects may lie between tensors.
   virtual bool on_host() const = 0;
-  /// From now on peak() is that of the time since this call. Other peaks of this process end.
+  /// Begins a new period for peak().
   virtual void restart_peak() = 0;
-  /// The most bytes that this process held at once since restart_peak(): of the host all resident pages, with code, data
-  /// sets and libraries; of a device the blocks and buffers of normlab. 0 if the system does not say.
+  /// The most bytes that this process held at once since restart_peak(). On the host all its resident pages count, with
+  /// code and data sets; on a device normlab's blocks and buffers. 0 without restart_peak(), or if the system does not
+  /// say.
   virtual std::size_t peak() const = 0;
 
   // For memory that checks its use: it is told which parts of a block are in use, and gets gap() bytes after each part.

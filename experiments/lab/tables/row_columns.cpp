@@ -85,8 +85,8 @@ void add_sentences(TableModel& model, const std::vector<std::string>& names, con
   for (const auto& [name, what] : {std::pair{"params", "params: parameters of the network"},
                                    {"macs", "macs: multiply-adds of its matrix products for one image, forward"},
                                    {"peak_mb",
-                                    "peak MB: most memory of the training process at once, with its data, or "
-                                    "of its tensors on a GPU"}})
+                                    "peak MB: the most memory that the training process held at once, with its data; "
+                                    "on a GPU that of its tensors and buffers"}})
     if (std::find(names.begin(), names.end(), name) != names.end()) meant.push_back(what);
   if (!meant.empty()) add(joined(meant, "; ") + ".");
   std::set<std::string> machines;

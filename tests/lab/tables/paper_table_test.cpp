@@ -80,7 +80,8 @@ TEST_CASE("columns: what a network costs and what its runs took") {
   CHECK(
       footers(model, "columns") ==
       "params: parameters of the network; macs: multiply-adds of its matrix products for one image, forward; peak MB: "
-      "most memory of the training process at once, with its data, or of its tensors on a GPU.\n"
+      "the most memory that the training process held at once, with its data; on a GPU that of its tensors and "
+      "buffers.\n"
       "seconds, images/s, peak MB: means over the runs that did not diverge, with their evaluations, on EPYC, 1 "
       "thread.\n");
   const std::string text = render_table(model, TableFormat::text, {.width = 120, .caption = {}, .label = {}});
