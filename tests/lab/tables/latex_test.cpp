@@ -131,6 +131,20 @@ TEST_CASE("latex: a table of more than 45 rows continues on further pages") {
   CHECK(!has(render_table(table_model(input, {}), TableFormat::latex), "longtable"));
 }
 
+TEST_CASE("latex: --wide spans both columns of a page, with or without a caption") {
+  for (const char* const caption : {"", "Rates"}) {
+    TableLayout layout;
+    layout.caption = caption;
+    const std::string narrow = render_table(table_model(one_strip(), {}), TableFormat::latex, layout);
+    CHECK(has(narrow, "\\begin{table}") == !layout.caption.empty());
+    CHECK_FALSE(has(narrow, "table*"));
+    layout.wide = true;
+    const std::string wide = render_table(table_model(one_strip(), {}), TableFormat::latex, layout);
+    CHECK(has(wide, "\\begin{table*}\n\\centering\n"));
+    CHECK(wide.ends_with("\\end{table*}\n"));
+  }
+}
+
 TEST_CASE("latex: numbers, their half widths and what follows have columns of their own") {
   const std::string latex = render_table(table_model(states_table(), {}), TableFormat::latex);
   CHECK(has(latex,
