@@ -109,6 +109,22 @@ TEST_CASE("sweep_table: rows with all results are in strips with their baselines
   CHECK(model.problems.empty());
 }
 
+TEST_CASE("sweep_table: times and memory are those of the results") {
+  SmallSweep sweep;
+  TrialResult result = sweep.result(0);
+  result.wall_seconds = 12;
+  result.images_per_second = 340;
+  result.peak_mb = 56;
+  sweep.publish(0, result);
+  TableOptions options;
+  options.columns = {"seconds", "images_per_second", "peak_mb"};
+  const std::vector<Figure> measured = sweep.model(options).lines[0].measured;
+  REQUIRE(measured.size() == 3);
+  CHECK(measured[0].value == 12);
+  CHECK(measured[1].value == 340);
+  CHECK(measured[2].value == 56);
+}
+
 TEST_CASE("sweep_table: a result that cannot be read is named in its row") {
   const SmallSweep sweep;
   sweep.publish_all();
