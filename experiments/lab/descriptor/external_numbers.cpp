@@ -1,11 +1,11 @@
 #include "experiments/lab/descriptor/external_numbers.h"
 
-#include <charconv>
-#include <cmath>
 #include <set>
 
 #include "core/error.h"
 #include "experiments/lab/base/regular_file.h"
+#include "experiments/lab/base/text_layout.h"
+#include "experiments/lab/descriptor/condition.h"
 #include "experiments/lab/descriptor/design.h"
 #include "experiments/lab/descriptor/forms.h"
 #include "experiments/lab/descriptor/metric_names.h"
@@ -41,27 +41,21 @@ std::vector<Cell> cells_of(std::string_view line) {
   return cells;
 }
 
-template <class Number>
-bool reads_as(const std::string& text, Number& out) {
-  const char* const end = text.data() + text.size();
-  return std::from_chars(text.data(), end, out).ptr == end && !text.empty();
-}
-
 void read_lines(ExternalNumbers& out, Source* source, Problems& problems) {
   std::set<std::tuple<std::string, std::string, std::uint64_t>> known;
-  std::uint32_t number = 0;
+  std::uint32_t line_number = 0;
   bool has_lines = false;
   const auto problem = [&](std::uint32_t column, const std::string& what) {
-    problems.add({source, std::max(number, 1u), column}, "", what);
+    problems.add({source, std::max(line_number, 1u), column}, "", what);
   };
   for (std::string_view rest = out.text; !rest.empty();) {
     std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (++number == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
-    if (number == 1 && line != kHeading)
+    if (++line_number == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
+    if (line_number == 1 && line != kHeading)
       return problem(1, concat("expected the heading ", kHeading, ", got ", in_quotes(line)));
-    if (number == 1 || line.empty()) continue;
+    if (line_number == 1 || line.empty()) continue;
     has_lines = true;
     const std::vector<Cell> cells = cells_of(line);
     if (cells.size() != 4) {
@@ -69,21 +63,22 @@ void read_lines(ExternalNumbers& out, Source* source, Problems& problems) {
       continue;
     }
     const Cell &row = cells[0], &seed = cells[1], &metric = cells[2], &value = cells[3];
-    ExternalValue read{row.text, 0, metric.text, 0};
+    const std::optional<std::uint64_t> seed_number = whole_number(seed.text);
+    const std::optional<double> number = parse_number(value.text);
     if (row.text.empty() || metric.text.empty())
       problem(row.text.empty() ? row.column : metric.column, "is empty");
-    else if (!reads_as(seed.text, read.seed))
-      problem(seed.column, concat("expected a seed, an integer of at least 0, got ", in_quotes(seed.text)));
-    else if (!reads_as(value.text, read.value) || !std::isfinite(read.value))
+    else if (!seed_number)
+      problem(seed.column, concat("expected a seed, an integer from 0 to 2^64 - 1, got ", in_quotes(seed.text)));
+    else if (!number)
       problem(value.column, concat("expected a finite number, got ", in_quotes(value.text)));
-    else if (is_share(metric.text) && (read.value < 0 || read.value > 1))
+    else if (is_share(metric.text) && (*number < 0 || *number > 1))
       problem(value.column,
               concat("expected a share from 0 to 1, as results have it, got ", value.text, "; divide percent by 100"));
-    else if (!known.emplace(row.text, metric.text, read.seed).second)
+    else if (!known.emplace(row.text, metric.text, *seed_number).second)
       problem(row.column,
-              concat(in_quotes(row.text), ", seed ", read.seed, ", has a value of ", metric.text, " above"));
+              concat(in_quotes(row.text), ", seed ", *seed_number, ", has a value of ", metric.text, " above"));
     else
-      out.values.push_back(std::move(read));
+      out.values.push_back({row.text, *seed_number, metric.text, *number});
   }
   if (!has_lines) problem(1, concat("expected the heading ", kHeading, " and numbers below it"));
 }

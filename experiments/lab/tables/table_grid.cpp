@@ -38,13 +38,15 @@ TableCell mean_cell(const TableLine& line, const TableOptions& options) {
 TableCell figure_cell(const Figure& figure) { return {figure.text, "", "", figure.value, std::nullopt}; }
 
 /// The best mean of each group of shown rows, and those that print alike. Rows with diverged or missing runs do not
-/// compete, nor does a row alone. `group_of`: of each line.
+/// compete, nor do external rows or a row alone. `group_of`: of each line.
 void mark_best(TableModel& model, const std::vector<std::size_t>& group_of, const char* where) {
   std::map<std::size_t, std::vector<TableLine*>> groups;
-  bool incomplete = false;
+  bool incomplete = false, external = false;
   for (std::size_t i = 0; i < model.lines.size(); ++i) {
     TableLine& line = model.lines[i];
-    if (line.n > 0 && line.n == line.seeds.size())
+    if (!line.external.empty())
+      external = true;
+    else if (line.n > 0 && line.n == line.seeds.size())
       groups[group_of[i]].push_back(&line);
     else
       incomplete = true;
@@ -57,9 +59,13 @@ void mark_best(TableModel& model, const std::vector<std::size_t>& group_of, cons
     for (TableLine* line : rows) line->is_best = rows.size() > 1 && line->mean.text == (*best)->mean.text;
   }
   model.footer.push_back(
-      {"bold", fmt::format("Bold: the {} mean {}, and those that print alike. It may lead by chance.{}",
-                           lower ? "lowest" : "highest", where,
-                           incomplete ? " Rows with diverged or missing runs do not compete." : "")});
+      {"bold",
+       fmt::format("Bold: the {} mean {}, and those that print alike. It may lead by chance.{}",
+                   lower ? "lowest" : "highest", where,
+                   incomplete && external ? " Rows with diverged or missing runs and external rows do not compete."
+                   : incomplete           ? " Rows with diverged or missing runs do not compete."
+                   : external             ? " External rows do not compete."
+                                          : "")});
 }
 
 /// Rows with one baseline, and those without any.
@@ -252,8 +258,12 @@ void lay_out_pivot(TableModel& model, const std::vector<std::string>& all, const
   if (down.empty()) model.columns.push_back({"row", "row", ColumnKind::label});
   const std::size_t labels = model.columns.size();
 
+  const auto has_place = [&](const TableLine& line) {
+    return line.external.empty() || line.same_named || model.axes.size() < 2;
+  };
   std::map<std::vector<std::string>, std::size_t> columns;
   for (const TableLine& line : model.lines) {
+    if (!has_place(line)) continue;
     const auto values = values_of(line, across);
     if (!columns.try_emplace(values, columns.size()).second) continue;
     std::vector<std::string> parts;
@@ -266,12 +276,18 @@ void lay_out_pivot(TableModel& model, const std::vector<std::string>& all, const
   if (options.bold == TableBold::best) {
     std::vector<std::size_t> groups = strips_of(model);
     if (model.strips.empty())
-      for (std::size_t i = 0; i < groups.size(); ++i) groups[i] = columns.at(values_of(model.lines[i], across));
+      for (std::size_t i = 0; i < groups.size(); ++i)
+        if (has_place(model.lines[i])) groups[i] = columns.at(values_of(model.lines[i], across));
     mark_best(model, groups, model.strips.empty() ? "of each column" : "of the rows with one baseline");
   }
   std::map<std::vector<std::string>, std::vector<std::size_t>> rows;  // several if combinations repeat
   for (std::size_t i = 0; i < model.lines.size(); ++i) {
     const TableLine& line = model.lines[i];
+    if (!has_place(line)) {
+      model.footer.push_back({"external", fmt::format("{}, in no cell, as none has its settings: {}.", line.label,
+                                                      mean_cell(line, options).text())});
+      continue;
+    }
     const auto values = values_of(line, down);
     const std::size_t column = labels + columns.at(values_of(line, across));
     auto& places = rows[values];

@@ -263,12 +263,14 @@ class ModelBuilder {
     line.equivalent = *line.equivalent_p.value < 0.05;
   }
 
-  /// Decimals for a column: as many as its narrowest interval needs, so that the column aligns.
+  /// Decimals for a column: as many as its narrowest interval of ours needs, so that the column aligns.
   int column_decimals(Figure TableLine::*half_width, int otherwise) const {
     double narrowest = 0;
     for (const TableLine& line : lines_) {
       const auto& value = (line.*half_width).value;
-      if (value && std::isfinite(*value) && *value > 0 && (narrowest == 0 || *value < narrowest)) narrowest = *value;
+      if (line.external.empty() && value && std::isfinite(*value) && *value > 0 &&
+          (narrowest == 0 || *value < narrowest))
+        narrowest = *value;
     }
     return narrowest > 0 ? decimals_for(narrowest) : otherwise;
   }

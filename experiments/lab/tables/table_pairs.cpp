@@ -12,7 +12,8 @@
 namespace normlab {
 namespace {
 
-/// The rows of each strip, the baseline first; without strips all rows, but no means over benchmarks.
+/// The rows of each strip, the baseline first; without strips all rows, but no means over benchmarks and no
+/// external rows, whose seeds are not ours.
 std::vector<std::vector<std::size_t>> families(const std::vector<TableLine>& lines,
                                                const std::vector<TableStrip>& strips) {
   std::vector<std::vector<std::size_t>> all;
@@ -23,7 +24,7 @@ std::vector<std::vector<std::size_t>> families(const std::vector<TableLine>& lin
   if (!all.empty()) return all;
   all.emplace_back();
   for (const TableLine& line : lines)
-    if (line.mean_of.empty()) all.back().push_back(line.plan_index);
+    if (line.mean_of.empty() && line.external.empty()) all.back().push_back(line.plan_index);
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/statistics/student.h"
 #include "experiments/lab/tables/table_parts.h"
 #include "experiments/lab/tables/trial_seed.h"
@@ -58,11 +59,13 @@ void add_matches(TableInput& input, const Experiment& e, const ResultStore& stor
         "--to-match: has a column of its own, about the value at the end of a training; leave --lr-sensitivity, "
         "--select, --rows and --cols out");
   double narrowest = std::numeric_limits<double>::infinity();
+  std::vector<std::string> at_once;
   for (std::size_t r = 0; r < input.rows.size(); ++r) {
     TableRow& row = input.rows[r];
     if (!row.baseline || *row.baseline == r) continue;
     std::vector<TableSeed>& bases = input.rows[*row.baseline].seeds;
     std::vector<double> places;
+    bool at_first = false;
     for (std::size_t s = 0; s < bases.size(); ++s) {
       const TableSeed* const own = row.run_of(bases[s].seed);
       const bool pair = own != nullptr && own->state == SeedState::done && bases[s].state == SeedState::done;
@@ -71,8 +74,10 @@ void add_matches(TableInput& input, const Experiment& e, const ResultStore& stor
       const auto curve = curve_of(trial, store.trial(trial.id), options);
       ++row.match.pairs;
       if (const auto place = first_match(curve, *own->value, lower_is_better(options.metric))) places.push_back(*place);
+      at_first = at_first || (!places.empty() && places.back() == curve.front().first);
     }
     row.match.reached = places.size();
+    if (at_first) at_once.push_back(row.label);
     // Seeds that never get there have no place, so the mean of the others would be too small.
     if (places.size() < row.match.pairs || places.empty()) continue;
     const std::optional<Interval> interval = mean_interval(places);
@@ -91,6 +96,10 @@ void add_matches(TableInput& input, const Experiment& e, const ResultStore& stor
       "measurements; never: not within its training. It follows the schedule of its whole training; a shorter training "
       "may need less.",
       input.match_heading, word_of(options.to_match), options.metric));
+  if (!at_once.empty())
+    input.remarks.push_back(
+        fmt::format("The baseline is as good at its first measurement already, so it may be so earlier: {}.",
+                    first_few(at_once, [](const std::string& label) { return label; })));
 }
 
 }  // namespace normlab

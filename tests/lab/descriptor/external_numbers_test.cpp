@@ -60,9 +60,13 @@ TEST_CASE("external: errors of the file have its lines and columns") {
   CHECK(problems(head + "a,0,eval/accuracy,0.5\na,1,eval/accuracy,81.2\n") ==
         "timm.csv:3:19: expected a share from 0 to 1, as results have it, got 81.2; divide percent by 100");
   CHECK(problems(head + "a,x,eval/loss,1\nb,0,eval/loss,1e\nc,0,eval/loss,nan\n") ==
-        "timm.csv:2:3: expected a seed, an integer of at least 0, got \"x\"\n"
+        "timm.csv:2:3: expected a seed, an integer from 0 to 2^64 - 1, got \"x\"\n"
         "timm.csv:3:15: expected a finite number, got \"1e\"\n"
         "timm.csv:4:15: expected a finite number, got \"nan\"");
+  CHECK(problems(head + "a,18446744073709551616,eval/loss,1\nb,0,eval/loss,1e400\nc,0,eval/loss,-1e-400\n") ==
+        "timm.csv:2:3: expected a seed, an integer from 0 to 2^64 - 1, got \"18446744073709551616\"\n"
+        "timm.csv:3:15: expected a finite number, got \"1e400\"\n"
+        "timm.csv:4:15: expected a finite number, got \"-1e-400\"");
   CHECK(problems(head + "a,0,eval/loss\n\"a,0,eval/loss,1\n") ==
         "timm.csv:2:1: expected four cells, row,seed,metric,value, got 3\n"
         "timm.csv:3:1: expected four cells, row,seed,metric,value, got 1");

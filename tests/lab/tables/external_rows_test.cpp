@@ -144,6 +144,38 @@ TEST_CASE("external rows: filters and grids know them") {
   const std::string text = render_table(sweep.model(options), TableFormat::text);
   CHECK(has(text, "timm: dpn"));
   CHECK(!has(text, "over ours"));
+  const std::string sentences = all_of(sweep.model(options).footer);
+  CHECK_MESSAGE(has(sentences, "timm: resnet, in no cell, as none has its settings: 70 ±6 (2).\n"), sentences);
+  CHECK(!has(text, "\ntimm: resnet  "));
+}
+
+TEST_CASE("external rows: their interval sets no decimals of ours") {
+  SweepWithExternal sweep;
+  for (const double far : {0.0, 1e-6}) {
+    for (ExternalValue& value : sweep.experiment.external[0].values) value.value = 0.7 + far * double(value.seed);
+    const TableModel model = sweep.model();
+    for (std::size_t r = 0; r < 4; ++r) {
+      CHECK(model.lines[r].mean.text == sweep.plain.lines[r].mean.text);
+      CHECK(model.lines[r].gain.text == sweep.plain.lines[r].gain.text);
+    }
+  }
+}
+
+TEST_CASE("external rows: without a baseline they are in no pair, and never the best") {
+  SweepWithExternal sweep;
+  for (ExternalValue& value : sweep.experiment.external[0].values) value.value = 0.99;
+  for (Cell& row : sweep.experiment.rows) row.baseline.reset();
+  TableOptions options;
+  options.pairs = TablePairs::all;
+  CHECK(sweep.model(options).pairs.size() == 6);
+  options.letters = true;
+  options.bold = TableBold::best;
+  const TableModel model = sweep.model(options);
+  for (std::size_t r = 0; r < 6; ++r) CHECK(model.lines[r].letters.empty() == (r >= 4));
+  CHECK(std::count_if(model.lines.begin(), model.lines.begin() + 4, [](const TableLine& l) { return l.is_best; }) == 1);
+  CHECK(!model.lines[4].is_best);
+  CHECK(has(all_of(model.footer), "External rows do not compete."));
+  CHECK(has(all_of(model.footer), "Holm's test of all 6 pairs"));
 }
 
 TEST_CASE("external rows: a report shows them in its table, not in its pictures") {

@@ -85,6 +85,8 @@ TEST_CASE("to match: the mean over seeds has the t interval of their places") {
   CHECK(*match.mean.value == doctest::Approx(mean(places)));
   CHECK(*match.half_width.value == doctest::Approx(*mean_interval(places)->half_width));
   CHECK(model.lines[0].match.pairs == 0);
+  const auto is_early = [](const TableSentence& s) { return s.text.find("at its first measurement") != s.text.npos; };
+  CHECK(std::none_of(model.footer.begin(), model.footer.end(), is_early));
   const std::string text = render_table(model, TableFormat::text);
   CHECK(text.find("epochs to match") != text.npos);
   CHECK(*curves.model(TableMatch::steps).lines[1].match.mean.value == doctest::Approx(10 * mean(places)));
@@ -110,6 +112,18 @@ TEST_CASE("to match: a baseline that never gets there is said so, and gives no m
   const auto json = nlohmann::json::parse(render_table(model, TableFormat::json));
   CHECK(json["rows"][1]["match"]["reached"] == 1);
   CHECK(json["rows"][1]["match"]["mean"].is_null());
+}
+
+TEST_CASE("to match: a match at the first measurement may be earlier, which is said") {
+  Curves curves;
+  curves.write_baseline();
+  for (std::size_t s = 0; s < 3; ++s) curves.write(1, s, s == 1 ? 2.5 : 0.75), curves.write(2, s, 0.75);
+  const TableModel model = curves.model();
+  CHECK(model.lines[1].match.reached == 3);
+  std::string footer;
+  for (const TableSentence& sentence : model.footer) footer += sentence.text + "\n";
+  CHECK(footer.find("The baseline is as good at its first measurement already, so it may be so earlier: dpn.\n") !=
+        footer.npos);
 }
 
 TEST_CASE("to match: only seeds that both have finished count") {
