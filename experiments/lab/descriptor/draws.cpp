@@ -26,6 +26,7 @@ JsonNode node_of(double value) {
 std::vector<double> drawn_values(const Draw& draw, std::string_view path) {
   const bool log = draw.log_uniform.has_value();
   const auto [low, high] = log ? *draw.log_uniform : *draw.uniform;
+  const bool whole = is_integer_setting(path);
   const StreamKey key = stream_key(draw.seed, "tune", path);
   std::vector<double> values;
   std::set<double> known;
@@ -33,8 +34,9 @@ std::vector<double> drawn_values(const Draw& draw, std::string_view path) {
     const auto words = normlab::draw(key, i);
     const double share = uniform(words[1], words[0]);
     const double exact = log ? low * std::pow(high / low, share) : low + (high - low) * share;
-    const double rounded = std::clamp(std::strtod(fmt::format("{:.3g}", exact).c_str(), nullptr), low, high);
-    if (known.insert(rounded).second) values.push_back(rounded);
+    const double digits = std::strtod(fmt::format("{:.3g}", exact).c_str(), nullptr);
+    const double rounded = whole ? std::round(digits) : std::clamp(digits, low, high);
+    if (rounded >= low && rounded <= high && known.insert(rounded).second) values.push_back(rounded);
   }
   return values;
 }
@@ -49,8 +51,9 @@ Axis read_draw(const JsonMember& member, PlacementRows& rows, Problems& problems
     return problems.add(member.value.at, "expected one of \"log_uniform\" and \"uniform\": [smallest, largest]"), axis;
   const std::vector<double> values = drawn_values(draw, member.key);
   if (values.size() < draw.n)
-    return problems.add(member.value.at, concat("the range holds fewer than ", draw.n,
-                                                " different values of three significant digits; list them instead")),
+    return problems.add(member.value.at, concat("the range holds fewer than ", draw.n, " different ",
+                                                is_integer_setting(member.key) ? "integers" : "values",
+                                                " of three significant digits; list them instead")),
            axis;
   axis.drawn_from = draw.log_uniform ? *draw.log_uniform : *draw.uniform;
   for (const double value : values) {

@@ -24,7 +24,7 @@ constexpr auto rows_of(const T*) {
                 field("seed", &T::seed)};
 }
 
-/// `n` different values of three significant digits in the range: a function of the draw and the path alone, so that
+/// `n` different values of three significant digits in the range, integers for a setting that is one: a function of the draw and the path alone, so that
 /// keys with equal seeds are independent. Fewer if the range does not hold so many.
 std::vector<double> drawn_values(const Draw& draw, std::string_view path);
 

@@ -48,6 +48,24 @@ std::string not_an_integer(const JsonNode& node) {
   return "expected an integer, got " + describe(node) + (whole ? "; write " + value_text(node) : "");
 }
 
+/// Whether the path is that of an integer in T.
+template <class T>
+bool has_integer(std::string_view path) {
+  bool found = false;
+  if constexpr (std::is_same_v<T, ModelConfig>) {
+    found = has_integer<ViTConfig>(path) || has_integer<SwinConfig>(path);
+  } else if constexpr (kHasFields<T>) {
+    for_each_field<T>([&](const auto& field) {
+      using Member = typename std::remove_cvref_t<decltype(field)>::Member;
+      if (path == field.key)
+        found = std::is_integral_v<Member> && !std::is_same_v<Member, bool>;
+      else if (path.starts_with(concat(field.key, ".")))
+        found = has_integer<Member>(path.substr(field.key.size() + 1));
+    });
+  }
+  return found;
+}
+
 /// Paths of settings of T named `key`. Skips norm settings, which exist at every site.
 template <class T>
 void add_paths(const std::string& prefix, std::string_view key, std::vector<std::string>& out) {
@@ -153,9 +171,12 @@ constexpr std::pair<std::string_view, std::string_view> kMissing[] = {
 };
 }  // namespace
 
+bool is_integer_setting(std::string_view path) { return has_integer<TrialConfig>(path); }
+
 std::string unknown_setting(std::string_view key, const std::vector<std::string_view>& candidates) {
   for (const auto& [word, nearest_thing] : kMissing)
     if (edit_distance(key, word) == 0) return concat("there is no such setting; ", nearest_thing);
+  if (key == kLeaveOneOutAxis) return concat("there is no such key here; did you mean \"sweep.", key, "\"?");
   constexpr std::size_t kFew = 3;
   std::vector<std::string> paths;
   add_paths<TrialConfig>("", key, paths);

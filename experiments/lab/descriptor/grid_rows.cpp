@@ -173,6 +173,9 @@ void read_labels(const Design& design, const std::vector<GridRow>& rows, Problem
       problems.add(member.value.at, "expected a name to show, got " + describe(member.value));
     else if (!shown.insert(member.value.text).second)
       problems.add(member.value.at, concat("\"", member.value.text, "\" is shown for another name too"));
+    else if (member.value.text != member.key && names.contains(member.value.text) &&
+             given->value.find(member.value.text) == nullptr)
+      problems.add(member.value.at, concat("\"", member.value.text, "\" is the name of another row or value"));
     if (!names.contains(member.key) && !is_metric(member.key))
       problems.add(member.key_at, unknown_word("row or metric", member.key, candidates));
     labels[member.key] = member.value.text;

@@ -117,6 +117,9 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
 
 inline constexpr std::int64_t kConfigSchema = 1;  // raised whenever a default or a meaning changes
 
+/// Whether the path, such as "train.batch_size", is that of an integer.
+bool is_integer_setting(std::string_view path);
+
 /// The message for an unknown key: lists the paths of settings that end in it if there are only a few; otherwise as
 /// unknown_key() of the candidates.
 std::string unknown_setting(std::string_view key, const std::vector<std::string_view>& candidates);

@@ -61,6 +61,20 @@ TEST_CASE("draws: values are different, have three digits and lie in the range")
   CHECK(drawn_values({draw.log_uniform, std::nullopt, 50, 0}, "a").size() < 50);
 }
 
+TEST_CASE("draws: a setting that is an integer gets integers") {
+  const Draw draw{std::nullopt, DrawRange{2.5, 9.5}, 7, 0};
+  for (const char* path : {"train.batch_size", "model.depth", "train.schedule.warmup_steps"}) {
+    const std::vector<double> values = drawn_values(draw, path);
+    CHECK(std::set<double>(values.begin(), values.end()) == std::set<double>{3, 4, 5, 6, 7, 8, 9});
+  }
+  for (const char* path : {"train.optimizer.lr", "model.dropout"})
+    CHECK(drawn_values(draw, path)[0] != std::round(drawn_values(draw, path)[0]));
+  DescriptorFiles files;
+  CHECK(files.load(tuned(R"("train.batch_size": {"log_uniform": [32, 256], "n": 4})")).trials.size() == 4);
+  CHECK(files.problems(tuned(R"("train.batch_size": {"uniform": [32, 34], "n": 4})"))
+            .find("the range holds fewer than 4 different integers of three significant digits") != std::string::npos);
+}
+
 TEST_CASE("draws: they depend on seed and key alone, and keys are independent") {
   const Draw draw{std::nullopt, DrawRange{0, 1}, 200, 0};
   const auto a = drawn_values(draw, "a"), b = drawn_values(draw, "b");

@@ -54,6 +54,8 @@ TEST_CASE("descriptor: a key that is known elsewhere is told with its path") {
         "d.json:1:12: /train/lr: there is no such key here; did you mean \"train.optimizer.lr\"?");
   CHECK(files.problems(R"({"lr": 1e-3})") ==
         "d.json:1:2: /lr: there is no such key here; did you mean \"train.optimizer.lr\"?");
+  CHECK(files.problems(R"({"leave_one_out": {}})") ==
+        "d.json:1:2: /leave_one_out: there is no such key here; did you mean \"sweep.leave_one_out\"?");
   CHECK(files.problems(R"({"sweep": {"train.lr": [1, 2]}})") ==
         "d.json:1:12: /sweep/train.lr: there is no such key here; did you mean \"train.optimizer.lr\"?");
   CHECK(files.problems(R"({"sweep": {"placement": ["dpn"]}})") ==

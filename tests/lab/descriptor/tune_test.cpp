@@ -348,6 +348,10 @@ TEST_CASE("descriptor: labels name rows, values of axes and metrics, and change 
         "d.json:2:19: /labels/dpn: expected a name to show, got 3");
   CHECK(files.problems(kTunedSweep + R"("labels": {"dpn": "x", "pre_pre": "x"}})") ==
         "d.json:2:35: /labels/pre_pre: \"x\" is shown for another name too");
+  CHECK(files.problems(kTunedSweep + R"("labels": {"dpn": "pre_pre"}})") ==
+        "d.json:2:19: /labels/dpn: \"pre_pre\" is the name of another row or value");
+  CHECK(files.load(kTunedSweep + R"("labels": {"dpn": "pre_pre", "pre_pre": "dpn"}})").labels.size() == 2);
+  CHECK(files.load(kTunedSweep + R"("labels": {"dpn": "dpn"}})").labels.size() == 1);
   CHECK(files.problems(kTunedSweep + R"("labels": ["dpn"]})") ==
         "d.json:2:11: /labels: expected an object, got a list");
 }
