@@ -229,7 +229,7 @@ std::vector<std::uint64_t> read_seeds(const JsonNode& node, Problems& problems) 
     std::set<std::uint64_t> seen;
     for (const JsonNode& item : node.items) {
       if (item.kind != JsonKind::natural)
-        problems.add(item.at, "expected an integer of at least 0, got " + describe(item));
+        problems.add(item.at, "expected an integer from 0 to 2^64 - 1, got " + describe(item));
       else if (!seen.insert(item.natural).second)
         problems.add(item.at, concat("seed ", item.natural, " is given twice"));
       else

@@ -229,7 +229,7 @@ TEST_CASE("descriptor: seeds that cannot work are refused") {
         "d.json:1:47: /seeds: every grid has its own seeds; leave these out");
   CHECK(files.problems(R"({"seeds": [1, 2, 1, -1]})") ==
         "d.json:1:18: /seeds/2: seed 1 is given twice\n"
-        "d.json:1:21: /seeds/3: expected an integer of at least 0, got -1");
+        "d.json:1:21: /seeds/3: expected an integer from 0 to 2^64 - 1, got -1");
 }
 
 TEST_CASE("descriptor: more than 100000 trials are refused") {
