@@ -31,7 +31,9 @@ CLI::Validator range_validator(const std::string& bounds, Number least, Number m
   return validator(bounds, [=](const std::string& text) {
     Number value;
     const bool right = CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
-    return right ? std::string() : concat("must be ", bounds, ", not ", in_quotes(text));
+    if (right) return std::string();
+    const bool above = CLI::detail::lexical_cast(text, value) && value > most;
+    return concat("must be ", above ? fmt::format("at most {}", most) : bounds, ", not ", in_quotes(text));
   });
 }
 
@@ -249,6 +251,7 @@ std::string complaint_of(const CLI::App* command, const CLI::ParseError& error) 
   const std::string what = error.what(), name = what.substr(0, what.find(':'));
   const bool lacks_command = error.get_name() == "RequiredError" && command->get_require_subcommand_min() > 0;
   return concat(lacks_command                            ? std::string("a command is required")
+                : what.find(": At Most ") != what.npos   ? concat(name, ": is given more than once")
                 : error.get_name() == "ArgumentMismatch" ? concat(name, ": a value is required")
                                                          : what,
                 "; see ", path_of(command), " --help");

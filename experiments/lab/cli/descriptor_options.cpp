@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "experiments/lab/base/terminal.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/data/data_source.h"
 #include "experiments/lab/sweep/plan_file.h"
@@ -103,7 +104,14 @@ void DescriptorOptions::refuse_for_folders(const std::string& these) const {
 
 Experiment DescriptorOptions::load_staged(const ResultStore& results) const {
   const std::string stem = std::filesystem::path(file).stem().string();
-  return next_stage(read(file, results, stated_classes(results, stem, class_counts(data_root()))), results);
+  Experiment experiment =
+      next_stage(read(file, results, stated_classes(results, stem, class_counts(data_root()))), results);
+  const std::vector<std::string> found = from.empty() ? std::vector<std::string>() : results.trial_ids();
+  if (!found.empty() && std::none_of(experiment.trials.begin(), experiment.trials.end(), [&](const Trial& trial) {
+        return std::find(found.begin(), found.end(), trial.id) != found.end();
+      }))
+    tell("{}: none of its {} belongs to {}\n", from, plural(found.size(), "trial"), file);
+  return experiment;
 }
 
 void add_data_source(Command& command, DataSource& source) {

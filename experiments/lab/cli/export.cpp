@@ -52,6 +52,8 @@ struct Export {
     if (!folder) experiment = descriptor.load_staged(store);
     const Inputs inputs = descriptor.inputs(experiment ? &*experiment : nullptr);
     if (!file.empty()) require_output(file, inputs);
+    if (folder && store.trial_ids().empty())
+      throw InputError(descriptor.file + ": no results are in this folder; give one with trials/");
     if (by_row) return write_curves(store, *experiment, inputs);
     return archive ? write_archive(store, experiment, inputs)
                    : write_data({store, experiment ? &*experiment : nullptr}, inputs);

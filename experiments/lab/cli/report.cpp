@@ -15,6 +15,7 @@
 #include "experiments/lab/cli/commands.h"
 #include "experiments/lab/cli/descriptor_options.h"
 #include "experiments/lab/cli/output_file.h"
+#include "experiments/lab/descriptor/condition.h"
 #include "experiments/lab/pictures/chosen_rows.h"
 #include "experiments/lab/pictures/figures.h"
 #include "experiments/lab/pictures/report.h"
@@ -117,35 +118,55 @@ struct ReportCommand {
     for (const FigureRow& row : figure_rows()) words.push_back(row.word);
     for (const std::string& word : only)
       if (std::find(words.begin(), words.end(), word) == words.end())
-        throw InputError("--only: " + unknown_key(word, words));
+        throw InputError("--only: " + unknown_word("figure", word, words));
     const ResultStore store = descriptor.store();
     Experiment experiment = descriptor.load_staged(store);
     const Inputs inputs = descriptor.inputs(&experiment);
     TableModel model = with_labels(sweep_table_model(experiment, store, table));
     if (!rows.empty()) choose_rows(model, rows, RowWords::of_this_table);
-    if (!limits.empty() && (limits.size() != 2 || !(limits[0] < limits[1])))
+    if (!limits.empty() && (limits.size() != 2 || !are_apart(limits[0], limits[1])))
       throw InputError("--xlim: expects the least and the greatest value, such as 0,100");
+    const bool chosen = !rows.empty() || !table.where.empty();
+    TableOptions of_all = table;
+    of_all.where = "";
+    const TableModel whole = chosen ? with_labels(sweep_table_model(experiment, store, of_all)) : TableModel();
     show_labels(experiment);
     const ExperimentCurves read = read_curves(experiment, store, {});
     const FigureInput input{experiment, model, read.trials, std::size_t(steps), sites, colour, overlay};
     for (const CurveProblem& problem : read.problems) tell("{}\n", problem.text());
+    FigureInput all_rows{experiment, whole, read.trials, std::size_t(steps), sites, colour, overlay};
     ExitCode outcome = std::max(model.outcome, read.outcome());
+    std::vector<Chart> drawn;
     std::map<std::string, std::vector<std::string>> missing;  // reason -> figures
     for (const FigureRow& figure : figure_rows()) {
       if (!only.empty() && std::find(only.begin(), only.end(), figure.word) == only.end()) continue;
-      if (draw(figure, experiment, store, input, inputs)) continue;
+      std::vector<Chart> charts = charts_of(figure, experiment, store, input);
+      if (!charts.empty()) {
+        std::move(charts.begin(), charts.end(), std::back_inserter(drawn));
+        continue;
+      }
       // A sweep without learning rates or finished trials lacks no measurement.
       if (only.empty() && (!figure.draw || figure.word == "strip")) continue;
-      missing[missing_words(figure, input)].emplace_back(figure.word);
+      const bool others = chosen && figure.draw && !draw_figure(figure, all_rows).empty();
+      missing[others ? "no chosen row has what it draws; other rows have" : missing_words(figure, input)].emplace_back(
+          figure.word);
       outcome = std::max(outcome, ExitCode::bad_input);
     }
+    if (!limits.empty()) limit(drawn);
+    for (Chart& chart : drawn) write(chart, inputs);
     for (const auto& [reason, lacking] : missing) tell("{}: {}\n", joined(lacking, ", "), reason);
     return static_cast<int>(outcome);
   }
 
-  /// False if there is nothing to draw.
-  bool draw(const FigureRow& figure, const Experiment& experiment, const ResultStore& store, const FigureInput& input,
-            const Inputs& inputs) {
+  /// Limits that a picture can have: apart by more than rounding, and without overflow.
+  static bool are_apart(double low, double high) {
+    constexpr double kMost = 1e300, kLeastShare = 1e-9;
+    return low >= -kMost && high <= kMost && high - low > kLeastShare * std::max(std::abs(low), std::abs(high)) &&
+           high - low > 1 / kMost;
+  }
+
+  std::vector<Chart> charts_of(const FigureRow& figure, const Experiment& experiment, const ResultStore& store,
+                               const FigureInput& input) const {
     std::vector<Chart> charts;
     TableOptions with_rates = table;
     with_rates.lr_sensitivity = true;
@@ -157,18 +178,36 @@ struct ReportCommand {
       if (!rows.empty()) choose_rows(rates, rows, RowWords::of_any_table);
       if (Chart chart = rates_chart(rates); !chart.panels.empty()) charts = {std::move(chart)};
     }
-    for (Chart& chart : charts) {
-      chart.width = width;
-      chart.titles = !no_titles;
-      if (!limits.empty()) set_limits(chart, limits[0], limits[1]);
-      for (const PictureFile& picture : chart_files(chart))
-        save((figures / picture.name).replace_extension(word_of(format)), picture_bytes(picture, format), inputs);
-      save(figures / (chart.name + ".csv"), chart_csv(chart), inputs);
-      save(figures / (chart.name + ".md"), chart_markdown(chart, kMostNumbers), inputs);
-      if (script) save(figures / (chart.name + ".py"), chart_script(chart), inputs);
-      if (!chart.left_out.empty()) tell("{}: {}\n", chart.name, chart.left_out);
+    return charts;
+  }
+
+  void limit(std::vector<Chart>& charts) const {
+    std::vector<std::string> without;
+    for (Chart& chart : charts)
+      if (!set_limits(chart, limits[0], limits[1])) without.push_back(chart.name);
+    if (without.empty()) return;
+    const std::string names = joined(without, ", ");
+    if (without.size() == charts.size())
+      throw InputError("--xlim: no numbers across in " + names + "; choose other figures with --only");
+    tell("{}: without the limits of --xlim, as there are no numbers across\n", names);
+  }
+
+  void write(Chart& chart, const Inputs& inputs) {
+    chart.width = width;
+    chart.titles = !no_titles;
+    const std::vector<PictureFile> pages = chart_files(chart);
+    for (const PictureFile& page : pages)
+      save((figures / page.name).replace_extension(word_of(format)), picture_bytes(page, format), inputs);
+    for (std::size_t k = std::max<std::size_t>(pages.size(), 1) + 1;; ++k) {
+      const auto old = figures / fmt::format("{}-{}.{}", chart.name, k, word_of(format));
+      std::error_code error;
+      if (!std::filesystem::remove(old, error)) break;
+      tell("removed {}, a page of an earlier figure\n", old.string());
     }
-    return !charts.empty();
+    save(figures / (chart.name + ".csv"), chart_csv(chart), inputs);
+    save(figures / (chart.name + ".md"), chart_markdown(chart, kMostNumbers), inputs);
+    if (script && !pages.empty()) save(figures / (chart.name + ".py"), chart_script(chart), inputs);
+    if (!chart.left_out.empty()) tell("{}: {}\n", chart.name, chart.left_out);
   }
 
   static bool has_ended(const Experiment& experiment, const ResultStore& store) {
@@ -194,15 +233,11 @@ struct ReportCommand {
 /// "3.25in" in pixels.
 double pixels_across(const std::string& width) {
   constexpr double kLeast = 240, kMost = 1920;
-  std::size_t digits = 0;
-  double number = 0;
-  try {
-    number = std::stod(width, &digits);
-  } catch (const std::exception&) {
+  for (const auto& [unit, pixels] : {std::pair{"in", 96.0}, {"cm", 96 / 2.54}, {"mm", 96 / 25.4}, {"px", 1.0}}) {
+    const std::optional<double> number =
+        width.ends_with(unit) ? parse_number(std::string_view(width).substr(0, width.size() - 2)) : std::nullopt;
+    if (number && *number * pixels >= kLeast && *number * pixels <= kMost) return *number * pixels;
   }
-  for (const auto& [unit, pixels] : {std::pair{"in", 96.0}, {"cm", 96 / 2.54}, {"mm", 96 / 25.4}, {"px", 1.0}})
-    if (digits > 0 && width.substr(digits) == unit && number * pixels >= kLeast && number * pixels <= kMost)
-      return number * pixels;
   throw InputError("--width: \"" + width + "\" is no width from 2.5in to 20in, such as 3.25in, 80mm, 8.5cm or 312px");
 }
 

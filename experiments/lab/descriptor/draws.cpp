@@ -25,8 +25,11 @@ JsonNode node_of(double value) {
 
 std::vector<double> drawn_values(const Draw& draw, std::string_view path) {
   const bool log = draw.log_uniform.has_value();
-  const auto [low, high] = log ? *draw.log_uniform : *draw.uniform;
+  auto [low, high] = log ? *draw.log_uniform : *draw.uniform;
   const bool whole = is_integer_setting(path);
+  const double least = whole ? std::ceil(low) : low, most = whole ? std::floor(high) : high;
+  if (whole && least > most) return {};
+  if (whole) low = least - 0.5, high = most + 0.5;  // so that each integer has its share
   const StreamKey key = stream_key(draw.seed, "tune", path);
   std::vector<double> values;
   std::set<double> known;
@@ -35,8 +38,8 @@ std::vector<double> drawn_values(const Draw& draw, std::string_view path) {
     const double share = uniform(words[1], words[0]);
     const double exact = log ? low * std::pow(high / low, share) : low + (high - low) * share;
     const double digits = std::strtod(fmt::format("{:.3g}", exact).c_str(), nullptr);
-    const double rounded = whole ? std::round(digits) : std::clamp(digits, low, high);
-    if (rounded >= low && rounded <= high && known.insert(rounded).second) values.push_back(rounded);
+    const double rounded = std::clamp(whole ? std::round(digits) : digits, least, most);
+    if (known.insert(rounded).second) values.push_back(rounded);
   }
   return values;
 }

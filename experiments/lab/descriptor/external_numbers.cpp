@@ -23,7 +23,7 @@ struct Cell {
   std::uint32_t column = 1;
 };
 
-/// The cells of a line (RFC 4180). A quote that never closes ends with it.
+/// The cells of a line (RFC 4180); none if a quote never closes.
 std::vector<Cell> cells_of(std::string_view line) {
   std::vector<Cell> cells(1);
   bool quoted = false;
@@ -38,6 +38,7 @@ std::vector<Cell> cells_of(std::string_view line) {
     else
       cells.back().text += c;
   }
+  if (quoted) cells.clear();
   return cells;
 }
 
@@ -58,6 +59,10 @@ void read_lines(ExternalNumbers& out, Source* source, Problems& problems) {
     if (line_number == 1 || line.empty()) continue;
     has_lines = true;
     const std::vector<Cell> cells = cells_of(line);
+    if (cells.empty()) {
+      problem(1, "a quotation mark is not closed in this line");
+      continue;
+    }
     if (cells.size() != 4) {
       problem(1, concat("expected four cells, ", kHeading, ", got ", cells.size()));
       continue;

@@ -43,7 +43,8 @@ namespace {
 /// Why a non-integer number was refused, with the integer probably meant.
 std::string not_an_integer(const JsonNode& node) {
   if (node.kind != JsonKind::real) return "expected an integer, got " + describe(node);
-  if (node.text.find_first_of(".eE") == std::string::npos) return "the integer " + describe(node) + " is too large";
+  if (!node.text.empty() && node.text.find_first_of(".eE") == std::string::npos)
+    return "the integer " + describe(node) + " is too large";
   const bool whole = std::abs(node.real) < 9e15 && std::floor(node.real) == node.real;
   return "expected an integer, got " + describe(node) + (whole ? "; write " + value_text(node) : "");
 }
@@ -58,7 +59,8 @@ bool has_integer(std::string_view path) {
     for_each_field<T>([&](const auto& field) {
       using Member = typename std::remove_cvref_t<decltype(field)>::Member;
       if (path == field.key)
-        found = std::is_integral_v<Member> && !std::is_same_v<Member, bool>;
+        found = (std::is_integral_v<Member> && !std::is_same_v<Member, bool>) ||
+                std::is_same_v<Member, std::array<std::int64_t, 2>>;
       else if (path.starts_with(concat(field.key, ".")))
         found = has_integer<Member>(path.substr(field.key.size() + 1));
     });

@@ -356,7 +356,8 @@ struct Form<std::vector<T>> : ValueForm {
                               : not_empty                                 ? " of one object or more"
                                                                           : " of objects";
     if (!node.is_array() || (not_empty && node.items.empty()))
-      return in.report(node.at, concat("expected a list", items, ", got ", describe(node)));
+      return in.report(node.at,
+                       concat("expected a list", items, ", got ", node.is_array() ? "an empty one" : describe(node)));
     out.assign(node.items.size(), {});
     for (std::size_t i = 0; i < node.items.size(); ++i) in.value(node.items[i], out[i], range);
   }

@@ -40,7 +40,8 @@ const AxisValue& value_on(const Axis& axis, const std::string& text) {
 void Form<LeftOutFeature>::read(FieldReader& in, const JsonNode& node, LeftOutFeature& out, Range) {
   out.at = node.at;
   const JsonNode *name = value_of(node, "name"), *set = value_of(node, "set");
-  if (name != nullptr && set != nullptr && node.members.size() == 2 && name->is_string() && set->is_object()) {
+  if (name != nullptr && set != nullptr && node.members.size() == 2 && name->is_string() && !name->text.empty() &&
+      set->is_object()) {
     for (const JsonMember& member : set->members) {
       const auto holds = [&](std::string_view root) { return is_within(member.key, root); };
       if (std::none_of(std::begin(kSettingRoots), std::end(kSettingRoots), holds))

@@ -89,6 +89,9 @@ std::vector<TuneStage> read_tune(const JsonNode& node, const std::vector<std::st
   for (const TuneStage& stage : stages)
     for (const AxisGroup& group : stage.grid.groups)
       for (const Axis& axis : group) check_axis(axis, swept.size(), taken, problems);
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    if (const JsonMember* axes = node.items[s].find("axes"); axes != nullptr && axes->value.members.empty())
+      problems.add(axes->value.at, "is empty: a stage chooses the values of one axis or more");
   std::erase_if(stages, [](const TuneStage& stage) { return stage.grid.groups.empty(); });
   for (std::size_t s = 0; s + 1 < stages.size(); ++s)
     if (stages[s].then_train_on == ThenTrainOn::train_and_minival)

@@ -107,6 +107,7 @@ std::string number_text(const LedgerLine& line) {
 
 std::string finding(const LedgerLine& line) {
   if (line.verdict == Verdict::paper_scale) return "-";
+  if (line.verdict == Verdict::not_run && line.runs == 0 && line.more_to_come) return "to be tuned first";
   if (line.verdict == Verdict::not_run)
     return fmt::format("{} of {}", line.done, plural(line.runs, line.claim.bench.empty() ? "run" : "repetition"));
   const Estimate* e = deciding(line);

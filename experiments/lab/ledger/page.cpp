@@ -9,6 +9,7 @@
 
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/data/jpeg_copy.h"
+#include "experiments/lab/descriptor/condition.h"
 #include "experiments/lab/pictures/chart.h"
 #include "experiments/lab/pictures/page.h"
 #include "experiments/lab/tables/markup.h"
@@ -114,7 +115,7 @@ std::vector<std::vector<std::string>> claim_table(const LedgerLines& lines) {
   return rows;
 }
 
-/// Estimates further from their bound are drawn at the edge, and say so.
+/// Estimates further from their bound end in an arrow.
 constexpr double kEdge = 8;
 
 /// A value's distance from the nearer bound of the range, positive where the test holds.
@@ -141,11 +142,8 @@ ChartLane lane_of(const LedgerLine& line, const Estimate& e) {
     if (!std::isfinite(ends[k])) return lane;
     ++k;
   }
-  if (std::abs(ends[0]) > kEdge) lane.note = fmt::format("beyond the plot, at {:+.0f}", ends[0]);
-  const auto clipped = [](double value) { return std::clamp(value, -kEdge, kEdge); };
   // Inside a range with two bounds, the distance is largest between the ends; outside it is smallest there.
-  lane.point = {0, clipped(ends[0]), clipped(*std::min_element(ends, ends + 3)),
-                clipped(*std::max_element(ends, ends + 3)), e.n};
+  lane.point = {0, ends[0], *std::min_element(ends, ends + 3), *std::max_element(ends, ends + 3), e.n};
   lane.bar = true;
   return lane;
 }
@@ -213,6 +211,12 @@ std::string ledger_markdown(const std::vector<LedgerLine>& lines) {
   return out;
 }
 
+/// Of a cell that begins with a number, which sorts it: "+0.7 [+0.1, +1.2] points".
+std::string sort_key(const std::string& cell) {
+  const std::optional<double> number = parse_number(std::string_view(cell).substr(0, cell.find(' ')));
+  return number ? fmt::format(" data-sort=\"{}\"", *number) : "";
+}
+
 std::string ledger_html(const std::vector<LedgerLine>& lines) {
   std::string out = page_start("Claims") + "<style>#results td{min-width:0!important}</style>\n<main>\n" +
                     html_element("h1", "Claims") + "\n";
@@ -234,7 +238,7 @@ std::string ledger_html(const std::vector<LedgerLine>& lines) {
       row.push_back(ends.substr(0, ends.find(';')));
       table += fmt::format("<tr data-rows=\"{}\">", anchor(*line));
       for (std::size_t c = 0; c < row.size(); ++c)
-        table += c > 0 ? html_element("td", row[c])
+        table += c > 0 ? fmt::format("<td{}>{}</td>", sort_key(row[c]), escaped(row[c]))
                        : fmt::format("<td><a href=\"#{}\">{}</a></td>", anchor(*line), escaped(row[c]));
       table += "</tr>\n";
     }
@@ -308,6 +312,7 @@ std::string forest_plot(const std::vector<LedgerLine>& lines, bool standalone) {
     panel->lanes.push_back(lane_of(line, *e));
   }
   set_chart_axes(chart, ChartScale::linear, ChartScale::linear);
+  if (!chart.panels.empty()) cut_across(chart, std::max(chart.across.low, -kEdge), std::min(chart.across.high, kEdge));
   return standalone ? chart_picture(chart, chart.panels, chart.name, ChartForm::file) : chart_pictures(chart);
 }
 

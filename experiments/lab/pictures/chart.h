@@ -149,9 +149,11 @@ void set_chart_axes(Chart& chart, ChartScale across, ChartScale values);
 /// lie further from the middle part than `room` times its width. The middle part leaves out `share` of the values at
 /// each end. All values if this would not halve their range.
 std::pair<double, double> central_range(std::vector<double> values, double share, double room);
-/// Sets the ends of the axis across to exactly these. InputError if it has names, or is logarithmic and `low` is not
-/// above 0.
-void set_limits(Chart& chart, double low, double high);
+/// Sets the ends of the axis across to exactly these, above 0 if it is logarithmic.
+void cut_across(Chart& chart, double low, double high);
+/// The same for --xlim: false, and no change, if it has names. InputError if it is logarithmic and `low` is not above
+/// 0, or if nothing lies between them.
+bool set_limits(Chart& chart, double low, double high);
 /// The axis with about `wanted` gaps between its ticks, and the same ends.
 PlotAxis with_ticks(PlotAxis axis, std::size_t wanted);
 

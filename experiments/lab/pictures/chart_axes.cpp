@@ -52,6 +52,46 @@ std::string with_commas(std::string digits) {
   return digits;
 }
 
+/// Whether something ends in an arrow.
+bool has_arrows(const Chart& chart) {
+  const PlotAxis& across = chart.across;
+  for (const ChartPanel& panel : chart.panels) {
+    for (const ChartLane& lane : panel.lanes) {
+      if (std::any_of(lane.dots.begin(), lane.dots.end(), [&](const ChartDot& d) { return across.beyond(d.value); }))
+        return true;
+      if (lane.point && (across.beyond(lane.point->mean) ||
+                         (lane.bar && (across.beyond(lane.point->low) || across.beyond(lane.point->high)))))
+        return true;
+    }
+    for (const ChartSeries& s : panel.series)
+      for (const BandPoint& p : s.points)
+        if (s.look != ChartLook::shape && s.look != ChartLook::base && std::isfinite(p.mean) &&
+            (across.beyond(p.at) != 0 ? s.look == ChartLook::dots : panel.values.beyond(p.mean) != 0))
+          return true;
+  }
+  return false;
+}
+
+/// Whether anything lies within the axis across.
+bool has_anything(const Chart& chart) {
+  const PlotAxis& across = chart.across;
+  for (const ChartPanel& panel : chart.panels) {
+    for (const ChartLane& lane : panel.lanes)
+      if ((lane.point && across.beyond(lane.point->mean) == 0) ||
+          std::any_of(lane.dots.begin(), lane.dots.end(),
+                      [&](const ChartDot& d) { return across.beyond(d.value) == 0; }))
+        return true;
+    for (const ChartSeries& s : panel.series) {
+      const auto at = [&](int side) {
+        return std::any_of(s.points.begin(), s.points.end(),
+                           [&](const BandPoint& p) { return across.beyond(p.at) == side; });
+      };
+      if (at(0) || (s.look != ChartLook::dots && at(-1) && at(1))) return true;  // a line crosses the whole axis
+    }
+  }
+  return false;
+}
+
 const char* sign_of(double value, bool with_sign) { return value < 0 ? "−" : with_sign ? "+" : ""; }
 
 }  // namespace
@@ -92,7 +132,7 @@ void set_chart_axes(Chart& chart, ChartScale across_scale, ChartScale values_sca
     auto [from, to] = central_range(across, kLaneShare, kLaneRoom);
     if (chart.kind == ChartKind::gains) from = std::min(from, 0.0), to = std::max(to, 0.0);
     chart.across = make_axis(from, to, kLaneTicks);
-    chart.cut = std::any_of(across.begin(), across.end(), [&](double v) { return chart.across.beyond(v) != 0; });
+    chart.cut = has_arrows(chart);
   } else {
     chart.across = axis_of(std::move(across), across_scale, kTicks, uncut);
   }
@@ -102,12 +142,7 @@ void set_chart_axes(Chart& chart, ChartScale across_scale, ChartScale values_sca
   chart.across.high = double(chart.categories.size()) - 0.5;
 }
 
-void set_limits(Chart& chart, double low, double high) {
-  const bool named = !chart.categories.empty() || std::any_of(chart.panels.begin(), chart.panels.end(),
-                                                              [](const ChartPanel& p) { return !p.pixels.empty(); });
-  if (named) throw InputError("--xlim: " + chart.name + " has no numbers across; choose other figures with --only");
-  if (chart.across.logarithmic && low <= 0)
-    throw InputError("--xlim: " + chart.name + " has a logarithmic axis across, whose limits are above 0");
+void cut_across(Chart& chart, double low, double high) {
   PlotAxis& axis = chart.across;
   axis.low = axis.place(low);
   axis.high = axis.place(high);
@@ -118,6 +153,21 @@ void set_limits(Chart& chart, double low, double high) {
     axis = with_ticks(axis, chart.has_lanes() ? kLaneTicks : kTicks);
   }
   for (ChartPanel& panel : chart.panels) panel.across.reset();
+  chart.cut = has_arrows(chart);
+}
+
+bool set_limits(Chart& chart, double low, double high) {
+  if (!chart.categories.empty() ||
+      std::any_of(chart.panels.begin(), chart.panels.end(), [](const ChartPanel& p) { return !p.pixels.empty(); }))
+    return false;
+  if (chart.across.logarithmic && low <= 0)
+    throw InputError("--xlim: " + chart.name + " has a logarithmic axis across, whose limits are above 0");
+  cut_across(chart, low, high);
+  if (!has_anything(chart))
+    throw InputError(
+        fmt::format("--xlim: nothing of {} lies between {} and {}; give other limits, or other figures with --only",
+                    chart.name, low, high));
+  return true;
 }
 
 PlotAxis with_ticks(PlotAxis axis, std::size_t wanted) {

@@ -16,15 +16,27 @@ with open(pathlib.Path(__file__).with_suffix(".csv"), newline="", encoding="utf-
     for panel, row, at, *numbers, n in list(csv.reader(file))[1:]:
         data.setdefault((panel, row), []).append((at, *map(float, numbers)))
 
-plt.rcParams.update({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False})
+plt.rcParams.update({"text.parse_math": False, "font.size": 8, "axes.spines.top": False, "axes.spines.right": False})
 
 
 def lanes(axes, panel):
-    """A line per row: the mean, and its interval."""
+    """A line per row: the mean, and its interval. What lies beyond the axis ends in an arrow with its number."""
     labels = panel["labels"]
+    least, most = LIMITS
     for y, (key, label) in enumerate(zip(panel["rows"], labels)):
         for _, mean, low, high in data.get(tuple(key[:2]), []):
-            axes.errorbar(mean, y, xerr=[[mean - low], [high - mean]], fmt="D", color="C0", markersize=4, capsize=3)
+            ends = [min(max(value, least), most) for value in (low, high)]
+            axes.plot(ends, [y, y], color="C0", linewidth=1.5)
+            caps = [end for end in (low, high) if least <= end <= most and low < high]
+            axes.plot(caps, [y] * len(caps), "|", color="C0")
+            if least <= mean <= most:
+                axes.plot(mean, y, "D", color="C0", markersize=4)
+            for edge, end, mark, side, step in ((least, low, "<", "left", 4), (most, high, ">", "right", -4)):
+                outside = [value for value in (mean, end) if (value < least if side == "left" else value > most)]
+                if outside:
+                    axes.plot(edge, y, mark, color="C0", markersize=5, clip_on=False)
+                    axes.annotate(f"{outside[0]:.3g}", (edge, y), (step, 5), ha=side, fontsize=6,
+                                  textcoords="offset points")
     if KIND == "gains":
         axes.axvline(0, color="black", linewidth=1)
     axes.set_yticks(range(len(labels)), labels)
@@ -71,9 +83,12 @@ def pixels(axes, panel):
 
 
 columns = 1 if KIND in ("gains", "values") else min(len(PANELS), 3 if KIND == "small" else 2)
+if WIDTH:
+    columns = min(columns, max(1, int(WIDTH / 1.6)))
+beside = 0.06 * max(len(label) for panel in PANELS for label in panel.get("labels", [""]))
 rows = -(-len(PANELS) // columns)
 heights = [1 + 0.25 * len(panel["rows"]) if columns == 1 and "labels" in panel else 2.2 for panel in PANELS[::columns]]
-figure, grid = plt.subplots(rows, columns, squeeze=False, figsize=(WIDTH or 3.6 * columns, sum(heights)),
+figure, grid = plt.subplots(rows, columns, squeeze=False, figsize=(WIDTH or 3.6 * columns + beside, sum(heights)),
                             height_ratios=heights, layout="constrained")
 for axes, panel in zip(grid.flat, PANELS):
     {"gains": lanes, "values": lanes, "pixels": pixels}.get(KIND, lines)(axes, panel)

@@ -326,12 +326,13 @@ constexpr FigureRow kFigures[] = {
 std::span<const FigureRow> figure_rows() { return kFigures; }
 
 std::string missing_words(const FigureRow& figure, const FigureInput& input) {
+  if (figure.draw == draw_strip) return "no row has a finished trial";
+  if (figure.word == "lr_sensitivity") return "the descriptor does not sweep over train.optimizer.lr";
   if (std::all_of(input.trials.begin(), input.trials.end(), [](const TrialCurves& t) { return t.lines.empty(); }))
     return "no trial has written metrics; run the experiment, or give an archive of `normlab export --full`";
   if (figure.word == "without_block")
     return "no trial has evaluated it; set \"probes\": {\"without_block\": true} and run again, which costs one "
            "evaluation per block at the end of each training";
-  if (figure.word == "lr_sensitivity") return "the descriptor does not sweep over train.optimizer.lr";
   if (!figure.probe) return "no trial has the numbers";
   const ProbeRow& probe = row_of(*figure.probe);
   const std::string cost = probe.cost > 1 ? fmt::format("about {:.0f}%", 100 * (probe.cost - 1)) : "no measurable time";

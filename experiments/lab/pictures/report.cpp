@@ -124,7 +124,8 @@ ChartLane lane_of(const TableLine& line, const std::string& strip, const TableMo
     if (low) *low = *value - *low, *high += *value;
   }
   lane.bar = low && high && std::isfinite(*low) && std::isfinite(*high);
-  lane.point = {double(&line - table.lines.data()), *value, low.value_or(*value), high.value_or(*value), line.n};
+  lane.point = {double(&line - table.lines.data()), *value, low.value_or(*value), high.value_or(*value),
+                gains ? line.pairs : line.n};
   return lane;
 }
 
@@ -136,7 +137,7 @@ Chart strip_chart(const TableModel& table, bool gains) {
   chart.quantity = table.shown_metric();
   const std::string unit = table.unit == "%" && gains ? "percentage points" : table.unit;
   chart.across_name = (gains ? "gain in " : "") + table.shown_metric() + (unit.empty() ? "" : " [" + unit + "]");
-  bool intervals = false;
+  bool intervals = false, points = false;
   const auto add_strip = [&](const std::string& heading, const std::string& zero, auto&& belongs) {
     ChartPanel strip{heading, zero};
     for (const TableLine& line : table.lines)
@@ -149,7 +150,7 @@ Chart strip_chart(const TableModel& table, bool gains) {
       strip.lanes.assign(at(p), at(p + 1));
       chart.panels.push_back(strip);
     }
-    for (const ChartLane& lane : lanes) intervals = intervals || lane.bar;
+    for (const ChartLane& lane : lanes) intervals = intervals || lane.bar, points = points || lane.point;
   };
   if (!gains) add_strip("", "", [](const TableLine& line) { return !line.baseline && line.external.empty(); });
   for (std::size_t s = 0; gains && s < table.strips.size(); ++s) {
@@ -164,12 +165,17 @@ Chart strip_chart(const TableModel& table, bool gains) {
     add_strip(from.label, zero,
               [&](const TableLine& line) { return line.baseline && !line.is_baseline && line.strip == s; });
   }
-  chart.caption = gains ? "Line at zero: the baseline. Dots: each seed's difference to the same seed of the baseline."
-                        : "No baseline to compare with, so values are shown. Dots: seeds.";
+  if (!gains)
+    chart.caption = "No baseline to compare with, so values are shown. Dots: seeds.";
+  else if (lower_is_better(table.metric))
+    chart.caption = "Line at zero: the baseline. Dots: how far each seed is below the same seed of the baseline.";
+  else
+    chart.caption = "Line at zero: the baseline. Dots: each seed's difference to the same seed of the baseline.";
   chart.caption += " Diamond: their mean.";
-  chart.caption += !intervals ? " No bars: one seed has no interval."
-                   : gains    ? " Bar: the interval of the table; a filled diamond and * where it excludes zero."
-                              : " Bar: the interval of the table.";
+  chart.caption += !points      ? " There is none yet: no row shares a finished seed with its baseline."
+                   : !intervals ? " No bars: one seed has no interval."
+                   : gains      ? " Bar: the interval of the table; a filled diamond and * where it excludes zero."
+                                : " Bar: the interval of the table.";
   set_chart_axes(chart, ChartScale::linear, ChartScale::linear);
   return chart;
 }

@@ -61,8 +61,8 @@ void add_external_rows(TableInput& input, const Experiment& e, const std::string
   if (!files.empty())
     input.remarks.push_back(
         fmt::format("External, not trained here, and in no other number: {}. Their gain is over our row of the same "
-                    "name, unpaired: Welch's 95% t interval, each on its own.",
-                    joined(files, ", ")));
+                    "name, unpaired: Welch's 95% t interval, each on its own{}.",
+                    joined(files, ", "), lower_is_better(metric) ? "; positive where it is lower" : ""));
   if (!strangers.empty())
     input.remarks.push_back(fmt::format("External rows without a row of that name here have no gain: {}.",
                                         first_few(strangers, [](const std::string& label) { return label; })));

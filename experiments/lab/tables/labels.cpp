@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "experiments/lab/descriptor/condition.h"
+
 namespace normlab {
 namespace {
 
@@ -54,23 +56,46 @@ std::string shown_name(const std::string& name, const Labels& labels) {
 TableModel with_labels(TableModel model) {
   if (model.labels.empty()) return model;
   const auto show = [&](std::string& name) { name = shown_name(name, model.labels); };
-  Labels in_sentences;  // a label of a value could be any word or number there
-  if (const auto metric = model.labels.find(model.metric); metric != model.labels.end()) in_sentences.insert(*metric);
+  Labels metrics, rows, strips;  // as sentences name them
+  if (const auto metric = model.labels.find(model.metric); metric != model.labels.end()) metrics.insert(*metric);
+  const auto show_and_note = [&](std::string& name, Labels& notes) {
+    const std::string before = name;
+    show(name);
+    if (name != before && !parse_number(before)) notes[before] = name;  // a number may be any other number there
+  };
   for (TableLine& line : model.lines) {
-    const std::string before = line.label;
-    show(line.label);
-    if (line.label != before) in_sentences[before] = line.label;
-    std::for_each(line.axes.begin(), line.axes.end(), show);
+    const std::string theirs = line.external.empty() ? "" : line.external + ": ";
+    for (std::string& name : line.axes)
+      name = name.starts_with(theirs) ? theirs + shown_name(name.substr(theirs.size()), model.labels)
+                                      : shown_name(name, model.labels);
+    if (theirs.empty())
+      show_and_note(line.label, rows);
+    else
+      line.label = theirs + shown_name(line.label.substr(theirs.size()), model.labels);
   }
-  for (TableStrip& strip : model.strips) show(strip.label);
+  for (TableStrip& strip : model.strips) show_and_note(strip.label, strips);
+  for (const Labels& names : {metrics, strips}) rows.insert(names.begin(), names.end());
+  strips.insert(metrics.begin(), metrics.end());
   for (TableColumn& column : model.columns) {
     if (column.key.starts_with("col:")) show(column.heading);
-    column.heading = replaced(column.heading, in_sentences);
+    column.heading = replaced(column.heading, metrics);
   }
   for (TableGridRow& row : model.grid)
     for (std::size_t c = 0; c < row.cells.size(); ++c)
-      if (model.columns[c].kind == ColumnKind::label) show(row.cells[c].value);
-  for (TableSentence& sentence : model.footer) sentence.text = replaced(sentence.text, in_sentences);
+      if (model.columns[c].kind == ColumnKind::label) {
+        std::string& name = row.cells[c].value;
+        const TableLine& line = model.lines[row.lines.front()];
+        const std::size_t begin =
+            line.external.empty() || !name.starts_with(line.external + ": ") ? 0 : line.external.size() + 2;
+        name = name.substr(0, begin) + shown_name(name.substr(begin), model.labels);
+      }
+  constexpr std::string_view kOfNumbers[] = {"interval", "gain", "chance", "power", "detect", "sd", "selection"};
+  for (TableSentence& sentence : model.footer) {
+    if (sentence.key == "where") continue;  // what was asked for
+    // Sentences about numbers name no row, but words that a row may have for a name, such as "best".
+    const bool numbers = std::find(std::begin(kOfNumbers), std::end(kOfNumbers), sentence.key) != std::end(kOfNumbers);
+    sentence.text = replaced(sentence.text, numbers ? strips : rows);
+  }
   return model;
 }
 

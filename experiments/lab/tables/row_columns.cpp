@@ -98,7 +98,9 @@ void add_sentences(TableModel& model, const std::vector<std::string>& names, con
         "{}: means over the runs that did not diverge, with their evaluations, on {}{}.", measured,
         first_few(std::vector(machines.begin(), machines.end()), [](const std::string& machine) { return machine; }),
         machines.size() > 1 ? ", so rows may differ by their machines" : ""));
-  if (!empty.empty())
+  const bool runs =
+      std::any_of(model.lines.begin(), model.lines.end(), [](const TableLine& line) { return line.has_runs(); });
+  if (!empty.empty() && runs)
     add(fmt::format(
         "No result of these rows records {}.{}", joined(empty, ", "),
         std::find(empty.begin(), empty.end(), "peak_mb") != empty.end() ? " `normlab plan` estimates memory." : ""));

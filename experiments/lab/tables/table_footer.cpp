@@ -41,9 +41,9 @@ class Footer {
     for (const std::string& remark : facts_.input.remarks) add("remark", remark);
     other_versions();
     environments();
-    if (facts_.shown < lines_.size())
+    if (facts_.shown.size() < lines_.size())
       add("where", fmt::format("{} of {} rows are shown ({}); all of them are counted in intervals and marks.",
-                               facts_.shown, lines_.size(), options_.where));
+                               facts_.shown.size(), lines_.size(), options_.where));
     return std::move(sentences_);
   }
 
@@ -128,21 +128,24 @@ class Footer {
 
   /// Explains the interval with an example row of the table, and which evaluation is shown.
   void values() {
-    const auto shown = std::find_if(lines_.begin(), lines_.end(),
+    const std::vector<TableLine>& lines = facts_.shown;
+    const auto shown = std::find_if(lines.begin(), lines.end(),
                                     [](const TableLine& line) { return line.half_width.value.has_value(); });
     const std::string_view last = options_.select == TableSelect::last ? "; last evaluation" : "";
     if (lists_pairs()) {
       add("interval", fmt::format("Differences of {}{}.", options_.metric, last));
-    } else if (shown != lines_.end() && options_.sd == TableSd::instead) {
+    } else if (options_.cells == TableCellContent::gain) {
+      if (!last.empty()) add("interval", "Each run counts with its last evaluation.");
+    } else if (shown != lines.end() && options_.sd == TableSd::instead) {
       add("interval",
           fmt::format("±{} ({}): standard deviation of the values of {} seeds, over n - 1; it is no interval "
                       "of the mean{}.",
                       shown->sd.text, shown->count, shown->n, last));
-    } else if (shown != lines_.end())
+    } else if (shown != lines.end())
       add("interval", fmt::format("±{} ({}): 95% t interval of the mean of {} seeds{}.", shown->half_width.text,
                                   shown->count, shown->n, last));
-    else if (any([](const TableLine& line) { return line.mean.value.has_value(); }))
-      add("interval", !any([](const TableLine& line) { return line.n > 1; })
+    else if (std::any_of(lines.begin(), lines.end(), [](const TableLine& l) { return l.mean.value.has_value(); }))
+      add("interval", std::none_of(lines.begin(), lines.end(), [](const TableLine& line) { return line.n > 1; })
                           ? "One seed has no interval: no ± is shown, and no difference can be told from chance."
                       : facts_.input.first_stage.empty()
                           ? "Runs that count as guessing have no spread, so no ± is shown."

@@ -72,7 +72,7 @@ class ModelBuilder {
       throw InputError(fmt::format("--where: no row matches {}", options_.where));
     sort_lines(model_.lines, options_.sort, fields);
     model_.footer = table_footer(
-        {input_, options_, lines_, model_.strips, comparisons_, environments_, best_of_table(), model_.lines.size()});
+        {input_, options_, lines_, model_.strips, comparisons_, environments_, best_of_table(), model_.lines});
     for (std::string& sentence : test_set) model_.footer.push_back({"images", std::move(sentence)});
     for (TableSentence& sentence : order_sentences(input_, options_, model_.strips, values_))
       model_.footer.push_back(std::move(sentence));
@@ -107,10 +107,13 @@ class ModelBuilder {
     const bool grid = !options_.rows.empty() || !options_.cols.empty();
     if (options_.cells == TableCellContent::gain && !grid)
       throw InputError("--cells gain: needs --rows or --cols, whose cells show the gains");
+    if (options_.cells == TableCellContent::gain && options_.bold == TableBold::best)
+      throw InputError("--bold best: is the best mean, and --cells gain shows none; leave one of them out");
     if (options_.letters && options_.pairs == TablePairs::none)
       throw InputError("--letters: show which pairs of rows differ; add --pairs all");
     for (const auto& [given, option] : {std::pair{options_.pairs == TablePairs::all, "--pairs all"},
                                         {options_.effect_size, "--effect-size"},
+                                        {options_.equivalent.has_value(), "--equivalent"},
                                         {options_.sd == TableSd::beside, "--sd beside"}})
       if (given && grid)
         throw InputError(

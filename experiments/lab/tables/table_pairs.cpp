@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "experiments/lab/base/text_layout.h"
@@ -104,15 +105,16 @@ PairedRows compare_pairs(std::vector<TableLine>& lines, const std::vector<TableS
           lower_is_better(options.metric));
   const auto add = [&](const char* key, std::string text) { out.sentences.push_back({key, std::move(text)}); };
   const std::string whole = all.size() == 1 ? "" : table ? " of the table" : " beside one baseline";
+  if (table) compared = {std::accumulate(compared.begin(), compared.end(), std::size_t{0})};
   const std::string sign = lower_is_better(options.metric) ? ", positive where the row is lower" : "";
   if (fewest == 0)
     add("pairs", "No two rows share two seeds, so no pair can be told apart.");
   else if (options.letters)
     add("pairs",
-        fmt::format("Letters: rows{} that share one cannot be told apart by Holm's test of all {} pairs, paired by "
+        fmt::format("Letters: rows{} that share one cannot be told apart by Holm's test of all {} pairs{}, paired by "
                     "seed (compact letter display, Piepho, 2004). As they judge more pairs, a row marked * may share "
                     "a letter with its baseline.",
-                    whole, count_words(compared)));
+                    all.size() == 1 ? "" : " beside one baseline", count_words(compared), table ? whole : ""));
   else
     add("pairs", fmt::format("Pairs: row minus the other, paired by seed{}; all {} intervals{} hold together with {}; "
                              "* leaves out 0; p by Holm's procedure.",

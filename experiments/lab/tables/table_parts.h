@@ -46,8 +46,8 @@ struct FooterFacts {
   const std::vector<TableStrip>& strips;
   const std::vector<ManyToOne>& comparisons;  // one per strip
   std::vector<TableEnvironment> environments;
-  Figure best_of_table;   // expected best gain by chance over all strips, for --family table
-  std::size_t shown = 0;  // number of lines that --where keeps
+  Figure best_of_table;                 // expected best gain by chance over all strips, for --family table
+  const std::vector<TableLine>& shown;  // those that --where keeps
 };
 
 /// How large each evaluated slice is, and what guessing reaches there: one sentence, or one for each of several slices;

@@ -209,6 +209,15 @@ TEST_CASE("export: options that exclude each other are refused") {
 TEST_CASE("export: a folder without results of the descriptor is refused") {
   const Trained& two = trained();
   two.fails("export " + two.file + " --out " + two.folder.path().string() + " -o x", "has no results for 2 trials");
+  two.fails("export " + two.folder.path().string() + " --format csv", "no results are in this folder");
+}
+
+TEST_CASE("export: an archive of another descriptor is told") {
+  const Trained& two = trained();
+  REQUIRE(two.export_to("--full").code == 0);
+  const Finished other = two.call("table " + two.file + " --set train.batch_size=7 --from " + two.jsonl);
+  CHECK_MESSAGE(has(other.err, "two.jsonl: none of its 2 trials belongs to "), other.err);
+  CHECK(two.call("table " + two.file + " --from " + two.jsonl).err.empty());
 }
 
 TEST_CASE("export: no command shows numbers of a damaged file") {

@@ -31,15 +31,23 @@ struct Drawn {
     return run_program(folder, "report " + arguments + " --figures " + in_folder(folder, "f") + " " + options);
   }
   std::string text(const std::string& name) const { return text_of(folder / "f" / name); }
+  void forget_seed(std::uint64_t seed, const std::string& row) const {
+    const Experiment experiment = load_experiment(folder / "small.json");
+    for (const Trial& trial : experiment.trials)
+      if (trial.config.seed == seed && experiment.rows[trial.row].label == row)
+        fs::remove_all(ResultStore(folder / "results").trial(trial.id).path());
+  }
 };
 
 }  // namespace
 
 TEST_CASE("figures: rows, width, titles and limits are as asked for") {
   const Drawn sweep;
-  const Finished made =
-      sweep.draw("--only strip,curves --overlay --rows dpn --width 3.25in --no-titles --xlim=-1.5,3 --script");
-  REQUIRE_MESSAGE(made.code == 0, made.err);
+  const std::string looks = " --rows dpn --width 3.25in --no-titles --script";
+  for (const char* only : {"--only curves --overlay", "--only strip --xlim=-1.5,3"}) {
+    const Finished made = sweep.draw(only + looks);
+    REQUIRE_MESSAGE(made.code == 0, made.err);
+  }
   const std::string strip = sweep.text("strip.svg"), curves = sweep.text("curves.svg");
   for (const std::string& svg : {strip, curves}) {
     REQUIRE(!svg.empty());
@@ -56,6 +64,43 @@ TEST_CASE("figures: rows, width, titles and limits are as asked for") {
   CHECK(occurrences(curves, ">eval/accuracy [%]</text>") == 1);
   CHECK(sweep.text("curves.csv").find("eval/accuracy [%],dpn,50,5") != std::string::npos);
   CHECK(fs::exists(sweep.folder / "f/curves.py"));
+}
+
+TEST_CASE("figures: a gain counts its pairs, and pages of an earlier figure go") {
+  const Drawn sweep;
+  sweep.forget_seed(2, "pre_pre");
+  fs::create_directories(sweep.folder / "f");
+  for (const char* old : {"strip-2.svg", "strip-3.svg", "strip-2.png"})
+    std::ofstream(sweep.folder / "f" / old) << "old";
+  const Finished made = sweep.draw("--only strip");
+  CHECK(made.code == 0);
+  CHECK(has(sweep.text("strip.csv"), ",sub_ln,gain,"));
+  CHECK(has(sweep.text("strip.csv"), ",2\n"));
+  CHECK(!has(sweep.text("strip.csv"), ",3\n"));
+  CHECK(!fs::exists(sweep.folder / "f/strip-2.svg"));
+  CHECK(!fs::exists(sweep.folder / "f/strip-3.svg"));
+  CHECK(fs::exists(sweep.folder / "f/strip-2.png"));
+  CHECK(has(made.err, "strip-3.svg, a page of an earlier figure"));
+}
+
+TEST_CASE("figures: why a figure is missing is said of the chosen rows") {
+  const Drawn sweep;
+  const Finished chosen = sweep.draw("--only strip,mapping --rows pre_pre");
+  CHECK(chosen.code == 2);
+  CHECK(has(chosen.err, "strip: no chosen row has what it draws; other rows have"));
+  CHECK(has(chosen.err, "mapping: no trial has been measured by the probe"));
+  for (std::uint64_t seed = 0; seed < 3; ++seed) sweep.forget_seed(seed, "pre_pre");
+  REQUIRE(sweep.draw("--only strip").code == 0);
+  CHECK(has(sweep.text("strip.md"), "There is none yet: no row shares a finished seed with its baseline."));
+}
+
+TEST_CASE("figures: limits tell arrows") {
+  const Drawn sweep;
+  const std::string sentence = "Arrows: beyond the axis, at the number beside them.";
+  REQUIRE(sweep.draw("--only strip --xlim=-1,3").code == 0);
+  CHECK(has(sweep.text("strip.md"), sentence));
+  REQUIRE(sweep.draw("--only strip --xlim=-100,100").code == 0);
+  CHECK(!has(sweep.text("strip.md"), sentence));
 }
 
 TEST_CASE("figures: a format names the files, and each has its numbers") {
@@ -84,6 +129,13 @@ TEST_CASE("figures: options that fit no figure are refused before anything is wr
            {"--width nanin", "--width: \"nanin\" is no width"},
            {"--xlim 3", "--xlim: expects the least and the greatest value"},
            {"--xlim 3,3", "--xlim: expects the least and the greatest value"},
+           {"--xlim 0,inf", "--xlim: expects the least and the greatest value"},
+           {"--xlim=-1e308,1e308", "--xlim: expects the least and the greatest value"},
+           {"--xlim 1,1.0000000000000002", "--xlim: expects the least and the greatest value"},
+           {"--xlim 1e9,2e9", "--xlim: nothing of strip lies between 1000000000 and 2000000000"},
+           {"--width 0x5in", "--width: \"0x5in\" is no width"},
+           {"--only strop", "--only: unknown figure \"strop\"; did you mean \"strip\"?"},
+           {"--steps 1048577", "--steps: must be at most 1048576, not \"1048577\""},
            {"--format gif", "--format: must be svg, pdf or png, not \"gif\""}}) {
     const Finished refused = sweep.draw(options);
     CHECK(refused.code == 2);
@@ -108,4 +160,15 @@ TEST_CASE("figures: a script draws each figure from its CSV") {
     CHECK_MESSAGE(run.code == 0, run.out);
     CHECK(text_of(python / (name + ".svg")).find("</svg>") != std::string::npos);
   }
+  REQUIRE(sweep.draw("--only strip --xlim=-1,1 --script").code == 0);
+  const std::string stem = (sweep.folder / "f/strip").string();
+  const Finished arrows = run_python(python,
+                                     "import csv, runpy, sys\nimport matplotlib\n"
+                                     "matplotlib.rcParams['svg.fonttype'] = 'none'\n"
+                                     "sys.argv = ['strip.py', 'arrows.svg']\nrunpy.run_path('" +
+                                         stem + ".py')\nsvg = open('arrows.svg').read()\n" +
+                                         "means = [float(r[3]) for r in list(csv.reader(open('" + stem +
+                                         ".csv')))[1:]]\n"
+                                         "print(all(m > 1 and svg.count(f'>{m:.3g}<') == 1 for m in means))\n");
+  CHECK_MESSAGE(has(arrows.out, "True"), arrows.out);
 }

@@ -121,6 +121,7 @@ TEST_CASE("table command: a wrong option is refused with the reason") {
   CHECK(has(error("--rows placment"), "--rows: unknown axis \"placment\""));
   CHECK(has(error("--equivalent -1"), "--equivalent -1: expected a number above 0"));
   CHECK(has(error("--format xml"), "xml"));
+  CHECK(has(error("--format csv --format json"), "--format: is given more than once"));
   CHECK(has(error("--format latex --label tab:a%b"), "only letters, digits, spaces and : - _ . / +"));
   CHECK(has(error("--select best_minival"), "metrics.jsonl"));
 }

@@ -69,7 +69,7 @@ TEST_CASE("external: errors of the file have its lines and columns") {
         "timm.csv:4:15: expected a finite number, got \"-1e-400\"");
   CHECK(problems(head + "a,0,eval/loss\n\"a,0,eval/loss,1\n") ==
         "timm.csv:2:1: expected four cells, row,seed,metric,value, got 3\n"
-        "timm.csv:3:1: expected four cells, row,seed,metric,value, got 1");
+        "timm.csv:3:1: a quotation mark is not closed in this line");
   CHECK(problems(head + "a,0,eval/loss,1\na,0,eval/loss,2\n") ==
         "timm.csv:3:1: \"a\", seed 0, has a value of eval/loss above");
   CHECK(problems(head + ",0,eval/loss,1\n") == "timm.csv:2:1: is empty");

@@ -103,7 +103,7 @@ TEST_CASE("leave one out: the errors say where and what to write") {
     CHECK_MESSAGE(found.find(what) != found.npos, leave_one_out, ": ", found);
   };
   problem(R"({"base": "normformer"})", "/sweep/leave_one_out: the key \"features\" is missing");
-  problem(R"({"base": "normformer", "features": []})", "expected a list of one object or more, got a list");
+  problem(R"({"base": "normformer", "features": []})", "expected a list of one object or more, got an empty one");
   problem(R"({"base": "normformer", "features": ["train.ema"]})",
           "/sweep/leave_one_out/features/0: expected a part of the placement such as \"attn.out\"");
   problem(R"({"base": 3, "features": ["attn.out"]})", "/sweep/leave_one_out/base: expected a placement's name");

@@ -121,6 +121,9 @@ TEST_CASE("tune: a wrong stage is told with its place") {
   DescriptorFiles files;
   CHECK(files.problems(with_tune("{}")) == "d.json:2:9: /tune: expected a list of stages, got an object");
   CHECK(files.problems(with_tune("[]")) == "d.json:2:9: /tune: expected a list of stages, got an empty one");
+  CHECK(files.problems(with_tune(R"([{"axes": {}, "dataset": {"eval": "val"}}])"))
+            .find("d.json:2:19: /tune/0/axes: is empty: a stage chooses the values of one axis or more") !=
+        std::string::npos);
   CHECK(files.problems(with_tune(R"([{"axis": {}, "dataset": {"eval": "val"}}])")) ==
         "d.json:2:10: /tune/0: a stage needs \"axes\"\n"
         "d.json:2:11: /tune/0/axis: unknown key; did you mean \"axes\"?");

@@ -204,6 +204,18 @@ TEST_CASE("pairs: rows of other strips are not compared, and a filter hides pair
   CHECK(*model.pairs[0].half_width.value == whole);
 }
 
+TEST_CASE("pairs: of a whole table all pairs are counted, and letters are of one baseline") {
+  TableOptions options = all_pairs_of(false);
+  CHECK(has(footer(table_model(strips_table(), options), "pairs"), "all 3 intervals beside one baseline hold"));
+  options.family = TableFamily::table;
+  CHECK(has(footer(table_model(strips_table(), options), "pairs"), "all 6 intervals of the table hold"));
+  options.letters = true;
+  CHECK(
+      has(footer(table_model(strips_table(), options), "pairs"),
+          "Letters: rows beside one baseline that share one cannot be told apart by Holm's test of all 6 pairs of the "
+          "table, paired by seed"));
+}
+
 TEST_CASE("letters: rows that share one cannot be told apart, and the best row has the first") {
   const TableModel model = table_model(one_strip(), all_pairs_of(true));
   CHECK(model.lines[1].letters == "a");
@@ -320,6 +332,63 @@ TEST_CASE("labels: readers see them, and data keep the names") {
   CHECK(has(grid, "lr=low"));
   CHECK(has(grid, "Cells are Top-1 [%]."));
   CHECK(has(rendered(input, TableFormat::csv, options), "\ndpn,"));
+}
+
+TEST_CASE("labels: numbers and words of sentences are not names") {
+  TableInput input = one_strip();
+  for (std::size_t r = 0; r < 3; ++r)
+    input.rows[r].label = input.rows[r].axes[0] = r == 0 ? "4" : r == 1 ? "best" : "seeds";
+  input.labels = {{"4", "shallow"}, {"best", "DPN"}, {"seeds", "Sub"}};
+  input.remarks = {"All rows: 4 epochs, chosen for seeds."};
+  TableOptions options;
+  const std::string text = rendered(input, TableFormat::text);
+  CHECK(has(text, "All rows: 4 epochs, chosen for Sub."));
+  CHECK(has(text, "\nDPN "));
+  CHECK(has(text, "the best of 2 rows would still show"));
+  CHECK(has(text, "5 seeds show a true gain"));
+  options.where = "placement = best";
+  CHECK(has(rendered(input, TableFormat::text, options), "1 of 3 rows are shown (placement = best)"));
+}
+
+TEST_CASE("labels: an external row and a strip have the label of ours in table and sentences") {
+  TableInput input = strips_table();
+  input.labels = {{"dpn", "Dual PN"}, {"0.003", "high"}};
+  TableRow theirs = input.rows[1];
+  theirs.baseline.reset();
+  theirs.external = "timm";
+  theirs.label = "timm: placement=dpn, lr=0.001";
+  theirs.axes[0] = "timm: dpn";
+  theirs.same_named = 1;
+  theirs.remarks = {"external"};
+  input.rows.push_back(theirs);
+  const TableModel model = with_labels(table_model(input, {}));
+  CHECK(model.lines.back().label == "timm: placement=Dual PN, lr=0.001");
+  CHECK(model.grid.back().cells[0].value == "timm: Dual PN");
+  CHECK(model.strips[1].label == "lr=high");
+  input.rows[2].seeds[0].value = 0.9;  // so that strips differ
+  CHECK(has(footer(with_labels(table_model(input, {})), "power"), "(lr=high)"));
+}
+
+TEST_CASE("interval: the example is a row that is shown, and a grid of gains shows no mean") {
+  TableInput input = one_strip();
+  input.rows[1].seeds.resize(3);
+  TableOptions options;
+  CHECK(has(footer(table_model(input, options), "interval"), "(5): 95% t interval of the mean of 5 seeds"));
+  options.where = "placement = dpn";
+  CHECK(has(footer(table_model(input, options), "interval"), "(3): 95% t interval of the mean of 3 seeds"));
+  options = {};
+  options.cols = {"lr"};
+  options.cells = TableCellContent::gain;
+  for (const TableSd sd : {TableSd::none, TableSd::instead}) {
+    options.sd = sd;
+    CHECK(footer(table_model(strips_table(), options), "interval") == "Each run counts with its last evaluation.");
+  }
+  options.bold = TableBold::best;
+  CHECK(message_of(strips_table(), options).starts_with("--bold best: is the best mean"));
+  options = {};
+  options.cols = {"lr"};
+  options.equivalent = 1;
+  CHECK(message_of(strips_table(), options).starts_with("--equivalent: is about single rows"));
 }
 
 TEST_CASE("labels: a label replaces whole words once") {
