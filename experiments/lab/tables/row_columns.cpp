@@ -87,7 +87,7 @@ void add_sentences(TableModel& model, const std::vector<std::string>& names, con
                                    {"peak_mb",
                                     "peak MB: the most memory that the training process held at once, with its data; "
                                     "on a GPU that of its tensors and buffers"}})
-    if (std::find(names.begin(), names.end(), name) != names.end()) meant.push_back(what);
+    if (std::find(recorded.begin(), recorded.end(), name) != recorded.end()) meant.push_back(what);
   if (!meant.empty()) add(joined(meant, "; ") + ".");
   std::set<std::string> machines;
   for (const TableLine& line : model.lines)
@@ -100,7 +100,9 @@ void add_sentences(TableModel& model, const std::vector<std::string>& names, con
         machines.size() > 1 ? ", so rows may differ by their machines" : ""));
   const bool runs =
       std::any_of(model.lines.begin(), model.lines.end(), [](const TableLine& line) { return line.has_runs(); });
-  if (!empty.empty() && runs)
+  if (!empty.empty() && !runs)
+    add(fmt::format("Each row is of several runs, so these columns are empty: {}.", joined(empty, ", ")));
+  else if (!empty.empty())
     add(fmt::format(
         "No result of these rows records {}.{}", joined(empty, ", "),
         std::find(empty.begin(), empty.end(), "peak_mb") != empty.end() ? " `normlab plan` estimates memory." : ""));

@@ -109,6 +109,17 @@ TEST_CASE("columns: results of older versions record no memory") {
   CHECK_FALSE(has(footers(model, "columns"), "seconds, peak MB"));
 }
 
+TEST_CASE("columns: rows of several runs have no seconds, which is not said of their results") {
+  TableInput input = costly();
+  for (TableRow& row : input.rows) {
+    row.rates.resize(2);
+    for (TableSeed& seed : row.seeds) seed.wall_seconds = 0;
+  }
+  const TableModel model = table_model(input, with_columns({"params", "seconds"}));
+  CHECK(has(footers(model, "columns"), "Each row is of several runs, so these columns are empty: seconds.\n"));
+  CHECK_FALSE(has(footers(model, "columns"), "records"));
+}
+
 TEST_CASE("columns: other machines, diverged runs and unknown values") {
   TableInput input = costly();
   input.rows[1].seeds[0].machine = "Xeon, 2 threads";
