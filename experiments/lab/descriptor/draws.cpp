@@ -26,7 +26,8 @@ JsonNode node_of(double value) {
 std::vector<double> drawn_values(const Draw& draw, std::string_view path) {
   const bool log = draw.log_uniform.has_value();
   auto [low, high] = log ? *draw.log_uniform : *draw.uniform;
-  const bool whole = is_integer_setting(path);
+  const std::optional<NumberSetting> setting = number_setting(path);
+  const bool whole = setting && setting->integer;
   const double least = whole ? std::ceil(low) : low, most = whole ? std::floor(high) : high;
   if (whole && least > most) return {};
   if (whole) low = least - 0.5, high = most + 0.5;  // so that each integer has its share
@@ -52,10 +53,19 @@ Axis read_draw(const JsonMember& member, PlacementRows& rows, Problems& problems
   if (in.reported() > 0) return axis;
   if (draw.log_uniform.has_value() == draw.uniform.has_value())
     return problems.add(member.value.at, "expected one of \"log_uniform\" and \"uniform\": [smallest, largest]"), axis;
+  const std::optional<NumberSetting> setting = number_setting(member.key);
+  if (setting) {
+    FieldReader ends(rows, problems, ModelKind::vit, ReadMode::descriptor);
+    for (const JsonNode& end : member.value.find(draw.log_uniform ? "log_uniform" : "uniform")->value.items) {
+      double read = 0;
+      ends.number(end, read, setting->range);
+    }
+    if (ends.reported() > 0) return axis;
+  }
   const std::vector<double> values = drawn_values(draw, member.key);
   if (values.size() < draw.n)
     return problems.add(member.value.at, concat("the range holds fewer than ", draw.n, " different ",
-                                                is_integer_setting(member.key) ? "integers" : "values",
+                                                setting && setting->integer ? "integers" : "values",
                                                 " of three significant digits; list them instead")),
            axis;
   axis.drawn_from = draw.log_uniform ? *draw.log_uniform : *draw.uniform;

@@ -49,20 +49,22 @@ std::string not_an_integer(const JsonNode& node) {
   return "expected an integer, got " + describe(node) + (whole ? "; write " + value_text(node) : "");
 }
 
-/// Whether the path is that of an integer in T.
+/// The number at that path of T, none if there is another value or nothing.
 template <class T>
-bool has_integer(std::string_view path) {
-  bool found = false;
+std::optional<NumberSetting> number_in(std::string_view path) {
+  std::optional<NumberSetting> found;
   if constexpr (std::is_same_v<T, ModelConfig>) {
-    found = has_integer<ViTConfig>(path) || has_integer<SwinConfig>(path);
+    found = number_in<ViTConfig>(path);
+    if (!found) found = number_in<SwinConfig>(path);
   } else if constexpr (kHasFields<T>) {
     for_each_field<T>([&](const auto& field) {
       using Member = typename std::remove_cvref_t<decltype(field)>::Member;
-      if (path == field.key)
-        found = (std::is_integral_v<Member> && !std::is_same_v<Member, bool>) ||
-                std::is_same_v<Member, std::array<std::int64_t, 2>>;
+      constexpr bool kInteger = (std::is_integral_v<Member> && !std::is_same_v<Member, bool>) ||
+                                std::is_same_v<Member, std::array<std::int64_t, 2>>;  // "image_size": 32
+      if (path == field.key && (kInteger || std::is_same_v<Member, double>))
+        found = NumberSetting{kInteger, field.range};
       else if (path.starts_with(concat(field.key, ".")))
-        found = has_integer<Member>(path.substr(field.key.size() + 1));
+        found = number_in<Member>(path.substr(field.key.size() + 1));
     });
   }
   return found;
@@ -173,7 +175,7 @@ constexpr std::pair<std::string_view, std::string_view> kMissing[] = {
 };
 }  // namespace
 
-bool is_integer_setting(std::string_view path) { return has_integer<TrialConfig>(path); }
+std::optional<NumberSetting> number_setting(std::string_view path) { return number_in<TrialConfig>(path); }
 
 std::string unknown_setting(std::string_view key, const std::vector<std::string_view>& candidates) {
   for (const auto& [word, nearest_thing] : kMissing)

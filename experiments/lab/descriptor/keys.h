@@ -117,8 +117,13 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
 
 inline constexpr std::int64_t kConfigSchema = 1;  // raised whenever a default or a meaning changes
 
-/// Whether the path, such as "train.batch_size", is that of an integer.
-bool is_integer_setting(std::string_view path);
+/// A setting that is one number.
+struct NumberSetting {
+  bool integer = false;
+  Range range{};
+};
+/// That of the path, such as "train.batch_size"; none if it has another value or is unknown.
+std::optional<NumberSetting> number_setting(std::string_view path);
 
 /// The message for an unknown key: lists the paths of settings that end in it if there are only a few; otherwise as
 /// unknown_key() of the candidates.

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/visible_text.h"
 #include "experiments/lab/base/text_layout.h"
@@ -40,7 +41,9 @@ void add_external_rows(TableInput& input, const Experiment& e, const std::string
   for (const ExternalNumbers& numbers : e.external) {
     const std::size_t first = input.rows.size();
     std::vector<std::string> names;
+    std::set<std::string> metrics;
     for (const ExternalValue& given : numbers.values) {
+      metrics.insert(visible_line(given.metric));
       if (given.metric != metric) continue;
       const auto known = std::find(names.begin(), names.end(), given.row);
       const std::size_t r = first + std::size_t(known - names.begin());
@@ -54,15 +57,22 @@ void add_external_rows(TableInput& input, const Experiment& e, const std::string
       seed.state = SeedState::done;
       seed.value = given.value;
     }
-    (names.empty() ? without : files)
-        .push_back(concat(visible_line(numbers.label), " (",
-                          visible_line(std::filesystem::path(numbers.file).filename().string()), ")"));
+    std::string source = concat(visible_line(numbers.label), " (",
+                                visible_line(std::filesystem::path(numbers.file).filename().string()));
+    if (names.empty())
+      source +=
+          " has " + first_few(std::vector(metrics.begin(), metrics.end()), [](const std::string& m) { return m; });
+    (names.empty() ? without : files).push_back(source + ")");
   }
+  const bool compared =
+      std::any_of(input.rows.begin(), input.rows.end(), [](const TableRow& row) { return row.same_named.has_value(); });
   if (!files.empty())
     input.remarks.push_back(
-        fmt::format("External, not trained here, and in no other number: {}. Their gain is over our row of the same "
-                    "name, unpaired: Welch's 95% t interval, each on its own{}.",
-                    joined(files, ", "), lower_is_better(metric) ? "; positive where it is lower" : ""));
+        fmt::format("External, not trained here, and in no other number: {}.{}", joined(files, ", "),
+                    !compared ? ""
+                              : fmt::format(" Their gain is over our row of the same name, unpaired: Welch's 95% t "
+                                            "interval, each on its own{}.",
+                                            lower_is_better(metric) ? "; positive where it is lower" : "")));
   if (!strangers.empty())
     input.remarks.push_back(fmt::format("External rows without a row of that name here have no gain: {}.",
                                         first_few(strangers, [](const std::string& label) { return label; })));

@@ -77,6 +77,12 @@ TEST_CASE("draws: a setting that is an integer gets integers") {
   for (const char* path : {"train.optimizer.lr", "model.dropout"})
     CHECK(drawn_values(draw, path)[0] != std::round(drawn_values(draw, path)[0]));
   DescriptorFiles files;
+  CHECK(files.problems(tuned(R"("train.optimizer.lr": {"uniform": [-1, 1], "n": 3})")) ==
+        "d.json:2:55: /tune/0/axes/train.optimizer.lr/uniform/0: must be at least 0, got -1");
+  CHECK(files.problems(tuned(R"("train.optimizer.lr": {"log_uniform": [1e-9, 1e300], "n": 3})"))
+            .find("uniform/1: is more than a float can hold") != std::string::npos);
+  CHECK(files.problems(tuned(R"("train.batch_size": {"uniform": [0, 9], "n": 3})"))
+            .find("uniform/0: must be at least 1") != std::string::npos);
   CHECK(files.load(tuned(R"("train.batch_size": {"log_uniform": [32, 256], "n": 4})")).trials.size() == 4);
   CHECK(files.problems(tuned(R"("train.batch_size": {"uniform": [32, 34], "n": 4})"))
             .find("the range holds fewer than 4 different integers of three significant digits") != std::string::npos);
@@ -157,7 +163,7 @@ TEST_CASE("draws: the errors say where and what to write") {
   problem(R"("train.optimizer.lr": {"loguniform": [1, 2], "n": 2})", "did you mean \"log_uniform\"?");
   problem(concat(kDrawnRate, R"(, "model.dropout": {"uniform": [0, 0.5], "n": 4})"),
           "drawn together with train.optimizer.lr; give both the same \"n\", such as 8");
-  problem(R"("train.optimizer.lr": {"uniform": [-3, -1], "n": 2})", at + ": ");
+  problem(R"("train.optimizer.lr": {"uniform": [-3, -1], "n": 2})", at + "/uniform/1: must be at least 0, got -1");
   problem(R"("train.optimizer.name": {"uniform": [1, 3], "n": 2})", "/tune/0/axes/train.optimizer.name: ");
   CHECK(files.problems(concat("{\"sweep\": {", kDrawnRate, "}}"))
             .find("values are drawn for one key of \"tune\" at a time") != std::string::npos);

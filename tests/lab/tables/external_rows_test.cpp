@@ -112,7 +112,15 @@ TEST_CASE("external rows: the footer says what they are, and what has no number"
             "External, not trained here, and in no other number: timm (timm.csv). Their gain is over our row of "
             "the same name, unpaired: Welch's 95% t interval, each on its own."));
   CHECK(has(footer, "External rows without a row of that name here have no gain: timm: resnet."));
-  CHECK(has(footer, "External numbers without eval/accuracy: other (other.csv)."));
+  CHECK(has(footer, "External numbers without eval/accuracy: other (other.csv has eval/loss)."));
+  std::erase_if(sweep.experiment.external[0].values, [](const ExternalValue& value) { return value.row == kSame; });
+  const std::string alone = all_of(sweep.model().footer);
+  CHECK(has(alone, "in no other number: timm (timm.csv).\n"));
+  CHECK(!has(alone, "Welch"));
+  sweep.experiment.external[1].values = {{kSame, 0, "eval/loss", 1.2}};
+  TableOptions loss;
+  loss.metric = "eval/loss";
+  CHECK(has(all_of(sweep.model(loss).footer), "each on its own; positive where it is lower."));
 }
 
 TEST_CASE("external rows: every format has them, marked") {
