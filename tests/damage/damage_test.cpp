@@ -205,6 +205,7 @@ class Rig {
     if (!damage.removal) return false;
     const std::string name = damage.paths.front().filename().string(), verb = command.words.front();
     if (verb == "verify" && !is_of_result(damage.paths.front())) return true;  // such files are only counted
+    if (name == "plan.json" && verb == "table") return outcome.out.find("plan.json") != std::string::npos;
     if (name == "plan.json") return verb == "list" || verb == "plan";
     if (name != "result.json") return false;
     for (const char* word : {"missing", "stopped", "without a result"})

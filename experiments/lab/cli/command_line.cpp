@@ -32,7 +32,7 @@ CLI::Validator range_validator(const std::string& bounds, Number least, Number m
     Number value;
     const bool right = CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
     if (right) return std::string();
-    const bool above = CLI::detail::lexical_cast(text, value) && value > most;
+    const bool above = bounds.starts_with("at least") && CLI::detail::lexical_cast(text, value) && value > most;
     return concat("must be ", above ? fmt::format("at most {}", most) : bounds, ", not ", in_quotes(text));
   });
 }

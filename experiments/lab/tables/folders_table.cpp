@@ -1,5 +1,7 @@
 // Tables of trials without a descriptor: their differing settings define the rows.
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -80,6 +82,9 @@ class FolderReader {
     return trial;
   }
 
+  /// Experiments without a plan, whose rows have no name.
+  const std::vector<std::string>& unnamed() const { return unnamed_; }
+
  private:
   struct Planned {
     std::string experiment, row;
@@ -89,8 +94,11 @@ class FolderReader {
   void read_plan(const std::filesystem::path& path, FoundTrial& trial) {
     if (path.parent_path().filename() != "trials") return;  // copied from elsewhere, without a plan
     const auto [plans, added] = planned_.try_emplace(path.parent_path().parent_path());
-    if (added)
-      for (PlanFile& plan : read_plan_files(ResultStore(plans->first)))
+    if (added) {
+      const ResultStore store(plans->first);
+      for (const std::string& stem : store.experiments())
+        if (store.note(stem, kPlanNote).is_null()) unnamed_.push_back(stem);
+      for (PlanFile& plan : read_plan_files(store))
         for (PlannedTrial& planned : plan.trials) {
           Planned known{plan.stem, planned.row, std::move(planned.axes)};
           const auto [place, is_new] = plans->second.try_emplace(planned.id, std::move(known));
@@ -98,6 +106,7 @@ class FolderReader {
           place->second.experiment += ", " + plan.stem;
           if (place->second.row != planned.row) place->second.row += ", " + planned.row;
         }
+    }
     const auto found = plans->second.find(path.filename().string());
     if (found == plans->second.end()) return;
     trial.experiment = found->second.experiment;
@@ -109,6 +118,7 @@ class FolderReader {
     }
   }
 
+  std::vector<std::string> unnamed_;
   std::map<std::string, std::string> names_;                                 // by placement
   std::map<std::filesystem::path, std::map<std::string, Planned>> planned_;  // by results folder and trial
 };
@@ -275,6 +285,9 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
   if (!trials.empty())
     if (std::string shared = settings_of_all(trials, differing); !shared.empty())
       input.remarks.push_back(std::move(shared));
+  for (const std::string& stem : folder_reader.unnamed())
+    input.remarks.push_back(fmt::format(
+        "experiments/{}/{} is missing, so rows of this experiment stand without its name.", stem, kPlanNote));
   set_unit(input, options.metric);
   for (FoundTrial& trial : trials)
     for (const std::string& path : input.axes) trial.values.push_back(value_at(trial.settings, path));

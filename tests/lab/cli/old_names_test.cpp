@@ -112,7 +112,7 @@ TEST_CASE("old names: errors name the new command") {
            {"fewshot x --slice test",
             "--slice: does not apply with --fewshot; leave it out; see normlab eval --help\n"},
            {"probe", "eval --probe: give a descriptor\n"},
-           {"figures " + file + " --only nothing", "--only: unknown key; one of: "},
+           {"figures " + file + " --only nothing", "--only: unknown figure \"nothing\"; one of: "},
            {"figures " + file + " --watch",
             "--watch: does not apply with --figures; leave it out; see normlab report --help\n"},
            {"schema " + file, "DESCRIPTOR: does not apply with --schema; leave it out; see normlab check --help\n"},

@@ -233,4 +233,12 @@ TEST_CASE("sweep_table: rows of a folder begin with experiment and name, and set
   CHECK(!has(two, "All rows are of"));
   const TableModel model = folders_table_model(std::vector{folder.store.out()}, {});
   CHECK(render_table(model, TableFormat::csv).starts_with("experiment,name,model.placement,"));
+  CHECK(!has(two, "is missing"));
+  std::filesystem::remove(folder.store.out() / "experiments/other/plan.json");
+  const TableModel unnamed = folders_table_model(std::vector{folder.store.out()}, {});
+  const auto tells = [](const TableSentence& sentence) {
+    return sentence.text ==
+           "experiments/other/plan.json is missing, so rows of this experiment stand without its name.";
+  };
+  CHECK(std::count_if(unnamed.footer.begin(), unnamed.footer.end(), tells) == 1);
 }

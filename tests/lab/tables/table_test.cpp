@@ -224,7 +224,7 @@ dpn         +1.3 ±0.4  *   +1.3 ±0.4  *
 sub_ln     +0.44 ±0.41 *  +0.44 ±0.41 *
 
 Cells are gains in eval/accuracy [%] over the baseline.
-±0.5 (5): 95% t interval of the mean of 5 seeds; last evaluation.
+Each run counts with its last evaluation.
 Gains: paired by seed; all intervals with one baseline hold with 92 to 97%; *
 leaves out 0.
 If no row differed, the best of a strip would still show about +0.1.
