@@ -270,6 +270,7 @@ class Merge {
     const fs::path to = out_.out() / path;
     if (record.where == to.string()) return;
     make_folders(to.parent_path());
+    remove_abandoned_temporaries(to.parent_path());
     if (publish(to, record.text, out_.first_wins())) {
       merged_.timings += is_timings(path);
     } else if (!is_plan(path)) {

@@ -13,6 +13,7 @@
 #include "experiments/lab/base/safetensors.h"
 #include "experiments/lab/base/strict_json.h"
 #include "experiments/lab/descriptor/canonical.h"
+#include "experiments/lab/sweep/plan_file.h"
 #include "experiments/lab/sweep/verify_files.h"
 #include "experiments/lab/trials/exported.h"
 #include "experiments/lab/trials/trial_copies.h"
@@ -275,8 +276,15 @@ TEST_CASE("merge: what an interrupted merge left is no trial, and the next one r
   }
   for (const fs::path& path : {of_older / "config.json", of_older})
     fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  made.a.write_plan("small", plan_json(made.experiment));
+  const fs::path plan = made.out / "experiments" / "small" / kPlanNote, half = part_of(plan, ended);
+  make_folders(plan.parent_path());
+  write_atomically(plan, plan_json(made.experiment));
+  write_atomically(half, "{");
   CHECK(ResultStore(made.out).trial_ids().empty());
   CHECK(merge_results({made.folder / "a"}, made.out).copied == 1);
+  CHECK(!fs::exists(half));
+  CHECK(fs::exists(plan));
   const std::vector<fs::path> left = list_folder(trials);
   CHECK(std::set(left.begin(), left.end()) == std::set{of_other, of_this, trials / id});  // whose processes may live
   CHECK(ResultStore(made.out).finished(id));
