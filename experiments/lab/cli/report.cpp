@@ -148,8 +148,8 @@ struct ReportCommand {
       // A sweep without learning rates or finished trials lacks no measurement.
       if (only.empty() && (!figure.draw || figure.word == "strip")) continue;
       const bool others = chosen && figure.draw && !draw_figure(figure, all_rows).empty();
-      missing[others ? "no chosen row has what it draws; other rows have" : missing_words(figure, input)].emplace_back(
-          figure.word);
+      missing[others ? "none of the chosen rows has its numbers; other rows do" : missing_words(figure, input)]
+          .emplace_back(figure.word);
       outcome = std::max(outcome, ExitCode::bad_input);
     }
     if (!limits.empty()) limit(drawn);

@@ -53,6 +53,12 @@ std::string shown_name(const std::string& name, const Labels& labels) {
   return out;
 }
 
+/// Of an external row what follows "timm: ".
+static std::string name_in(const TableLine& line, const std::string& name, const Labels& labels) {
+  const std::string theirs = line.external.empty() ? "" : line.external + ": ";
+  return name.starts_with(theirs) ? theirs + shown_name(name.substr(theirs.size()), labels) : shown_name(name, labels);
+}
+
 TableModel with_labels(TableModel model) {
   if (model.labels.empty()) return model;
   const auto show = [&](std::string& name) { name = shown_name(name, model.labels); };
@@ -64,14 +70,11 @@ TableModel with_labels(TableModel model) {
     if (name != before && !parse_number(before)) notes[before] = name;  // a number may be any other number there
   };
   for (TableLine& line : model.lines) {
-    const std::string theirs = line.external.empty() ? "" : line.external + ": ";
-    for (std::string& name : line.axes)
-      name = name.starts_with(theirs) ? theirs + shown_name(name.substr(theirs.size()), model.labels)
-                                      : shown_name(name, model.labels);
-    if (theirs.empty())
+    for (std::string& name : line.axes) name = name_in(line, name, model.labels);
+    if (line.external.empty())
       show_and_note(line.label, rows);
     else
-      line.label = theirs + shown_name(line.label.substr(theirs.size()), model.labels);
+      line.label = name_in(line, line.label, model.labels);
   }
   for (TableStrip& strip : model.strips) show_and_note(strip.label, strips);
   for (const Labels& names : {metrics, strips}) rows.insert(names.begin(), names.end());
@@ -82,13 +85,8 @@ TableModel with_labels(TableModel model) {
   }
   for (TableGridRow& row : model.grid)
     for (std::size_t c = 0; c < row.cells.size(); ++c)
-      if (model.columns[c].kind == ColumnKind::label) {
-        std::string& name = row.cells[c].value;
-        const TableLine& line = model.lines[row.lines.front()];
-        const std::size_t begin =
-            line.external.empty() || !name.starts_with(line.external + ": ") ? 0 : line.external.size() + 2;
-        name = name.substr(0, begin) + shown_name(name.substr(begin), model.labels);
-      }
+      if (std::string& name = row.cells[c].value; model.columns[c].kind == ColumnKind::label)
+        name = name_in(model.lines[row.lines.front()], name, model.labels);
   constexpr std::string_view kOfNumbers[] = {"interval", "gain", "chance", "power", "detect", "sd", "selection"};
   for (TableSentence& sentence : model.footer) {
     if (sentence.key == "where") continue;  // what was asked for

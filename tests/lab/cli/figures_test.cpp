@@ -87,7 +87,7 @@ TEST_CASE("figures: why a figure is missing is said of the chosen rows") {
   const Drawn sweep;
   const Finished chosen = sweep.draw("--only strip,mapping --rows pre_pre");
   CHECK(chosen.code == 2);
-  CHECK(has(chosen.err, "strip: no chosen row has what it draws; other rows have"));
+  CHECK(has(chosen.err, "strip: none of the chosen rows has its numbers; other rows do"));
   CHECK(has(chosen.err, "mapping: no trial has been measured by the probe"));
   for (std::uint64_t seed = 0; seed < 3; ++seed) sweep.forget_seed(seed, "pre_pre");
   REQUIRE(sweep.draw("--only strip").code == 0);
