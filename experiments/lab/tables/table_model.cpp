@@ -78,6 +78,8 @@ class ModelBuilder {
       model_.footer.push_back(std::move(sentence));
     for (TableSentence& sentence : paired.sentences) model_.footer.push_back(std::move(sentence));
     model_.pairs = shown_pairs(paired.pairs, model_.lines);
+    if (model_.pairs.empty() && !paired.pairs.empty() && options_.pairs == TablePairs::all && !options_.letters)
+      throw InputError(fmt::format("--pairs all: no two rows match {} beside one baseline", options_.where));
     lay_out_table(model_, input_.axes, options_);
     add_row_columns(model_, options_.columns);
     return std::move(model_);

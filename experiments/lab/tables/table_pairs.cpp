@@ -116,9 +116,12 @@ PairedRows compare_pairs(std::vector<TableLine>& lines, const std::vector<TableS
                     "a letter with its baseline.",
                     all.size() == 1 ? "" : " beside one baseline", count_words(compared), table ? whole : ""));
   else
-    add("pairs", fmt::format("Pairs: row minus the other, paired by seed{}; all {} intervals{} hold together with {}; "
-                             "* leaves out 0; p by Holm's procedure.",
-                             sign, count_words(compared), whole, pair_coverage(fewest)));
+    add("pairs",
+        fmt::format("Pairs: row minus the other, paired by seed{}; {}; * leaves out 0; p by Holm's procedure.", sign,
+                    std::ranges::max(compared) == 1
+                        ? "each interval holds with 95%"
+                        : fmt::format("all {} intervals{} hold together with {}", count_words(compared), whole,
+                                      pair_coverage(fewest))));
   if (without > 0 && fewest > 0)
     add("pairs", fmt::format("{} no interval, as the rows share fewer than two seeds or their difference is the same "
                              "in each seed: they count as not told apart.",

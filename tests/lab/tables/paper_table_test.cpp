@@ -213,6 +213,22 @@ TEST_CASE("pairs: rows of other strips are not compared, and a filter hides pair
   REQUIRE(model.pairs.size() == 1);
   const double whole = *table_model(strips_table(), all_pairs_of(false)).pairs[4].half_width.value;
   CHECK(*model.pairs[0].half_width.value == whole);
+  CHECK(footer(model, "where") ==
+        "2 of 6 rows are shown (lr = 0.003 and placement != dpn); all of them are counted in "
+        "intervals and marks.");
+  options.where = "placement = dpn";
+  CHECK_THROWS_WITH_AS(table_model(strips_table(), options),
+                       "--pairs all: no two rows match placement = dpn beside one baseline", InputError);
+  options.letters = true;
+  CHECK(table_model(strips_table(), options).lines.size() == 2);
+}
+
+TEST_CASE("pairs: strips of two rows have one interval each") {
+  TableInput input = strips_table();
+  input.rows.erase(input.rows.begin() + 4, input.rows.end());
+  CHECK(footer(table_model(input, all_pairs_of(false)), "pairs") ==
+        "Pairs: row minus the other, paired by seed; each interval holds with 95%; * leaves out 0; p by Holm's "
+        "procedure.");
 }
 
 TEST_CASE("pairs: of a whole table all pairs are counted, and letters are of one baseline") {
