@@ -93,11 +93,9 @@ class ParameterSet {
     return {written_.get() + at, static_cast<std::size_t>(count)};
   }
 
-  /// The flat buffers including padding (zero): [flat_size], of which the first trained_size() belong to parameters
-  /// that are not frozen.
-  std::int64_t flat_size() const { return flat_size_; }
+  /// The first numbers of the flat buffers, which belong to parameters that are not frozen.
   std::int64_t trained_size() const { return trained_size_; }
-  Tensor flat_values() const;
+  Tensor flat_values() const;  // including padding (zero)
   /// For the optimiser, which writes both: the values, and their rounded copy or an empty tensor.
   struct Update {
     Tensor values, copy;

@@ -277,6 +277,20 @@ const BlockRange* range_of(const Placement& placement, std::int64_t block) {
 
 bool same_sites(const BlockRange& a, const BlockRange& b) { return a.attn == b.attn && a.mlp == b.mlp; }
 
+void resolve_percent(Placement& placement, std::int64_t depth) {
+  const auto begin = [&](std::int64_t percent) {
+    return percent == 0 ? 0 : std::max<std::int64_t>(1, depth * percent / 100);
+  };
+  std::vector<BlockRange> ranges;
+  for (BlockRange& range : placement.blocks) {
+    range.first = begin(range.first);
+    range.last = begin(range.last + 1) - 1;
+    if (range.first <= range.last) ranges.push_back(range);
+  }
+  placement.blocks = std::move(ranges);
+  placement.in_percent = false;
+}
+
 }  // namespace
 
 const AttentionSites& Placement::attention_sites(std::int64_t block) const {
@@ -305,6 +319,11 @@ std::string block_range_name(std::int64_t first, std::int64_t last) {
   return first == last ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(last);
 }
 
+std::string block_range_name(const Placement& placement, const BlockRange& range) {
+  if (!placement.in_percent) return block_range_name(range.first, range.last);
+  return std::to_string(range.first) + "-" + std::to_string(range.last + 1) + "%";
+}
+
 void carve_blocks(Placement& placement, std::int64_t first, std::int64_t last) {
   std::vector<BlockRange> out;
   std::int64_t next = first;  // the first block of the carved range that is not in `out` yet
@@ -325,24 +344,6 @@ void carve_blocks(Placement& placement, std::int64_t first, std::int64_t last) {
   fill_to(last);
   placement.blocks = std::move(out);
 }
-
-namespace {
-
-void resolve_percent(Placement& placement, std::int64_t depth) {
-  const auto begin = [&](std::int64_t percent) {
-    return percent == 0 ? 0 : std::max<std::int64_t>(1, depth * percent / 100);
-  };
-  std::vector<BlockRange> ranges;
-  for (BlockRange& range : placement.blocks) {
-    range.first = begin(range.first);
-    range.last = begin(range.last + 1) - 1;
-    if (range.first <= range.last) ranges.push_back(range);
-  }
-  placement.blocks = std::move(ranges);
-  placement.in_percent = false;
-}
-
-}  // namespace
 
 Placement NamedPlacement::at(std::int64_t depth) const {
   Placement resolved = placement;

@@ -313,11 +313,6 @@ struct BlockRange {
   bool operator==(const BlockRange&) const = default;
 };
 
-/// "3" or "0-3".
-std::string block_range_name(std::int64_t first, std::int64_t last);
-/// Ascending numbers as runs: "0-3,7".
-std::string runs_name(const std::vector<std::int64_t>& numbers);
-
 /// A norm, or none, at each site of a network, and its gains. nn/model/sites.h says what each site sees.
 struct Placement {
   StemSites stem{};
@@ -345,6 +340,13 @@ struct Placement {
   const MlpSites& mlp_sites(std::int64_t block) const;
   bool operator==(const Placement&) const = default;
 };
+
+/// "3" or "0-3".
+std::string block_range_name(std::int64_t first, std::int64_t last);
+/// The same for a range of this placement, "0-25%" if it is in percent.
+std::string block_range_name(const Placement& placement, const BlockRange& range);
+/// Ascending numbers as runs: "0-3,7".
+std::string runs_name(const std::vector<std::int64_t>& numbers);
 
 /// Cuts the ranges so that each lies inside or outside the blocks `first` to `last`, and gives blocks there without a
 /// range one with their current sites. Changes no block's sites.

@@ -47,17 +47,24 @@ def main():
     parser.add_argument("folder", type=Path, help="NORMLAB_BATCHES_OUT")
     parser.add_argument("--data", type=Path, required=True, help="folder with train-*.tar")
     parser.add_argument("--seed", type=int, default=0, help="of torchvision's images")
+    parser.add_argument("--magnitude", type=int, default=5, help="of RandAugment")
+    parser.add_argument("--mean", type=float, nargs=3, help="dataset.mean, if the descriptor has it")
+    parser.add_argument("--std", type=float, nargs=3, help="dataset.std")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
     stored = load_split(args.data, "train")[0].numpy()
     pixels = stored.reshape(-1, 3)
     mean, deviation = pixels.mean(0, dtype=np.float64), pixels.std(0, dtype=np.float64)
+    if args.mean:
+        mean, deviation = np.array(args.mean) * 255, np.array(args.std) * 255
     images = np.memmap(args.folder / "images.f32", np.float32, "r").reshape(-1, BATCH, 32, 32, 3)
     targets = np.fromfile(args.folder / "targets.f32", np.float32).reshape(-1, BATCH, 10)
+    if not len(targets):  # no image is mixed
+        targets = np.zeros((len(images), 1, 1), np.float32)
     unmixed = [i for i, t in enumerate(targets) if not ((t > HARDLY) & (t < 1 - HARDLY)).any()]
     ours = np.concatenate([images[i] for i in unmixed]) * deviation + mean
     augment = transforms.Compose([transforms.RandomCrop(32, padding=4), transforms.RandomHorizontalFlip(),
-                                  transforms.RandAugment(2, 5)])
+                                  transforms.RandAugment(2, args.magnitude)])
     chosen = torch.randint(len(stored), (len(ours),)).tolist()
     theirs = np.stack([np.asarray(augment(Image.fromarray(stored[i]))) for i in chosen]).astype(np.float64)
     print(f"{len(ours)} images of {len(unmixed)} batches\n{'':>14} {'normlab':>10} {'torchvision':>11} {'z':>6}")

@@ -28,6 +28,8 @@ unpack() { mkdir -p "$1" && tar -xzf "$tarball" -C "$1" --strip-components=1; }
 here=$folder/"a place"
 check "the tarball unpacks" unpack "$here"
 check "README says which glibc it needs" grep -q "$needs" "$here/README"
+reads_all() { for f in "$here"/experiments/{,claims/}*.json; do run "$here/bin/normlab" check "$f" || return 1; done; }
+check "its descriptors can be read with the recipes that they extend" reads_all
 
 # Every library but glibc's comes from lib/. The program's RPATH, unlike a RUNPATH, holds for their libraries too.
 foreign() { ldd "$here"/lib/* | awk '$2 == "=>" { print $3, $4 }' | grep -vE '/lib(c|m|mvec|dl|rt|pthread)\.so\.' | sort -u; }

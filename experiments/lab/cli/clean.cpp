@@ -78,7 +78,7 @@ void add_clean(Command& app) {
   auto [command, clean] =
       app.add_command<Clean>("clean", "list the checkpoints that finished trials no longer need, or delete them");
   command.add_option("descriptor", clean.descriptor.file,
-                     "JSON file that describes the experiment; without it, all trials in --out");
+                     "JSON file that describes the experiment; without it, all trials in a given --out");
   clean.descriptor.add_reading(command);
   clean.out_option = clean.descriptor.add_out(command);
   command.add_choice(

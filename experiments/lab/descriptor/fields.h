@@ -23,7 +23,7 @@ constexpr auto rows_of(const T*) {
       field("kind", &T::kind, "kind of norm"),
       norm_field<&T::eps>(
           "eps",
-          "added under the square root; 1e-6, for batch_norm, prep_bn, group_norm and instance_norm 1e-5; "
+          "added under the square root; 1e-6, in a Swin and for batch_norm, prep_bn, group_norm and instance_norm 1e-5; "
           "whiten: to the variances, 1e-5",
           kPositive),
       norm_field<&T::momentum>("momentum", "batch_norm, prep_bn: weight of the new value in the running statistics",

@@ -102,7 +102,7 @@ void read_pattern(FieldReader& in, const JsonMember& pattern, Placement& out) {
   };
   visit_sites(out, [&](const SiteRow& site, NormSpec& spec) { see(std::string(site.path), spec); });
   for (BlockRange& range : out.blocks) {
-    const std::string prefix = concat(kBlocksKey, ".", block_range_name(range.first, range.last), ".");
+    const std::string prefix = concat(kBlocksKey, ".", block_range_name(out, range), ".");
     visit_sites(range, [&](const SiteRow& site, NormSpec& spec) { see(concat(prefix, site.path), spec); });
   }
   if (out.has_two_streams()) see("stream_norm", out.stream_norm);
@@ -231,7 +231,7 @@ JsonNode Form<Placement>::write(const Placement& placement, WriteOptions options
   if (placement.blocks.empty()) return object;
   JsonNode& ranges = object.add(std::string(kBlocksKey), json_object());
   for (const BlockRange& range : placement.blocks) {
-    JsonNode& sites = ranges.add(block_range_name(range.first, range.last), json_object());
+    JsonNode& sites = ranges.add(block_range_name(placement, range), json_object());
     if (options.everything) {
       write_rows(sites, range, {}, options);
       continue;

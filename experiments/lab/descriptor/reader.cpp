@@ -173,7 +173,7 @@ std::string block_differences(const PlacementRows& rows, const Placement& base, 
   for (const BlockRange& range : base.blocks) carve_blocks(cut, range.first, range.last);
   std::string out;
   for (const BlockRange& range : cut.blocks) {
-    const std::string prefix = concat("blocks.", block_range_name(range.first, range.last), ".");
+    const std::string prefix = concat("blocks.", block_range_name(cut, range), ".");
     std::string changes = site_differences(rows, prefix, {0, 0, placement.attn, placement.mlp}, range);
     if (changes.empty())  // the base's range is absent here
       changes =

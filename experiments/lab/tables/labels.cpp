@@ -62,8 +62,9 @@ static std::string name_in(const TableLine& line, const std::string& name, const
 TableModel with_labels(TableModel model) {
   if (model.labels.empty()) return model;
   const auto show = [&](std::string& name) { name = shown_name(name, model.labels); };
-  Labels metrics, rows, strips;  // as sentences name them
-  if (const auto metric = model.labels.find(model.metric); metric != model.labels.end()) metrics.insert(*metric);
+  Labels metrics, rows, strips;           // as sentences name them
+  for (const auto& entry : model.labels)  // a table may name a second metric, as --lr-sensitivity does
+    if (entry.first == model.metric || entry.first.find('/') != entry.first.npos) metrics.insert(entry);
   const auto show_and_note = [&](std::string& name, Labels& notes) {
     const std::string before = name;
     show(name);

@@ -97,6 +97,13 @@ TEST_CASE("descriptor: a row with percent follows the depth of a sweep") {
   CHECK(canonical_json(e.trials[1].config).find(R"("blocks":{"0-1":{)") != std::string::npos);
 }
 
+TEST_CASE("descriptor: the name of a row has its percent as they are written") {
+  DescriptorFiles files;
+  const Experiment e = files.load(R"({"sweep": {"model.placement": [
+      {"base": "pre_pre", "blocks": {"0-25%": {"mlp": {"inner": "rms_norm"}}, "50-100%": {"attn": {"pre": "dyt"}}}}]}})");
+  CHECK(e.rows[0].label == "pre_pre + blocks.0-25%.mlp.inner=rms_norm + blocks.50-100%.attn.pre=dyt");
+}
+
 TEST_CASE("descriptor: percent and numbers of blocks do not mix") {
   DescriptorFiles files;
   CHECK(files.problems(with_blocks(R"({"0-25%": {}, "3": {}})")) ==

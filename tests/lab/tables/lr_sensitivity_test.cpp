@@ -74,6 +74,15 @@ std::string footer_of(const TableModel& model) {
 
 }  // namespace
 
+TEST_CASE("lr_sensitivity: the label of the metric is in heading and sentence") {
+  TableInput input = three_rates();
+  input.labels = {{"eval/accuracy", "Top-1"}};
+  const std::string text = render_table(model_of(input), TableFormat::markdown);
+  CHECK(text.find("| best Top-1 [%] |") != text.npos);
+  CHECK(text.find("The best Top-1 is that of") != text.npos);
+  CHECK(text.find("eval/accuracy") == text.npos);
+}
+
 TEST_CASE(
     "lr_sensitivity: a row for each combination of the other axes, computed by seed and paired with the baseline") {
   const TableModel model = model_of(three_rates());

@@ -42,8 +42,7 @@ std::string written_out(const Placement& placement) {
   if (placement.has_two_streams()) add("stream_norm", to_string(placement.stream_norm.kind));
   for (const BlockRange& range : placement.blocks) {
     const Placement alone{.attn = range.attn, .mlp = range.mlp};
-    add(concat("blocks.", block_range_name(range.first, range.last), placement.in_percent ? "%" : ""),
-        concat("(", written_out(alone), ")"));
+    add(concat("blocks.", block_range_name(placement, range)), concat("(", written_out(alone), ")"));
   }
   return out;
 }
@@ -102,7 +101,7 @@ const std::map<std::string, std::string> kExpected = {
     {"peri_ln", "stem.posembed_out=LN attn.pre=LN attn.out=LN mlp.pre=LN mlp.out=LN final=LN"},
     {"olmo2",
      "attn.query=rms_norm attn.key=rms_norm attn.out=rms_norm mlp.out=rms_norm final=rms_norm qk_per_head=false"},
-    {"mix_ln", "attn.pre=LN mlp.pre=LN final=LN blocks.0-24%=(attn.post=LN mlp.post=LN)"},
+    {"mix_ln", "attn.pre=LN mlp.pre=LN final=LN blocks.0-25%=(attn.post=LN mlp.post=LN)"},
     {"hybridnorm",
      "attn.query=rms_norm attn.key=rms_norm attn.value=rms_norm attn.post=rms_norm final=rms_norm value_per_head=true"},
     {"hybridnorm_star",
