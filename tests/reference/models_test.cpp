@@ -71,7 +71,7 @@ class ModelRun {
       run_shard(*model, parameters, meeting.rank() % lanes, slice, work[static_cast<std::size_t>(meeting.rank())]);
     });
     const Tensor square = parameters.make_zeroed({1}, DType::f64);
-    backend.sum_lanes(lanes, parameters.flat_size(), parameters.flat_lane(0), square.data<double>());
+    backend.sum_lanes(lanes, parameters.flat_values().size(), parameters.flat_lane(0), square.data<double>());
     backend.synchronize();
     return gather(how, work, images_per_shard, parameters);
   }

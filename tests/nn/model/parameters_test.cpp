@@ -37,7 +37,7 @@ struct Lane {
   const std::vector<int> stack{set.add("s0", {1, 4}), set.add("s1", {1, 4}, {.stacked = true})};
   Lane() {
     set.allocate(DType::f64, 2);
-    std::fill_n(set.flat_lane(0).data<double>(), set.flat_size(), 99.0);  // of a step before
+    std::fill_n(set.flat_lane(0).data<double>(), set.flat_values().size(), 99.0);  // of a step before
     for (std::uint8_t& flag : set.written(0, used, 4)) flag = kWritten;
     std::fill_n(set.value(used).data<double>(), 4, 3.0);
   }
