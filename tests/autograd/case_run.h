@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "autograd/grad_check.h"
+#include "autograd/randn.h"
 #include "core/backend.h"
 #include "experiments/lab/bench/op_cases.h"
 #include "tests/devices.h"

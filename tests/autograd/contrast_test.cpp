@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "autograd/grad_check.h"
+#include "autograd/randn.h"
 #include "core/shards.h"
 #include "tests/devices.h"
 

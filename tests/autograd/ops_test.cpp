@@ -5,9 +5,10 @@
 
 #include <cmath>
 
-#include "autograd/grad_check.h"
+#include "autograd/randn.h"
 #include "autograd/tape.h"
 #include "tests/autograd/case_run.h"
+#include "tests/autograd/grad_check.h"
 #include "tests/autograd/op_cases.h"
 
 using namespace normlab;

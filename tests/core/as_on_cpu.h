@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "autograd/grad_check.h"
+#include "autograd/randn.h"
 #include "tests/devices.h"
 
 namespace normlab {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/grad_check.h"
+#include "autograd/randn.h"
 #include "tests/devices.h"
 
 using namespace normlab;

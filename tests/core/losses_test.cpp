@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/grad_check.h"
+#include "autograd/randn.h"
 #include "core/arena.h"
 #include "core/backend.h"
 #include "core/for_type.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/grad_check.h"
+#include "autograd/randn.h"
 #include "core/dtype.h"
 #include "tests/devices.h"
 

@@ -1,7 +1,7 @@
 // Operands for tests of products by cuBLASLt.
 #pragma once
 
-#include "autograd/grad_check.h"
+#include "autograd/randn.h"
 #include "core/arena.h"
 #include "tests/cuda_emulation/lt_control.h"
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "autograd/grad_check.h"
 #include "autograd/ops.h"
+#include "autograd/randn.h"
 #include "core/backend.h"
 #include "core/formula/program.h"
 #include "core/visible_text.h"

@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
-#include "autograd/grad_check.h"
 #include "autograd/ops.h"
+#include "autograd/randn.h"
 #include "tests/devices.h"
 
 namespace normlab {

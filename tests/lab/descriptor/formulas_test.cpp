@@ -5,7 +5,7 @@
 #include <fstream>
 #include <map>
 
-#include "autograd/grad_check.h"
+#include "autograd/randn.h"
 #include "core/backend.h"
 #include "core/error.h"
 #include "experiments/lab/cli/formula_check.h"

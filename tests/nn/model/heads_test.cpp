@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "autograd/grad_check.h"
+#include "autograd/randn.h"
 #include "core/devices.h"
 #include "nn/model/init.h"
 #include "nn/model/model.h"

@@ -7,7 +7,7 @@
 #include <complex>
 #include <numbers>
 
-#include "autograd/grad_check.h"
+#include "autograd/randn.h"
 #include "nn/model/init.h"
 #include "nn/model/model.h"
 #include "nn/model/resize_positions.h"

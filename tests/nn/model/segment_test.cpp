@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "autograd/grad_check.h"
+#include "core/random.h"
 #include "nn/model/init.h"
 #include "nn/training/engine.h"
 #include "tests/devices.h"
