@@ -93,7 +93,6 @@ DeviceInfo query_device(int number) {
   info.name = p.name;
   info.major = p.major;
   info.minor = p.minor;
-  info.multiprocessors = p.multiProcessorCount;
   info.memory = p.totalGlobalMem;
   info.shared_per_block = p.sharedMemPerBlockOptin;
   info.managed_at_any_time = p.concurrentManagedAccess != 0;

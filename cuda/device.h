@@ -19,7 +19,7 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 void check(const char* op, cudaError_t error);
 
 struct DeviceInfo {
-  int number = 0, major = 0, minor = 0, multiprocessors = 0;
+  int number = 0, major = 0, minor = 0;
   std::string name;
   std::size_t memory = 0, shared_per_block = 0;  // bytes
   int driver = 0, runtime = 0;                   // 13000: 13.0

@@ -77,28 +77,17 @@ ProbeAxis probe_axis(const Placement& p) {
 FeatureStatistics::FeatureStatistics(std::int64_t images, std::int64_t channels)
     : positions_(images, 1), sums_(images, 2), channel_sums_(images, 2 * channels) {}
 
-TokenDims FeatureStatistics::dims_of(const Tensor& features, std::int64_t first_image) {
-  const std::int64_t count = features.shape()[0], channels = channel_sums_.width() / 2;
-  if (features.shape().back() != channels || first_image + count > positions_.images())
-    throw InputError(concat("probe: features are ", features.shape().str(), ", from image ", first_image,
-                            " on; expected ", channels, " channels of ", positions_.images(), " images"));
-  const std::int64_t positions = features.shape().rows() / count;
-  std::fill_n(positions_.row(first_image), count, double(positions));
-  return {count, positions, channels};
-}
-
-void FeatureStatistics::see(const Tensor& features, std::int64_t first_image) {
-  const TokenDims dims = dims_of(features, first_image);
-  cpu_backend().feature_statistics(dims, features, Tensor(sums_.row(first_image), {dims.batch, 2}, DType::f64),
-                                   Tensor(channel_sums_.row(first_image), {dims.batch, 2, dims.cols}, DType::f64));
-}
-
 void FeatureStatistics::see(const Var& features, std::int64_t first_image) {
-  const TokenDims dims = dims_of(features.value(), first_image);
+  const Shape& shape = features.shape();
+  const std::int64_t count = shape[0], channels = channel_sums_.width() / 2;
+  if (shape.back() != channels || first_image + count > positions_.images())
+    throw InputError(concat("probe: features are ", shape.str(), ", from image ", first_image, " on; expected ",
+                            channels, " channels of ", positions_.images(), " images"));
+  const std::int64_t positions = shape.rows() / count;
+  std::fill_n(positions_.row(first_image), count, double(positions));
   Tape& tape = features.tape();
-  const Tensor sums = tape.empty({dims.batch, 2}, DType::f64),
-               channel_sums = tape.empty({dims.batch, 2, dims.cols}, DType::f64);
-  tape.backend().feature_statistics(dims, features.value(), sums, channel_sums);
+  const Tensor sums = tape.empty({count, 2}, DType::f64), channel_sums = tape.empty({count, 2, channels}, DType::f64);
+  tape.backend().feature_statistics({count, positions, channels}, features.value(), sums, channel_sums);
   tape.backend().read(sums, sums_.row(first_image));
   tape.backend().read(channel_sums, channel_sums_.row(first_image));
 }

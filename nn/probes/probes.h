@@ -17,7 +17,6 @@
 
 namespace normlab {
 
-struct TokenDims;
 class Backend;
 
 /// Element i of a tensor of f32, f64 or bf16, in host memory.
@@ -48,18 +47,14 @@ struct FeatureMoments {
 class FeatureStatistics {
  public:
   FeatureStatistics(std::int64_t images = 0, std::int64_t channels = 0);
-  /// Adds features [n, ..., C] (f32, f64 or bf16) of the images first_image .. first_image + n, in host memory or on a
-  /// tape. Threads may add different images concurrently. Throws InputError for another number of channels or images
-  /// out of range.
-  void see(const Tensor& features, std::int64_t first_image);
+  /// Adds features [n, ..., C] (f32, f64 or bf16) of the images first_image .. first_image + n. Threads may add
+  /// different images concurrently. Throws InputError for another number of channels or images out of range.
   void see(const Var& features, std::int64_t first_image);
   std::array<ImageRows*, 3> rows() { return {&positions_, &sums_, &channel_sums_}; }
   /// Only after all images were added and the tape's device has synchronised.
   FeatureMoments moments(ProbeAxis axis) const;
 
  private:
-  TokenDims dims_of(const Tensor& features, std::int64_t first_image);
-
   ImageRows positions_;            // their number
   ImageRows sums_, channel_sums_;  // [2] and [2, C]: as from Backend::feature_statistics()
 };

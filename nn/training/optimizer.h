@@ -52,12 +52,6 @@ class Optimizer {
     Tensor flat;
   };
   const std::vector<Moment>& moments() const { return moments_; }
-  /// LAMB's ratios of the last step, one per parameter: |p| / |r| if it decays and neither is zero, otherwise 1.
-  /// Readable once the backend has synchronised.
-  std::span<const double> trust_ratios() const {
-    if (!ratios_) return {};
-    return {ratios_.data<double>(), static_cast<std::size_t>(ratios_.size())};
-  }
 
  private:
   /// Elements of one chunk with the same factors, all of Muon's matrices or none, and, for LAMB, of one parameter.

@@ -136,7 +136,6 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
   p->totalGlobalMem = kMemory;
   p->major = capability_major;
   p->minor = capability_minor;
-  p->multiProcessorCount = 2;
   p->sharedMemPerBlockOptin = 227 * 1024;
   p->concurrentManagedAccess = 1;
   return cudaSuccess;

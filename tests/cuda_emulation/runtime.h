@@ -40,7 +40,7 @@ inline constexpr unsigned cudaMemAttachGlobal = 1, cudaStreamNonBlocking = 1, cu
 struct cudaDeviceProp {
   char name[256];
   std::size_t totalGlobalMem;
-  int major, minor, multiProcessorCount;
+  int major, minor;
   std::size_t sharedMemPerBlockOptin;
   int concurrentManagedAccess;
 };

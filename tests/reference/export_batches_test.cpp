@@ -11,6 +11,7 @@
 #include "experiments/lab/train/trial.h"
 #include "nn/model/init.h"
 #include "nn/training/engine.h"
+#include "tests/lab/base/save_safetensors.h"
 
 using namespace normlab;
 

@@ -9,6 +9,7 @@
 #include "experiments/lab/base/safetensors.h"
 #include "experiments/lab/data/random_boxes.h"
 #include "experiments/lab/train/batches.h"
+#include "tests/lab/base/save_safetensors.h"
 
 using namespace normlab;
 

@@ -9,6 +9,7 @@
 #include "experiments/lab/base/safetensors.h"
 #include "nn/model/init.h"
 #include "nn/training/engine.h"
+#include "tests/lab/base/save_safetensors.h"
 #include "tests/nn/model/small_network.h"
 
 using namespace normlab;

@@ -14,6 +14,7 @@
 #include "nn/model/init.h"
 #include "nn/training/engine.h"
 #include "nn/training/schedule.h"
+#include "tests/lab/base/save_safetensors.h"
 
 using namespace normlab;
 

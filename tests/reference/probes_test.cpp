@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tests/devices.h"
+#include "tests/nn/probes/seen_on_host.h"
 #include "tests/reference/model_config.h"
 
 namespace normlab::reference {
@@ -24,7 +25,7 @@ Results feature_map(const Fixture& f, std::int64_t images_at_a_time) {
   const std::int64_t images = x.shape()[0];
   FeatureStatistics statistics(images, x.shape().back());
   for (std::int64_t first = (images - 1) / images_at_a_time * images_at_a_time; first >= 0; first -= images_at_a_time)
-    statistics.see(x.slice(first, std::min(images_at_a_time, images - first)), first);
+    see_on_host(statistics, x.slice(first, std::min(images_at_a_time, images - first)), first);
   Results results{concat(images_at_a_time, " images at a time")};
   for (const ProbeAxis axis : kProbeAxes) {
     const FeatureMoments moments = statistics.moments(axis);

@@ -127,11 +127,6 @@ std::string tensors_hash(const std::vector<TensorView>& tensors) {
   return hash_of_hashes(hashes);
 }
 
-void save_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
-                      std::vector<TensorView> tensors) {
-  write_atomically(path, write_safetensors_bytes(std::move(metadata), std::move(tensors)));
-}
-
 std::string write_sealed_safetensors_bytes(std::map<std::string, std::string> metadata,
                                            std::vector<TensorView> tensors) {
   if (!metadata.contains(kStateHashKey)) metadata[kStateHashKey] = tensors_hash(tensors);

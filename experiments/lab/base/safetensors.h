@@ -72,10 +72,6 @@ std::string tensors_hash(const std::vector<TensorView>& tensors);
 /// The same, from the hashes of the tensors' bytes by name.
 std::string hash_of_hashes(const std::map<std::string, std::string>& hashes);
 
-/// Writes atomically. EnvironmentError on failure, which keeps an existing file.
-void save_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
-                      std::vector<TensorView> tensors);
-
 /// Metadata of normlab's own files: tensors_hash(), and SHA-256 of everything else (other metadata, including the first
 /// hash; name, dtype and shape of each tensor).
 inline constexpr const char* kStateHashKey = "normlab.state_sha256";
@@ -87,7 +83,7 @@ inline constexpr const char* kWeightsFile = "weights.safetensors";
 /// write_safetensors_bytes() with both hashes. A kStateHashKey already in the metadata is not computed again.
 std::string write_sealed_safetensors_bytes(std::map<std::string, std::string> metadata,
                                            std::vector<TensorView> tensors);
-/// save_safetensors() of these.
+/// Writes these atomically. EnvironmentError on failure, which keeps an existing file.
 void save_sealed_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                              std::vector<TensorView> tensors);
 

@@ -123,7 +123,7 @@ Experiment load_experiment(const WholeDescriptor& descriptor, const std::filesys
 
 void add_trial(Experiment& out, std::size_t row, const TrialConfig& config, std::uint64_t seed) {
   Cell& cell = out.rows[row];
-  Trial trial{with_seed(config, cell.start, seed), {}, row, cell.trials.size(), concat(cell.label, ", seed ", seed)};
+  Trial trial{with_seed(config, cell.start, seed), {}, row, concat(cell.label, ", seed ", seed)};
   trial.id = trial_id(trial.config);
   cell.trials.push_back(out.trials.size());
   out.trials.push_back(std::move(trial));
@@ -147,7 +147,7 @@ void add_start_trials(Experiment& e) {
     std::uint64_t seed = e.trials[t].config.seed;
     for (std::shared_ptr<const StartRow> start = e.rows[r].start; start; start = start->start) {
       seed = start->seed.value_or(seed);
-      Trial trial{with_seed(start->config, start->start, seed), {}, r, 0, concat(start->label, ", seed ", seed)};
+      Trial trial{with_seed(start->config, start->start, seed), {}, r, concat(start->label, ", seed ", seed)};
       trial.id = trial_id(trial.config);
       trial.purpose = Purpose::start;
       if (!known.insert(trial.id).second) continue;

@@ -89,8 +89,7 @@ struct Trial {
   TrialConfig config;
   std::string id;  // trial_id(config)
   std::size_t row = 0;
-  std::size_t seed_index = 0;  // among the row's seeds
-  std::string label;           // the row's label and the seed
+  std::string label;  // the row's label and the seed
   Purpose purpose = Purpose::table;
 };
 

@@ -194,7 +194,7 @@ std::vector<std::vector<std::size_t>> TunedRows::add_stage(Experiment& out, std:
     const TrialConfig settings = config(row, all, &stage);
     for (std::size_t s = 0; s < stage.seeds.size(); ++s) {
       Cell& cell = out.rows[row];
-      Trial trial{with_seed(settings, cell.start, stage.seeds[s]), {}, row, s, {}, Purpose::tuning};
+      Trial trial{with_seed(settings, cell.start, stage.seeds[s]), {}, row, {}, Purpose::tuning};
       trial.id = trial_id(trial.config);
       const auto known = std::find_if(cell.tuning.begin(), cell.tuning.end(),
                                       [&](std::size_t t) { return out.trials[t].id == trial.id; });

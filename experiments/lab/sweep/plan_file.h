@@ -52,7 +52,6 @@ struct PlanChange {
   /// Of rows that both plans have with other trials: from the former plan to this one. Without rows whose former trials
   /// cannot be read.
   std::vector<SettingDifference> settings;
-  bool empty() const { return added.empty() && dropped.empty(); }
 };
 PlanChange plan_change(const Experiment& experiment, const ResultStore& store);
 

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/safetensors.h"
+#include "tests/lab/base/save_safetensors.h"
 #include "tests/lab/base/temporary_folder.h"
 #include "tests/lab/base/tensor_values.h"
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "tests/lab/base/save_safetensors.h"
 #include "tests/lab/base/temporary_folder.h"
 #include "tests/lab/base/tensor_values.h"
 

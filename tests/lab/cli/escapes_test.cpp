@@ -5,6 +5,7 @@
 
 #include "core/visible_text.h"
 #include "experiments/lab/data/archive.h"
+#include "tests/lab/base/save_safetensors.h"
 #include "tests/lab/cli/described_options.h"
 #include "tests/lab/cli/small_sweep.h"
 #include "tests/lab/data/fixtures.h"

@@ -11,6 +11,7 @@
 #include "experiments/lab/descriptor/experiment.h"
 #include "experiments/lab/trials/store.h"
 #include "experiments/lab/weights/npy.h"
+#include "tests/lab/base/save_safetensors.h"
 #include "tests/lab/base/text.h"
 #include "tests/lab/cli/program.h"
 #include "tests/lab/weights/poison.h"

@@ -9,6 +9,7 @@
 #include "experiments/lab/base/strict_json.h"
 #include "experiments/lab/trials/metrics_log.h"
 #include "experiments/lab/trials/store.h"
+#include "tests/lab/base/save_safetensors.h"
 #include "tests/lab/cli/program.h"
 
 using namespace normlab;

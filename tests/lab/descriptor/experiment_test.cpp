@@ -78,7 +78,6 @@ TEST_CASE("descriptor: of the axes in file order the last changes fastest") {
   REQUIRE(e.trials.size() == 8);
   CHECK(e.trials[3].label == "depth=2, lr=0.01, seed 3");
   CHECK(e.trials[3].row == 1);
-  CHECK(e.trials[3].seed_index == 1);
   CHECK(vit_of(e.trials[3].config).depth == 2);
   CHECK(e.trials[3].config.train.optimizer.lr == 0.01);
   CHECK(e.trials[3].config.seed == 3);
@@ -309,7 +308,7 @@ TEST_CASE("descriptor: a random grid expands to its product in order") {
     for (std::size_t t = 0; t < e.trials.size(); ++t) {
       CHECK(ids.insert(e.trials[t].id).second);
       CHECK(e.trials[t].row == t / seeds);
-      CHECK(e.trials[t].seed_index == t % seeds);
+      CHECK(e.trials[t].config.seed == t % seeds);
       CHECK(e.rows[t / seeds].trials[t % seeds] == t);
     }
     // The value of an axis changes every (product of the sizes after it) rows.

@@ -324,7 +324,7 @@ TEST_CASE("report: labels and messages are escaped") {
                                                                   evil));
   const ResultStore store(folder / "results");
   for (const Trial& trial : experiment.trials) {
-    if (trial.row == 1 && trial.seed_index == 1)
+    if (trial.row == 1 && trial.config.seed == 1)
       fake_failed(store, trial, evil + " ]]> --> \x1b[2J");
     else
       fake_done(store, trial, 0.6);

@@ -11,6 +11,7 @@
 #include "experiments/lab/base/safetensors.h"
 #include "experiments/lab/trials/metrics_log.h"
 #include "tests/lab/base/child_process.h"
+#include "tests/lab/base/save_safetensors.h"
 #include "tests/lab/base/temporary_folder.h"
 
 using namespace normlab;

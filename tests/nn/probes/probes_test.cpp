@@ -11,6 +11,7 @@
 #include "nn/training/engine.h"
 #include "tests/core/cpu/bf16_choice.h"
 #include "tests/devices.h"
+#include "tests/nn/probes/seen_on_host.h"
 #include "tests/nn/training/small_training.h"
 
 using namespace normlab;
@@ -123,7 +124,7 @@ TEST_CASE("probes: moments of equal features have the same bits for any cut") {
   const auto moments = [&](std::int64_t images_at_a_time) {
     FeatureStatistics statistics(7, 33);
     for (std::int64_t i = 0; i < 7; i += images_at_a_time)
-      statistics.see(x.slice(i, std::min<std::int64_t>(images_at_a_time, 7 - i)), i);
+      see_on_host(statistics, x.slice(i, std::min<std::int64_t>(images_at_a_time, 7 - i)), i);
     std::vector<double> all;
     for (const ProbeAxis axis : kProbeAxes) {
       all.push_back(statistics.moments(axis).afsm);
@@ -155,7 +156,7 @@ TEST_CASE("probes: moments of features on a device are those on the host") {
         current_device().backend.synchronize();
         std::memcpy(there.raw(), here.raw(), here.bytes());
         FeatureStatistics expected(shape[0], shape.back()), seen(shape[0], shape.back());
-        expected.see(here, 0);
+        see_on_host(expected, here);
         seen.see(tape.input(there), 0);
         current_device().backend.synchronize();
         for (const ProbeAxis axis : kProbeAxes) {
@@ -169,7 +170,7 @@ TEST_CASE("probes: moments of features on a device are those on the host") {
 TEST_CASE("probes: AFSM and AFV are those worked out by hand") {
   Arena arena;
   FeatureStatistics statistics(2, 2);
-  statistics.see(small_table(arena), 0);
+  see_on_host(statistics, small_table(arena));
   const FeatureMoments channel = statistics.moments(ProbeAxis::channel),
                        position = statistics.moments(ProbeAxis::position);
   CHECK(channel.afsm == doctest::Approx((9 + 49) / 2.0));   // means 3 and 7
@@ -180,13 +181,15 @@ TEST_CASE("probes: AFSM and AFV are those worked out by hand") {
 
 TEST_CASE("probes: images out of range are refused") {
   Arena arena;
-  CHECK_THROWS_WITH_AS(FeatureStatistics(2, 2).see(small_table(arena), 1),
+  FeatureStatistics statistics(2, 2);
+  CHECK_THROWS_WITH_AS(see_on_host(statistics, small_table(arena), 1),
                        "probe: features are [2, 1, 2], from image 1 on; expected 2 channels of 2 images", InputError);
 }
 
 TEST_CASE("probes: another number of channels is refused") {
   Arena arena;
-  CHECK_THROWS_WITH_AS(FeatureStatistics(2, 3).see(small_table(arena), 0),
+  FeatureStatistics statistics(2, 3);
+  CHECK_THROWS_WITH_AS(see_on_host(statistics, small_table(arena)),
                        "probe: features are [2, 1, 2], from image 0 on; expected 3 channels of 2 images", InputError);
 }
 

@@ -295,15 +295,13 @@ TEST_CASE("optimizer: parameters without values are stepped") {
 TEST_CASE("optimizer: LAMB scales a step by |p| / |r|") {
   on_each_device([] {
     LambStep lamb;
-    CHECK(lamb.optimizer->trust_ratios()[0] == doctest::Approx(3.0 / (1.0 + 0.5 * 3.0)));  // r = g / |g| + wd p
-    CHECK(lamb.set.value(0).data<double>()[19999] == doctest::Approx(3.0 - 0.1 * 3.0));
+    CHECK(lamb.set.value(0).data<double>()[19999] == doctest::Approx(3.0 - 0.1 * 3.0));  // |p| / |r| times r is 3
   });
 }
 
 TEST_CASE("optimizer: LAMB's ratio is 1 without decay") {
   on_each_device([] {
     LambStep lamb;
-    CHECK(lamb.optimizer->trust_ratios()[1] == 1.0);
     CHECK(lamb.set.value(1).data<double>()[0] == doctest::Approx(3.0 - 0.1));
   });
 }
@@ -311,7 +309,6 @@ TEST_CASE("optimizer: LAMB's ratio is 1 without decay") {
 TEST_CASE("optimizer: LAMB's ratio is 1 where a norm is zero") {
   on_each_device([] {
     LambStep lamb;
-    CHECK(lamb.optimizer->trust_ratios()[2] == 1.0);
     CHECK(lamb.set.value(2).data<double>()[0] == doctest::Approx(-0.1));
   });
 }
