@@ -79,53 +79,38 @@ struct Form<DropoutRates> : ObjectForm<DropoutRates> {
   static std::string words(Range range) { return number_words("number", range) + ", or an object"; }
 };
 
-template <>
-struct Form<InitConfig> : ObjectForm<InitConfig> {
-  static void read(FieldReader& in, const JsonNode& node, InitConfig& out, Range range) {
-    out = {};
+/// One word alone, or an object whose other keys change what it stands for. The word is the first row.
+template <class Config, auto kWord>
+struct WordForm : ObjectForm<Config> {
+  using Word = std::remove_cvref_t<decltype(Config().*kWord)>;
+  static constexpr std::string_view kKey = field_at<0>(kFieldsOf<Config>).key;
+  static void read(FieldReader& in, const JsonNode& node, Config& out, Range range) {
+    const JsonNode* const given = node.is_object() ? value_of(node, kKey) : &node;
+    Word word = Config().*kWord;
+    if (given != nullptr && given->is_string()) find_word(given->text, word);
+    out = word;
     if (node.is_object())
       in.object(node, out);
     else
-      in.value(node, out.base, range);
+      in.value(node, out.*kWord, range);
   }
-  static JsonNode write(const InitConfig& init, WriteOptions options) {
-    if (init == InitConfig(init.base)) return word_of(init.base);
+  static JsonNode write(const Config& config, WriteOptions options) {
+    const Word word = config.*kWord;
+    if (config == Config(word)) return word_of(word);
     JsonNode object = json_object();
-    write_rows(object, init, InitConfig(init.base), options);
-    if (!options.everything) object.add("base", word_of(init.base));
+    write_rows(object, config, Config(word), options);
+    if (!options.everything) object.add(std::string(kKey), word_of(word));
     return object;
   }
   static JsonNode schema(Range range) {
-    return if_type("object", ObjectForm::schema(range), Form<Init>::schema(range));
+    return if_type("object", ObjectForm<Config>::schema(range), Form<Word>::schema(range));
   }
-  static std::string words(Range range) { return Form<Init>::words(range) + ", or an object"; }
+  static std::string words(Range range) { return Form<Word>::words(range) + ", or an object"; }
 };
-
-/// The dialect alone, or an object.
 template <>
-struct Form<RotaryConfig> : ObjectForm<RotaryConfig> {
-  static void read(FieldReader& in, const JsonNode& node, RotaryConfig& out, Range range) {
-    const JsonNode* const given = node.is_object() ? value_of(node, "dialect") : &node;
-    RotaryDialect dialect{};
-    if (given != nullptr && given->is_string()) find_word(given->text, dialect);
-    out = dialect;
-    if (node.is_object())
-      in.object(node, out);
-    else
-      in.value(node, out.dialect, range);
-  }
-  static JsonNode write(const RotaryConfig& rotary, WriteOptions options) {
-    if (rotary == RotaryConfig(rotary.dialect)) return word_of(rotary.dialect);
-    JsonNode object = json_object();
-    write_rows(object, rotary, RotaryConfig(rotary.dialect), options);
-    if (!options.everything) object.add("dialect", word_of(rotary.dialect));
-    return object;
-  }
-  static JsonNode schema(Range range) {
-    return if_type("object", ObjectForm::schema(range), Form<RotaryDialect>::schema(range));
-  }
-  static std::string words(Range range) { return Form<RotaryDialect>::words(range) + ", or an object"; }
-};
+struct Form<InitConfig> : WordForm<InitConfig, &InitConfig::base> {};
+template <>
+struct Form<RotaryConfig> : WordForm<RotaryConfig, &RotaryConfig::dialect> {};
 
 /// The kind alone, or an object.
 template <>
