@@ -156,8 +156,7 @@ ImageSet read_image_folder(const fs::path& folder, const SliceRequest& request) 
       throw InputError(concat(visible_line((index.folder / name).string()), ": this class has no images"));
     }
     for (const std::string& image : images) {
-      index.entries.push_back(
-          {name + "/" + image, static_cast<std::int32_t>(at - index.class_names.begin()), -1, {}, 0, -1, {}});
+      index.entries.push_back({name + "/" + image, static_cast<std::int32_t>(at - index.class_names.begin())});
     }
   }
   strays.refuse();

@@ -223,17 +223,6 @@ LabelFile label_file(const fs::path& folder, const std::string& labels) {
   return LabelFile(folder / labels);
 }
 
-void require_labels(const fs::path& folder, const std::vector<std::string>& images, const ImageIndex& index) {
-  StrayFiles strays;
-  for (const std::string& image : images) {
-    const auto by_key = [](const ImageEntry& entry, const std::string& key) { return entry.key < key; };
-    const auto at = std::lower_bound(index.entries.begin(), index.entries.end(), image, by_key);
-    if (at == index.entries.end() || at->key != image)
-      strays.add(folder / image, "the file of labels has no line for this image");
-  }
-  strays.refuse();
-}
-
 }  // namespace
 
 bool names_images(const fs::path& file) {
@@ -276,11 +265,12 @@ ImageSet read_image_list(const fs::path& folder, const std::string& labels, cons
     const auto [at, fresh] = seen.emplace(line.image, line.line);
     if (!fresh)
       throw InputError(concat(file.where(line), in_quotes(line.image), " already has a label, in line ", at->second));
-    index.entries.push_back({line.image, reading.classes.at(line.label), -1, {}, 0, -1, {}});
+    index.entries.push_back({line.image, reading.classes.at(line.label)});
   }
-  const auto by_key = [](const ImageEntry& a, const ImageEntry& b) { return a.key < b.key; };
-  std::sort(index.entries.begin(), index.entries.end(), by_key);
-  require_labels(index.folder, images, index);
+  StrayFiles strays;
+  for (const std::string& image : images)
+    if (!seen.contains(image)) strays.add(of_split / image, "the file of labels has no line for this image");
+  strays.refuse();
   return load_images(std::move(index), request);
 }
 

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 using Labels = std::map<std::string, std::int32_t>;  // by wnid
 
 void add_image(ImageIndex& index, std::string key, std::int32_t label) {
-  index.entries.push_back({std::move(key), label, -1, {}, 0, -1, {}});
+  index.entries.push_back({std::move(key), label});
 }
 
 void list_train(const fs::path& folder, const Labels& labels, ImageIndex& index) {
