@@ -55,8 +55,8 @@ Packed pack_image(const ImageSet& images, std::int64_t i, const PackSettings& se
   packed.copied = images.encoded && to == from && !settings.encode_all && is_jpeg(packed.jpeg);
   if (!packed.copied) {
     if (to != from)
-      resize(worker.image, {0, 0, from.height, from.width}, ResizeMethod::bicubic, to.height, to.width, worker.resized,
-             worker.scratch);
+      resize(worker.image, Box{0, 0, from.height, from.width}, ResizeMethod::bicubic, to.height, to.width,
+             worker.resized, worker.scratch);
     packed.jpeg = encode_jpeg(to == from ? worker.image : worker.resized, settings.quality);
   }
   packed.quality = jpeg_quality(packed.jpeg).value_or(0);

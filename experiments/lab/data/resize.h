@@ -56,11 +56,6 @@ class ResizeScratch {
 void resize(const Image& in, const ScaledBox& box, ResizeMethod method, std::int64_t height, std::int64_t width,
             Image& out, ResizeScratch& scratch);
 
-inline void resize(const Image& in, const Box& box, ResizeMethod method, std::int64_t height, std::int64_t width,
-                   Image& out, ResizeScratch& scratch) {
-  resize(in, ScaledBox(box), method, height, width, out, scratch);
-}
-
 /// Left-right.
 void flip_columns(Image& image);
 

@@ -74,8 +74,6 @@ std::string mlp_inside(Around around, const NetworkConfig& c, const MlpSites& s)
   return "MLP(h) = fc2(" + around(s.inner, gate.empty() ? f : f + " * " + gate) + ")";
 }
 
-std::int64_t depth_of(const ModelConfig& model) { return block_count(model); }
-
 std::string gain_legend(const ModelConfig& model) {
   const Placement& p = placement_of(model);
   std::string out;
@@ -86,12 +84,12 @@ std::string gain_legend(const ModelConfig& model) {
   if (p.layer_scale.kind != LayerScaleKind::none)
     add(fmt::format("s: a learned {}, initially {}",
                     p.layer_scale.kind == LayerScaleKind::channel ? "gain per channel" : "scalar",
-                    layer_scale_init(p.layer_scale, depth_of(model))));
+                    layer_scale_init(p.layer_scale, block_count(model))));
   if (p.residual_scale) add("r: a learned gain per channel");
   if (p.depth_scale == DepthScale::rsqrt) add("d: 1 / sqrt(number of the block, from 1)");
   if (p.has_two_streams()) add("l: number of the block, from 1");
   if (p.residual_factor != ResidualFactor{})
-    add(fmt::format("a: {:.4g}", residual_factor(p.residual_factor, depth_of(model))));
+    add(fmt::format("a: {:.4g}", residual_factor(p.residual_factor, block_count(model))));
   return out;
 }
 
@@ -185,7 +183,7 @@ std::string end_formula(const ModelConfig& config) {
 std::vector<std::vector<std::int64_t>> equal_blocks(const ModelConfig& model) {
   std::vector<std::vector<std::int64_t>> groups;
   const Placement& p = placement_of(model);
-  for (std::int64_t i = 0; i < depth_of(model); ++i) {
+  for (std::int64_t i = 0; i < block_count(model); ++i) {
     const auto same = [&](const std::vector<std::int64_t>& group) {
       return p.attention_sites(group.front()) == p.attention_sites(i) && p.mlp_sites(group.front()) == p.mlp_sites(i);
     };
@@ -223,7 +221,7 @@ std::vector<std::string> site_changes(const ModelConfig& base, const ModelConfig
     if (before != after) out.push_back(fmt::format("{}: {} -> {}", what, before, after));
   };
   const Placement &b = placement_of(base), &p = placement_of(model);
-  const std::int64_t depth = std::min(depth_of(base), depth_of(model));
+  const std::int64_t depth = std::min(block_count(base), block_count(model));
   const auto add_by_block = [&](std::string_view path, const auto& text_of) {
     std::map<std::string, std::vector<std::int64_t>> changes;  // change -> blocks that share it
     for (std::int64_t i = 0; i < depth; ++i) {

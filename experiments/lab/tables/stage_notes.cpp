@@ -13,8 +13,6 @@
 namespace normlab {
 namespace {
 
-std::string text_of(double value) { return value_text(value); }
-
 /// A commonly tuned hyperparameter, and its value in words.
 struct Hyperparameter {
   const char* path;
@@ -23,24 +21,24 @@ struct Hyperparameter {
 
 constexpr Hyperparameter kHyperparameters[] = {
     {"train.optimizer.name", [](const TrialConfig& c) { return std::string(word_of(c.train.optimizer.name)); }},
-    {"train.optimizer.lr", [](const TrialConfig& c) { return "lr " + text_of(c.train.optimizer.lr); }},
+    {"train.optimizer.lr", [](const TrialConfig& c) { return "lr " + value_text(c.train.optimizer.lr); }},
     {"train.optimizer.weight_decay",
-     [](const TrialConfig& c) { return "weight decay " + text_of(c.train.optimizer.weight_decay); }},
+     [](const TrialConfig& c) { return "weight decay " + value_text(c.train.optimizer.weight_decay); }},
     {"train.batch_size", [](const TrialConfig& c) { return concat("batches of ", c.train.batch_size); }},
     {"train.epochs",
      [](const TrialConfig& c) {
        if (c.train.steps > 0) return plural(std::to_string(c.train.steps), "step");
        if (c.train.images > 0) return plural(std::to_string(c.train.images), "image");
-       return plural(text_of(c.train.epochs), "epoch");
+       return plural(value_text(c.train.epochs), "epoch");
      }},
     {"train.schedule",
      [](const TrialConfig& c) {
        const ScheduleSettings& s = c.train.schedule;
        if (s.warmup_steps > 0) return "warm-up of " + plural(std::to_string(s.warmup_steps), "step");
-       return s.warmup_epochs > 0 ? "warm-up of " + plural(text_of(s.warmup_epochs), "epoch") : "no warm-up";
+       return s.warmup_epochs > 0 ? "warm-up of " + plural(value_text(s.warmup_epochs), "epoch") : "no warm-up";
      }},
     {"model.dropout", [](const TrialConfig& c) { return "dropout " + dropout_text(network(c.model).dropout); }},
-    {"model.drop_path", [](const TrialConfig& c) { return "drop-path " + text_of(network(c.model).drop_path); }}};
+    {"model.drop_path", [](const TrialConfig& c) { return "drop-path " + value_text(network(c.model).drop_path); }}};
 
 /// The settings that all rows share.
 std::string shared_settings(const Experiment& e) {
@@ -83,7 +81,7 @@ void note_tuning(const Experiment& e, std::vector<std::string>& notes) {
 
 void note_seeds(const Experiment& e, std::vector<std::string>& notes) {
   const TwoStageSeeds& rule = *e.two_stage;
-  const std::string width = concat("±", text_of(rule.gain_halfwidth), " (", rule.metric, ")");
+  const std::string width = concat("±", value_text(rule.gain_halfwidth), " (", rule.metric, ")");
   if (!e.fixed_seeds) {
     notes.push_back(concat("The number of seeds is set once the first ", rule.first,
                            " of all rows have finished, for gains within ", width, "; at most ", rule.max, "."));
@@ -99,7 +97,7 @@ void note_seeds(const Experiment& e, std::vector<std::string>& notes) {
     words += concat(" Width not reached: it needs ", fixed.wanted, " seeds, but ",
                     fixed.count < rule.max ? concat("the archive holds ", fixed.count)
                                            : concat("at most ", rule.max, " are allowed"),
-                    "; expected ±", text_of(std::round(fixed.halfwidth * 1000) / 1000), ".");
+                    "; expected ±", value_text(std::round(fixed.halfwidth * 1000) / 1000), ".");
   notes.push_back(std::move(words));
 }
 
@@ -122,7 +120,7 @@ std::string trials_to_come(const Experiment& e) {
   if (starts > 0) parts.push_back(concat(plural(starts, "trial"), " that those start from"));
   if (ahead.most() > 0)
     parts.push_back(concat("up to ", plural(ahead.most(), "trial"), ", as many as gains within ±",
-                           text_of(e.two_stage->gain_halfwidth), " need"));
+                           value_text(e.two_stage->gain_halfwidth), " need"));
   return joined(parts, "; ");
 }
 

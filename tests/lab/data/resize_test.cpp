@@ -63,7 +63,7 @@ TEST_CASE("resize: area is the exact mean of what a pixel covers") {
   ResizeScratch scratch;
   Image out;
   for (const auto& [height, width] : {std::pair(7, 9), std::pair(31, 5), std::pair(50, 80), std::pair(1, 1)}) {
-    resize(image, {0, 0, 31, 46}, ResizeMethod::area, height, width, out, scratch);
+    resize(image, Box{0, 0, 31, 46}, ResizeMethod::area, height, width, out, scratch);
     for (std::int64_t y = 0; y < height; ++y)
       for (std::int64_t x = 0; x < width; ++x) {
         // In units of 1 / height and 1 / width of a pixel, so that all is whole numbers.
@@ -82,7 +82,7 @@ TEST_CASE("resize: TensorFlow's bilinear mixes the two pixels with the nearest c
   for (std::size_t i = 0; i < 12; ++i) image.pixels[i] = static_cast<std::uint8_t>(levels[i / 3]);
   ResizeScratch scratch;
   const auto row = [&](std::int64_t width) {
-    resize(image, {0, 0, 1, 4}, ResizeMethod::bilinear_plain, 1, width, out, scratch);
+    resize(image, Box{0, 0, 1, 4}, ResizeMethod::bilinear_plain, 1, width, out, scratch);
     std::vector<int> values;
     for (std::int64_t x = 0; x < width; ++x) values.push_back(out.pixels[static_cast<std::size_t>(x * 3)]);
     return values;
@@ -168,7 +168,7 @@ TEST_CASE("eval_transform: stretch resizes the whole image") {
   EvalTransformConfig config;
   config.crop = EvalCrop::stretch;
   EvalTransform(config, {20, 30}).apply(image, "cat.jpg", out, scratch);
-  resize(image, {0, 0, 45, 61}, ResizeMethod::bilinear, 20, 30, expected, scratch.resize);
+  resize(image, Box{0, 0, 45, 61}, ResizeMethod::bilinear, 20, 30, expected, scratch.resize);
   CHECK(out.pixels == expected.pixels);
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("eval_transform: center crops the middle of the resized image") {
   EvalTransformConfig config;
   config.crop = EvalCrop::center;  // 28 / 0.875 = 32; 61 * 32 / 45 = 43.4
   EvalTransform(config, {28, 28}).apply(image, "cat.jpg", out, scratch);
-  resize(image, {0, 0, 45, 61}, ResizeMethod::bilinear, 32, 43, expected, scratch.resize);
+  resize(image, Box{0, 0, 45, 61}, ResizeMethod::bilinear, 32, 43, expected, scratch.resize);
   REQUIRE(out.height == 28);
   REQUIRE(out.width == 28);
   for (std::int64_t y = 0; y < 28; ++y)  // from row 2 and column 7.5, to even
@@ -194,7 +194,7 @@ TEST_CASE("eval_transform: stretch_center resizes both sides to one length and c
   config.crop = EvalCrop::stretch_center;
   config.resize_to = 32;
   EvalTransform(config, {28, 24}).apply(image, "cat.jpg", out, scratch);
-  resize(image, {0, 0, 45, 61}, ResizeMethod::bilinear, 32, 32, expected, scratch.resize);
+  resize(image, Box{0, 0, 45, 61}, ResizeMethod::bilinear, 32, 32, expected, scratch.resize);
   REQUIRE(out.height == 28);
   REQUIRE(out.width == 24);
   for (std::int64_t y = 0; y < 28; ++y) CHECK(std::equal(out.row(y), out.row(y) + 24 * 3, expected.row(2 + y) + 4 * 3));
