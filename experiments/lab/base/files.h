@@ -52,6 +52,9 @@ int rename_file(const std::filesystem::path& from, const std::filesystem::path& 
 
 /// Suffix of files that only their writer uses.
 inline constexpr std::string_view kTemporarySuffix = ".tmp";
+inline bool is_temporary(const std::filesystem::path& path) {
+  return path.filename().string().starts_with('.') && path.extension() == kTemporarySuffix;
+}
 /// A name beside `target` that only this process uses: ".result.json.HOST.PID.COUNT.tmp".
 std::filesystem::path temporary_name(const std::filesystem::path& target);
 

@@ -2,10 +2,12 @@
 // trailing text are InputErrors.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -53,6 +55,11 @@ class ObjectReader {
   std::string where_;
   std::set<std::string> asked_;
 };
+
+/// JSON has no NaN: null if the number is unknown or not finite.
+inline nlohmann::ordered_json number_or_null(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
 
 /// Adds name -> value to `object`. NaN and infinities become null; `"nonfinite"` maps their names to
 /// "nan", "inf" or "-inf".

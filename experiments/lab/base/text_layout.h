@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,13 @@ std::string percent_done(double share);
 std::optional<std::uint64_t> whole_number(std::string_view text);
 
 std::string joined(const std::vector<std::string>& parts, std::string_view separator);
+
+/// The text at `key`; `otherwise` if there is none.
+inline std::string found_or(const std::map<std::string, std::string>& texts, const std::string& key,
+                            const std::string& otherwise = "") {
+  const auto found = texts.find(key);
+  return found == texts.end() ? otherwise : found->second;
+}
 
 /// "a; b; c; d and 7 more": the first four, each as `words` says it.
 template <class List, class Words>

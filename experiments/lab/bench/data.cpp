@@ -11,6 +11,7 @@
 #include "experiments/lab/base/regular_file.h"
 #include "experiments/lab/bench/cases.h"
 #include "experiments/lab/data/decode.h"
+#include "experiments/lab/data/image_files.h"
 #include "experiments/lab/data/jpeg.h"
 #include "experiments/lab/data/random_boxes.h"
 #include "experiments/lab/data/train_transform.h"
@@ -42,11 +43,8 @@ constexpr std::size_t kMostFiles = 1000;
 std::shared_ptr<FilesInMemory> read_folder(const fs::path& folder) {
   std::vector<fs::path> paths;
   std::error_code error;
-  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    std::string ending = at->path().extension().string();
-    std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
-    if (ending == ".jpg" || ending == ".jpeg" || ending == ".png") paths.push_back(at->path());
-  }
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (has_image_extension(at->path())) paths.push_back(at->path());
   if (error) throw InputError(concat(folder.string(), ": cannot be listed: ", error.message()));
   if (paths.empty()) throw InputError(concat(folder.string(), ": contains no .jpg, .jpeg or .png file"));
   std::sort(paths.begin(), paths.end());

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "experiments/lab/base/parallel.h"
+#include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/bench/cases.h"
 #include "experiments/lab/statistics/many_to_one.h"
 
@@ -21,8 +22,8 @@ std::vector<Noise> cells_of(int rows) {
   for (const std::size_t noisy : {1, 3, 6})
     for (const double times : {2, 3, 10})
       if (noisy < std::size_t(rows))
-        cells.push_back({fmt::format("{} row{}, {} times", noisy, noisy == 1 ? "" : "s", times),
-                         {.noisy_rows = noisy, .times = times}});
+        cells.push_back(
+            {fmt::format("{}, {} times", plural(noisy, "row"), times), {.noisy_rows = noisy, .times = times}});
   for (const double times : {2, 3, 10})
     cells.push_back({fmt::format("baseline, {} times", times), {.noisy_baseline = true, .times = times}});
   return cells;

@@ -68,9 +68,7 @@ Differences formula_differences(const ModelConfig& a, const ModelConfig& b) {
       const std::string name = fmt::format("blocks {}", runs_name(blocks));
       out[name + ", attention"] = formula.attention;
       out[name + ", MLP"] = formula.mlp;
-      std::string inside;
-      for (const std::string& line : formula.inside) inside += (inside.empty() ? "" : "; ") + line;
-      if (!inside.empty()) out[name + ", inside"] = inside;
+      if (!formula.inside.empty()) out[name + ", inside"] = joined(formula.inside, "; ");
     }
     return out;
   };

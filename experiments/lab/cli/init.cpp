@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -27,12 +28,6 @@ namespace fs = std::filesystem;
 
 std::string json_text(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-std::string four_digits(const std::vector<double>& values) {
-  std::string text;
-  for (const double value : values) text += fmt::format("{}{:.4f}", text.empty() ? "" : ", ", value);
-  return text;
 }
 
 struct Pixels {
@@ -196,8 +191,8 @@ struct InitCommand {
       data += fmt::format("    \"stratified\": true,\n    \"slice_seed\": {},\n", opened.config.slice_seed);
     if (absent_) data += "    \"allow_absent_classes\": true,\n";
     if (bad) data += "    \"on_bad_image\": \"skip\",\n";
-    data += fmt::format("    \"mean\": [{}],\n    \"std\": [{}]\n", four_digits(train.measures.mean),
-                        four_digits(train.measures.deviation));
+    data += fmt::format("    \"mean\": [{:.4f}],\n    \"std\": [{:.4f}]\n", fmt::join(train.measures.mean, ", "),
+                        fmt::join(train.measures.deviation, ", "));
     return fmt::format(
         R"({{
   "about": {},

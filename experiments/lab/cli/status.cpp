@@ -1,11 +1,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/visible_text.h"
+#include "experiments/lab/base/strict_json.h"
 #include "experiments/lab/base/terminal.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/cli/commands.h"
@@ -205,17 +205,13 @@ std::string text_of(const Experiment& experiment, const std::vector<Line>& lines
 
 using Json = nlohmann::ordered_json;
 
-Json number(const std::optional<double>& value) {
-  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
-}
-
 std::string json_of(const Experiment& experiment, const std::vector<Line>& lines) {
   Json trials = Json::array();
   for (const Line& line : lines) {
-    Json trial{{"trial", line.trial->id},          {"label", line.trial->label},
-               {"seed", line.trial->config.seed},  {"state", word_of(line.status.state)},
-               {"progress", line.status.progress}, {"images_per_second", number(line.images_per_second)},
-               {"loss", number(line.loss)},        {"seconds_left", number(line.seconds_left)}};
+    Json trial{{"trial", line.trial->id},           {"label", line.trial->label},
+               {"seed", line.trial->config.seed},   {"state", word_of(line.status.state)},
+               {"progress", line.status.progress},  {"images_per_second", number_or_null(line.images_per_second)},
+               {"loss", number_or_null(line.loss)}, {"seconds_left", number_or_null(line.seconds_left)}};
     if (line.lease && line.lease->note.steps > 0) {
       trial["step"] = line.lease->note.step;
       trial["steps"] = line.lease->note.steps;
@@ -235,7 +231,7 @@ std::string json_of(const Experiment& experiment, const std::vector<Line>& lines
   const TrialsAhead ahead = trials_ahead(experiment);
   const Json json{{"experiment", experiment.stem},
                   {"counts", counts_of(lines)},
-                  {"seconds_left", number(sweep_seconds_left(lines))},
+                  {"seconds_left", number_or_null(sweep_seconds_left(lines))},
                   {"to_come", Json{{"trials", ahead.certain.size()}, {"at_most", ahead.certain.size() + ahead.most()}}},
                   {"trials", std::move(trials)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -3,6 +3,8 @@
 #include "core/error.h"
 #include "experiments/lab/base/suggest.h"
 #include "experiments/lab/data/dataset.h"
+#include "experiments/lab/data/image_files.h"
+#include "experiments/lab/descriptor/schema_nodes.h"
 #include "experiments/lab/descriptor/slice.h"
 
 namespace normlab {
@@ -23,15 +25,12 @@ DataSource::Opened DataSource::open() const {
   if (labels_from && labels.empty() && !traits_of(layout).numbered)
     throw InputError("--labels-from: applies to a file of --labels and to --layout webdataset and idx; leave it out");
   const bool known = find_dataset(dataset) != nullptr && config.layout == DatasetLayout::known;
-  if (!known && config.layout == DatasetLayout::known) {
-    std::vector<std::string_view> names;
-    for (const KnownDataset& each : kKnownDatasets) names.push_back(each.name);
-    throw InputError(concat(unknown_word("dataset", dataset, names), "; for a folder of your own, give its --layout"));
-  }
+  if (!known && config.layout == DatasetLayout::known)
+    throw InputError(concat(unknown_word("dataset", dataset, names_of(kKnownDatasets)),
+                            "; for a folder of your own, give its --layout"));
   if (dataset != "shapes" && dataset != "gratings") {
-    std::error_code error;
     const fs::path path = fs::absolute(fs::path(dataset) / "").lexically_normal().parent_path();
-    if (!known && !root && fs::is_directory(path, error)) {
+    if (!known && !root && is_folder(path)) {
       config.name = config.path = path.filename().string();
       opened.place = find_dataset_place(config, path.parent_path());
     } else {

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/data/picked_images.h"
 
 namespace normlab {
@@ -45,11 +46,9 @@ class Finder {
 };
 
 std::string words(const EqualImages& equal, const std::string& before, const std::string& after) {
-  std::string names;
-  for (const std::string& name : equal.shown) names += (names.empty() ? "" : "; ") + name;
   const std::string labels =
       equal.other_labels > 0 ? concat(", ", equal.other_labels, " of them with another label") : "";
-  return concat(equal.images, before, after, labels, ": ", names,
+  return concat(equal.images, before, after, labels, ": ", joined(equal.shown, "; "),
                 equal.images > std::ssize(equal.shown) ? "; ..." : "");
 }
 

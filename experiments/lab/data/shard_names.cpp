@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/lab/base/text_layout.h"
 
 namespace normlab {
 namespace {
@@ -44,12 +45,9 @@ std::vector<std::string_view> split_names(std::string_view text) {
 }
 
 std::int64_t number(std::string_view text, std::string_view digits) {
-  const bool decimal = !digits.empty() && digits.size() <= 12 &&
-                       std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
-  if (!decimal) refuse(text, concat(in_quotes(digits), " is not a number of up to 12 digits"));
-  std::int64_t value = 0;
-  for (const char c : digits) value = 10 * value + (c - '0');
-  return value;
+  const std::optional<std::uint64_t> value = whole_number(digits);
+  if (!value || digits.size() > 12) refuse(text, concat(in_quotes(digits), " is not a number of up to 12 digits"));
+  return std::int64_t(*value);
 }
 
 std::vector<std::string> words_of_brace(std::string_view text, std::string_view inner) {

@@ -4,6 +4,7 @@
 #include "experiments/lab/base/suggest.h"
 #include "experiments/lab/descriptor/design.h"
 #include "experiments/lab/descriptor/keys.h"
+#include "experiments/lab/descriptor/schema_nodes.h"
 
 namespace normlab {
 namespace {
@@ -45,10 +46,8 @@ void resolve(Axis& axis, const std::vector<Benchmark>& benchmarks, Problems& pro
       return value.node.is_string() && benchmark.name == value.node.text;
     });
     if (found == benchmarks.end()) {
-      std::vector<std::string_view> names;
-      for (const Benchmark& benchmark : benchmarks) names.push_back(benchmark.name);
-      problems.add(value.node.at, names.empty() ? "the descriptor defines no \"benchmarks\""
-                                                : unknown_word("benchmark", value.label, names));
+      problems.add(value.node.at, benchmarks.empty() ? "the descriptor defines no \"benchmarks\""
+                                                     : unknown_word("benchmark", value.label, names_of(benchmarks)));
       value.node = json_object();
     } else {
       value.node = found->settings;

@@ -1,8 +1,8 @@
 // The "blocks" of a placement, applied over its other sites.
-#include <charconv>
 #include <optional>
 
 #include "core/visible_text.h"
+#include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/descriptor/forms.h"
 #include "nn/model/limits.h"
 
@@ -19,11 +19,8 @@ std::optional<ReadRange> read_block_range(std::string_view text) {
   const bool percent = text.ends_with('%');
   if (percent) text.remove_suffix(1);
   const auto number = [](std::string_view digits) -> std::optional<std::int64_t> {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size() || std::to_string(value) != digits || value < 0)
-      return std::nullopt;
-    return value;
+    const auto value = std::int64_t(whole_number(digits).value_or(0));
+    return std::to_string(value) == digits ? std::optional(value) : std::nullopt;
   };
   const std::size_t dash = text.find('-');
   const auto first = number(text.substr(0, dash)), last = dash == text.npos ? first : number(text.substr(dash + 1));

@@ -1,7 +1,6 @@
 #include "experiments/lab/descriptor/slice.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <limits>
 
@@ -9,6 +8,7 @@
 #include "core/random.h"
 #include "core/visible_text.h"
 #include "experiments/lab/base/suggest.h"
+#include "experiments/lab/base/text_layout.h"
 
 namespace normlab {
 namespace {
@@ -20,12 +20,11 @@ std::optional<SliceBound> parse_bound(std::string_view text, std::string_view sl
   SliceBound bound;
   bound.percent = text.back() == '%';
   if (bound.percent) text.remove_suffix(1);
-  const bool digits = !text.empty() && text.size() <= 15 &&
-                      std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (!digits)
+  const std::optional<std::uint64_t> value = whole_number(text);
+  if (!value || text.size() > 15)
     throw InputError(
         concat("slice ", in_quotes(slice), ": a bound is an integer, a number of images or a percentage; ", kForms));
-  for (const char c : text) bound.value = 10 * bound.value + (c - '0');
+  bound.value = std::int64_t(*value);
   if (bound.percent && bound.value > 100) throw InputError(concat("slice ", in_quotes(slice), ": more than 100%"));
   return bound;
 }

@@ -41,9 +41,8 @@ std::string trial_counts(const TableModel& table) {
     all += count;
     if (count > 0) parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", count, word_of(state));
   }
-  const std::size_t rows = table.lines.size();
-  return fmt::format("{} row{}, {} trial{}{}{}.", rows, rows == 1 ? "" : "s", all, all == 1 ? "" : "s",
-                     parts.empty() ? "" : ": ", parts);
+  return fmt::format("{}, {}{}{}.", plural(table.lines.size(), "row"), plural(all, "trial"), parts.empty() ? "" : ": ",
+                     parts);
 }
 
 /// A table that scrolls, without its question and with its footer as a list below.

@@ -78,7 +78,7 @@ std::string result_terms(const TrialResult& result, const Provenance& shared) {
   if (result.diverged_rule) html += term("diverged by", *result.diverged_rule);
   if (result.diverged_value) html += term("value there", fmt::format("{}", *result.diverged_value));
   if (result.resumed > 0)
-    html += term("resumed", fmt::format("{} time{} from a checkpoint{}", result.resumed, result.resumed == 1 ? "" : "s",
+    html += term("resumed", fmt::format("{} from a checkpoint{}", plural(result.resumed, "time"),
                                         result.different_bits ? ", under a program with other bits" : ""));
   if (!result.bad_images.empty()) html += term("images left out", joined(result.bad_images, "; "));
   for (const auto& [name, value] : result.provenance)

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "core/nonfinite.h"
 #include "experiments/lab/base/strict_json.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/pictures/curve_data.h"
@@ -188,7 +189,7 @@ DataTable curve_data(const TrialSource& source) {
         if (std::isfinite(value))
           point["value"] = value;
         else
-          point["nonfinite"] = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+          point["nonfinite"] = nonfinite_word(value);
       }
   };
   for_each_trial(source, table, false, add);

@@ -3,22 +3,18 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "experiments/lab/base/build_info.h"
 #include "experiments/lab/base/files.h"
+#include "experiments/lab/base/strict_json.h"
 
 namespace normlab {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// JSON has no NaN: null if the number is unknown or not finite.
-Json number(const std::optional<double>& value) {
-  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
-}
-Json speed(double images_per_second) { return images_per_second > 0 ? number(images_per_second) : Json(nullptr); }
+Json speed(double images_per_second) { return images_per_second > 0 ? number_or_null(images_per_second) : Json(); }
 
 std::string line_of(const char* event, const Json& rest) {
   Json object{{"event", event}, {"time", utc_time()}};
@@ -57,8 +53,8 @@ void ProgressLog::progress(const Trial& trial, pid_t worker, const WorkerProgres
                            {"step", p.step},
                            {"steps", p.steps},
                            {"images_per_second", speed(p.images_per_second)},
-                           {"loss", number(p.loss)},
-                           {"seconds_left", number(p.seconds_left)}}));
+                           {"loss", number_or_null(p.loss)},
+                           {"seconds_left", number_or_null(p.seconds_left)}}));
 }
 
 void ProgressLog::trial_end(const Trial& trial, pid_t worker, std::string_view state, const std::string& text) {
@@ -74,7 +70,7 @@ void ProgressLog::sweep(const SweepProgress& p) {
                         {"running", p.workers.size()},
                         {"elsewhere", p.elsewhere},
                         {"images_per_second", speed(p.images_per_second)},
-                        {"seconds_left", number(p.seconds_left)}}));
+                        {"seconds_left", number_or_null(p.seconds_left)}}));
 }
 
 void ProgressLog::end(const RunSummary& summary) {

@@ -176,7 +176,7 @@ class Stages {
         if (better(candidates[c], candidates[best], stage.lower_is_better())) best = c;
       Json judged = Json::array();
       for (const Candidate& c : candidates)
-        judged.push_back({{"mean", std::isfinite(c.mean) ? Json(c.mean) : Json()}, {"diverged", c.diverged}});
+        judged.push_back({{"mean", number_or_null(c.mean)}, {"diverged", c.diverged}});
       decided = decision.settle({{"judged", judged}, {"chosen", best}}, record_);
     }
     const std::uint64_t best = decision.number(*decided, "chosen");

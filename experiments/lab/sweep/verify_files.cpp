@@ -7,6 +7,7 @@
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/safetensors.h"
 #include "experiments/lab/base/strict_json.h"
+#include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/sweep/plan_file.h"
 #include "experiments/lab/trials/correctness_file.h"
 #include "experiments/lab/trials/metrics_log.h"
@@ -105,10 +106,7 @@ class FilesCheck {
                         const std::vector<StateRecord>& records) {
     const SafetensorsFile file = SafetensorsFile::read(path);
     require_sealed_safetensors(file, path);
-    const auto value = [&](const char* key) {
-      const auto found = file.metadata().find(key);
-      return found == file.metadata().end() ? std::string() : found->second;
-    };
+    const auto value = [&](const char* key) { return found_or(file.metadata(), key); };
     const std::string id = trial.path().filename().string();
     if (value(kTrialKey) != id) throw InputError(concat(path.string(), ": is a file of trial ", value(kTrialKey)));
     if (path != trial.checkpoint(attempt)) return;

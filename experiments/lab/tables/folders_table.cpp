@@ -123,11 +123,6 @@ class FolderReader {
   std::map<std::filesystem::path, std::map<std::string, Planned>> planned_;  // by results folder and trial
 };
 
-std::string value_at(const Settings& settings, const std::string& path) {
-  const auto found = settings.find(path);
-  return found == settings.end() ? "" : found->second;
-}
-
 /// For trials whose placements share an ambiguous name or have none, adds the settings that are not at their default;
 /// of several placements, only those that differ.
 void add_sites(const std::vector<FoundTrial*>& trials, bool several) {
@@ -141,7 +136,7 @@ void add_sites(const std::vector<FoundTrial*>& trials, bool several) {
     for (const auto& [path, value] : settings) paths.insert(path);
   }
   for (const std::string& path : paths) {
-    const auto same = [&](const Settings& other) { return value_at(other, path) == value_at(sites.front(), path); };
+    const auto same = [&](const Settings& other) { return found_or(other, path) == found_or(sites.front(), path); };
     if (several && std::all_of(sites.begin(), sites.end(), same)) continue;
     for (std::size_t t = 0; t < trials.size(); ++t)
       if (sites[t].contains(path)) trials[t]->settings[path] = sites[t][path];
@@ -236,11 +231,11 @@ std::string settings_of_all(const std::vector<FoundTrial>& trials, const std::se
     if (changes.contains("model")) changes["model"].erase("placement");
     Settings own;
     flatten(changes, "", own);
-    own[kPlacement] = value_at(trial.settings, kPlacement);
+    own[kPlacement] = found_or(trial.settings, kPlacement);
     if (&trial == &trials.front())
       shared = own;
     else
-      std::erase_if(shared, [&](const auto& setting) { return value_at(own, setting.first) != setting.second; });
+      std::erase_if(shared, [&](const auto& setting) { return found_or(own, setting.first) != setting.second; });
   }
   std::vector<std::string> parts;
   for (const auto& [path, value] : shared)
@@ -276,7 +271,7 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
     for (const auto& [path, value] : trial.settings) paths.insert(path);
   for (const std::string& path : paths)
     for (const FoundTrial& trial : trials)
-      if (value_at(trial.settings, path) != value_at(trials.front().settings, path)) differing.insert(path);
+      if (found_or(trial.settings, path) != found_or(trials.front().settings, path)) differing.insert(path);
   input.axes.assign(differing.begin(), differing.end());
 
   const auto of_first = [&](const FoundTrial& trial) { return trial.experiment == trials.front().experiment; };
@@ -290,7 +285,7 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
         "experiments/{}/{} is missing, so rows of this experiment stand without its name.", stem, kPlanNote));
   set_unit(input, options.metric);
   for (FoundTrial& trial : trials)
-    for (const std::string& path : input.axes) trial.values.push_back(value_at(trial.settings, path));
+    for (const std::string& path : input.axes) trial.values.push_back(found_or(trial.settings, path));
   std::stable_sort(trials.begin(), trials.end(), [](const FoundTrial& a, const FoundTrial& b) {
     return a.values == b.values ? a.config.seed < b.config.seed : comes_before(a.values, b.values);
   });

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "experiments/lab/base/strict_json.h"
 #include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/tables/labels.h"
 #include "experiments/lab/tables/markup.h"
@@ -170,8 +171,7 @@ std::string csv_lines(const TableModel& model) {
 
 using Json = nlohmann::ordered_json;
 
-Json in_full(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(); }
-Json in_full(const Figure& figure) { return in_full(figure.value); }
+Json in_full(const Figure& figure) { return number_or_null(figure.value); }
 
 /// Counts without a fraction.
 Json whole_or_full(const Figure& figure) {
@@ -188,10 +188,10 @@ Json typed(const std::string& value) {
 
 Json seed_json(const TableSeed& seed) {
   Json entry{{"seed", seed.seed}, {"state", word_of(seed.state)}, {"trial", seed.trial}};
-  if (seed.value) entry["value"] = in_full(seed.value);
-  if (seed.gain) entry["gain"] = in_full(seed.gain);
+  if (seed.value) entry["value"] = number_or_null(seed.value);
+  if (seed.gain) entry["gain"] = number_or_null(seed.gain);
   if (seed.images > 0) entry["images"] = seed.images;
-  if (seed.guess) entry["guess"] = in_full(seed.guess);
+  if (seed.guess) entry["guess"] = number_or_null(seed.guess);
   if (seed.above_guessing) entry["loss_above_guessing"] = true;
   if (seed.state == SeedState::diverged) entry["diverged_step"] = seed.diverged_step;
   if (!seed.diverged_site.empty()) entry["diverged_site"] = seed.diverged_site;
@@ -208,7 +208,7 @@ Json rates_json(const std::vector<TableRate>& rates) {
   for (const TableRate& rate : rates) {
     Json runs = Json::array();
     for (const TableRate::Run& run : rate.runs)
-      runs.push_back({{"seed", run.seed}, {"loss", in_full(run.loss)}, {"diverged", run.diverged}});
+      runs.push_back({{"seed", run.seed}, {"loss", number_or_null(run.loss)}, {"diverged", run.diverged}});
     list.push_back({{"rate", typed(rate.label)}, {"runs", std::move(runs)}});
   }
   return list;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/statistics/stein.h"
 #include "experiments/lab/tables/external_rows.h"
 #include "experiments/lab/tables/row_columns.h"
@@ -179,9 +180,7 @@ class ModelBuilder {
           std::all_of(lines_.begin(), lines_.end(), [&](const TableLine& l) { return l.axes[a] == value; });
       if (shared && !by_all && !value.empty()) parts.push_back(axis_name(input_.axes, a) + "=" + value);
     }
-    std::string label;
-    for (const std::string& part : parts) label += (label.empty() ? "" : ", ") + part;
-    return label;
+    return joined(parts, ", ");
   }
 
   void make_strips() {

@@ -17,6 +17,7 @@
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/safetensors.h"
 #include "experiments/lab/base/sha256.h"
+#include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/trials/store.h"
 #include "experiments/lab/weights/convert_files.h"
 #include "experiments/lab/weights/trained_on.h"
@@ -40,12 +41,6 @@ std::deque<double> losses_of(const std::string& text) {
   const std::vector<double> losses = exact_numbers(text);
   if (std::ssize(losses) > TrainingLoss::kWindow) throw std::invalid_argument("more losses than are averaged");
   return {losses.begin(), losses.end()};
-}
-
-std::vector<std::uint64_t> dims_of(const Tensor& t) {
-  std::vector<std::uint64_t> dims;
-  for (int i = 0; i < t.shape().rank(); ++i) dims.push_back(static_cast<std::uint64_t>(t.shape()[i]));
-  return dims;
 }
 
 }  // namespace
@@ -85,7 +80,7 @@ void for_each_state_tensor(Engine& engine, const std::function<void(const std::s
 void save_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& info) {
   std::vector<TensorView> tensors;
   for_each_state_tensor(engine, [&](const std::string& name, const Tensor& t) {
-    tensors.push_back({name, dtype_word(t), dims_of(t), {static_cast<const std::byte*>(t.raw()), t.bytes()}});
+    tensors.push_back({name, dtype_word(t), dims_of(t.shape()), {static_cast<const std::byte*>(t.raw()), t.bytes()}});
   });
   std::map<std::string, std::string> metadata{{kTrialKey, info.trial_id},
                                               {"normlab.model", info.model},
@@ -132,8 +127,7 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
                                  path.string(), info.trial_id, expected.trial_id));
   // Checkpoints of older versions lack some keys.
   const auto value_or = [&](const char* key, const std::string& otherwise) {
-    const auto found = file.metadata().find(key);
-    return found == file.metadata().end() ? otherwise : found->second;
+    return found_or(file.metadata(), key, otherwise);
   };
   info.data_hash = value_or(kDataHashKey, expected.data_hash);
   if (info.data_hash != expected.data_hash)
@@ -144,7 +138,7 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   std::size_t known = 0;
   for_each_state_tensor(engine, [&](const std::string& name, const Tensor& t) {
     const TensorView& stored = file.get(name);
-    if (stored.dtype != dtype_word(t) || stored.shape != dims_of(t))
+    if (stored.dtype != dtype_word(t) || stored.shape != dims_of(t.shape()))
       throw InputError(fmt::format("{}: tensor {} is {} with {} values, expected {}", path.string(), name, stored.dtype,
                                    stored.data.size(), t.shape().str()));
     if (engine.optimizer().uses(t)) std::memcpy(t.raw(), stored.data.data(), t.bytes());

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/descriptor/tasks.h"
 #include "experiments/lab/train/checkpoint.h"
 #include "experiments/lab/trials/trial_result.h"
@@ -99,9 +100,9 @@ void EarlyStop::add(double value) {
 
 std::string EarlyStop::words() const {
   if (!active()) return "";
-  return fmt::format("{} has not {}{} for {} evaluation{}", config_.metric, higher_ ? "risen" : "fallen",
+  return fmt::format("{} has not {}{} for {}", config_.metric, higher_ ? "risen" : "fallen",
                      config_.min_delta > 0 ? fmt::format(" by more than {:g}", config_.min_delta) : "",
-                     config_.patience, config_.patience == 1 ? "" : "s");
+                     plural(config_.patience, "evaluation"));
 }
 
 std::string EarlyStop::state() const { return fmt::format("{} {}", since_best_, exact(best_)); }

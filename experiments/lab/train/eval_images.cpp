@@ -123,12 +123,9 @@ std::vector<std::string> numbers_to(std::size_t count) {
 
 /// The folder that --data names, as DataSource finds it; none for a file, or what is not there.
 std::optional<fs::path> folder_of(const EvalSource& source) {
-  const fs::path given = fs::absolute(fs::path(source.data) / "").lexically_normal().parent_path();
-  if (!source.root && is_folder(given)) return given;
-  std::error_code error;
-  const fs::path root = source.root ? fs::path(*source.root) : fs::path();
-  if (source.root && is_folder(root / source.data)) return root / source.data;
-  return std::nullopt;
+  const fs::path folder = source.root ? fs::path(*source.root) / source.data
+                                      : fs::absolute(fs::path(source.data) / "").lexically_normal().parent_path();
+  return is_folder(folder) ? std::optional(folder) : std::nullopt;
 }
 
 std::string list_of(const std::vector<std::string>& names) {

@@ -6,6 +6,7 @@
 
 #include "core/backend.h"
 #include "core/nonfinite.h"
+#include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/data/picked_images.h"
 #include "experiments/lab/descriptor/metric_names.h"
 #include "experiments/lab/train/checkpoint.h"
@@ -135,13 +136,9 @@ std::map<std::string, double> evaluate_again(const TrialConfig& config, const We
   TrialConfig trial = config;
   trial.train.ema = {};         // averaged weights are evaluated as weights
   trial.eval.train_images = 0;  // a sign of progress, no result
-  const auto metadata = [&](const char* key) {
-    const auto found = file.metadata.find(key);
-    return found == file.metadata.end() ? std::string() : found->second;
-  };
-  const bool same = metadata("normlab.bits") ==
+  const bool same = found_or(file.metadata, "normlab.bits") ==
                     bits_identity(backend, config.train.precision, 1, formula_compiler_of(backend, config.model));
-  backend.choose_products(same ? metadata("normlab.products") : "");
+  backend.choose_products(same ? found_or(file.metadata, "normlab.products") : "");
   ShardPool pool(threads);
   Engine engine(backend, pool, trial.model, engine_settings(trial));
   BatchSource batches(trial, data.train, data.eval, engine.dtype());

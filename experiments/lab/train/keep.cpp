@@ -15,10 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_temporary(const fs::path& path) {
-  return path.filename().string().front() == '.' && path.extension() == ".tmp";
-}
-
 void add(std::vector<Removal>& removals, const fs::path& path) {
   std::error_code error;
   const std::uintmax_t bytes = fs::file_size(path, error);

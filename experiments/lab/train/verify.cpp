@@ -4,8 +4,6 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
-#include <bit>
-#include <cmath>
 #include <limits>
 #include <map>
 
@@ -78,9 +76,6 @@ Metrics find_metrics(const TrialFolder& trial, const std::optional<TrialResult>&
   return fs::exists(path) ? of_training(read_metrics(path)) : Metrics();
 }
 
-bool same_bits(double a, double b) {
-  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (std::isnan(a) && std::isnan(b));
-}
 struct Verification {
   Verification(const TrialConfig& config, const TrialFolder& trial, const DataPair& data, const VerifyOptions& options)
       : config_(config), trial_(trial), data_(data), options_(options) {}

@@ -74,8 +74,7 @@ std::string metrics_text(const MetricsLine& line) {
   put_numbers(object, line.values, nonfinite);
   for (const auto& [name, list] : line.lists) {
     nlohmann::ordered_json& items = object[name] = nlohmann::ordered_json::array();
-    for (const double value : list)
-      items.push_back(std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json());
+    for (const double value : list) items.push_back(number_or_null(value));
   }
   if (!nonfinite.empty()) object["nonfinite"] = std::move(nonfinite);
   return object.dump();

@@ -24,10 +24,6 @@ constexpr const char* kSetAside = ".former";  // in the name of a trial's folder
 
 using Identity = std::pair<dev_t, ino_t>;
 
-bool is_temporary(const fs::path& path) {
-  return path.filename().string().starts_with('.') && path.extension() == kTemporarySuffix;
-}
-
 [[noreturn]] void refuse(const fs::path& path, std::string_view what) {
   throw InputError(concat(path.string(), ": is ", what,
                           ", which cannot be copied; put a file in its place, or move it out of the trial's folder"));

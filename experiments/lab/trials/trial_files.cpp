@@ -29,10 +29,6 @@ Witnesses beside(const TrialFolder& trial, const fs::path& other) {
           "; restore both from a copy, or remove the trial's folder and run the trial again"};
 }
 
-bool same(double a, double b) {
-  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (std::isnan(a) && std::isnan(b));
-}
-
 std::string digits(double value) { return nlohmann::json(value).dump(); }
 
 void require_seed(const TrialFolder& trial, const TrialResult& result) {
@@ -55,7 +51,7 @@ void require_count(const TrialFolder& trial, const TrialResult& result, const Co
     contradict(beside(trial, path), concat("evaluated on data ", hash), concat("data ", bits.data_hash()));
   const auto accuracy = result.metrics.find("eval/accuracy");
   if (accuracy == result.metrics.end() || result.different_bits) return;
-  if (!same(accuracy->second, double(bits.count()) / double(bits.images())))
+  if (!same_bits(accuracy->second, double(bits.count()) / double(bits.images())))
     contradict(beside(trial, path), concat("eval/accuracy ", digits(accuracy->second)),
                concat(bits.count(), " of ", bits.images(), " images are right"));
 }
@@ -70,6 +66,10 @@ std::string read_listed(const fs::path& path, const TrialResult& result) {
 }
 
 }  // namespace
+
+bool same_bits(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (std::isnan(a) && std::isnan(b));
+}
 
 void require_last_line(const TrialResult& result, const std::optional<MetricsLine>& line, const Witnesses& at) {
   const std::int64_t step = line ? line->step : 0;
@@ -86,7 +86,7 @@ void require_last_line(const TrialResult& result, const std::optional<MetricsLin
     const auto found = line ? line->values.find(name) : std::map<std::string, double>::const_iterator();
     if (!line || found == line->values.end())
       contradict(at, concat(name, ' ', digits(value)), "no such value in the last line");
-    if (!same(found->second, value))
+    if (!same_bits(found->second, value))
       contradict(at, concat(name, ' ', digits(value)), concat(digits(found->second), " in the last line"));
   }
 }

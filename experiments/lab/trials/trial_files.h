@@ -29,6 +29,9 @@ FileSeals seal_attempt(const TrialFolder& trial, std::int64_t attempt, bool chec
 /// last line of the metrics, the number of correct images and the data they belong to. Missing files are ignored.
 void require_agreement(const TrialFolder& trial, const TrialResult& result);
 
+/// Any NaN is the same as any other.
+bool same_bits(double a, double b);
+
 /// Two sources about one trial, and the advice to give if they contradict each other.
 struct Witnesses {
   std::string result, other, advice;

@@ -5,6 +5,7 @@
 #include "core/visible_text.h"
 #include "experiments/lab/base/files.h"
 #include "experiments/lab/base/regular_file.h"
+#include "experiments/lab/base/text_layout.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/condition.h"
 #include "experiments/lab/descriptor/keys.h"
@@ -57,8 +58,7 @@ WeightFile read_weight_file(const std::filesystem::path& path) {
   if (npz) return {read_npz(path), {}};
   const SafetensorsFile file = SafetensorsFile::read(path);
   if (!path.string().ends_with(kSafetensorsIndexEnding)) require_sealed_safetensors(file, path);
-  const auto trial = file.metadata().find(kTrialKey);
-  require_listed(path, trial == file.metadata().end() ? "" : trial->second);
+  require_listed(path, found_or(file.metadata(), kTrialKey));
   return {tensors_of(file, path.string()), file.metadata()};
 }
 

@@ -49,12 +49,6 @@ std::string fill(std::string_view pattern, const std::vector<std::string>& numbe
   return name;
 }
 
-std::vector<std::uint64_t> dims_of(const Shape& shape) {
-  std::vector<std::uint64_t> dims;
-  for (int i = 0; i < shape.rank(); ++i) dims.push_back(static_cast<std::uint64_t>(shape[i]));
-  return dims;
-}
-
 /// Sets everything about a layer's tensor except its name.
 void set_layout(TensorLink& link, Row row, bool transposed, const Shape& shape, const ModelConfig& config, bool flax) {
   const auto dim = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
@@ -150,6 +144,12 @@ void for_each_value(const TensorLink& link, See&& see) {
 }
 
 }  // namespace
+
+std::vector<std::uint64_t> dims_of(const Shape& shape) {
+  std::vector<std::uint64_t> dims;
+  for (int i = 0; i < shape.rank(); ++i) dims.push_back(static_cast<std::uint64_t>(shape[i]));
+  return dims;
+}
 
 bool stored_as_npz(NameScheme scheme) { return table_of(scheme).npz; }
 

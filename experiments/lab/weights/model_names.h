@@ -63,6 +63,9 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
 /// What must be set by hand to build the network in the other program; one sentence each.
 std::vector<std::string> scheme_advice(NameScheme scheme, const ModelConfig& config);
 
+/// A shape as files have it.
+std::vector<std::uint64_t> dims_of(const Shape& shape);
+
 /// How to treat a tensor of a file, by its name.
 struct SourceName {
   enum class Use : std::uint8_t { take, skip, refuse };
