@@ -1,11 +1,12 @@
-// Writes every batch of a descriptor's first trial and the values its network starts from, for PyTorch to train on: see
-// same_batches.py beside this file.
+// Writes every batch of a descriptor's first trial, the values its network starts from, and on request the dropout masks
+// of the first steps, for PyTorch to train on: see same_batches.py and source_batches.py beside this file.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "core/backend.h"
 #include "experiments/lab/base/safetensors.h"
 #include "experiments/lab/descriptor/experiment.h"
 #include "experiments/lab/train/trial.h"
@@ -36,11 +37,36 @@ void export_initial(const std::filesystem::path& path, const TrialConfig& config
   save_safetensors(path, {}, std::move(views));
 }
 
+/// [steps][places][images, tokens, width] bytes, 0 where a value is dropped. The places are the stem and the ends of both
+/// branches of each block, which must have one rate.
+void export_masks(const std::filesystem::path& path, const TrialConfig& config, std::int64_t steps) {
+  const auto& c = std::get<ViTConfig>(config.model);
+  DropoutRates expected(c.dropout.stem);
+  expected.hidden = 0;
+  REQUIRE(c.dropout == expected);
+  std::vector<std::string> places{"stem"};
+  for (std::int64_t b = 0; b < c.depth; ++b)
+    for (const char* branch : {"attn", "mlp"}) places.push_back(concat("blocks.", b, ".", branch));
+  const Shape shape{config.train.batch_size, c.tokens(), c.embed_dim};
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(shape.size()));
+  const Tensor mask(bytes.data(), shape, DType::u8);
+  std::ofstream file(path, std::ios::binary);
+  for (std::int64_t step = 0; step < steps; ++step) {
+    const StepState state{.step = step};
+    for (const std::string& place : places) {
+      const StreamKey key = stream_key(engine_settings(config).drop_seed, "drop", place);
+      cpu_backend().draw_mask({key, c.dropout.stem, 0}, &state, mask);
+      append(file, mask);
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("twin: export all batches of a trial") {
   const char *out = std::getenv("NORMLAB_BATCHES_OUT"), *descriptor = std::getenv("NORMLAB_BATCHES_OF");
-  const char *data = std::getenv("NORMLAB_DATA"), *seed = std::getenv("NORMLAB_BATCHES_SEED");
+  const char *data = std::getenv("NORMLAB_DATA"), *seed = std::getenv("NORMLAB_BATCHES_SEED"),
+             *masks = std::getenv("NORMLAB_BATCHES_MASKS");
   if (out == nullptr || descriptor == nullptr || data == nullptr) {
     MESSAGE(
         "skipped: set NORMLAB_BATCHES_OUT=DIR, NORMLAB_BATCHES_OF=X.json and NORMLAB_DATA=DIR to write batches for "
@@ -64,4 +90,5 @@ TEST_CASE("twin: export all batches of a trial") {
   }
   REQUIRE(images.good());
   export_initial(folder / "initial.safetensors", config, pool);
+  if (masks != nullptr) export_masks(folder / "masks.u8", config, std::strtoll(masks, nullptr, 10));
 }

@@ -2,8 +2,9 @@
 
 The source is s-chh/PyTorch-Scratch-Vision-Transformer-ViT, whose model.py is imported unchanged. It starts from
 normlab's initial values, sees the images and labels of a trial of experiments/printed/s_chh_cifar10.json (or of a
-descriptor that extends it), and gets that trial's learning rates. Without --dropout and in fp32 nothing is random.
-With --dropout the masks differ, so losses agree only on average.
+descriptor that extends it), and gets that trial's learning rates. In fp32 and without --dropout nothing is random.
+With --dropout the masks differ, so losses agree only on average. With --dropout and --masks the source's network drops
+what normlab's drops: NORMLAB_BATCHES_MASKS=100 in the environment of the export writes the masks of 100 steps.
 
     pip install torch torchvision safetensors numpy pillow
     git clone https://github.com/s-chh/PyTorch-Scratch-Vision-Transformer-ViT source
@@ -61,6 +62,20 @@ def rate(step, total, train):
     return schedule["final_lr"] + (peak - schedule["final_lr"]) * 0.5 * (1 + math.cos(math.pi * done))
 
 
+class Given(torch.nn.Module):
+    """Dropout with masks from a file: [steps, images, tokens, width]."""
+
+    def __init__(self, masks, rate):
+        super().__init__()
+        self.masks, self.rate, self.step = masks, rate, 0
+
+    def forward(self, x):
+        if not self.training:
+            return x
+        self.step += 1
+        return x * torch.from_numpy(self.masks[self.step - 1].copy()).float() / (1 - self.rate)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path, help="NORMLAB_BATCHES_OUT")
@@ -69,6 +84,7 @@ def main():
     parser.add_argument("--metrics", type=pathlib.Path, required=True, help="metrics.jsonl of our run")
     parser.add_argument("--data", type=pathlib.Path, required=True, help="normlab's folder of the data sets")
     parser.add_argument("--dropout", type=float, default=0.0)
+    parser.add_argument("--masks", action="store_true", help="drop what the exported masks drop")
     parser.add_argument("--seed", type=int, default=0, help="of the masks of dropout")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
@@ -91,12 +107,22 @@ def main():
     with safe_open(args.folder / "initial.safetensors", "pt") as file:
         values = {name.split("/", 1)[1]: file.get_tensor(name) for name in file.keys()}
     model.load_state_dict(source_state(values, sizes["patch_size"], channels))
+    steps = len(images)
+    if args.masks:
+        places = 1 + 2 * sizes["depth"]
+        tokens = 1 + (height // sizes["patch_size"]) ** 2
+        masks = np.memmap(args.folder / "masks.u8", np.uint8, "r").reshape(-1, places, batch, tokens, sizes["embed_dim"])
+        steps = len(masks)
+        model.embedding.dropout = Given(masks[:, 0], args.dropout)
+        for i, block in enumerate(model.encoder):
+            block.dropout1 = Given(masks[:, 1 + 2 * i], args.dropout)
+            block.dropout2 = Given(masks[:, 2 + 2 * i], args.dropout)
     optimizer = torch.optim.AdamW(model.parameters(), train["optimizer"]["lr"],
                                   weight_decay=train["optimizer"]["weight_decay"])
     losses = []
     model.train()
     print(f"{'step':>6} {'source':>9} {'normlab':>9} {'difference':>11}")
-    for step in range(len(images)):
+    for step in range(steps):
         optimizer.param_groups[0]["lr"] = rate(step, len(images), train)
         x = torch.from_numpy(images[step].copy()).permute(0, 3, 1, 2)
         loss = F.cross_entropy(model(x), torch.from_numpy(labels[step]).long())
@@ -108,6 +134,8 @@ def main():
             mean, other = np.mean(losses[-EVERY:]), ours.get(step + 1, float("nan"))
             print(f"{step + 1:6} {mean:9.5f} {other:9.5f} {mean - other:11.2e}", flush=True)
 
+    if steps < len(images):
+        return  # there is no accuracy of normlab after these steps
     model.eval()
     tests, answers = shards(args.data / "cifar10", "test")
     to_tensor = transforms.Compose([transforms.ToTensor(),

@@ -25,8 +25,8 @@ std::string embedded(const Image& image, const char* words) {
   Image smaller;
   ResizeScratch scratch;
   if (side > kMost)
-    resize(image, {0, 0, image.height, image.width}, ResizeMethod::bilinear, scaled(image.height), scaled(image.width),
-           smaller, scratch);
+    resize(image, Box{0, 0, image.height, image.width}, ResizeMethod::bilinear, scaled(image.height),
+           scaled(image.width), smaller, scratch);
   const std::vector<std::uint8_t> png = png_bytes(side > kMost ? smaller : image);
   return fmt::format("<img{} alt=\"{}\" src=\"data:image/png;base64,{}\">", side < kShown ? " class=\"pixels\"" : "",
                      words, base64({reinterpret_cast<const char*>(png.data()), png.size()}));
