@@ -110,8 +110,8 @@ constexpr auto rows_of(const T*) {
       field("lr_batch", &T::lr_batch,
             "batch size that lr is meant for; lr, and nothing else, is scaled to batch_size; 0: no scaling", kFromZero),
       field("weight_decay", &T::weight_decay,
-            "adamw, lamb, lion, muon: multiplied by the rate; 0.1 for muon; sgd, adam: added to the gradient; "
-            "big_vision_adam, momentum_hp: multiplied by the schedule alone",
+            "adamw, lamb, lion, muon: multiplied by the rate; sgd, adam: added to the gradient; "
+            "big_vision_adam, momentum_hp: multiplied by the schedule alone; muon's default is 0.1",
             kNotNegative),
       field("decay_matrices_only", &T::decay_matrices_only, "no weight decay on biases, gains, tokens and positions"),
       field("beta1", &T::beta1, "adamw, adam, big_vision_adam, lamb, lion: decay rate of the first moment", kRate)
@@ -121,8 +121,10 @@ constexpr auto rows_of(const T*) {
       field("eps", &T::eps, "adamw, adam, big_vision_adam, lamb: added to the denominator", kPositive)
           .when(kBetas)
           .when({[](const T& c) { return c.name != OptimizerName::lion; }, kHasNone}),
-      field("momentum", &T::momentum, "sgd, momentum_hp, muon: the momentum; 0.95 for muon", kRate).when(kMomentum),
-      field("nesterov", &T::nesterov, "sgd, momentum_hp, muon: Nesterov's momentum; true for muon").when(kMomentum),
+      field("momentum", &T::momentum, "sgd, momentum_hp, muon: the momentum; muon's default is 0.95", kRate)
+          .when(kMomentum),
+      field("nesterov", &T::nesterov, "sgd, momentum_hp, muon: Nesterov's momentum; muon's default is true")
+          .when(kMomentum),
       field("bf16_moment", &T::bf16_moment, "big_vision_adam, momentum_hp: the first moment is stored in bf16")
           .when(kBigVision),
       field("moment_product", &T::moment_product, "bf16_moment: how the product of decay rate and moment is computed")

@@ -44,7 +44,8 @@ inline constexpr std::string_view
 /// Matters for some sizes only, which may be the data set's.
 inline constexpr std::string_view kWindowPaddingKey = "window_padding";
 
-/// Pairs of settings that mean the same: a later one (child, `--set`, axis) replaces the other; one object has one.
+/// Pairs of settings that mean the same. A later one (child descriptor, `--set`, axis) replaces the other; both in one
+/// object are an error.
 struct Exclusive {
   std::string_view object, a, b;
 };
