@@ -1,6 +1,8 @@
 // A device apart from its kernels: memory, transfers, synchronisation.
 #pragma once
 
+#include <array>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,6 +26,14 @@ class Recording {
   virtual ~Recording() = default;
   /// Returns without waiting.
   virtual void replay() = 0;
+};
+
+/// What a recording depends on: the memory that it reads, and a number that changes when its network's earlier ones become
+/// stale.
+struct StepKey {
+  std::array<const void*, 3> inputs{};
+  std::uint64_t version = 0;
+  auto operator<=>(const StepKey&) const = default;
 };
 
 class Device {
@@ -60,6 +70,11 @@ class Device {
   /// where starting a kernel costs next to nothing. `work` must not wait, upload or read, and should have run once
   /// before, so that it allocates nothing. A recording is stale once thread_memory() has changed.
   virtual std::unique_ptr<Recording> record([[maybe_unused]] FunctionRef<void()> work) { return nullptr; }
+  /// In a TrialStack (core/trial_stack.h): runs `work`, as record() requires it, together with that of the other
+  /// networks, and returns when all have been started. False without calling `work` if there are no others.
+  virtual bool run_together([[maybe_unused]] const StepKey& key, [[maybe_unused]] FunctionRef<void()> work) {
+    return false;
+  }
   /// Times this device's work.
   virtual std::unique_ptr<Watch> watch() { return host_watch(); }
   /// Kernels may keep memory between calls, partly per thread. This number changes whenever they take more.

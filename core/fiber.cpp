@@ -1,10 +1,12 @@
 #include "core/fiber.h"
 
+#include <cxxabi.h>
 #include <sys/mman.h>
 
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "core/error.h"
 
@@ -29,7 +31,6 @@
 namespace normlab {
 namespace {
 
-constexpr std::size_t kStack = std::size_t{512} << 10;
 constexpr std::size_t kGuard = 4096;      // below the stack: an overflow ends the process instead of corrupting memory
 constexpr std::size_t kWarm = 128 << 10;  // what shards use: touched now, so that no later step takes a page
 
@@ -52,13 +53,14 @@ void enter_stack([[maybe_unused]] void* kept, [[maybe_unused]] const void** left
 
 }  // namespace
 
-Fiber::Fiber() {
-  memory_ = mmap(nullptr, kGuard + kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+Fiber::Fiber(std::size_t stack_bytes) : stack_bytes_(stack_bytes) {
+  memory_ =
+      mmap(nullptr, kGuard + stack_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (memory_ == MAP_FAILED)
-    throw EnvironmentError(concat("cannot map the stack of a shard (", std::strerror(errno),
+    throw EnvironmentError(concat("cannot map the stack of a fiber (", std::strerror(errno),
                                   "); raise the limit on address space (ulimit -v), or use fewer --workers"));
   mprotect(memory_, kGuard, PROT_NONE);
-  char* end = static_cast<char*>(memory_) + kGuard + kStack;
+  char* end = static_cast<char*>(memory_) + kGuard + stack_bytes_;
   for (std::size_t at = kGuard; at <= kWarm; at += kGuard) end[-std::ptrdiff_t(at)] = 0;
 #if defined(NORMLAB_FIBER_TSAN)
   sanitizer_own_ = __tsan_create_fiber(0);
@@ -69,7 +71,7 @@ Fiber::~Fiber() {
 #if defined(NORMLAB_FIBER_TSAN)
   __tsan_destroy_fiber(sanitizer_own_);
 #endif
-  munmap(memory_, kGuard + kStack);
+  munmap(memory_, kGuard + stack_bytes_);
 }
 
 void Fiber::begin(void (*body)(void*), void* argument) {
@@ -77,7 +79,7 @@ void Fiber::begin(void (*body)(void*), void* argument) {
   argument_ = argument;
   done_ = false;
   getcontext(&own_);
-  own_.uc_stack = {static_cast<char*>(memory_) + kGuard, 0, kStack};
+  own_.uc_stack = {static_cast<char*>(memory_) + kGuard, 0, stack_bytes_};
   own_.uc_link = nullptr;
   const auto self = reinterpret_cast<std::uintptr_t>(this);
   makecontext(&own_, reinterpret_cast<void (*)()>(enter), 2, unsigned(self), unsigned(self >> 32));
@@ -88,9 +90,13 @@ bool Fiber::resume() {
   sanitizer_resumer_ = __tsan_get_current_fiber();
 #endif
   void* kept = nullptr;
-  leave_stack(&kept, sanitizer_own_, static_cast<char*>(memory_) + kGuard, kStack);
+  // The thread has one such record, but the fiber may pause in the middle of a catch block.
+  auto* const of_thread = reinterpret_cast<Exceptions*>(abi::__cxa_get_globals());
+  std::swap(*of_thread, exceptions_);
+  leave_stack(&kept, sanitizer_own_, static_cast<char*>(memory_) + kGuard, stack_bytes_);
   swapcontext(&resumer_, &own_);
   enter_stack(kept, nullptr, nullptr);
+  std::swap(*of_thread, exceptions_);
   return done_;
 }
 

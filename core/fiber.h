@@ -13,8 +13,8 @@ namespace normlab {
 
 class Fiber {
  public:
-  /// Allocates the stack. Throws EnvironmentError if the system has no memory for it.
-  Fiber();
+  /// Allocates the stack; by default one that a shard needs. Throws EnvironmentError if the system has no memory for it.
+  explicit Fiber(std::size_t stack_bytes = std::size_t{512} << 10);
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
@@ -29,7 +29,14 @@ class Fiber {
  private:
   static void enter(unsigned low, unsigned high);
 
+  /// What the C++ runtime knows of a stack's exceptions, those that are caught and those in flight.
+  struct Exceptions {
+    void* caught = nullptr;
+    unsigned in_flight = 0;
+  };
   ucontext_t own_{}, resumer_{};
+  Exceptions exceptions_{};
+  const std::size_t stack_bytes_;
   void* memory_ = nullptr;
   void (*body_)(void*) = nullptr;
   void* argument_ = nullptr;

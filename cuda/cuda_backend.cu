@@ -8,6 +8,7 @@
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
 CudaBackend::CudaBackend() : CudaBackend(std::make_shared<CudaDevice>(), false) {}
+CudaBackend::CudaBackend(StackPlace& place) : CudaBackend(std::make_shared<CudaDevice>(&place), false) {}
 CudaBackend::CudaBackend(std::shared_ptr<CudaDevice> device, bool tf32) : device_(std::move(device)), tf32_(tf32) {}
 
 std::string CudaBackend::name() const { return "cuda"; }
@@ -68,6 +69,12 @@ Exchange& CudaBackend::exchange(Group& group) {
 std::unique_ptr<Recording> CudaBackend::record(FunctionRef<void()> work) {
   if (stream_.waits_for_each()) return nullptr;
   return record_graph(stream_, work);
+}
+
+bool CudaBackend::run_together(const StepKey& key, FunctionRef<void()> work) {
+  if (device_->place == nullptr || stream_.waits_for_each()) return false;
+  device_->place->run_together(key, work);
+  return true;
 }
 
 std::unique_ptr<Backend> make_backend(int number, bool shared) {

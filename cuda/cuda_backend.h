@@ -12,6 +12,7 @@
 #include "cuda/memory.h"
 #include "cuda/nccl_exchange.h"
 #include "cuda/products.h"
+#include "cuda/stack_place.h"
 #include "cuda/transfer.h"
 #include "cuda/waiting_sums.h"
 #include "cuda/watch.h"
@@ -20,26 +21,34 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
 /// What all backends of one GPU share: memory, the stream of all work, and library products.
 struct CudaDevice {
+  explicit CudaDevice(StackPlace* in_stack = nullptr) : place(in_stack) {}
+  StackPlace* const place;  // null outside of a stack
+  const SlabPlace buffers = place != nullptr ? place->buffers : SlabPlace();
   Stream stream, copies;
-  DeviceMemory memory{stream};
+  DeviceMemory memory{stream, place != nullptr ? place->memory : SlabPlace()};
   std::array<Uploads, kUploads> uploads{Uploads(stream, copies), Uploads(stream, copies), Uploads(stream, copies),
                                         Uploads(stream, copies), Uploads(stream, copies)};  // by kind
   LtProducts lt_products{stream};
   std::string preferred;      // SHA-256 of the file of its algorithms, if there is one
   Products products{stream};  // those that cuBLASLt lacks
   Readback readback{stream};
-  FormulaKernels formulas;
+  FormulaKernels own_formulas;
+  FormulaKernels& formulas = place != nullptr ? place->formulas : own_formulas;
   WaitingSums sums{stream};
   Buffer partial{"sums in two stages", stream};  // that do not wait
-  Buffer rounded_weight{"a rounded weight", stream}, rounded_bias{"a rounded bias", stream};
-  Buffer wide{"an intermediate result", stream};  // as large as an activation
-  std::unique_ptr<NcclExchange> exchange;         // of a group of several processes, made on first use
+  Buffer rounded_weight{"a rounded weight", stream, buffers}, rounded_bias{"a rounded bias", stream, buffers};
+  Buffer wide{"an intermediate result", stream, buffers};  // as large as an activation
+  std::unique_ptr<NcclExchange> exchange;                  // of a group of several processes, made on first use
 };
 
 class CudaBackend final : public SharedKernels<CudaBackend> {
  public:
   /// On the current device. Throws EnvironmentError like device_info(), and if cuBLAS cannot be loaded.
   CudaBackend();
+  /// The same in a stack.
+  explicit CudaBackend(StackPlace& place);
+  const Stream& stream() const { return stream_; }
+  bool compare_products() { return lt_products_.compare_new(); }
   std::string name() const override;
   /// gpu, compute_capability, gpu_driver, cuda_runtime, cublas and, with a file of algorithms, gpu_algorithms.
   std::map<std::string, std::string> provenance() const override;
@@ -49,7 +58,10 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   std::shared_ptr<std::byte[]> upload_buffer(std::size_t bytes) override;
   void wait_for_upload(Upload kind) override { device_->uploads[static_cast<std::size_t>(kind)].wait(); }
   void read(Tensor from, void* to) override { device_->readback.add(from, to); }
-  void synchronize() override { device_->readback.wait(); }
+  void synchronize() override {
+    if (device_->place != nullptr) device_->place->before_waiting();
+    device_->readback.wait();
+  }
   void forget_reads() override {
     device_->readback.forget();
     sums_.forget();
@@ -59,7 +71,8 @@ class CudaBackend final : public SharedKernels<CudaBackend> {
   Exchange& exchange(Group& group) override;
   std::unique_ptr<Watch> watch() override { return std::make_unique<StreamWatch>(stream_); }
   std::unique_ptr<Recording> record(FunctionRef<void()> work) override;
-  std::uint64_t thread_memory() const override { return Buffer::growths(); }
+  bool run_together(const StepKey& key, FunctionRef<void()> work) override;
+  std::uint64_t thread_memory() const override { return stream_.buffer_growths(); }
   /// The GPU has native bf16 products only; emulated ones run on the CPU.
   Backend& with_bf16(Bf16Products) override;
   Backend& with_tf32() override;

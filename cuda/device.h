@@ -64,12 +64,16 @@ class Stream {
   /// Calls `look` now and then while synchronize() waits, which passes on what it throws; null stops.
   void look_while_waiting(std::function<void()> look) { look_ = std::move(look); }
   bool waits_for_each() const { return wait_for_each_; }
+  /// How often a buffer of its kernels (cuda/memory.h) has grown, which makes earlier addresses stale.
+  std::uint64_t buffer_growths() const { return buffer_growths_; }
+  void buffer_grows() const { ++buffer_growths_; }
 
  private:
   void look_until_done() const;
   cudaStream_t handle_ = nullptr;
   mutable const char* last_op_ = "nothing";
   mutable std::int64_t launches_ = 0;
+  mutable std::uint64_t buffer_growths_ = 0;
   bool wait_for_each_ = false;
   std::function<void()> look_;
 };

@@ -141,12 +141,14 @@ void CudaBackend::sum_rows(const char* op, std::int64_t rows, std::int64_t cols,
 
 bool CudaBackend::multiply_lt(const char* op, LtProduct p, const LtOperands& with) {
   p.tf32 = tf32_;
-  return lt_products_(op, p, with);
+  StackPlace* const place = device_->place;
+  return place != nullptr && place->records() ? place->product(lt_products_, op, p, with) : lt_products_(op, p, with);
 }
 
 void CudaBackend::multiply(const char* op, LtProduct p, const LtOperands& with) {
+  if (multiply_lt(op, p, with)) return;
   p.tf32 = tf32_;
-  if (!lt_products_(op, p, with)) device_->products(op, p, with);
+  device_->products(op, p, with);
 }
 
 template <class T>

@@ -39,10 +39,6 @@ void check(const char* op, cublasStatus_t status) {
 }
 
 constexpr std::int64_t kWorkspace = std::int64_t{32} << 20;  // NVIDIA's advice for Hopper
-constexpr std::uint32_t kAlignment = 16;  // bytes; all operands have it, so that a product has one algorithm
-
-bool aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % kAlignment == 0; }
-
 cublasLtEpilogue_t epilogue_of(Epilogue e) {
   switch (e) {
     case Epilogue::none:
@@ -62,7 +58,9 @@ bool has_vector(Epilogue e) { return e != Epilogue::none && e != Epilogue::dgelu
 /// Whether cuBLASLt has no such algorithm. Throws for any other failure, which may pass. Some versions report an epilogue
 /// that a type lacks as an invalid value.
 bool has_none(const char* op, cublasStatus_t status) {
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return true;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+      status == CUBLAS_STATUS_ARCH_MISMATCH)
+    return true;
   check(op, status);
   return false;
 }
@@ -182,7 +180,7 @@ std::string words_of(const LtProduct& p) {
 }
 
 LtProducts::Plan::~Plan() {
-  for (cublasLtMatrixLayout_t layout : {a, b, d})
+  for (cublasLtMatrixLayout_t layout : {a, b, c, d})
     if (layout) lt().destroy_layout(layout);
   if (what) lt().destroy_what(what);
 }
@@ -205,7 +203,12 @@ std::string LtProducts::version() {
   return concat(numbers[0], ".", numbers[1], ".", numbers[2]);
 }
 
-void LtProducts::describe(const LtProduct& p, Plan& plan) {
+LtProducts::Strides LtProducts::Strides::of(const LtProduct& p) {
+  const std::int64_t of_d = stride_in_batch(p.m * p.n);
+  return {stride_in_batch(p.m * p.k), stride_in_batch(p.k * p.n), of_d, of_d};
+}
+
+void LtProducts::describe(const LtProduct& p, const Strides& strides, Plan& plan) {
   // cuBLASLt is column-major, where our rows are the transposed matrix: D^T = op(B)^T op(A)^T.
   const bool wide = p.in == DType::f64;
   const cublasComputeType_t compute = wide     ? CUBLAS_COMPUTE_64F
@@ -215,25 +218,29 @@ void LtProducts::describe(const LtProduct& p, Plan& plan) {
   set(plan.what, CUBLASLT_MATMUL_DESC_TRANSA, std::int32_t{p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N});
   set(plan.what, CUBLASLT_MATMUL_DESC_TRANSB, std::int32_t{p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N});
   set(plan.what, CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(epilogue_of(p.epilogue)));
-  void* const somewhere = reinterpret_cast<void*>(std::uintptr_t{kAlignment});  // only its alignment matters
+  void* const somewhere = reinterpret_cast<void*>(std::uintptr_t{kLtAlignment});  // only its alignment matters
   if (has_vector(p.epilogue)) {
     set(plan.what, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(data_type(p.vector)));
     set(plan.what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
+    if (p.batch > 1) set(plan.what, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, strides.vector);
   }
   if (has_extra(p)) {
     set(plan.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
     set(plan.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, somewhere);
+    if (p.batch > 1) set(plan.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, strides.extra);
   }
-  const auto layout = [&](cublasLtMatrixLayout_t& to, DType type, std::int64_t rows, std::int64_t cols) {
+  const auto layout = [&](cublasLtMatrixLayout_t& to, DType type, std::int64_t rows, std::int64_t cols,
+                          std::int64_t stride) {
     check("cuBLASLt", lt().create_layout(&to, data_type(type), static_cast<std::uint64_t>(cols),
                                          static_cast<std::uint64_t>(rows), cols));
     if (p.batch == 1) return;
     set(to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(p.batch));
-    set(to, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride_in_batch(rows * cols));
+    set(to, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
   };
-  layout(plan.b, p.in, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n);
-  layout(plan.a, p.in, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k);
-  layout(plan.d, p.out, p.m, p.n);
+  layout(plan.b, p.in, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, strides.b);
+  layout(plan.a, p.in, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, strides.a);
+  layout(plan.c, p.out, p.m, p.n, p.add ? strides.c : strides.d);
+  layout(plan.d, p.out, p.m, p.n, strides.d);
 }
 
 std::vector<LtProducts::Candidate> LtProducts::look_up(const Plan& plan, int most) const {
@@ -245,11 +252,11 @@ std::vector<LtProducts::Candidate> LtProducts::look_up(const Plan& plan, int mos
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   for (const auto of : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-    set(preference, of, kAlignment);
+    set(preference, of, kLtAlignment);
   cublasLtMatmulHeuristicResult_t results[kCandidates] = {};
   int count = 0;
   const cublasStatus_t status =
-      lt().look_up(handle_, plan.what, plan.b, plan.a, plan.d, plan.d, preference, most, results, &count);
+      lt().look_up(handle_, plan.what, plan.b, plan.a, plan.c, plan.d, preference, most, results, &count);
   lt().destroy_preference(preference);
   std::vector<Candidate> found;
   if (has_none("cuBLASLt", status)) return found;
@@ -260,7 +267,7 @@ std::vector<LtProducts::Candidate> LtProducts::look_up(const Plan& plan, int mos
 
 bool LtProducts::take(Plan& plan, const cublasLtMatmulAlgo_t& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
-  const cublasStatus_t status = lt().check(handle_, plan.what, plan.b, plan.a, plan.d, plan.d, &algorithm, &result);
+  const cublasStatus_t status = lt().check(handle_, plan.what, plan.b, plan.a, plan.c, plan.d, &algorithm, &result);
   if (has_none("cuBLASLt", status) || result.workspaceSize > static_cast<std::size_t>(kWorkspace)) return false;
   plan.algorithm = algorithm;
   plan.workspace = result.workspaceSize;
@@ -273,7 +280,7 @@ LtProducts::Plan& LtProducts::plan(LtProduct p) {
   if (known != plans_.end()) return known->second;
   Plan& made = plans_[p];
   try {
-    describe(p, made);
+    describe(p, Strides::of(p), made);
     const std::string words = words_of(p);
     const cublasLtMatmulAlgo_t* recorded = nullptr;
     for (const Algorithms* all : {&preferred_, &chosen_})
@@ -298,17 +305,17 @@ LtProducts::Plan& LtProducts::plan(LtProduct p) {
 
 bool LtProducts::operator()(const char* op, LtProduct p, const LtOperands& with) {
   if (p.m == 0 || p.n == 0 || p.k == 0) return false;
-  for (const void* operand : {with.a, with.b, with.c, static_cast<const void*>(with.d),
-                              static_cast<const void*>(with.vector), static_cast<const void*>(with.extra)})
-    if (!aligned(operand)) return false;
+  if (!with.aligned()) return false;
   Plan& the = plan(p);
   if (!the.found) return false;
   ++the.calls;
-  multiply(op, p, the, with);
+  if (!multiply(op, p, the, with, stream_, workspace_))
+    throw EnvironmentError(concat(op, ": cuBLASLt refuses the algorithm that it has chosen for ", words_of(p)));
   return true;
 }
 
-void LtProducts::multiply(const char* op, const LtProduct& p, Plan& the, const LtOperands& with) {
+bool LtProducts::multiply(const char* op, const LtProduct& p, const Plan& the, const LtOperands& with,
+                          const Stream& stream, Buffer& workspace) const {
   if (has_vector(p.epilogue)) set(the.what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, with.vector);
   if (with.extra) set(the.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, with.extra);
   const double alpha64 = with.scale, beta64 = p.add ? with.kept : 0.0;
@@ -316,10 +323,12 @@ void LtProducts::multiply(const char* op, const LtProduct& p, Plan& the, const L
   const bool wide = p.in == DType::f64;
   const void* alpha = wide ? static_cast<const void*>(&alpha64) : &alpha32;
   const void* beta = wide ? static_cast<const void*>(&beta64) : &beta32;
-  check(op,
-        lt().matmul(handle_, the.what, alpha, with.b, the.b, with.a, the.a, beta, p.add ? with.c : with.d, the.d,
-                    with.d, the.d, &the.algorithm, workspace_.get<char>(kWorkspace), the.workspace, stream_.handle()));
-  stream_.launched(op);
+  const cublasStatus_t status =
+      lt().matmul(handle_, the.what, alpha, with.b, the.b, with.a, the.a, beta, p.add ? with.c : with.d, the.c, with.d,
+                  the.d, &the.algorithm, workspace.get<char>(kWorkspace), the.workspace, stream.handle());
+  if (has_none(op, status)) return false;
+  stream.launched(op);
+  return true;
 }
 
 std::string LtProducts::description() const {
@@ -353,7 +362,7 @@ void LtProducts::choose(const std::string& recorded) {
       },
       [&](int, const std::string& product, const cublasLtMatmulAlgo_t& algorithm) { chosen[product] = algorithm; });
   chosen_ = std::move(chosen);
-  plans_.clear();
+  forget_plans();
 }
 
 void LtProducts::prefer(const ProductAlgorithms& file) {
@@ -367,13 +376,13 @@ void LtProducts::prefer(const ProductAlgorithms& file) {
     const std::optional<LtProduct> p = product_of(product);
     if (!p) fail(line, concat("\"", product, "\" is no product"));
     Plan plan;
-    describe(*p, plan);
+    describe(*p, Strides::of(*p), plan);
     if (!take(plan, algorithm)) fail(line, concat("cuBLASLt does not have this algorithm for ", product));
     if (!preferred.emplace(product, algorithm).second) fail(line, concat(product, " has an earlier line"));
   });
   if (preferred.empty()) fail(1, "has no algorithms");
   preferred_ = std::move(preferred);
-  plans_.clear();
+  forget_plans();
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

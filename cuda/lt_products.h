@@ -6,6 +6,9 @@
 
 #include <compare>
 #include <map>
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,12 +44,18 @@ std::string words_of(const LtProduct& p);
 
 /// For a matrix of so many values: each begins at 16 bytes, as all operands do.
 constexpr std::int64_t stride_in_batch(std::int64_t values) { return (values + 7) / 8 * 8; }
+/// Bytes. All operands have it, so that a product has one algorithm.
+inline constexpr std::uint32_t kLtAlignment = 16;
 /// c may equal d, and is read only with `add`. op(A) op(B) is multiplied by `scale`, C by `kept`.
 struct LtOperands {
   const void *a, *b, *c;
   void *d, *vector = nullptr, *extra = nullptr;
   double scale = 1.0, kept = 1.0;
+  bool aligned() const;
 };
+
+/// See LtProducts::at_once().
+enum class AtOnce : std::uint8_t { done, no, not_yet };
 
 class LtProducts {
  public:
@@ -63,6 +72,14 @@ class LtProducts {
   /// bytes. Sums are float, or double for double, and each value is rounded once. Throws EnvironmentError if cuBLASLt
   /// fails; the next call then asks again.
   bool operator()(const char* op, LtProduct p, const LtOperands& with);
+  /// The product for each of `all`, in one call on this object's stream, with the algorithm and the bits that it has
+  /// alone. no: without doing anything, if they do not lie at equal distances or cuBLASLt has no such call. not_yet: nor
+  /// before compare_new() has compared the bits of so many with those of single products, which cuBLASLt does not promise.
+  AtOnce at_once(const char* op, const LtProduct& p, std::span<const LtOperands> all);
+  /// Whether there were any to compare. Not in the middle of a recording, since it takes memory and waits.
+  bool compare_new();
+  /// Whether both compute the product, and alike.
+  bool same_algorithm(LtProduct p, LtProducts& other);
 
   /// The algorithms chosen so far, readable: "8320x192x768 nt bf16 bias: algo 66 tile 24 stages 35 split-k 1; ..".
   std::string description() const;
@@ -81,7 +98,7 @@ class LtProducts {
  private:
   struct Plan {
     cublasLtMatmulDesc_t what = nullptr;
-    cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
+    cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr, d = nullptr;
     cublasLtMatmulAlgo_t algorithm{};
     std::size_t workspace = 0;
     std::int64_t calls = 0;
@@ -91,8 +108,19 @@ class LtProducts {
     Plan(const Plan&) = delete;
     Plan& operator=(const Plan&) = delete;
   };
+  /// From each product of a batch to the next, in values.
+  struct Strides {
+    std::int64_t a, b, c, d, vector = 0, extra = 0;
+    static Strides of(const LtProduct& p);
+  };
+  /// None unless equal from each of `all` to the next.
+  static std::optional<Strides> strides_between(const LtProduct& p, std::span<const LtOperands> all);
   Plan& plan(LtProduct p);
-  void describe(const LtProduct& p, Plan& plan);
+  static void describe(const LtProduct& p, const Strides& strides, Plan& plan);
+  void forget_plans() {
+    plans_.clear();
+    keeps_bits_.clear();
+  }
   using Algorithms = std::map<std::string, cublasLtMatmulAlgo_t>;  // by words_of() of a product
   struct Candidate {
     cublasLtMatmulAlgo_t algorithm;
@@ -103,7 +131,11 @@ class LtProducts {
   std::vector<Candidate> look_up(const Plan& plan, int most) const;
   /// False if cuBLASLt cannot use the algorithm.
   bool take(Plan& plan, const cublasLtMatmulAlgo_t& algorithm) const;
-  void multiply(const char* op, const LtProduct& p, Plan& plan, const LtOperands& with);
+  /// False if cuBLASLt refuses the call. `workspace`: for what the stream computes.
+  bool multiply(const char* op, const LtProduct& p, const Plan& plan, const LtOperands& with, const Stream& stream,
+                Buffer& workspace) const;
+  bool describe_at_once(LtProduct p, const Strides& strides, const Plan& alone, std::int64_t count, Plan& plan) const;
+  bool keeps_bits(const LtProduct& p, std::int64_t count);
   TunedProduct tune(const LtProduct& p, Plan& plan, double seconds, Buffer& memory);
 
   const Stream& stream_;
@@ -111,6 +143,8 @@ class LtProducts {
   Buffer workspace_;
   std::map<LtProduct, Plan> plans_;
   Algorithms chosen_, preferred_;
+  std::map<std::pair<LtProduct, std::int64_t>, bool> keeps_bits_;  // with the algorithms of plans_
+  std::set<std::pair<LtProduct, std::int64_t>> uncompared_;
 };
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

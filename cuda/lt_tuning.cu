@@ -83,7 +83,7 @@ TunedProduct LtProducts::tune(const LtProduct& p, Plan& plan, double seconds, Bu
     end.wait();
     return end.seconds_after(begin);
   };
-  const auto multiply_once = [&] { multiply("tuning", p, plan, *with); };
+  const auto multiply_once = [&] { multiply("tuning", p, plan, *with, stream_, workspace_); };
   for (std::size_t i = found.size(); i-- > 0;) {  // so that none is loaded in a recording
     take(i);
     multiply_once();

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <mutex>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "core/memory_error.h"
@@ -60,6 +61,16 @@ struct Held {
   }
 } held;
 
+/// A part of a block for all networks of a stack, or a block of its own.
+void* from(const SlabPlace& place, std::size_t bytes, FunctionRef<void*(std::size_t bytes)> allocate) {
+  return place.slabs != nullptr ? place.slabs->take(place.number, bytes, allocate) : allocate(bytes);
+}
+void free_block(const SlabPlace& place, void* block, std::size_t bytes) {
+  if (block != nullptr && place.slabs != nullptr) std::tie(block, bytes) = place.slabs->give(block);
+  cudaFree(block);
+  held.give(bytes);
+}
+
 /// The file of this user and GPU.
 std::string turns() {
   static const std::string path = [] {
@@ -89,6 +100,10 @@ TurnToAllocate::~TurnToAllocate() { close(file_); }
 
 void* DeviceMemory::allocate(std::size_t bytes) {
   require_no_recording("tensors", stream_);
+  return from(place_, bytes, [this](std::size_t all) { return allocate_block(all); });
+}
+
+void* DeviceMemory::allocate_block(std::size_t bytes) {
   const TurnToAllocate turn(turns());
   void* block = take_free(bytes, [&](void** to) { return cudaMallocManaged(to, bytes); });
   if (device_info().managed_at_any_time) {
@@ -102,8 +117,7 @@ void* DeviceMemory::allocate(std::size_t bytes) {
 
 void DeviceMemory::release(void* block, std::size_t bytes) noexcept {
   cudaStreamSynchronize(stream_.handle());
-  cudaFree(block);
-  held.give(bytes);
+  free_block(place_, block, bytes);
 }
 
 void DeviceMemory::restart_peak() {
@@ -113,7 +127,7 @@ void DeviceMemory::restart_peak() {
 
 std::size_t DeviceMemory::peak() const {
   const std::scoped_lock lock(held.mutex);
-  return held.most;
+  return held.most / (place_.slabs != nullptr ? place_.slabs->places() : 1);
 }
 
 void DeviceMemory::clear(void* block, std::size_t bytes) {
@@ -139,28 +153,22 @@ void DeviceMemory::begin_use(void*, std::size_t) {}
 void DeviceMemory::end_use(void*, std::size_t) {}
 #endif
 
-Buffer::~Buffer() {
-  cudaFree(memory_);
-  held.give(bytes_);
-}
-
-namespace {
-std::uint64_t buffer_growths = 0;  // only one thread at a time starts kernels
-}
-
-std::uint64_t Buffer::growths() { return buffer_growths; }
+Buffer::~Buffer() { release(); }
+void Buffer::release() { free_block(place_, std::exchange(memory_, nullptr), std::exchange(bytes_, 0)); }
 
 void* Buffer::take(std::size_t bytes) {
   if (bytes > bytes_) {
     require_no_recording(name_, stream_);
     stream_.synchronize();
-    check("memory", cudaFree(memory_));
-    memory_ = nullptr;
-    held.give(std::exchange(bytes_, 0));
-    const TurnToAllocate turn(turns());
-    memory_ = take_free(bytes, [&](void** to) { return cudaMalloc(to, bytes); });
-    held.take(bytes_ = bytes);
-    ++buffer_growths;
+    release();
+    memory_ = from(place_, bytes, [](std::size_t all) {
+      const TurnToAllocate turn(turns());
+      void* const block = take_free(all, [&](void** to) { return cudaMalloc(to, all); });
+      held.take(all);
+      return block;
+    });
+    bytes_ = bytes;
+    stream_.buffer_grows();
   }
 #ifdef NORMLAB_CUDA_EMULATED
   emulation::in_order(stream_.handle(), [memory = memory_, all = bytes_, bytes] {

@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "cuda/device.h"
+#include "cuda/slabs.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
@@ -21,7 +22,7 @@ class TurnToAllocate {
 
 class DeviceMemory final : public Memory {
  public:
-  explicit DeviceMemory(const Stream& stream) : stream_(stream) {}
+  explicit DeviceMemory(const Stream& stream, SlabPlace place = {}) : stream_(stream), place_(place) {}
   /// Throws DeviceMemoryError (core/memory_error.h) if less is free; std::logic_error while a step is recorded.
   void* allocate(std::size_t bytes) override;
   void release(void* block, std::size_t bytes) noexcept override;
@@ -29,13 +30,15 @@ class DeviceMemory final : public Memory {
   void touch(void* block, std::size_t bytes) override;
   bool on_host() const override { return false; }
   void restart_peak() override;
-  std::size_t peak() const override;
+  std::size_t peak() const override;  // of a stack: the share of one network
   std::size_t gap() const override;
   void begin_use(void* part, std::size_t bytes) override;
   void end_use(void* part, std::size_t bytes) override;
 
  private:
+  void* allocate_block(std::size_t bytes);
   const Stream& stream_;
+  const SlabPlace place_;
 };
 
 /// Intermediate results of kernels, as a device pointer that is valid until a larger one is requested. That request
@@ -43,9 +46,7 @@ class DeviceMemory final : public Memory {
 /// std::logic_error with the buffer's name in the middle of one.
 class Buffer {
  public:
-  /// How often any buffer has grown, which makes earlier addresses stale.
-  static std::uint64_t growths();
-  Buffer(const char* name, const Stream& stream) : name_(name), stream_(stream) {}
+  Buffer(const char* name, const Stream& stream, SlabPlace place = {}) : name_(name), stream_(stream), place_(place) {}
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -57,8 +58,10 @@ class Buffer {
 
  private:
   void* take(std::size_t bytes);
+  void release();
   const char* const name_;  // of what it holds
   const Stream& stream_;
+  const SlabPlace place_;
   void* memory_ = nullptr;
   std::size_t bytes_ = 0;
 };

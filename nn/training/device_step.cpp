@@ -1,5 +1,7 @@
 #include "nn/training/device_step.h"
 
+#include <atomic>
+
 #include "core/backend.h"
 
 namespace normlab {
@@ -30,8 +32,11 @@ void StepRecordings::run(std::int64_t images, const Inputs& inputs, FunctionRef<
     step();
     images_ = images;
     memory_ = backend_.thread_memory();
+    static std::atomic<std::uint64_t> versions{0};
+    version_ = ++versions;
     return;
   }
+  if (backend_.run_together({inputs, version_}, step)) return;
   auto found = recordings_.find(inputs);
   if (found == recordings_.end()) {
     std::unique_ptr<Recording> made = backend_.record(step);

@@ -1,7 +1,6 @@
 // What a step has on the device: its state and its recorded kernels.
 #pragma once
 
-#include <array>
 #include <map>
 #include <memory>
 
@@ -36,7 +35,7 @@ class DeviceState {
 /// number of images and for the backend's memory at that time.
 class StepRecordings {
  public:
-  using Inputs = std::array<const void*, 3>;
+  using Inputs = decltype(StepKey::inputs);
   explicit StepRecordings(Backend& backend) : backend_(backend) {}
   /// Runs `step`, which reads `inputs` and covers `images` images: replays its recording, or records it if possible.
   /// The first step of a size is not recorded, so that it can allocate what it needs.
@@ -47,6 +46,7 @@ class StepRecordings {
  private:
   Backend& backend_;
   std::map<Inputs, std::unique_ptr<Recording>> recordings_;
+  std::uint64_t version_ = 0;  // StepKey's
   std::int64_t images_ = 0;
   std::uint64_t memory_ = 0;
 };

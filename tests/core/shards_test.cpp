@@ -289,7 +289,7 @@ TEST_CASE("shards: without memory for their stacks no shard starts") {
   for (int round = 0; round < 50; ++round) {
     const StarvedPool starved;
     REQUIRE(bool(starved.error));
-    CHECK_THROWS_WITH_AS(std::rethrow_exception(starved.error), doctest::Contains("cannot map the stack of a shard"),
+    CHECK_THROWS_WITH_AS(std::rethrow_exception(starved.error), doctest::Contains("cannot map the stack of a fiber"),
                          EnvironmentError);
     CHECK(starved.calls == 0);
   }

@@ -20,7 +20,15 @@ struct EmulatedMatmul {
   std::int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N, vector_type = -1;
   std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   void *vector = nullptr, *aux = nullptr;
-  std::int64_t aux_ld = 0;
+  std::int64_t aux_ld = 0, vector_stride = 0, aux_stride = 0;  // in values; the strides of a batch
+  /// With the vector and the extra matrix, of D's type, of the i-th of a batch.
+  EmulatedMatmul of_batch(std::int64_t i, cudaDataType_t type) const {
+    const auto bytes = static_cast<std::int64_t>(Matrix{nullptr, type, 0, 0, 0}.value_bytes());
+    EmulatedMatmul one = *this;
+    if (vector) one.vector = static_cast<char*>(vector) + i * vector_stride * bytes;
+    if (aux) one.aux = static_cast<char*>(aux) + i * aux_stride * bytes;
+    return one;
+  }
 };
 struct EmulatedLayout {
   cudaDataType_t type;
@@ -60,8 +68,8 @@ bool supported(const EmulatedMatmul& m, const EmulatedLayout& a, const EmulatedL
   if (a.type != b.type || (m.compute == CUBLAS_COMPUTE_64F) != (a.type == CUDA_R_64F)) return false;
   if (a.type != d.type && !(bf16_in && d.type == CUDA_R_32F)) return false;
   if (m.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type != CUDA_R_32F) return false;
-  if (a.batch != d.batch || b.batch != d.batch || (d.batch > 1 && m.epilogue != CUBLASLT_EPILOGUE_DEFAULT))
-    return false;
+  if (a.batch != d.batch || b.batch != d.batch || (d.batch > lt_control().most_in_batch)) return false;
+  if (gelu && m.aux_stride % 8 != 0) return false;
   if (has_vector(m) && (m.vector_type != d.type || !m.vector)) return false;
   return !gelu || (m.aux && m.aux_ld >= d.rows && m.aux_ld % 8 == 0);
 }
@@ -172,6 +180,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t m, cublasLtMa
       return take(m->aux);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
       return take(m->aux_ld);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE:
+      return take(m->aux_stride);
+    case CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE:
+      return take(m->vector_stride);
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
       return take(m->vector_type);
   }
@@ -252,6 +264,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t m, const vo
   if (error_at("") != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
   if (algo->data[0] != kMark) return CUBLAS_STATUS_INVALID_VALUE;
   if (!supported(*m, *la, *lb, *ld)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (lt_control().refuses_batches && ld->batch > 1) return CUBLAS_STATUS_NOT_SUPPORTED;
   const auto is_aligned = [&](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % algo->data[2] == 0; };
   bool aligned = is_aligned(m->vector);
   for (std::int64_t i = 0; i < ld->batch; ++i)
@@ -261,21 +274,24 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t m, const vo
     throw Fault(concat("cuBLASLt: an operand is not aligned to ", algo->data[2], " bytes, as was promised"));
   LtControl& control = lt_control();
   ++control.products;
+  control.in_batches += ld->batch;
   control.last_algorithm = static_cast<int>(algo->data[1]);
   control.last_epilogue = static_cast<int>(m->epilogue);
   // The factors and the description are taken as they are now, the matrices when it is this product's turn.
-  const bool wide = m->compute == CUBLAS_COMPUTE_64F;
+  const bool wide = m->compute == CUBLAS_COMPUTE_64F, rounds = control.other_bits_in_batch && ld->batch > 1;
   const double by = wide ? *static_cast<const double*>(alpha) : double(*static_cast<const float*>(alpha));
   const double kept = wide ? *static_cast<const double*>(beta) : double(*static_cast<const float*>(beta));
   const auto time = control.seconds.find(control.last_algorithm);
   in_order(stream, [seconds = time == control.seconds.end() ? 0 : time->second, how = *m, a, b, c, d, of_a = *la,
-                    of_b = *lb, of_c = *lc, to = *ld, by, kept, wide] {
+                    of_b = *lb, of_c = *lc, to = *ld, by, kept, wide, rounds] {
     pass(seconds);
     const Work work = begin_work("cuBLASLt");
-    if (has_vector(how)) require(work, "cuBLASLt", "the vector", {how.vector, to.type, to.rows, 1, to.rows});
-    if (how.aux_ld > 0)
-      require(work, "cuBLASLt", "the extra matrix", {how.aux, to.type, to.rows, to.cols, how.aux_ld}, !goes_back(how));
     for (std::int64_t i = 0; i < to.batch; ++i) {
+      const EmulatedMatmul one = how.of_batch(i, to.type);
+      if (has_vector(how)) require(work, "cuBLASLt", "the vector", {one.vector, to.type, to.rows, 1, to.rows});
+      if (how.aux_ld > 0)
+        require(work, "cuBLASLt", "the extra matrix", {one.aux, to.type, to.rows, to.cols, how.aux_ld},
+                !goes_back(how));
       const Matrix ma = of_a.at(a, i), mb = of_b.at(b, i), mc = of_c.at(c, i), md = to.at(d, i);
       require(work, "cuBLASLt", "A", ma);
       require(work, "cuBLASLt", "B", mb);
@@ -283,9 +299,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t m, const vo
       require(work, "cuBLASLt", "D", md, true);
       void* const here = const_cast<void*>(md.data);
       if (wide)
-        run(how, by, ma, mb, kept, mc, here);
+        run(one, by, ma, mb, kept, mc, here);
       else
-        run(how, static_cast<float>(by), ma, mb, static_cast<float>(kept), mc, here);
+        run(one, static_cast<float>(by), ma, mb, static_cast<float>(kept), mc, here);
+      if (rounds) *static_cast<char*>(here) ^= 1;
     }
   });
   return CUBLAS_STATUS_SUCCESS;

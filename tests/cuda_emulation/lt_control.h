@@ -13,7 +13,11 @@ struct LtControl {
   int candidates = 1;                       // how many there are, with numbers from that one on
   std::map<int, double> seconds{};          // that a product takes by some algorithms
   int failure = 0;                          // status (cublasStatus_t) of the next call that asks for an algorithm
-  std::int64_t look_ups = 0, products = 0;  // so far
+  int most_in_batch = 1 << 20;              // products that one call computes
+  bool other_bits_in_batch = false;         // that these have
+  bool refuses_batches = false;             // in the call, after it has accepted their algorithm
+  std::int64_t look_ups = 0, products = 0;  // calls so far
+  std::int64_t in_batches = 0;              // the products of these calls, each of a batch counted
   int last_algorithm = 0, last_epilogue = 0;
 };
 LtControl& lt_control();

@@ -9,6 +9,7 @@ using cudaError_t = int;
 inline constexpr cudaError_t cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNoDevice = 100,
                              cudaErrorInsufficientDriver = 35, cudaErrorInvalidValue = 1, cudaErrorNotReady = 600,
                              cudaErrorInvalidResourceHandle = 400, cudaErrorStreamCaptureUnsupported = 900,
+                             cudaErrorStreamCaptureUnjoined = 904, cudaErrorStreamCaptureIsolation = 905,
                              cudaErrorNoKernelImageForDevice = 209, cudaErrorInvalidDeviceFunction = 98,
                              cudaErrorECCUncorrectable = 214, cudaErrorContained = 226, cudaErrorIllegalAddress = 700,
                              cudaErrorLaunchTimeout = 702, cudaErrorAssert = 710, cudaErrorHardwareStackError = 714,

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,13 +22,27 @@ struct EmulatedStream {
   int number;
   Clock before{};  // what its next work comes after
 };
+/// How much of each captured stream a point of a capture comes after.
+using CaptureClock = std::map<EmulatedStream*, std::size_t>;
 struct EmulatedEvent {
   const bool timed;
   double seconds = 0;
   Clock before{};
+  struct Captured {
+    CaptureClock after;
+    std::shared_ptr<Clock> at_launch;
+  };
+  std::optional<Captured> captured{};  // if it was recorded last in the capture that goes on
 };
 struct EmulatedGraph {
-  std::vector<std::function<void()>> work;
+  struct Item {
+    EmulatedStream* stream;
+    std::function<void()> work;
+  };
+  EmulatedStream* origin;
+  std::vector<Item> work{};
+  std::map<EmulatedStream*, CaptureClock> streams{};        // those that take part
+  std::map<EmulatedStream*, EmulatedStream> of_launches{};  // the branches of an executable, each time from the start
 };
 
 namespace {
@@ -63,7 +78,7 @@ int streams = 0;
 thread_local EmulatedStream* current = &default_stream;
 
 std::unique_ptr<EmulatedGraph> captured;  // while a capture goes on
-EmulatedStream* captured_stream = nullptr;
+std::vector<EmulatedEvent*> captured_events;
 long launched = 0;
 bool endless_work = false;
 int left_out = 0, of_calls = 0, event_calls = 0;
@@ -123,6 +138,15 @@ const Done* find(std::uint32_t serial, int& stream) {
 bool in_pinned(const char* address) {
   const auto after = pinned.upper_bound(address);
   return after != pinned.begin() && address < std::prev(after)->first + std::prev(after)->second;
+}
+
+void keep(EmulatedStream* stream, std::function<void()> work) {
+  captured->work.push_back({stream, std::move(work)});
+  ++captured->streams[stream][stream];
+}
+void end_capture() {
+  for (EmulatedEvent* event : captured_events) event->captured.reset();
+  captured_events.clear();
 }
 
 /// Whether a test leaves out this call.
@@ -210,13 +234,10 @@ void unpin(void* block) {  // for which the device is waited for
   pinned.erase(found);
 }
 
-bool capturing(cudaStream_t stream) { return captured && stream == captured_stream; }
+bool capturing(cudaStream_t stream) { return captured && captured->streams.contains(stream); }
 void pass(double seconds) { passed += seconds; }
 void in_order(cudaStream_t stream, const std::function<void()>& work) {
-  if (capturing(stream)) {
-    captured->work.push_back(work);
-    return;
-  }
+  if (capturing(stream)) return keep(stream, work);
   const Turn turn(stream);
   work();
 }
@@ -266,22 +287,36 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  captured = std::make_unique<EmulatedGraph>();
-  captured_stream = stream;
+  captured = std::make_unique<EmulatedGraph>(stream);
+  captured->streams[stream] = {};
   return cudaSuccess;
 }
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  if (!captured) return cudaErrorInvalidValue;
+  end_capture();
   *graph = captured.release();
+  CaptureClock& at_end = (*graph)->streams[stream];
+  for (auto& [other, clock] : (*graph)->streams)
+    if (at_end[other] != clock[other]) {
+      delete std::exchange(*graph, nullptr);
+      return cudaErrorStreamCaptureUnjoined;
+    }
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  const std::lock_guard lock(mutex);
   *executable = new EmulatedGraph(*graph);
+  for (const auto& [stream, clock] : graph->streams)
+    if (stream != graph->origin) (*executable)->of_launches.emplace(stream, EmulatedStream{++streams});
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   ++launched;
-  const Turn turn(stream);
-  for (const auto& work : executable->work) work();
+  for (auto& [captured_stream, branch] : executable->of_launches) branch.before = {};
+  for (const EmulatedGraph::Item& item : executable->work) {
+    const Turn turn(item.stream == executable->origin ? stream : &executable->of_launches.at(item.stream));
+    item.work();
+  }
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
@@ -299,12 +334,20 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  std::erase(captured_events, event);
   delete event;
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(mutex);
   if (leaves_out()) return cudaSuccess;
+  if (capturing(stream)) {
+    const auto at_launch = std::make_shared<Clock>();
+    keep(stream, [at_launch] { *at_launch = current->before; });
+    event->captured = {captured->streams[stream], at_launch};
+    captured_events.push_back(event);
+    return cudaSuccess;
+  }
   event->seconds = now();
   event->before = (stream ? stream : &default_stream)->before;
   join(event->before, waited);
@@ -312,7 +355,17 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const std::lock_guard lock(mutex);
-  if (!leaves_out()) join((stream ? stream : &default_stream)->before, event->before);
+  if (leaves_out()) return cudaSuccess;
+  if (event->captured) {
+    for (const auto& [other, count] : event->captured->after) {
+      std::size_t& mine = captured->streams[stream][other];
+      mine = std::max(mine, count);
+    }
+    keep(stream, [at_launch = event->captured->at_launch] { join(current->before, *at_launch); });
+    return cudaSuccess;
+  }
+  if (capturing(stream)) return cudaErrorStreamCaptureIsolation;
+  join((stream ? stream : &default_stream)->before, event->before);
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {

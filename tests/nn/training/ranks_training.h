@@ -17,6 +17,7 @@ struct Case {
   EngineSettings settings = {};
   std::int64_t batch = 20, last = 7;
   std::size_t equal_steps = 2;
+  std::uint64_t seed = 3;  // of the initial values
   Case() {
     settings.max_batch = batch;
     settings.drop_seed = 3;
@@ -37,7 +38,7 @@ void append(std::vector<std::byte>& all, const std::vector<T>& values) {
 /// Everything that a training leaves: losses, gradient norms, weights, running statistics, averages, answers; last, in
 /// rank 0, moments.
 inline std::vector<std::byte> trained(const Case& c, Backend& backend, Group& ranks, int threads) {
-  SmallTraining training(c.model, c.settings, threads, backend, ranks);
+  SmallTraining training(c.model, c.settings, threads, backend, ranks, c.seed);
   auto& [pool, engine, data] = training;
   std::vector<std::byte> all;
   std::vector<double> losses, features;

@@ -14,9 +14,9 @@ struct SmallTraining {
   Engine engine;
   Batch data;
   SmallTraining(const ModelConfig& c, const EngineSettings& settings, int threads,
-                Backend& backend = current_device().backend, Group& group = group_of_one())
+                Backend& backend = current_device().backend, Group& group = group_of_one(), std::uint64_t seed = 3)
       : pool(threads, group), engine(backend, pool, c, settings), data(c, settings.max_batch, engine.dtype()) {
-    initialise(engine.parameters(), c, 3);
+    initialise(engine.parameters(), c, seed);
   }
 };
 
