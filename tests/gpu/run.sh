@@ -22,7 +22,7 @@ esac
 # NAME SECONDS, in the order of execution. Where the sum exceeds the limit, the
 # last parts get the remaining time.
 parts=(gpu 20 build 280 tests 100 bits 60 resume 60 losses 60 sanitizer 100
-  ours 60 profile 20 formulas 60 muon 30 tune 90 peers 60 trials 90 claims 150 torch 240 autotune 400)
+  ours 60 profile 20 formulas 60 muon 30 tune 90 peers 60 stack 120 trials 90 claims 150 torch 240 autotune 400)
 untimed=" tests bits resume losses sanitizer "
 whole=${LIMIT:-700}
 # A dry run on a busy machine may take three times as long.
@@ -46,9 +46,10 @@ descriptor() {
  "sweep": {"model.placement": $2}, "seeds": 1}
 JSON
 }
-# Runs a descriptor. $1: descriptor, $2: folder, $3: device, $4: workers (1)
+# Runs a descriptor. $1: descriptor, $2: folder, $3: device, $4: workers (1),
+# then further options
 train() {
-  "$BINARY" run "$1" --out "$2" --device "$3" --workers "${4:-1}"
+  "$BINARY" run "$1" --out "$2" --device "$3" --workers "${4:-1}" "${@:5}"
 }
 # The files of a run that must be equal to the bit, without attempt numbers.
 traces() { (cd "$1" && cat trials/*/attempt-*/"$2" | sort -u); }
@@ -327,6 +328,46 @@ print(json.dumps({"runs": [json.loads(line) for line in sys.stdin]}))' >>"$d/29-
 }
 compact() { "$PYTHON" -c 'import json, sys; print(json.dumps(json.load(sys.stdin)))'; }
 
+# Networks that are trained together: their bits beside those of each alone, the
+# speed beside that of one network with as many images, and whole sweeps.
+part_stack() {
+  gpu_is_there || not_run "DEVICE=cpu"
+  local d=$LOGS/stack of what k type shape begin
+  mkdir -p "$d"
+  # bf16 with the GELU that cuBLASLt computes in products; nine trials in four places.
+  for what in '"precision": "bf16"' '"precision": "tf32", "accumulate": 2' '"optimizer": {"name": "muon"}'; do
+    rm -rf "$d/alone" "$d/together"
+    descriptor "$d/d.json" '["pre_pre", "bn_ffnbn", "dpn"]' 60 "$what"
+    sed -i '$ s/"seeds": 1/"seeds": 3/' "$d/d.json"
+    [[ $what != *bf16* ]] || sed -i 's/"depth": 4,/"depth": 4, "gelu": "tanh",/' "$d/d.json"
+    train "$d/d.json" "$d/alone" cuda && train "$d/d.json" "$d/together" cuda 1 --stack 4 ||
+      fail "training: $LOGS/stack.log"
+    for k in metrics.jsonl states.jsonl; do
+      cmp <(traces "$d/alone" "$k") <(traces "$d/together" "$k") || fail "$what: $k differs"
+    done
+  done
+  for of in micro:64:bf16 micro:64:fp32 tiny:128:bf16; do
+    IFS=: read -r shape what type <<<"$of"
+    for k in 1 5 10 30 60; do
+      [ "$shape" = micro ] || [ "$k" -le 10 ] || break
+      echo "$of, $k networks: $(images_per_second --shape "$shape" --precision "$type" --stack "$k") images/s," \
+        "one with as many images: $(images_per_second --shape "$shape" --precision "$type" --batch $((what * k)))"
+    done
+  done | tee "$LOGS/stack.table"
+  for of in "1 1" "8 1" "1 15" "4 15" "1 60"; do
+    read -r what k <<<"$of"
+    for type in micro_trials placements_gratings; do
+      begin=$(date +%s%N)
+      train "experiments/$type.json" "$d/$type.$what.$k" cuda "$what" --stack "$k" >/dev/null || exit 1
+      echo "$type, --workers $what --stack $k: $((($(date +%s%N) - begin) / 1000000)) ms"
+    done
+  done | tee -a "$LOGS/stack.table" || fail "a sweep: $LOGS/stack.log"
+  say "bits of 27 networks equal; speeds above"
+}
+images_per_second() {
+  "$BINARY" bench step --device cuda --seconds 0.5 --format json "$@" | "$PYTHON" -c 'import json, sys; print(json.load(sys.stdin)["images_per_second"])'
+}
+
 part_trials() {
   local dry=""
   gpu_is_there || dry=1
@@ -381,6 +422,7 @@ if [ "${1:-}" = --part ]; then
     tune) part_tune ;;
     peers) part_peers ;;
     autotune) part_autotune ;;
+    stack) part_stack ;;
     trials) part_trials ;;
     claims) part_claims ;;
     sanitizer) part_sanitizer ;;

@@ -149,7 +149,7 @@ const std::vector<BenchCase>& bench_cases() {
        "activations. With --roofline, or on a GPU: the longer of the bounds by products and by bytes is a share of the "
        "step.",
        {"normlab bench step --shape tiny --threads 1", "normlab bench step --placement dpn --roofline"},
-       {shape, precision, placement, forms, threads, device, algorithms, batch, depth, images_per_shard, frozen,
+       {shape, precision, placement, forms, threads, device, stack, algorithms, batch, depth, images_per_shard, frozen,
         roofline, seconds},
        {},
        bench_step,

@@ -27,6 +27,7 @@ enum class BenchOption {
   forms,
   threads,
   device,
+  stack,
   algorithms,
   tune,
   cpu_only,
@@ -59,7 +60,7 @@ struct BenchOptions {
   std::vector<std::string> shapes{"65x768",        "4096x4096",     "8320x192",   "128x56x56x96",
                                   "128x28x28x192", "128x14x14x384", "128x7x7x768"};
   std::vector<std::string> norms{}, formulas{}, ops{}, models{"swin_t", "swin_s", "swin_b", "deit_s"};
-  int threads = available_cores(), workers = 0;
+  int threads = available_cores(), workers = 0, stack = 1;
   double seconds = 5.0, drop_path = 0;
   DeviceKind device = DeviceKind::cpu;
   std::int64_t batch = 0, depth = 0, images_per_shard = 0, tokens = 0, heads = 0, head_dim = 0, image = 224, size = 224,

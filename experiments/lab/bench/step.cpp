@@ -6,7 +6,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/backend.h"
 #include "core/error.h"
+#include "core/trial_stack.h"
+#include "cuda/backend.h"
 #include "experiments/lab/bench/cases.h"
 #include "experiments/lab/bench/shapes.h"
 #include "experiments/lab/train/stored_features.h"
@@ -102,10 +105,41 @@ Measured measure(const BenchOptions& o, Backend& backend, const ModelConfig& con
   return {std::move(document), o.threads};
 }
 
+/// Steps of networks that are trained together, with their uploads.
+Measured measure_stack(const BenchOptions& o, const ModelConfig& config, const EngineSettings& cut) {
+  const auto stack = make_cuda_stack(o.stack);
+  std::vector<std::unique_ptr<BenchEngine>> networks;
+  try {
+    for (int i = 0; i < o.stack; ++i) {
+      const ComputeDevice place(stack->backend(i), o.algorithms);
+      networks.push_back(std::make_unique<BenchEngine>(place.backend(), config, cut, 1));
+    }
+    const auto step = [&] { stack->run([&](int i) { networks[static_cast<std::size_t>(i)]->step(); }); };
+    for (int warmup = 0; warmup < 5; ++warmup) step();
+    const std::vector<double> times = call_times(o.seconds, 3, step);
+    return {{{"shape", o.shape},
+             {"device", device_words(stack->backend(0))},
+             {"precision", o.precision},
+             {"placement", o.placement},
+             {"stack", o.stack},
+             {"images_per_second", rounded(double(o.stack) * double(cut.max_batch) / median(times), 1)},
+             {"steps", times.size()},
+             {"batch", cut.max_batch},
+             {"step_ms", rounded(1e3 * median(times), 4)}},
+            1};
+  } catch (const DeviceMemoryError& error) {
+    throw_stack_too_large(error, stack->backend(0), o.stack);
+  }
+}
+
 }  // namespace
 
 Measured bench_step(const BenchOptions& o) {
-  const ComputeDevice computer(o.device, o.algorithms);
+  if (o.stack > 1 && !o.on_gpu())
+    throw InputError(concat("--stack ", o.stack, ": networks are trained together on a GPU; add --device cuda"));
+  if (o.stack > 1 && o.frozen) throw InputError("--stack: does not measure --frozen; leave one of them out");
+  std::optional<ComputeDevice> alone;
+  if (o.stack == 1) alone.emplace(o.device, o.algorithms);
   BenchShape s = bench_shape(o.shape);
   if (o.batch > 0) s.batch = o.batch;
   if (o.depth > 0) s.depth = o.depth;
@@ -115,10 +149,11 @@ Measured bench_step(const BenchOptions& o) {
   EngineSettings cut = o.settings(s.batch);
   cut.images_per_shard = o.images_per_shard;
   if (o.frozen) cut.freeze = all_but_the_head(config);
+  if (!alone) return measure_stack(o, config, cut);
   try {
-    return measure(o, computer.backend(), config, cut, s);
+    return measure(o, alone->backend(), config, cut, s);
   } catch (const DeviceMemoryError& error) {
-    throw_step_too_large(error, computer.backend(), o.threads, config, cut, {"--batch", ""});
+    throw_step_too_large(error, alone->backend(), o.threads, config, cut, {"--batch", ""});
   }
 }
 

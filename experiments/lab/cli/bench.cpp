@@ -109,6 +109,9 @@ void Bench::add_options(Command& command) {
   if (has(BenchOption::threads))
     command.add_number("--threads", o.threads, "how many cores to use at once", 1, 1024).show_default("all cores");
   if (has(BenchOption::device)) add_device(command, o.device);
+  if (has(BenchOption::stack))
+    command.add_number("--stack", o.stack, "on a GPU: networks that are trained together, as `run --stack` does", 1,
+                       kMostStacked);
   if (has(BenchOption::algorithms)) add_gpu_algorithms(command, o.algorithms);
   if (has(BenchOption::tune)) {
     descriptor.add_file(command, false);

@@ -60,6 +60,12 @@ struct RunCommand {
     const bool on_gpus = options.device != DeviceKind::cpu;
     if (options.gpu_shards > 0 && !on_gpus)
       throw InputError("--gpu-shards: cuts the batches of GPUs; add --device cuda, or leave it out");
+    if (options.stack > 1 && !on_gpus)
+      throw InputError(fmt::format(
+          "--stack {}: networks are trained together on a GPU; add --device cuda, or leave it out", options.stack));
+    if (options.stack > 1 && options.team.size() > 1)
+      throw InputError(fmt::format("--stack {}: {} ranks train one trial at a time; leave it out", options.stack,
+                                   options.team.size()));
     if (options.gpu_shards == 0) options.gpu_shards = on_gpus ? options.team.size() : 1;
     if (launched.serves()) {
       serve_trials(options, experiment);
@@ -193,6 +199,10 @@ void add_run(Command& app) {
   add_gpu_algorithms(command, run.options.algorithms);
   add_gpu_shards(command, run.options.gpu_shards,
                  "shards that a batch is cut into on GPUs, which ranks divide; changes the bits (default: the ranks)");
+  command.add_number("--stack", run.options.stack,
+                     "on a GPU: networks that each worker trains together, their kernels side by side; does not change "
+                     "results",
+                     1, kMostStacked);
   command.add_output(Output::folder, "--tensorboard", run.options.tensorboard,
                      "folder for TensorBoard event files, with a subfolder per trial");
   command.add_flag("--allow-different-bits", run.options.allow_different_bits,

@@ -31,7 +31,10 @@ Dispatcher::Dispatcher(const WorkerSettings& settings, const std::vector<std::si
   const int wanted = options_.workers > 0                 ? options_.workers
                      : options_.device == DeviceKind::cpu ? std::max(1, cores_ / options_.team.forked)
                                                           : 1;
-  worker_count_ = std::min<std::size_t>(static_cast<std::size_t>(wanted), pending.size());
+  const auto processes = std::min<std::size_t>(static_cast<std::size_t>(wanted), pending.size());
+  const std::size_t most = static_cast<std::size_t>(options_.stack) * processes;
+  worker_count_ = std::min(most, pending.size());
+  in_process_ = processes > 0 ? (worker_count_ + processes - 1) / processes : 1;
   summary_.workers = std::max(summary_.workers, worker_count_);
   if (options_.json_progress != "-" && !options_.quiet) printer_ = std::make_unique<ProgressPrinter>();
   make_folders(log_file_.parent_path());
@@ -67,7 +70,8 @@ void Dispatcher::plan_work(const std::vector<std::size_t>& pending) {
 void Dispatcher::run() {
   // Before the workers start, since they read its environment variables.
   std::optional<SharedGpu> shared;
-  if (options_.device == DeviceKind::cuda) shared.emplace(static_cast<int>(worker_count_));
+  if (options_.device == DeviceKind::cuda)
+    shared.emplace(static_cast<int>((worker_count_ + in_process_ - 1) / in_process_));
   if (shared && !shared->message().empty()) say(shared->message());
   if (log_) log_->begin(*settings_.experiment, summary_, static_cast<int>(worker_count_));
   for (const auto& [t, work] : work_) {
@@ -75,7 +79,8 @@ void Dispatcher::run() {
     const std::string copy = jpeg_copy(config.name, settings_.data->at(data_key(config)));
     if (!copy.empty() && summary_.copies.insert(copy).second) say(copy + kNotPublished);
   }
-  while (workers_.size() < worker_count_) begin(workers_.emplace_back());
+  workers_ = std::vector<Worker>(worker_count_);
+  for (std::size_t first = 0; first < worker_count_; first += in_process_) begin(workers_[first]);
   while (true) {
     if (stop_requested() && !stopping_) {
       say("stopping: each trial writes a checkpoint, from which the same command resumes");
@@ -108,8 +113,9 @@ void Dispatcher::stop_workers() {
 }
 
 void Dispatcher::end_workers() {
-  for (const Worker& w : workers_)
-    if (w.process.pid > 0 && !w.process.thread.joinable()) kill(w.process.pid, SIGTERM);
+  for (std::size_t first = 0; first < workers_.size(); first += in_process_)
+    if (const WorkerProcess& process = workers_[first].process; process.pid > 0 && !process.thread.joinable())
+      kill(process.pid, SIGTERM);
 }
 
 bool Dispatcher::may_begin() const { return options_.max_trials == 0 || summary_.begun < options_.max_trials; }
@@ -136,13 +142,14 @@ void Dispatcher::assign() {
     ++summary_.begun;
     const std::size_t left = queue_.size() + running();
     const int sharing = static_cast<int>(std::clamp<std::size_t>(left, 1, worker_count_));
-    const int threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / sharing / options_.team.forked);
+    // Of a stack's trials one at a time uses its threads.
+    const int at_once = (sharing + static_cast<int>(in_process_) - 1) / static_cast<int>(in_process_);
+    const int threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / at_once / options_.team.forked);
     if (send_assignment(w.process.socket, {w.trial, threads, w.alone ? 1 : static_cast<int>(worker_count_)})) continue;
     // A worker that has ended since its last report has not started the trial.
     from.push_front(static_cast<std::size_t>(std::exchange(w.trial, -1)));
     --summary_.begun;
-    end_of(w);
-    if (!stopping_) begin(w);
+    worker_died(w);
   }
 }
 
@@ -194,10 +201,8 @@ void Dispatcher::wait_for_reports() {
   for (std::size_t i = 0; i < fds.size(); ++i) {
     if (!fds[i].revents) continue;
     WorkerReport report;
-    if (receive_report(workers_[i].process.socket, report))
-      take(workers_[i], report);
-    else
-      worker_died(workers_[i]);
+    if (!receive_report(workers_[i].process.socket, report)) return worker_died(workers_[i]);  // and all of its process
+    take(workers_[i], report);
   }
 }
 
@@ -274,9 +279,20 @@ void Dispatcher::end_trial(std::size_t t, pid_t worker, WorkerEvent event, const
   if (log_ && event != WorkerEvent::busy) log_->trial_end(trial(t), worker, word_of(event), text);
 }
 
+std::span<Dispatcher::Worker> Dispatcher::process_of(const Worker& w) {
+  const auto first = static_cast<std::size_t>(&w - workers_.data()) / in_process_ * in_process_;
+  return std::span(workers_).subspan(first, std::min(in_process_, workers_.size() - first));
+}
+
 void Dispatcher::begin(Worker& w) {
-  w.process = start_worker(settings_);
-  w.times = {};
+  const std::span<Worker> workers = process_of(w);
+  if (options_.stack == 1) {
+    w.process = start_worker(settings_);
+  } else {
+    std::vector<WorkerProcess> started = start_stack(settings_, workers.size(), worker_count_ > in_process_);
+    for (std::size_t i = 0; i < workers.size(); ++i) workers[i].process = std::move(started[i]);
+  }
+  for (Worker& worker : workers) worker.times = {};
   if (!w.process.thread.joinable()) register_worker(w.process.pid);
 }
 

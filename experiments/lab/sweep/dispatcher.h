@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,12 +57,16 @@ class Dispatcher {
   void take(Worker& worker, const WorkerReport& report);
   void end_trial(std::size_t trial, pid_t worker, WorkerEvent event, const std::string& text);
   void worker_died(Worker& worker);
+  /// The workers of a process, of which `worker` is one.
+  std::span<Worker> process_of(const Worker& worker);
+  /// Starts the process.
   void begin(Worker& worker);
   struct WorkerEnd {
     int status = 0;  // from waitpid()
     bool by_cpu_limit = false;
   };
   WorkerEnd end_of(Worker& worker);
+  void trial_of_dead(Worker& worker, pid_t pid, const WorkerEnd& end, bool several);
   WorkerEvent death(std::size_t trial, pid_t worker, const std::string& message, bool at_fault);
   WorkerEvent ended_before_it_began(std::size_t trial, const std::string& message, bool at_fault);
   void say(const std::string& text);
@@ -75,7 +80,7 @@ class Dispatcher {
   const int cores_;
   const double look_seconds_;  // between checks of trials of other processes
   std::deque<std::size_t> queue_;
-  std::deque<std::size_t> suspects_;       // trials beside which the GPU has stopped, to be tried alone
+  std::deque<std::size_t> suspects_;  // trials beside which the GPU or their process has stopped, to be tried alone
   std::map<std::size_t, LeaseNote> held_;  // trials that other processes hold, with their notes
   std::map<std::size_t, int> unbegun_;     // number of workers that ended after taking a trial and before claiming it
   std::map<std::size_t, Work> work_;       // of unfinished trials
@@ -83,7 +88,7 @@ class Dispatcher {
   LeaseWatch watch_;
   Clock::time_point looked_{};
   std::vector<Worker> workers_;
-  std::size_t worker_count_ = 1;
+  std::size_t worker_count_ = 1, in_process_ = 1;  // workers of a process; the last one may have fewer
   bool stopping_ = false;
   bool replacing_ = false;  // the workers, after the GPU has stopped
   std::string broken_;

@@ -1,15 +1,11 @@
 #include "experiments/lab/sweep/worker.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
-#include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -21,10 +17,8 @@
 #include "core/backend.h"
 #include "core/device_fault.h"
 #include "core/memory_error.h"
-#include "core/start_thread.h"
 #include "experiments/lab/base/build_info.h"
 #include "experiments/lab/base/files.h"
-#include "experiments/lab/base/system_calls.h"
 #include "experiments/lab/descriptor/canonical.h"
 #include "experiments/lab/descriptor/fields.h"
 #include "experiments/lab/sweep/signals.h"
@@ -33,21 +27,6 @@
 
 namespace normlab {
 namespace {
-
-template <class Record>
-bool send_record(int socket, const Record& record) {
-  return uninterrupted([&] { return send(socket, &record, sizeof record, MSG_NOSIGNAL); }) == ssize_t{sizeof record};
-}
-
-template <class Record>
-bool receive_record(int socket, Record& record) {
-  for (;;) {
-    const ssize_t n = recv(socket, &record, sizeof record, 0);
-    if (n == static_cast<ssize_t>(sizeof record)) return true;
-    if (n < 0 && errno == EINTR && !stop_requested()) continue;
-    return false;
-  }
-}
 
 /// What the first process of a group tells the others of a trial, after its folder.
 struct TrialBegin {
@@ -76,10 +55,8 @@ class Rate {
 
 struct TrialWork {
   const WorkerSettings& settings_;
-  std::optional<ComputeDevice>& device_;  // of the worker, opened for its first trial
-  WorkClock& clock_;
   const Assignment& assignment_;
-  const int socket_;
+  TrialWorker& worker_;
   const Trial& trial_ = settings_.experiment->trials[static_cast<std::size_t>(assignment_.trial)];
   const TrialFolder folder_ = settings_.store->trial(trial_.id);
 
@@ -119,7 +96,7 @@ struct TrialWork {
       report = answer(WorkerEvent::failed, error.what());
     } catch (const DeviceFault& error) {
       // One worker alone whose GPU does not even open has none. The processes of a group end together.
-      last = settings_.options->team.group->alone() && (device_ || assignment_.workers > 1);
+      last = settings_.options->team.group->alone() && (worker_.device || assignment_.workers > 1);
       report = answer(!last                     ? WorkerEvent::broken
                       : assignment_.workers > 1 ? WorkerEvent::faulted
                                                 : WorkerEvent::failed,
@@ -147,12 +124,17 @@ struct TrialWork {
   }
 
   WorkerReport train(const Claim& claim) {
-    const bool opens = !device_;
-    if (opens)
-      device_.emplace(settings_.options->device, settings_.options->algorithms, settings_.options->gpu,
-                      assignment_.workers > 1);
+    const bool opens = !worker_.device;
+    if (opens && worker_.of_stack != nullptr)
+      worker_.device.emplace(*worker_.of_stack, settings_.options->algorithms);
+    else if (opens)
+      worker_.device.emplace(settings_.options->device, settings_.options->algorithms, settings_.options->gpu,
+                             assignment_.workers > 1);
     TrialOptions options{*settings_.options};
-    options.backend = &device_->backend();
+    options.backend = &worker_.device->backend();
+    options.stack = worker_.stacked;
+    // The thread of all trials of a stack prepares no batches.
+    if (worker_.of_stack != nullptr) options.data_threads = std::max(options.data_threads, 1);
     options.threads = assignment_.threads;
     options.checkpoint = settings_.experiment->checkpoint;
     if (trial_.purpose == Purpose::start) {
@@ -164,20 +146,20 @@ struct TrialWork {
     if (!settings_.options->tensorboard.empty())
       options.tensorboard = events_folder(*settings_.experiment, trial_, settings_.options->tensorboard);
     options.stop = &stop_flag();
-    options.clock = &clock_;
+    options.clock = &worker_.clock;
     Rate speed, data_share;
-    double data_seconds = clock_.times()[WorkPart::data];
+    double data_seconds = worker_.clock.times()[WorkPart::data];
     options.report = [&](const TrialProgress& p) {
       WorkerReport report = answer(WorkerEvent::progress);
       report.step = p.step, report.steps = p.steps, report.loss = p.loss;
       report.images_per_second = speed.add(double(p.images));
       LeaseNote note{.step = p.step, .steps = p.steps, .images_per_second = report.images_per_second, .loss = p.loss};
-      const double data_before = std::exchange(data_seconds, clock_.times()[WorkPart::data]);
-      if (!device_->backend().whole_batch()) note.data_share = data_share.add(data_seconds - data_before);
+      const double data_before = std::exchange(data_seconds, worker_.clock.times()[WorkPart::data]);
+      if (!worker_.device->backend().whole_batch()) note.data_share = data_share.add(data_seconds - data_before);
       note.data_threads = options.data_threads;
       claim.note(note);
       // Dropped if the parent does not read, for example while it is paused; the training continues.
-      send(socket_, &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
+      send(worker_.socket, &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
     };
     const DataPair& data = settings_.data->at(data_key(trial_.config.dataset));
     if (Group& group = *options.team.group; !group.alone()) {  // to serve_trials()
@@ -220,45 +202,11 @@ struct TrialWork {
   }
 };
 
-/// If memory runs out, the system should kill a worker, not the process that hands out trials. If it ignores this
-/// setting, it chooses by size, which usually also hits a worker.
-void prefer_to_be_killed() {
-  if (std::FILE* file = std::fopen("/proc/self/oom_score_adj", "w")) {
-    std::fputs("500", file);
-    std::fclose(file);
-  }
-}
-
-void work_on_trials(const WorkerSettings& settings, WorkClock clock, int socket) {
-  Assignment assignment;
-  std::optional<ComputeDevice> device;
-  while (!stop_requested() && receive_record(socket, assignment) && assignment.trial >= 0) {
-    clock.enter(WorkPart::start);
-    WorkerReport report = TrialWork{settings, device, clock, assignment, socket}.run();
-    clock.enter(WorkPart::waiting);
-    report.times = clock.times();
-    if (!send_record(socket, report) || report.last) break;
-  }
-}
-
-[[noreturn]] void worker_main(const WorkerSettings& settings, WorkClock clock, int socket, pid_t parent) {
-  catch_worker_signals();
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // without its parent, no process reads the reports
-  if (getppid() != parent) _exit(0);
-  prefer_to_be_killed();
-  // What a library prints before it aborts should appear neither in the table nor in the live view.
-  const int log = open(worker_log(*settings.store, getpid()).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (log >= 0) {
-    dup2(log, STDOUT_FILENO);
-    dup2(log, STDERR_FILENO);
-    close(log);
-  }
-  work_on_trials(settings, clock, socket);
-  std::fflush(nullptr);
-  _exit(0);  // skips the parent's buffers and destructors
-}
-
 }  // namespace
+
+WorkerReport work_on(const WorkerSettings& settings, const Assignment& assignment, TrialWorker& worker) {
+  return TrialWork{settings, assignment, worker}.run();
+}
 
 std::string data_key(const DatasetConfig& config) {
   std::string key;
@@ -279,31 +227,6 @@ std::filesystem::path events_folder(const Experiment& experiment, const Trial& t
   std::string name = trial.label;  // without characters that have a meaning in paths
   std::replace(name.begin(), name.end(), '/', '_');
   return tensorboard / experiment.stem / (name.front() == '.' ? "_" + name : name);
-}
-
-WorkerProcess start_worker(const WorkerSettings& settings) {
-  int sockets[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
-    throw EnvironmentError(fmt::format("cannot start a worker: {}", std::strerror(errno)));
-  const pid_t parent = getpid();
-  const WorkClock clock;
-  if (!settings.options->team.group->alone())
-    return {parent, sockets[0], start_thread([&settings, clock, socket = sockets[1]] {
-              work_on_trials(settings, clock, socket);
-              close(socket);
-            })};
-  std::fflush(nullptr);
-  const pid_t pid = fork();
-  if (pid < 0) {
-    close(sockets[0]), close(sockets[1]);
-    throw EnvironmentError(fmt::format("cannot start a worker: {}; use fewer --workers", std::strerror(errno)));
-  }
-  if (pid == 0) {
-    close(sockets[0]);
-    worker_main(settings, clock, sockets[1], parent);
-  }
-  close(sockets[1]);
-  return {pid, sockets[0], {}};
 }
 
 void serve_trials(const RunOptions& options, const Experiment& experiment) {
@@ -357,8 +280,5 @@ bool publish_failure(const TrialFolder& folder, const Trial& trial, const std::s
   result.message = message;
   return folder.publish_result(result);
 }
-
-bool send_assignment(int socket, const Assignment& assignment) { return send_record(socket, assignment); }
-bool receive_report(int socket, WorkerReport& report) { return receive_record(socket, report); }
 
 }  // namespace normlab

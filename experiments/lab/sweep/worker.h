@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/words.h"
 #include "experiments/lab/sweep/runner.h"
@@ -75,6 +77,16 @@ void log_line(const std::filesystem::path& log, const std::string& text);
 /// Publishes a failed result with the reason, for the table; false if another result exists.
 bool publish_failure(const TrialFolder& folder, const Trial& trial, const std::string& message);
 
+/// A worker from inside.
+struct TrialWorker {
+  int socket;
+  WorkClock clock{};
+  Backend* of_stack = nullptr;            // of its place in a stack; null: it opens the device
+  int stacked = 1;                        // places of that
+  std::optional<ComputeDevice> device{};  // opened for its first trial
+};
+WorkerReport work_on(const WorkerSettings& settings, const Assignment& assignment, TrialWorker& worker);
+
 /// Forks a worker. `socket` is this side's end of the connection. If this process is in a group, starts a thread
 /// of it instead, since MPI belongs to the process that started it.
 struct WorkerProcess {
@@ -83,6 +95,9 @@ struct WorkerProcess {
   std::thread thread{};
 };
 WorkerProcess start_worker(const WorkerSettings& settings);
+/// Forks a process that is `count` workers, whose trials a GPU trains together (core/trial_stack.h). `shared`: beside
+/// others.
+std::vector<WorkerProcess> start_stack(const WorkerSettings& settings, std::size_t count, bool shared);
 
 /// In the other processes of a group: takes part in each trial that the first one begins, until it ends them.
 void serve_trials(const RunOptions& options, const Experiment& experiment);

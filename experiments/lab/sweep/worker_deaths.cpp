@@ -1,5 +1,6 @@
 // Workers that end without a report, and GPUs that stop.
 #include <fmt/core.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -54,8 +55,11 @@ void Dispatcher::gpu_stopped(std::size_t t, const WorkerReport& report) {
 
 /// Starts new workers once the former ones are gone and the GPU answers, for which the service takes a moment.
 void Dispatcher::replace_workers() {
-  for (Worker& w : workers_)
-    if (w.process.pid > 0 && w.trial < 0) end_of(w);
+  for (Worker& w : workers_) {
+    const std::span<Worker> workers = process_of(w);
+    if (w.process.pid > 0 && std::all_of(workers.begin(), workers.end(), [](const Worker& o) { return o.trial < 0; }))
+      end_of(w);
+  }
   if (stopping_ || std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.process.pid > 0; }))
     return;
   constexpr int kTries = 10;
@@ -71,14 +75,33 @@ void Dispatcher::replace_workers() {
       return stop_workers();
     }
   replacing_ = false;
-  for (Worker& w : workers_) begin(w);
+  for (std::size_t first = 0; first < workers_.size(); first += in_process_) begin(workers_[first]);
 }
 
-/// A worker that ended without a report. Its trial is marked as failed, and a new worker replaces it. If it was the
-/// first of a trial's processes, the run ends instead, as it does for every other one.
+/// A worker that ended without a report. Its trial is marked as failed, and a new worker replaces it; of several trials
+/// in its process, each is tried alone. If it was the first of a trial's processes, the run ends instead, as it does for
+/// every other one.
 void Dispatcher::worker_died(Worker& w) {
   const pid_t pid = w.process.pid;
+  const std::span<Worker> workers = process_of(w);
+  const auto reported = [](const Worker& of) {
+    pollfd socket{of.process.socket, POLLIN, 0};
+    return poll(&socket, 1, 0) > 0;
+  };
+  for (Worker& worker : workers)
+    for (WorkerReport report; reported(worker) && receive_report(worker.process.socket, report);) take(worker, report);
   const WorkerEnd end = end_of(w);
+  const bool several = std::count_if(workers.begin(), workers.end(), [](const Worker& o) { return o.trial >= 0; }) > 1;
+  if (several && !end.by_cpu_limit && !stopping_ && !replacing_ && !stop_requested())
+    say(
+        fmt::format("worker {}: {}; the trials that it trained together are tried alone after the others, from their "
+                    "last checkpoints",
+                    pid, words_of(end.status)));
+  for (Worker& worker : workers) trial_of_dead(worker, pid, end, several);
+  if (!stopping_ && !replacing_) begin(w);
+}
+
+void Dispatcher::trial_of_dead(Worker& w, pid_t pid, const WorkerEnd& end, bool several) {
   const auto t = std::exchange(w.trial, -1);
   if (t >= 0 && !stopping_ && !stop_requested()) {
     const bool of_team = options_.team.forked > 1;
@@ -89,18 +112,21 @@ void Dispatcher::worker_died(Worker& w) {
     const bool in_order = WIFEXITED(end.status) && WEXITSTATUS(end.status) == 0;
     const auto index = static_cast<std::size_t>(t);
     WorkerEvent event = WorkerEvent::stopped;
-    if (!in_order) event = death(index, pid, message, !end.by_cpu_limit && !of_team && !replacing_);
-    if (replacing_ && event == WorkerEvent::broken && !end.by_cpu_limit)
-      event = WorkerEvent::faulted;  // by the GPU's stop
+    if (!in_order) event = death(index, pid, message, !end.by_cpu_limit && !of_team && !replacing_ && !several);
+    if ((replacing_ || several) && event == WorkerEvent::broken && !end.by_cpu_limit)
+      event = WorkerEvent::faulted;  // by the GPU's stop, or by a trial of the same process
     end_trial(index, pid, event, message);
   }
-  if (!stopping_ && !replacing_) begin(w);
 }
 
-/// Waits for a worker whose socket is at its end. The socket is closed first, which tells a live worker to end.
+/// Waits for a process at whose end the socket of a worker is. Its sockets are closed first, which tells a live one to
+/// end.
 Dispatcher::WorkerEnd Dispatcher::end_of(Worker& w) {
   WorkerProcess process = std::exchange(w.process, {});
   close_once(process.socket);
+  for (Worker& worker : process_of(w))
+    if (WorkerProcess other = std::exchange(worker.process, {}); other.pid > 0) close_once(other.socket);
+  if (process.pid < 0) return {};
   if (process.thread.joinable()) {  // ends between trials after a signal
     process.thread.join();
     return {};

@@ -72,10 +72,17 @@ ComputeDevice::ComputeDevice(DeviceKind kind, const ProductAlgorithms& algorithm
   // Checked before any worker or thread exists, instead of in the middle of a step.
   require_stack();
   if (kind == DeviceKind::cpu) blas_info();
-  if (algorithms.sha256.empty()) return;
-  if (kind == DeviceKind::cpu)
+  if (!algorithms.sha256.empty() && kind == DeviceKind::cpu)
     throw InputError("--gpu-algorithms: are for products on a GPU; add --device cuda, or leave it out");
-  backend_->prefer_products(algorithms);
+  prefer(algorithms);
+}
+
+ComputeDevice::ComputeDevice(Backend& of_stack, const ProductAlgorithms& algorithms) : backend_(&of_stack) {
+  prefer(algorithms);
+}
+
+void ComputeDevice::prefer(const ProductAlgorithms& algorithms) {
+  if (!algorithms.sha256.empty()) backend_->prefer_products(algorithms);
 }
 
 ComputeDevice::~ComputeDevice() = default;
@@ -145,6 +152,15 @@ void throw_step_too_large(const DeviceMemoryError& error, Backend& backend, int 
                      both = evaluated > 0 ? fitting_part(backend, pool, config, settings, evaluated) : alone;
   throw EnvironmentError(step_too_large(error, both, standing_bytes(backend, config, settings, settings.device_shards),
                                         settings, words, both < alone ? evaluated : 0));
+}
+
+void throw_stack_too_large(const DeviceMemoryError& error, Backend& backend, int networks) {
+  const auto count = static_cast<std::size_t>(networks);
+  const std::size_t before = backend.memory().peak(), each = before + error.asked / count,
+                    all = error.free + before * count;
+  throw EnvironmentError(
+      fmt::format("{}. {} networks are trained together, and each takes at least {} MB; use --stack {} or less",
+                  error.what(), networks, (each >> 20) + 1, std::clamp<std::size_t>(all / each, 1, count - 1)));
 }
 
 }  // namespace normlab

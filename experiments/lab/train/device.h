@@ -22,10 +22,13 @@ class ComputeDevice {
   /// such device, or this program has no kernels for it. InputError if it cannot use the algorithms. There is no
   /// fallback.
   explicit ComputeDevice(DeviceKind kind, const ProductAlgorithms& algorithms = {}, int gpu = 0, bool shared = false);
+  /// A place of a stack, which must outlive it.
+  ComputeDevice(Backend& of_stack, const ProductAlgorithms& algorithms);
   ~ComputeDevice();
   Backend& backend() const { return *backend_; }
 
  private:
+  void prefer(const ProductAlgorithms& algorithms);
   std::unique_ptr<Backend> own_;  // for a GPU
   Backend* backend_;
 };
@@ -59,5 +62,8 @@ std::string step_too_large(const DeviceMemoryError& error, std::int64_t fitting,
 [[noreturn]] void throw_step_too_large(const DeviceMemoryError& error, Backend& backend, int threads,
                                        const ModelConfig& config, const EngineSettings& settings,
                                        const BatchWords& words, std::int64_t evaluated = 0);
+/// The same for networks that are trained together in more GPU memory than available. `backend`: of one of them, with
+/// the peak of its memory until then.
+[[noreturn]] void throw_stack_too_large(const DeviceMemoryError& error, Backend& backend, int networks);
 
 }  // namespace normlab

@@ -40,6 +40,7 @@ TrialResult result_so_far(const TrialConfig& config, const TrialOptions& options
   if (const std::string copy = jpeg_copy(config.dataset.name, data); !copy.empty()) known[kJpegCopy] = copy;
   if (options.backend->whole_batch() && options.gpu_shards > 1)
     known["gpu_shards"] = std::to_string(options.gpu_shards);
+  if (options.stack > 1) known["gpu_stack"] = std::to_string(options.stack);
   known.merge(options.backend->provenance());
   if (const std::string compiler = formula_compiler_of(*options.backend, config.model); !compiler.empty())
     known["nvrtc"] = compiler;

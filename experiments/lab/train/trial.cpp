@@ -346,6 +346,7 @@ TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const D
         throw;
       }
     } catch (const DeviceMemoryError& error) {
+      if (options.stack > 1) throw_stack_too_large(error, *options.backend, options.stack);
       throw_step_too_large(error, *options.backend, options.threads, config.model,
                            engine_settings(config, options.gpu_shards), {"train.batch_size", "train.accumulate"},
                            evaluated_at_once(config, data));

@@ -23,12 +23,16 @@ struct TrialProgress {
   std::int64_t images = 0;  // trained on since the last report
 };
 
+/// Networks that a GPU trains together.
+inline constexpr int kMostStacked = 128;
+
 /// What a command says of all its trainings.
 struct TrainingOptions {
   int threads = 1;              // of each process
   int data_threads = 0;         // extra threads that prepare the next batches; 0: prepared in the step
   Team team{};                  // processes that train a trial together
   std::int64_t gpu_shards = 1;  // of a batch on GPUs, which affect the bits; see EngineSettings
+  int stack = 1;                // networks that a GPU trains together
   bool allow_different_bits = false;
 };
 

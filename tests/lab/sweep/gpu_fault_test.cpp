@@ -9,7 +9,9 @@
 
 #include "core/backend.h"
 #include "core/device_fault.h"
+#include "core/trial_stack.h"
 #include "cuda/backend.h"
+#include "experiments/lab/sweep/signals.h"
 #include "experiments/lab/sweep/worker.h"
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/lab/base/child_process.h"
@@ -19,7 +21,8 @@ using namespace normlab;
 
 namespace normlab::cuda_emulated {
 std::unique_ptr<Backend> make_backend(int number, bool shared);
-}
+std::unique_ptr<TrialStack> make_stack(int places, int number, bool shared);
+}  // namespace normlab::cuda_emulated
 
 namespace {
 
@@ -28,6 +31,7 @@ struct SharedGpuState {
   bool once = false;       // it faults
   bool not_ready = false;  // for the first worker
   bool service = false;    // as NVIDIA's: a fault stops all clients, and it takes no new one before these are gone
+  int signal = 0;          // instead of a fault, once: to the worker, or SIGTERM to the run
   int good = 1 << 30;  // kernels of batch norm, which the trial at fault has, before one faults; later ones fault too
   std::atomic<int> kernels = 0, faults = 0, clients = 0;
   std::atomic<bool> shared = false;  // a worker was told so
@@ -43,12 +47,17 @@ int faults_before = 0;
 cudaError_t fault_of_kernel(const char* op) {
   if (op == std::string_view("batch_norm") && ++gpu->kernels > gpu->good && !(gpu->once && gpu->faults > 0)) {
     ++gpu->faults;
+    if (gpu->signal != 0) {
+      gpu->good = 1 << 30;
+      ::kill(gpu->signal == SIGTERM ? ::getppid() : ::getpid(), gpu->signal);
+      return cudaSuccess;
+    }
     return cudaErrorIllegalAddress;
   }
   return gpu->service && gpu->faults != faults_before ? cudaErrorIllegalAddress : cudaSuccess;
 }
 
-std::unique_ptr<Backend> open_gpu(int, bool shared) {
+void begin_use(bool shared) {
   faults_before = gpu->faults;
   for (int i = 0; gpu->service && i < gpu->clients; ++i)
     if (const pid_t pid = gpu->client[std::size_t(i)].pid;
@@ -59,7 +68,14 @@ std::unique_ptr<Backend> open_gpu(int, bool shared) {
   client.faults = faults_before;
   if (shared && !gpu->shared.exchange(true) && gpu->not_ready) throw DeviceFault("the service is not ready");
   emulation::set_fault(fault_of_kernel);
+}
+std::unique_ptr<Backend> open_gpu(int, bool shared) {
+  begin_use(shared);
   return cuda_emulated::make_backend(0, shared);
+}
+std::unique_ptr<TrialStack> open_stack(int places, int, bool shared) {
+  begin_use(shared);
+  return cuda_emulated::make_stack(places, 0, shared);
 }
 
 /// Four trials, the last of which has batch norm.
@@ -86,15 +102,18 @@ struct FaultyGpu {
     return "";
   }
   /// "done 3 failed 1 begun 4".
-  std::string run(const std::string& out, int workers) const {
+  std::string run(const std::string& out, int workers, int stack = 1) const {
     std::fflush(nullptr);
     const int code = wait_for_child(start_child([&] {
       ::alarm(120);
       cuda_backend_maker = open_gpu;
+      cuda_stack_maker = open_stack;
+      catch_stop_signals();
       RunOptions options;
       options.out = folder / out;
       options.threads = 1;
       options.workers = workers;
+      options.stack = stack;
       options.device = DeviceKind::cuda;
       options.json_progress = (folder / (out + ".progress")).string();
       const RunSummary summary = run_experiment(four(), options);
@@ -184,4 +203,77 @@ TEST_CASE_FIXTURE(FaultyGpu, "gpu fault: a worker that opens the GPU in the midd
   gpu->not_ready = true;
   CHECK(run("r", 2) == "done 4 failed 0 begun 4");
   CHECK(said("r", "the service is not ready") == 1);
+}
+
+TEST_CASE_FIXTURE(FaultyGpu, "gpu stack: trials that are trained together have the results that they have alone") {
+  const auto whole = undisturbed();
+  for (const auto& [workers, stack] : {std::pair(1, 4), {1, 2}, {2, 3}}) {
+    const std::string out = std::to_string(workers) + "x" + std::to_string(stack);
+    CHECK(run(out, workers, stack) == "done 4 failed 0 begun 4");
+    CHECK(whole_results(folder / out) == whole);
+    CHECK(leftovers(folder / out).empty());
+    for (const Trial& trial : four().trials)
+      CHECK(ResultStore(folder / out).trial(trial.id).load_result()->provenance.at("gpu_stack") ==
+            (workers == 2 ? "2" : std::to_string(stack)));
+  }
+}
+
+TEST_CASE_FIXTURE(FaultyGpu, "gpu stack: of trials that are trained together only the one at fault fails") {
+  const auto whole = others();
+  gpu->good = gpu->kernels + 20;  // some steps later
+  CHECK(run("r", 1, 3) == "done 3 failed 1 begun 4");
+  CHECK(gpu->faults == 2);  // beside others, and alone
+  CHECK(whole_results(folder / "r") == whole);
+  check_failed("r");
+}
+
+TEST_CASE_FIXTURE(FaultyGpu, "gpu stack: when their process is killed, each goes on from its checkpoint") {
+  const auto whole = undisturbed();
+  gpu->signal = SIGKILL;
+  gpu->good = gpu->kernels + 20;
+  CHECK(run("r", 1, 3) == "done 4 failed 0 begun 4");
+  CHECK(gpu->faults == 1);
+  CHECK(said("r", "its process was ended by signal 9") == 1);
+  CHECK(whole_results(folder / "r") == whole);
+  CHECK(leftovers(folder / "r").empty());
+}
+
+TEST_CASE_FIXTURE(FaultyGpu, "gpu stack: a run that is stopped goes on, together or alone") {
+  const auto whole = undisturbed();
+  gpu->signal = SIGTERM;
+  for (const int stack : {1, 4}) {
+    const std::string out = "after" + std::to_string(stack);
+    gpu->good = gpu->kernels + 20;
+    CHECK(run(out, 1, 4) != "done 4 failed 0 begun 4");
+    CHECK(run(out, 1, stack).starts_with("done"));
+    CHECK(whole_results(folder / out) == whole);
+    CHECK(leftovers(folder / out).empty());
+  }
+}
+
+TEST_CASE_FIXTURE(FaultyGpu, "gpu stack: one that is too large for the GPU's memory names a smaller one") {
+  std::fflush(nullptr);
+  const int code = wait_for_child(start_child([&] {
+    ::alarm(120);
+    cuda_stack_maker = open_stack;
+    RunOptions options;
+    options.out = folder / "r";
+    options.threads = options.workers = 1;
+    options.stack = 4;
+    options.device = DeviceKind::cuda;
+    options.json_progress = (folder / "r.progress").string();
+    cuda_backend_maker = [](int, bool) { return cuda_emulated::make_backend(0, false); };
+    emulation::set_memory_limit(std::size_t{266} << 20);  // of which the workspaces of cuBLAS take 64 each
+    try {
+      run_experiment(four(), options);
+    } catch (const EnvironmentError& error) {
+      std::ofstream(folder / "words") << error.what();
+    }
+    return 0;
+  }));
+  CHECK(code == 0);
+  const std::string words = text_of(folder / "words");
+  CHECK(words.starts_with("out of GPU memory: "));
+  CHECK(words.find(". 4 networks are trained together, and each takes at least ") != std::string::npos);
+  CHECK(words.ends_with(" MB; use --stack 3 or less"));
 }
