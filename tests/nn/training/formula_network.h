@@ -1,6 +1,8 @@
 // Networks with norms and activations that are given by formulas.
 #pragma once
 
+#include <array>
+
 #include "nn/model/norm_formula.h"
 #include "tests/cuda_emulation/formulas.h"
 #include "tests/nn/model/small_network.h"
@@ -9,10 +11,11 @@ namespace normlab {
 
 /// A norm by a formula that may read alpha, beta, gamma and progress.
 inline NormSpec norm_by(const char* text) {
+  static const std::array known{FormulaParameter{.name = "alpha", .init = {0.7}}, FormulaParameter(kUsualParameters[0]),
+                                FormulaParameter(kUsualParameters[1])};
   std::vector<formula::Name> names{{"progress"}};
   std::vector<FormulaParameter> parameters;
-  for (const FormulaParameter& p :
-       {FormulaParameter{.name = "alpha", .init = {0.7}}, kUsualParameters[0], kUsualParameters[1]}) {
+  for (const FormulaParameter& p : known) {
     if (std::string(text).find(p.name) == std::string::npos) continue;
     parameters.push_back(p);
     names.push_back({p.name, p.per == ParameterPer::channel ? formula::kChannel : formula::Axes(0)});
