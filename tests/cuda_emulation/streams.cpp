@@ -287,7 +287,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  captured = std::make_unique<EmulatedGraph>(stream);
+  captured.reset(new EmulatedGraph{.origin = stream});
   captured->streams[stream] = {};
   return cudaSuccess;
 }
