@@ -354,6 +354,11 @@ part_stack() {
         "one with as many images: $(images_per_second --shape "$shape" --precision "$type" --batch $((what * k)))"
     done
   done | tee "$LOGS/stack.table"
+  # Whether more of the driver's queues let more branches of a graph run at once.
+  for k in 10 60; do
+    echo "micro:64:bf16, $k networks, CUDA_DEVICE_MAX_CONNECTIONS=32:" \
+      "$(CUDA_DEVICE_MAX_CONNECTIONS=32 images_per_second --shape micro --precision bf16 --stack "$k") images/s"
+  done | tee -a "$LOGS/stack.table"
   for of in "1 1" "8 1" "1 15" "4 15" "1 60"; do
     read -r what k <<<"$of"
     for type in micro_trials placements_gratings; do
