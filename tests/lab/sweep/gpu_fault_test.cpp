@@ -13,16 +13,12 @@
 #include "cuda/backend.h"
 #include "experiments/lab/sweep/signals.h"
 #include "experiments/lab/sweep/worker.h"
+#include "tests/cuda_emulation/emulated_devices.h"
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/lab/base/child_process.h"
 #include "tests/lab/cli/small_sweep.h"
 
 using namespace normlab;
-
-namespace normlab::cuda_emulated {
-std::unique_ptr<Backend> make_backend(int number, bool shared);
-std::unique_ptr<TrialStack> make_stack(int places, int number, bool shared);
-}  // namespace normlab::cuda_emulated
 
 namespace {
 

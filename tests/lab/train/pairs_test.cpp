@@ -16,16 +16,9 @@ using namespace normlab;
 namespace {
 
 TrialConfig pairs() {
-  TrialConfig c = SmallTrial::settings();
-  c.dataset.label = ShapesLabel::kind;
-  c.dataset.captions = true;
-  ViTConfig& vit = std::get<ViTConfig>(c.model);
-  vit.num_classes = 5;
-  vit.task = Task::contrast;
-  vit.text = {.vocabulary = 40, .length = 24, .embed_dim = 8, .depth = 1, .num_heads = 2, .mlp_dim = 16};
+  TrialConfig c = SmallTrial::of_pairs();
   c.train.freeze = {"stem", "blocks", "final"};
   c.train.loss = LossKind::sigmoid;
-  c.eval.templates = {"a red {} at the top", "a {}"};
   return c;
 }
 

@@ -38,6 +38,24 @@ struct SmallTrial {
     c.train.schedule.warmup_steps = 4;
     return c;
   }
+  /// Of images and their captions.
+  static TrialConfig of_pairs() {
+    TrialConfig c = settings();
+    c.dataset.label = ShapesLabel::kind;
+    c.dataset.captions = true;
+    ViTConfig& vit = std::get<ViTConfig>(c.model);
+    vit.num_classes = 5;
+    vit.task = Task::contrast;
+    vit.text = {.vocabulary = 40, .length = 24, .embed_dim = 8, .depth = 1, .num_heads = 2, .mlp_dim = 16};
+    c.eval.templates = {"a red {} at the top", "a {}"};
+    return c;
+  }
+  static TrialConfig diverging() {
+    TrialConfig c = settings();
+    c.train.optimizer.name = OptimizerName::sgd;
+    c.train.optimizer.lr = 1e30;
+    return c;
+  }
   explicit SmallTrial(const TrialConfig& c)
       : config(c), id(trial_id(c)), data(load_dataset(c.dataset, std::nullopt, 1)) {}
 

@@ -4,35 +4,12 @@
 #include "core/backend.h"
 #include "core/trial_stack.h"
 #include "experiments/lab/base/files.h"
+#include "tests/cuda_emulation/emulated_devices.h"
 #include "tests/lab/train/small_trial.h"
-
-namespace normlab::cuda_emulated {
-std::unique_ptr<Backend> make_backend(int number, bool shared = false);
-std::unique_ptr<TrialStack> make_stack(int places, int number = 0, bool shared = false);
-}  // namespace normlab::cuda_emulated
 
 using namespace normlab;
 
 namespace {
-
-TrialConfig pairs() {
-  TrialConfig c = SmallTrial::settings();
-  c.dataset.label = ShapesLabel::kind;
-  c.dataset.captions = true;
-  ViTConfig& vit = std::get<ViTConfig>(c.model);
-  vit.num_classes = 5;
-  vit.task = Task::contrast;
-  vit.text = {.vocabulary = 40, .length = 24, .embed_dim = 8, .depth = 1, .num_heads = 2, .mlp_dim = 16};
-  c.eval.templates = {"a red {} at the top", "a {}"};
-  return c;
-}
-
-TrialConfig diverging() {
-  TrialConfig c = SmallTrial::settings();
-  c.train.optimizer.name = OptimizerName::sgd;
-  c.train.optimizer.lr = 1e30;
-  return c;
-}
 
 TrialConfig mixed() {
   TrialConfig c = SmallTrial::settings();
@@ -45,7 +22,8 @@ TrialConfig mixed() {
 }  // namespace
 
 TEST_CASE("stacked trials: pairs, probes, mixed targets and one that diverges have the results that they have alone") {
-  const std::vector<TrialConfig> configs{pairs(), SmallTrial::settings(), diverging(), mixed()};
+  const std::vector<TrialConfig> configs{SmallTrial::of_pairs(), SmallTrial::settings(), SmallTrial::diverging(),
+                                         mixed()};
   std::vector<SmallTrial> trials(configs.begin(), configs.end());
   const TemporaryFolder one, all;
   const auto options = [](Backend& backend, std::size_t i) {

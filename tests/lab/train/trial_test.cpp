@@ -63,13 +63,6 @@ const FinishedTrial& finished() {
   return kFinished;
 }
 
-TrialConfig diverging() {
-  TrialConfig config = SmallTrial::settings();
-  config.train.optimizer.name = OptimizerName::sgd;
-  config.train.optimizer.lr = 1e30;
-  return config;
-}
-
 /// With a rate so high that the loss never returns to the level of the warm-up.
 TrialConfig collapsing() {
   TrialConfig config = SmallTrial::settings();
@@ -193,7 +186,7 @@ TEST_CASE("trial: the first loss is that of the first step, whatever the rate an
 
 TEST_CASE("trial: a diverged trial has a first loss unless its first step diverged") {
   const TemporaryFolder out;
-  const SmallTrial later(diverging());
+  const SmallTrial later(SmallTrial::diverging());
   CHECK(later.run(out / "a") == TrialOutcome::diverged);
   const std::map<std::string, double> metrics = later.folder(out / "a").load_result()->metrics;
   CHECK(metrics ==
@@ -241,7 +234,7 @@ TEST_CASE("trial: a kill after the last checkpoint changes no result") {
 }
 
 TEST_CASE("trial: a rate that is too high ends a trial with step, site and value") {
-  const SmallTrial trial(diverging());
+  const SmallTrial trial(SmallTrial::diverging());
   const TemporaryFolder out;
   CHECK(trial.run(out / "a") == TrialOutcome::diverged);
   const TrialResult result = *trial.folder(out / "a").load_result();
@@ -256,7 +249,7 @@ TEST_CASE("trial: a rate that is too high ends a trial with step, site and value
 }
 
 TEST_CASE("trial: a resumed training diverges at the same step") {
-  const SmallTrial trial(diverging());
+  const SmallTrial trial(SmallTrial::diverging());
   const TemporaryFolder out;
   CHECK(trial.run(out / "a") == TrialOutcome::diverged);
   REQUIRE(*trial.folder(out / "a").load_result()->diverged_step >= 1);

@@ -6,16 +6,12 @@
 #include <stdexcept>
 
 #include "core/backend.h"
+#include "tests/cuda_emulation/emulated_devices.h"
 #include "tests/cuda_emulation/lt_control.h"
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/cuda_emulation/scheduler.h"
 #include "tests/nn/training/formula_network.h"
 #include "tests/nn/training/ranks_training.h"
-
-namespace normlab::cuda_emulated {
-std::unique_ptr<Backend> make_backend(int number, bool shared = false);
-std::unique_ptr<TrialStack> make_stack(int places, int number = 0, bool shared = false);
-}  // namespace normlab::cuda_emulated
 
 using namespace normlab;
 
